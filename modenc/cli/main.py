@@ -1,0 +1,62 @@
+"""``modenc``: one verb a file; a verb's module is imported only when it is called."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from modenc.errors import ModencError
+
+VERBS: dict[str, str] = {
+    "recipes": "list the recipes that come with modenc",
+    "cp": "copy a recipe to edit",
+    "validate": "check a recipe and list all its faults",
+    "cat": "print a recipe with all defaults filled in",
+    "train": "train the modules of a recipe's languages",
+    "ls": "list the languages of a hub folder",
+    "show": "show what a language's modules are and were trained on",
+    "verify": "check a hub folder's files",
+    "rm": "remove a language from a hub folder",
+    "install": "copy a language's modules into a hub folder",
+    "encode": "turn texts into vectors",
+    "identify": "tell the language of each text",
+    "search": "find the lines nearest to a query",
+}
+
+
+def build_parser(verb: str | None) -> argparse.ArgumentParser:
+    """The parser of ``modenc``; only ``verb``'s own options are filled in."""
+    parser = argparse.ArgumentParser(
+        prog="modenc", description="Sentence vectors from modules of each language's own."
+    )
+    parser.add_argument("--log-level", default="INFO", help="logging level (default: INFO)")
+    subparsers = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for name, summary in VERBS.items():
+        if name == verb:
+            import_module(f"modenc.cli.{name}").add_parser(subparsers, summary)
+        else:
+            subparsers.add_parser(name, help=summary, add_help=False)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb; returns the process's exit code (0 done, 1 a check failed, 2 an error)."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    verb = next((word for word in arguments if word in VERBS), None)
+    args = build_parser(verb).parse_args(arguments)
+    logging.basicConfig(level=args.log_level.upper(), format="%(message)s", stream=sys.stderr)
+    for noisy in ("httpx", "urllib3", "filelock", "fsspec", "sentence_transformers", "datasets"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    try:
+        return int(args.run(args) or 0)
+    except ModencError as error:
+        sys.stderr.write(f"modenc {args.verb}: {error}\n")
+        return 2
+    except BrokenPipeError:
+        return 0
+    except KeyboardInterrupt:
+        sys.stderr.write("modenc: interrupted; what was saved is kept\n")
+        return 130

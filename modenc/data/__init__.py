@@ -1,0 +1,1 @@
+"""From files, public data sets and gettext catalogues to clean texts and pairs."""

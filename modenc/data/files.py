@@ -1,0 +1,205 @@
+"""Rows of text, TSV, CSV, JSONL and Parquet files, plain or compressed, one at a time."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from modenc.errors import DataError
+from modenc.extras import require_extra
+
+Row = dict[str, str]
+
+COMPRESSIONS = (".gz", ".zst")
+
+# Python's csv stops at 128 KiB a field; a web page in one field is longer.
+_CSV_FIELD_LIMIT = 1 << 26
+
+
+def read_file(path: Path) -> Iterator[Row]:
+    """The rows of a file as column → value, read as a stream; the name's ending says the format.
+
+    A text file has one column, ``text``, and one row a line, empty lines included. TSV is read
+    literally (no quotes), CSV with quotes; both start with a header line. Nested JSON and Parquet
+    values get dotted columns: ``translation.en``, ``set.0``.
+
+    Raises:
+        DataError: the file is missing, of an unknown format, damaged or not UTF-8.
+    """
+    if not path.is_file():
+        raise DataError(_missing(path))
+    return FORMATS[format_of(path)](path)
+
+
+def format_of(path: Path) -> str:
+    """The ending that says a file's format, without ``.gz`` / ``.zst``: ``.tsv`` for ``a.tsv.gz``.
+
+    Raises:
+        DataError: no reader for it.
+    """
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in COMPRESSIONS:
+        suffixes.pop()
+    ending = suffixes[-1] if suffixes else ""
+    if ending not in FORMATS:
+        raise DataError(
+            f"{path}: expected a file ending in {', '.join(FORMATS)} (plain, .gz or .zst), "
+            f"found {ending or 'no ending'!r}; rename or convert it"
+        )
+    return ending
+
+
+def flatten(record: dict[str, Any], prefix: str = "") -> Row:
+    """A record of any values as strings; dicts and lists inside become dotted columns, null ``""``."""
+    row: Row = {}
+    for name, value in record.items():
+        column = f"{prefix}{name}"
+        if isinstance(value, dict):
+            row |= flatten(value, f"{column}.")
+        elif isinstance(value, list | tuple):
+            row |= flatten({str(i): item for i, item in enumerate(value)}, f"{column}.")
+        elif isinstance(value, bool):
+            row[column] = str(value).lower()
+        else:
+            row[column] = "" if value is None else str(value)
+    return row
+
+
+def _missing(path: Path) -> str:
+    folder = path.parent
+    if not folder.is_dir():
+        return f"{path}: no such file, nor its folder; set data.root to the folder that paths start from"
+    near = get_close_matches(path.name, [entry.name for entry in folder.iterdir()], n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else "check the path and data.root"
+    return f"{path}: no such file; {hint}"
+
+
+def _open(path: Path) -> BinaryIO:
+    if path.suffix.lower() == ".gz":
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    if path.suffix.lower() == ".zst":
+        require_extra("train", "zstandard")
+        import zstandard
+
+        reader = zstandard.ZstdDecompressor().stream_reader(path.open("rb"), read_across_frames=True)
+        return io.BufferedReader(reader)
+    return path.open("rb")
+
+
+def _damage_errors(path: Path) -> tuple[type[Exception], ...]:
+    """What reading a damaged compressed file raises."""
+    if path.suffix.lower() == ".zst":
+        import zstandard
+
+        return (zstandard.ZstdError,)
+    return (EOFError, zlib.error, gzip.BadGzipFile)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Numbered lines from 1; only ``\\n`` and ``\\r\\n`` end a line."""
+    number = 0
+    with _open(path) as stream:
+        try:
+            for number, raw in enumerate(stream, start=1):
+                if number == 1:
+                    raw = raw.removeprefix(codecs.BOM_UTF8)
+                yield number, raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{path}, line {number}: expected UTF-8, found byte 0x{error.object[error.start]:02x} at "
+                f"position {error.start}; convert the file, e.g. with iconv -f ENCODING -t UTF-8"
+            ) from error
+        except _damage_errors(path) as error:
+            raise DataError(
+                f"{path}: damaged after line {number} ({error}); fetch or compress it again"
+            ) from error
+
+
+def _read_text(path: Path) -> Iterator[Row]:
+    for _, line in _lines(path):
+        yield {"text": line}
+
+
+def _read_tsv(path: Path) -> Iterator[Row]:
+    header: list[str] | None = None
+    for number, line in _lines(path):
+        if header is None:
+            header = line.split("\t")
+        elif line:
+            yield _row(path, number, header, line.split("\t"))
+    if header is None:
+        raise DataError(f"{path}: expected a header line with column names, found an empty file")
+
+
+def _read_csv(path: Path) -> Iterator[Row]:
+    csv.field_size_limit(max(csv.field_size_limit(), _CSV_FIELD_LIMIT))
+    # Fields may span lines, so each line keeps its end.
+    reader = csv.reader((f"{line}\n" for _, line in _lines(path)), strict=True)
+    try:
+        header = next(reader, None)
+        if header is None:
+            raise DataError(f"{path}: expected a header line with column names, found an empty file")
+        for fields in reader:
+            if fields:
+                yield _row(path, reader.line_num, header, fields)
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num}: not valid CSV ({error}); mend its quotes") from error
+
+
+def _row(path: Path, number: int, header: list[str], fields: list[str]) -> Row:
+    if len(fields) != len(header):
+        raise DataError(
+            f"{path}, line {number}: expected {len(header)} fields ({', '.join(header)}), found {len(fields)}; "
+            "mend the line (tabs and line ends inside a field are not allowed in TSV)"
+        )
+    return dict(zip(header, fields, strict=True))
+
+
+def _read_jsonl(path: Path) -> Iterator[Row]:
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise DataError(f"{path}, line {number}: not valid JSON ({error}); expected one object a line") from error
+        if not isinstance(record, dict):
+            raise DataError(
+                f"{path}, line {number}: expected a JSON object, found {type(record).__name__}; "
+                'write each row as {"column": "value", ...}'
+            )
+        yield flatten(record)
+
+
+def _read_parquet(path: Path) -> Iterator[Row]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with _open(path) as stream:
+            # Parquet needs to seek, which a compressed stream cannot do cheaply.
+            compressed = path.suffix.lower() in COMPRESSIONS
+            table = pq.ParquetFile(io.BytesIO(stream.read()) if compressed else stream)
+            for batch in table.iter_batches(batch_size=4096):
+                for record in batch.to_pylist():
+                    yield flatten(record)
+    except (pa.ArrowException, *_damage_errors(path)) as error:
+        raise DataError(f"{path}: not a readable Parquet file ({error}); fetch or write it again") from error
+
+
+FORMATS: dict[str, Callable[[Path], Iterator[Row]]] = {
+    ".txt": _read_text,
+    ".tsv": _read_tsv,
+    ".csv": _read_csv,
+    ".jsonl": _read_jsonl,
+    ".ndjson": _read_jsonl,
+    ".parquet": _read_parquet,
+}

@@ -1,0 +1,146 @@
+"""Sentence pairs from the gettext catalogues that installed Python packages carry.
+
+A compiled catalogue (``.mo``) maps English messages to a language's translations: small, clean
+parallel text that needs no download beyond ``pip install``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
+
+from modenc.data.files import Row
+from modenc.data.gettext_messages import clean_pair
+from modenc.errors import DataError
+
+_MAGIC = 0x950412DE
+
+
+def read_catalogues(packages: Sequence[str], locale: str) -> Iterator[Row]:
+    """The translated messages of packages, cleaned, as rows of ``pivot`` (English) and ``text``.
+
+    Args:
+        packages: import names or distribution names of installed packages.
+        locale: ``tr``, ``pt_BR``; a folder with a region (``tr_TR``) serves for ``tr`` where
+            there is none without.
+
+    Raises:
+        DataError: a package is not installed, has no catalogue for the locale, or a damaged one.
+    """
+    for package in packages:
+        for path in find_catalogues(package, locale):
+            for ids, forms in read_mo(path):
+                for message, translation in _pairs(ids, forms):
+                    pair = clean_pair(message, translation)
+                    if pair is not None:
+                        yield {"pivot": pair[0], "text": pair[1]}
+
+
+def find_catalogues(package: str, locale: str) -> list[Path]:
+    """The ``.mo`` files of a package for a locale, sorted.
+
+    Raises:
+        DataError: the package is not installed or has none.
+    """
+    by_folder: dict[Path, list[Path]] = defaultdict(list)
+    for root in _package_folders(package):
+        for messages in root.rglob("LC_MESSAGES"):
+            if any(messages.glob("*.mo")):
+                by_folder[messages.parent.parent].append(messages.parent)
+    chosen = {folder for folders in by_folder.values() for folder in _matching(folders, locale)}
+    if not chosen:
+        raise DataError(_no_catalogue(package, locale, {f.name for fs in by_folder.values() for f in fs}))
+    return sorted(path for folder in chosen for path in (folder / "LC_MESSAGES").glob("*.mo"))
+
+
+def read_mo(path: Path) -> Iterator[tuple[list[str], list[str]]]:
+    """The entries of a compiled catalogue: ids (singular, plural) and translated forms.
+
+    Contexts are cut off, the header entry is left out.
+
+    Raises:
+        DataError: not a ``.mo`` file, or a damaged one.
+    """
+    try:
+        entries = list(_raw_entries(path.read_bytes()))
+        header = next((text for message, text in entries if not message), b"").decode("utf-8", "replace")
+        charset = header.partition("charset=")[2].split("\n")[0].strip() or "utf-8"
+        for message, text in entries:
+            if message:
+                ids = message.decode(charset).rpartition("\x04")[2].split("\0")
+                yield ids, text.decode(charset).split("\0")
+    except (struct.error, ValueError, LookupError) as error:
+        raise DataError(f"{path}: not a readable gettext catalogue ({error}); reinstall its package") from error
+
+
+def _raw_entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    order = "<" if struct.unpack_from("<I", data)[0] == _MAGIC else ">"
+    magic, _, count, ids_at, texts_at = struct.unpack_from(f"{order}5I", data)
+    if magic != _MAGIC:
+        raise ValueError(f"expected the magic number 0x{_MAGIC:08x}, found 0x{magic:08x}")
+    for i in range(count):
+        yield _string(data, order, ids_at + 8 * i), _string(data, order, texts_at + 8 * i)
+
+
+def _string(data: bytes, order: str, at: int) -> bytes:
+    length, start = struct.unpack_from(f"{order}2I", data, at)
+    if start + length > len(data):
+        raise ValueError(f"a string ends at byte {start + length} of {len(data)}")
+    return data[start : start + length]
+
+
+def _pairs(ids: list[str], forms: list[str]) -> Iterator[tuple[str, str]]:
+    """English messages with the form that fits them.
+
+    A language's last plural form is its general one, so it goes with English's plural. Its first is
+    that of one thing only where there are two; with three and more, languages differ.
+    """
+    if len(ids) == 1:
+        yield ids[0], forms[0]
+        return
+    yield ids[1], forms[-1]
+    if len(forms) == 2:
+        yield ids[0], forms[0]
+
+
+def _package_folders(package: str) -> list[Path]:
+    """Folders to search for catalogues; the package is not imported."""
+    try:
+        spec = find_spec(package) if package.isidentifier() else None
+    except (ImportError, ValueError):
+        spec = None
+    if spec is not None and spec.submodule_search_locations:
+        return [Path(folder) for folder in spec.submodule_search_locations]
+    try:
+        installed = distribution(package)
+    except (PackageNotFoundError, ValueError) as error:
+        raise DataError(
+            f"gettext source: expected the Python package {package!r}, found none installed; "
+            f"run: pip install {package.replace('_', '-')}"
+        ) from error
+    files = [file for file in installed.files or () if file.suffix == ".mo" and len(file.parts) > 3]
+    return sorted({Path(str(installed.locate_file(file))).parents[2] for file in files})
+
+
+def _matching(folders: Iterable[Path], locale: str) -> list[Path]:
+    """The locale's own folder, or else those that add a region to it."""
+    wanted = locale.replace("-", "_").casefold()
+    names = {folder: folder.name.replace("-", "_").casefold() for folder in folders}
+    exact = [folder for folder, name in names.items() if name == wanted]
+    return exact or [folder for folder, name in names.items() if name.startswith(f"{wanted}_")]
+
+
+def _no_catalogue(package: str, locale: str, locales: set[str]) -> str:
+    if not locales:
+        return f"package {package}: expected gettext catalogues (locale/{locale}/LC_MESSAGES/*.mo), found none"
+    near = get_close_matches(locale, locales, n=1, cutoff=0.5)
+    hint = f"did you mean lang = {near[0]!r}?" if near else "leave the package out for this language"
+    return (
+        f"package {package}: expected a gettext catalogue for {locale!r}, "
+        f"found {', '.join(sorted(locales))}; {hint}"
+    )

@@ -1,0 +1,128 @@
+"""One interface to every kind of source: rows keyed by the role a column plays."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from modenc.data.files import Row, read_file
+from modenc.data.gettext_catalogues import read_catalogues
+from modenc.data.public_datasets import read_dataset
+from modenc.errors import DataError
+from modenc.recipe.settings import Source
+
+
+def read_rows(
+    source: Source, root: Path, lang: str, pivot: str, roles: Sequence[str] = ()
+) -> Iterator[Row]:
+    """The rows of a source that pass its ``where``, ``where_not``, ``at_least`` and ``limit``.
+
+    Args:
+        source: where the rows are; ``{lang}`` and ``{pivot}`` in its strings are filled in.
+        root: folder that a relative path starts from.
+        lang: code of the language.
+        pivot: code of the pivot language.
+        roles: roles that every row must have.
+
+    Yields:
+        Role → value for the columns named in ``source.columns``, and the other columns as they are.
+
+    Raises:
+        DataError: the source cannot be read, or a column that it must have is missing.
+    """
+    source = resolve_source(source, lang, pivot)
+    rows = _select(_raw_rows(source, root, lang), source, roles)
+    return islice(rows, source.limit or None)
+
+
+def resolve_source(source: Source, lang: str, pivot: str) -> Source:
+    """The source with ``{lang}`` and ``{pivot}`` filled in, in every string of it."""
+    changes = {name: _fill(value, lang, pivot) for name, value in vars(source).items()}
+    return replace(source, **changes)
+
+
+def describe_source(source: Source) -> str:
+    """What a source is called in messages and on cards; says nothing of the machine's folders."""
+    if source.path is not None:
+        return source.path
+    if source.dataset is not None:
+        return f"{source.dataset} ({source.config})" if source.config else source.dataset
+    return f"gettext: {', '.join(source.gettext)}"
+
+
+def _fill(value: Any, lang: str, pivot: str) -> Any:
+    # str.replace, since other braces in a name are no placeholders.
+    if isinstance(value, str):
+        return value.replace("{lang}", lang).replace("{pivot}", pivot)
+    if isinstance(value, dict):
+        return {_fill(key, lang, pivot): _fill(item, lang, pivot) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_fill(item, lang, pivot) for item in value)
+    return value
+
+
+def _raw_rows(source: Source, root: Path, lang: str) -> Iterator[Row]:
+    given = [source.path is not None, source.dataset is not None, bool(source.gettext)]
+    if sum(given) != 1:
+        raise DataError(
+            f"expected exactly one of path, dataset and gettext in a source, found {sum(given)}; "
+            "give each source a table of its own"
+        )
+    if source.path is not None:
+        return read_file(root.expanduser() / Path(source.path).expanduser())
+    if source.dataset is not None:
+        return read_dataset(source)
+    return read_catalogues(source.gettext, source.lang or lang)
+
+
+def _select(rows: Iterable[Row], source: Source, roles: Sequence[str]) -> Iterator[Row]:
+    # A filter may name a role or a column, so that a column's role need not be known to filter on it.
+    column_of = {name: source.columns.get(name, name) for name in _names(source, roles)}
+    wanted = {column_of[name]: set(values) for name, values in source.where.items()}
+    unwanted = {column_of[name]: set(values) for name, values in source.where_not.items()}
+    at_least = {column_of[name]: least for name, least in source.at_least.items()}
+    for number, row in enumerate(rows, start=1):
+        if number == 1:
+            _check_columns(source, column_of.values(), row)
+        if any(row.get(column, "") not in values for column, values in wanted.items()):
+            continue
+        if any(row.get(column, "") in values for column, values in unwanted.items()):
+            continue
+        if all(_number(source, number, column, row) >= least for column, least in at_least.items()):
+            yield _by_role(row, source.columns)
+
+
+def _names(source: Source, roles: Sequence[str]) -> set[str]:
+    return {*roles, *source.columns, *source.where, *source.where_not, *source.at_least}
+
+
+def _by_role(raw: Row, column_of: dict[str, str]) -> Row:
+    """The row with roles as keys; a column that plays no role keeps its name."""
+    if not column_of:
+        return raw
+    renamed = set(column_of.values())
+    row = {name: value for name, value in raw.items() if name not in renamed}
+    return row | {role: raw.get(column, "") for role, column in column_of.items()}
+
+
+def _check_columns(source: Source, needed: Collection[str], row: Row) -> None:
+    for column in sorted(set(needed) - set(row)):
+        near = get_close_matches(column, list(row), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "name the right one in columns = { role = \"column\" }"
+        raise DataError(
+            f"{describe_source(source)}: expected a column {column!r}, found {', '.join(map(repr, row))}; {hint}"
+        )
+
+
+def _number(source: Source, row_number: int, name: str, row: Row) -> float:
+    try:
+        return float(row.get(name, ""))
+    except ValueError as error:
+        raise DataError(
+            f"{describe_source(source)}, row {row_number}: expected a number in {name!r} (at_least), "
+            f"found {row.get(name, '')!r}; mend the row or drop at_least"
+        ) from error

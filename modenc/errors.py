@@ -1,0 +1,35 @@
+"""Every error modenc raises on purpose: expected, found, what to do next."""
+
+from __future__ import annotations
+
+
+class ModencError(Exception):
+    """Root of modenc's own errors; the command line prints these without a traceback."""
+
+
+class RecipeError(ModencError, ValueError):
+    """A recipe says something that cannot be run; the message lists all faults at once."""
+
+
+class DataError(ModencError, ValueError):
+    """A corpus is missing, malformed, too small or not in the language it claims."""
+
+
+class HubError(ModencError, ValueError):
+    """A hub folder, or a language in it, is missing, damaged or made for another base."""
+
+
+class LanguageError(ModencError, ValueError):
+    """A language code is unknown, or the language has no modules."""
+
+
+class BaseModelError(ModencError, ValueError):
+    """A base model cannot be found, converted or used."""
+
+
+class TextError(ModencError, TypeError):
+    """Something that is not a text was given where a text is expected."""
+
+
+class MissingExtraError(ModencError, ImportError):
+    """An optional part of modenc is used without the packages it needs."""

@@ -1,0 +1,1 @@
+"""A hub: a folder with the modules of many languages for one base model."""

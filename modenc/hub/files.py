@@ -1,0 +1,68 @@
+"""Reading, writing, hashing and listing the files of a hub."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from modenc.errors import HubError
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Raises:
+        HubError: the file is missing, unreadable or holds something else.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise HubError(f"{path}: expected a readable JSON file, found: {error}") from error
+    if not isinstance(content, dict):
+        raise HubError(f"{path}: expected a JSON object, found {type(content).__name__}")
+    return content
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file so that readers see the old content or the new, never half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    sync(temporary)
+    temporary.replace(path)
+
+
+def sha256(path: Path) -> str:
+    """Hexadecimal SHA-256 of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def files_below(root: Path) -> Iterator[tuple[str, Path]]:
+    """Every file, link and special file below a folder, as (relative POSIX path, path), sorted."""
+    for path in sorted(root.rglob("*")):
+        if path.is_symlink() or not path.is_dir():
+            yield path.relative_to(root).as_posix(), path
+
+
+def sync(path: Path) -> None:
+    """Have the system write a file or a folder's entries to disk now."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except PermissionError:
+        return  # folders cannot be opened on Windows, and need not be
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(root: Path) -> None:
+    """:func:`sync` for a folder and everything below it."""
+    for path in root.rglob("*"):
+        sync(path)
+    sync(root)

@@ -1,0 +1,118 @@
+"""Where each part of a language's modules lies on disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from modenc.errors import HubError
+
+FORMAT_VERSION = 1
+HUB_FILE = "hub.json"
+CARD_FILE = "card.json"
+README_FILE = "README.md"
+
+EMBEDDINGS_TENSOR = "embeddings"
+"""Name of the one tensor in ``embeddings.safetensors``: [vocabulary, hidden], float16."""
+
+PART_FILES: dict[str, tuple[str, ...]] = {
+    "tokenizer": ("tokenizer/tokenizer.json",),
+    "embeddings": ("embeddings.safetensors",),
+    "la": ("la/adapter_config.json", "la/adapter_model.safetensors"),
+    "se": ("se/adapter_config.json", "se/adapter_model.safetensors"),
+    "cla": ("cla/adapter_config.json", "cla/adapter.safetensors"),
+}
+"""Part → the files without which it cannot be used, relative to the language's folder."""
+
+
+@dataclass(frozen=True)
+class HubInfo:
+    """What all languages of a hub share: the base and how it is used."""
+
+    base_id: str
+    """``me5-small``, a Hugging Face id, or a folder."""
+    base_fingerprint: str
+    """Identifies the base's exact weights; modules fit these only."""
+    hidden_size: int
+    """Width of the base, hence of the sentence vectors."""
+    pivot: str
+    """Language all others are aligned to."""
+    pooling: str
+    """``mean`` or ``cls``."""
+    prompt: str
+    """Put before every text."""
+    max_length: int
+    """Tokens at which texts are cut."""
+
+
+@dataclass(frozen=True)
+class LanguageLayout:
+    """The folder of one language's modules; nothing is read before a method is called."""
+
+    root: Path
+
+    @property
+    def tokenizer(self) -> Path:
+        """Folder of ``tokenizer.json``; absent where the language keeps the base's vocabulary."""
+        return self.root / "tokenizer"
+
+    @property
+    def embeddings(self) -> Path:
+        """Tensor ``embeddings`` [vocabulary, hidden]; present exactly where ``tokenizer`` is."""
+        return self.root / "embeddings.safetensors"
+
+    @property
+    def la(self) -> Path:
+        """The language adapter, in peft's format."""
+        return self.root / "la"
+
+    @property
+    def se(self) -> Path:
+        """The sentence-encoding adapter, in peft's format."""
+        return self.root / "se"
+
+    @property
+    def cla(self) -> Path:
+        """The alignment adapter, in AdapterHub's format; absent for the pivot."""
+        return self.root / "cla"
+
+    @property
+    def card(self) -> Path:
+        """What the modules are: see :class:`modenc.hub.card.Card`."""
+        return self.root / CARD_FILE
+
+    @property
+    def readme(self) -> Path:
+        """The card for people."""
+        return self.root / README_FILE
+
+    def present(self) -> tuple[str, ...]:
+        """Names of the parts that exist, of ``tokenizer embeddings la se cla``, in this order.
+
+        Raises:
+            HubError: a part's folder exists but lacks a file, or the language has a tokenizer
+                without embeddings or the reverse.
+        """
+        parts = tuple(part for part in PART_FILES if self._has(part))
+        if ("tokenizer" in parts) != ("embeddings" in parts):
+            found, missing = (
+                ("tokenizer", "embeddings") if "tokenizer" in parts else ("embeddings", "tokenizer")
+            )
+            raise HubError(
+                f"{self.root}: expected tokenizer and embeddings together, found only the {found}; "
+                f"restore {PART_FILES[missing][0]} or install the language again"
+            )
+        return parts
+
+    def _has(self, part: str) -> bool:
+        files = [self.root / name for name in PART_FILES[part]]
+        folder = files[0].parent
+        if not (files[0].exists() if folder == self.root else folder.is_dir()):
+            return False
+        missing = [file.name for file in files if not file.is_file()]
+        if missing:
+            raise HubError(
+                f"{folder}: expected {' and '.join(file.name for file in files)}, "
+                f"{' and '.join(missing)} not found; install the language again or train it again"
+            )
+        return True

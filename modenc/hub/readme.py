@@ -1,0 +1,92 @@
+"""A card as a page for people, with the front matter that the Hugging Face hub reads."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+
+from modenc.hub.card import Card
+
+# Bundled bases and the page of the model they were converted from.
+_HUB_PAGES = {"me5-small": "intfloat/multilingual-e5-small"}
+
+# Identifiers the Hugging Face hub accepts as `license`; others are given as `license_name`.
+_LICENCE_IDS = frozenset({
+    "apache-2.0", "bsd-2-clause", "bsd-3-clause", "cc0-1.0", "cc-by-3.0", "cc-by-4.0", "cc-by-nc-4.0",
+    "cc-by-nc-sa-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "gpl-2.0", "gpl-3.0", "lgpl-2.1", "lgpl-3.0", "mit",
+    "mpl-2.0", "odc-by", "unlicense",
+})  # fmt: skip
+
+_STAGES = {
+    "vocabulary": "vocabulary",
+    "language_adaptation": "language adaptation (LA)",
+    "sentence_encoding": "sentence encoding (SE)",
+    "alignment": "cross-lingual alignment (CLA)",
+}
+
+
+def readme(card: Card) -> str:
+    """The text of ``README.md`` for a card."""
+    return "\n".join([*_front_matter(card), "", *_body(card)]) + "\n"
+
+
+def _front_matter(card: Card) -> list[str]:
+    # A JSON string is also a YAML one, so no YAML writer is needed.
+    lines = ["---", f"language: {json.dumps(card.lang)}", "library_name: modenc"]
+    licence_id = re.sub(r"\s+", "-", card.licences[0].strip().lower()) if len(card.licences) == 1 else ""
+    if licence_id in _LICENCE_IDS:
+        lines.append(f"license: {licence_id}")
+    elif card.licences:
+        name = json.dumps("; ".join(card.licences), ensure_ascii=False)
+        lines += ["license: other", f"license_name: {name}"]
+    base = _HUB_PAGES.get(card.base_id, card.base_id)
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", base):
+        lines.append(f"base_model: {base}")
+    lines += ["pipeline_tag: sentence-similarity", "tags:"]
+    lines += [f"- {tag}" for tag in ("sentence-transformers", "sentence-similarity", "modular", "adapters")]
+    return [*lines, "---"]
+
+
+def _body(card: Card) -> list[str]:
+    stages = ", ".join(_STAGES.get(stage, stage) for stage in card.stages) or "none"
+    return [
+        f"# {card.name} ({card.lang}) sentence-encoding modules",
+        "",
+        f"Modules for `{card.base_id}` that turn {card.name} texts into sentence vectors.",
+        "",
+        f"- Stages: {stages}",
+        f"- Licence: {', '.join(card.licences) or 'not stated'}",
+        f"- Base fingerprint: `{card.base_fingerprint}`",
+        f"- Recipe: `{card.recipe}`, seed {card.seed}, trained on {card.created}",
+        f"- Versions: {', '.join(f'{name} {version}' for name, version in card.versions.items())}",
+        "",
+        "## Use",
+        "",
+        "```bash",
+        f"modenc install path/to/{card.lang} path/to/hub",
+        "```",
+        "",
+        "```python",
+        "from modenc import ModularEncoder",
+        "",
+        'encoder = ModularEncoder("path/to/hub")',
+        f'vectors = encoder.encode(["..."], lang="{card.lang}")',
+        "```",
+        "",
+        *_section("Scores", ("metric", "score"), ((key, f"{score:.2f}") for key, score in card.scores.items())),
+        *_section(
+            "Data",
+            ("role", "source", "rows", "licence"),
+            ([str(row.get(key, "")) for key in ("role", "source", "rows", "licence")] for row in card.data),
+        ),
+    ]
+
+
+def _section(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A headed Markdown table; nothing where there are no rows."""
+    cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+    if not cells:
+        return []
+    table = [header, ["---"] * len(header), *cells]
+    return [f"## {title}", "", *(f"| {' | '.join(row)} |" for row in table), ""]

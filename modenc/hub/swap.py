@@ -1,0 +1,172 @@
+"""Putting a finished folder in place of an old one, so that a killed process leaves one of the two.
+
+Folders that are not yet, or no longer, a language are siblings with a dotted name,
+``.kk.tmp-<pid>-<random>`` (to be thrown away) or ``.kk.old-<pid>-<random>`` (to be put back where
+``kk`` is missing). Their owner holds a lock on them, so that others can tell a dead owner's
+leftovers from work in progress, also across containers, where process ids mean nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import logging
+import os
+import re
+import secrets
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from modenc.hub.files import sync
+
+if sys.platform != "win32":
+    import fcntl
+
+logger = logging.getLogger(__name__)
+
+_SIDE_FOLDER = re.compile(r"\.(?P<lang>[^.]+)\.(?P<kind>tmp|old)-(?P<pid>\d+)-[0-9a-f]+")
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+def side_path(target: Path, kind: str) -> Path:
+    """A fresh name beside ``target``; ``kind`` is ``tmp`` or ``old``."""
+    return target.with_name(f".{target.name}.{kind}-{os.getpid()}-{secrets.token_hex(4)}")
+
+
+@contextmanager
+def side_folder(target: Path) -> Iterator[Path]:
+    """A new locked folder beside ``target``; what is left of it at the end is removed."""
+    folder = side_path(target, "tmp")
+    folder.mkdir()
+    try:
+        with _locked(folder):
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def replace_folder(new: Path, target: Path) -> None:
+    """Make ``new`` the folder ``target`` in one step; the old folder, if there is one, is removed."""
+    old = _swap_in(new, target)
+    sync(target.parent)
+    if old is not None:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def remove_folder(target: Path) -> None:
+    """Remove a folder in one step: it is renamed first, so that no half of it is ever seen."""
+    doomed = side_path(target, "tmp")
+    target.rename(doomed)
+    sync(target.parent)
+    shutil.rmtree(doomed)
+
+
+def clean_up(root: Path) -> None:
+    """Mend what dead processes left: put back what they moved away, remove what they began."""
+    for folder in sorted(root.glob(".*.???-*")):
+        match = _SIDE_FOLDER.fullmatch(folder.name)
+        if match is None or not folder.is_dir() or _is_in_use(folder, int(match["pid"])):
+            continue
+        target = root / match["lang"]
+        try:
+            if match["kind"] == "old" and not target.exists():
+                folder.rename(target)
+                logger.warning("%s: put back after an interrupted replacement", target)
+            else:
+                shutil.rmtree(folder)
+                logger.info("%s: removed, left by a process that ended early", folder)
+        except OSError as error:
+            logger.warning("%s: left by a process that ended early; cannot be removed: %s", folder, error)
+
+
+def needs_recovery(root: Path) -> bool:
+    """Whether a language may have been moved away by a process that died before the new one came."""
+    return any(_SIDE_FOLDER.fullmatch(folder.name) for folder in root.glob(".*.old-*"))
+
+
+def _swap_in(new: Path, target: Path) -> Path | None:
+    """Rename ``new`` to ``target``; returns where the old folder is now, if there was one."""
+    for _ in range(100):  # others may publish or remove the same language between two steps
+        if not target.exists():
+            try:
+                new.rename(target)
+                return None
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+        elif _exchange(new, target):
+            return new
+        elif target.exists():
+            return _swap_in_two_steps(new, target)
+    raise OSError(errno.EBUSY, "another process keeps replacing this folder", str(target))
+
+
+def _swap_in_two_steps(new: Path, target: Path) -> Path:
+    """For systems that cannot exchange two folders; :func:`clean_up` mends an interruption."""
+    old = side_path(target, "old")
+    with _locked(target):
+        target.rename(old)
+        try:
+            new.rename(target)
+        except OSError:
+            old.rename(target)
+            raise
+    return old
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two folders in one system call; False where the system or file system cannot."""
+    if sys.platform != "linux":
+        return False
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    paths = (_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other))
+    if rename(*paths, ctypes.c_uint(_RENAME_EXCHANGE)) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOENT):
+        return False
+    raise OSError(code, os.strerror(code), str(one), None, str(other))
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a lock on a folder; the system releases it when the process dies, however it dies."""
+    if sys.platform == "win32":
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _is_in_use(folder: Path, pid: int) -> bool:
+    """Whether the process that made a side folder may still be at work on it."""
+    if sys.platform == "win32":
+        return True  # no lock can be asked for there, and os.kill(pid, 0) would end the process
+    try:
+        os.kill(pid, 0)
+        return True
+    except ProcessLookupError:
+        pass
+    except PermissionError:
+        return True
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,191 @@
+"""Language codes, names and scripts: ``kk`` = ``kaz`` = ``kaz_Cyrl`` = ``kk-KZ``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from difflib import get_close_matches
+from functools import cache, lru_cache
+
+import regex
+from langcodes import Language, find, standardize_tag
+from langcodes.data_dicts import ALL_SCRIPTS, LANGUAGE_ALPHA3, LIKELY_SUBTAGS
+from langcodes.tag_parser import LanguageTagError
+
+from modenc.errors import LanguageError
+
+# Valid subtags that name no language: undetermined, multiple, uncoded, no linguistic content.
+_NO_LANGUAGE = frozenset({"und", "mul", "mis", "zxx"})
+
+# Codes of writing systems that mix several Unicode scripts or narrow one down.
+_WRITING_SYSTEMS: dict[str, frozenset[str]] = {
+    "Hans": frozenset({"Hani"}),
+    "Hant": frozenset({"Hani"}),
+    "Jpan": frozenset({"Hira", "Kana", "Hani"}),
+    "Kore": frozenset({"Hang", "Hani"}),
+}
+
+# Languages in daily use in more scripts than CLDR's likely one.
+_SEVERAL_SCRIPTS: dict[str, frozenset[str]] = {
+    "bs": frozenset({"Latn", "Cyrl"}),
+    "crh": frozenset({"Latn", "Cyrl"}),
+    "ks": frozenset({"Arab", "Deva"}),
+    "ku": frozenset({"Latn", "Arab"}),
+    "mn": frozenset({"Cyrl", "Mong"}),
+    "pa": frozenset({"Guru", "Arab"}),
+    "sd": frozenset({"Arab", "Deva"}),
+    "sr": frozenset({"Cyrl", "Latn"}),
+    "uz": frozenset({"Latn", "Cyrl"}),
+}
+
+
+@lru_cache(maxsize=4096)
+def normalize_code(code: str) -> str:
+    """The shortest standard code of a language, without script and region.
+
+    ``KK``, ``kaz``, ``kaz_Cyrl`` and ``kk-KZ`` give ``kk``; ``azj_Latn`` gives ``az``.
+
+    Raises:
+        LanguageError: ``code`` names no language; the message guesses the one meant.
+    """
+    language = _parse(code).language
+    if language is None or language in _NO_LANGUAGE or not _is_known(language):
+        raise LanguageError(_unknown(code))
+    return language
+
+
+def language_name(code: str) -> str:
+    """The English name of a language (``kk`` gives ``Kazakh``).
+
+    Raises:
+        LanguageError: ``code`` names no language.
+    """
+    return str(Language.get(normalize_code(code)).display_name("en"))
+
+
+@lru_cache(maxsize=1024)
+def expected_scripts(code: str) -> frozenset[str]:
+    """ISO 15924 codes of the Unicode scripts a language is usually written in.
+
+    A script given in the code itself is the only one expected: ``uz_Cyrl`` gives ``{"Cyrl"}``.
+    Composite writing systems are split into what letters can be: ``ja`` gives
+    ``{"Hira", "Kana", "Hani"}``. Empty where no script is known.
+
+    Raises:
+        LanguageError: ``code`` names no language.
+    """
+    language = normalize_code(code)
+    given = script_of_code(code)
+    if given is None and language in _SEVERAL_SCRIPTS:
+        return _SEVERAL_SCRIPTS[language]
+    if given is None and language not in LIKELY_SUBTAGS:
+        # langcodes falls back to Latin for languages that CLDR says nothing about.
+        return frozenset()
+    script = given or Language.get(language).maximize().script
+    return _WRITING_SYSTEMS.get(script, frozenset({script})) if script else frozenset()
+
+
+def script_of_code(code: str) -> str | None:
+    """The script that a code states explicitly: ``kaz_Cyrl`` gives ``Cyrl``, ``kk`` gives None.
+
+    Raises:
+        LanguageError: ``code`` is not a language code.
+    """
+    tag = code.strip().replace("_", "-") if isinstance(code, str) else code
+    try:
+        return Language.get(tag, normalize=False).script
+    except (LanguageTagError, AttributeError, TypeError) as error:
+        raise LanguageError(_unknown(code)) from error
+
+
+def dominant_script(text: str) -> str | None:
+    """ISO 15924 code of the script most of a text's letters are in; None where it has no letters.
+
+    Letters that all scripts share (``ʻ``, ``ー``) are not counted; of equals the first to occur wins.
+    """
+    counts: Counter[str] = Counter()
+    for character, count in Counter(text).items():
+        script = _script_of_letter(character)
+        if script is not None:
+            counts[script] += count
+    return max(counts, key=counts.__getitem__) if counts else None
+
+
+def _parse(code: str) -> Language:
+    """The parsed code with deprecated and macrolanguage-covered codes replaced."""
+    if not isinstance(code, str):
+        raise LanguageError(f"expected a language code such as 'kk', found {code!r}")
+    try:
+        return Language.get(standardize_tag(code.strip(), macro=True))
+    except LanguageTagError as error:
+        raise LanguageError(_unknown(code)) from error
+
+
+def _is_known(language: str) -> bool:
+    parsed = Language.get(language)
+    return parsed.is_valid() and not parsed.display_name("en").startswith("Unknown language")
+
+
+def _unknown(code: str) -> str:
+    found = f"expected a language code such as 'kk', 'kaz' or 'kaz_Cyrl', found {code!r}"
+    guesses = _guess(code) if isinstance(code, str) else []
+    if not guesses:
+        return f"{found}; codes are listed at https://iso639-3.sil.org"
+    meant = " or ".join(f"{guess} ({Language.get(guess).display_name('en')})" for guess in guesses)
+    return f"{found}; did you mean {meant}?"
+
+
+def _guess(code: str) -> list[str]:
+    """Codes that a wrong code may stand for: a name in any language, a near name, a country's code."""
+    wanted = code.strip().casefold()
+    if len(wanted) == 2:
+        return _guess_from_country(wanted.upper())
+    if len(wanted) < 4:
+        return []  # names that resemble three letters are noise
+    try:
+        language = find(wanted).language
+        return [language] if language else []
+    except LookupError:
+        names = _codes_by_name()
+        return [names[name] for name in get_close_matches(wanted, names, n=2, cutoff=0.75)]
+
+
+def _guess_from_country(country: str) -> list[str]:
+    """The main language of a country whose code was given instead of a language's (``kz``)."""
+    if country == "ZZ":
+        return []  # CLDR's mark of an unknown country
+    at_home = [code for code in LANGUAGE_ALPHA3 if Language.get(code).maximize().territory == country]
+    return sorted(at_home, key=lambda code: Language.get(code).speaking_population(), reverse=True)[:1]
+
+
+@cache
+def _codes_by_name() -> dict[str, str]:
+    """English names, case-folded, of the languages CLDR knows."""
+    codes = {tag for tag in LIKELY_SUBTAGS if "-" not in tag} | set(LANGUAGE_ALPHA3)
+    known = sorted(code for code in codes - _NO_LANGUAGE if _is_known(code))
+    return {Language.get(code).display_name("en").casefold(): code for code in known}
+
+
+@lru_cache(maxsize=65536)
+def _script_of_letter(character: str) -> str | None:
+    if not character.isalpha():
+        return None
+    match = _script_pattern().match(character)
+    return match.lastgroup if match else None
+
+
+@cache
+def _script_pattern() -> regex.Pattern[str]:
+    """Matches one letter; the name of the group that matched is its script's code."""
+    return regex.compile("|".join(rf"(?P<{script}>\p{{Script={script}}})" for script in _unicode_scripts()))
+
+
+@cache
+def _unicode_scripts() -> tuple[str, ...]:
+    scripts = []
+    for script in sorted(ALL_SCRIPTS - {"Zyyy", "Zinh", "Zzzz", "Qaai"}):
+        try:
+            regex.compile(rf"\p{{Script={script}}}")
+        except regex.error:
+            continue  # an ISO 15924 code that is no Unicode script, such as Jpan
+        scripts.append(script)
+    return tuple(scripts)

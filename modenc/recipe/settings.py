@@ -1,0 +1,291 @@
+"""What a recipe can say: one frozen dataclass per section, each field explained beneath it.
+
+The text under a field is the documentation of the key of the same name in the TOML file; the
+defaults live in ``recipes/_defaults.toml`` alone, so a value is never stated twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+VocabularyMethod = Literal["base", "focus", "trim", "extend"]
+AdaptationObjective = Literal["none", "mlm", "distill", "mlm+distill"]
+EncodingObjective = Literal["none", "mnrl", "simcse", "mnrl+simcse"]
+AlignmentObjective = Literal["none", "joint", "paraphrase", "parallel"]
+Precision = Literal["auto", "fp32", "bf16"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One place texts come from. Exactly one of ``path``, ``dataset`` and ``gettext`` is set.
+
+    In every string ``{lang}`` stands for the language's code and ``{pivot}`` for the pivot's.
+    """
+
+    path: str | None = None
+    """A text, TSV, CSV, JSONL or Parquet file, plain or .gz / .zst, relative to ``data.root``."""
+    dataset: str | None = None
+    """A data set name for ``datasets.load_dataset``."""
+    gettext: tuple[str, ...] = ()
+    """Installed Python packages whose gettext catalogues are read (message id = pivot side)."""
+    config: str | None = None
+    """Configuration (subset) of ``dataset``."""
+    split: str = "train"
+    """Split of ``dataset``."""
+    streaming: bool = False
+    """Stream ``dataset`` instead of downloading it whole."""
+    lang: str | None = None
+    """Locale of the gettext catalogue, when it is not the language's own code (``pt_BR``)."""
+    columns: dict[str, str] = field(default_factory=dict)
+    """Role → column name, where the names differ from the roles (``{ text = "kk", pivot = "en" }``)."""
+    where: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Keep only rows whose column holds one of these values."""
+    where_not: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Drop rows whose column holds one of these values."""
+    at_least: dict[str, float] = field(default_factory=dict)
+    """Keep only rows whose numeric column is at least this (``{ score = 4.0 }``)."""
+    pivot_path: str | None = None
+    """Cross-lingual paraphrases only: the pivot's rows of the same set, joined on ``key``."""
+    key: str = "id"
+    """Column on which ``path`` and ``pivot_path`` are joined."""
+    limit: int = 0
+    """Take at most this many rows (0: all)."""
+    repeat: int = 1
+    """Show every row this many times an epoch: the weight of a small good source."""
+    licence: str = ""
+    """Licence of the texts, copied into the card of what is trained on them."""
+
+
+@dataclass(frozen=True)
+class DevSources:
+    """What choices are made on; never trained on."""
+
+    sts: tuple[Source, ...] = ()
+    """Rows with roles ``sentence1``, ``sentence2``, ``score``: Spearman of cosine."""
+    cross_sts: tuple[Source, ...] = ()
+    """The same with ``sentence1`` in the pivot language."""
+    parallel_held_out: int = 200
+    """Parallel pairs set aside for retrieval accuracy before training."""
+    text_held_out: int = 200
+    """Running-text lines set aside for perplexity and tokens per sentence."""
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """Where a language's texts are and which lines of them are kept."""
+
+    root: Path
+    """Folder that relative paths start from; override with ``data.root=DIR``."""
+    text: tuple[Source, ...]
+    """Running text: stages 1 and 2, and SimCSE in stage 3. Role ``text``."""
+    paraphrases: tuple[Source, ...]
+    """Stage 3. Roles ``anchor``, ``positive`` and, where there are any, ``negative``."""
+    parallel: tuple[Source, ...]
+    """Stage 4. Roles ``pivot`` and ``text``: a sentence and its translation."""
+    cross_paraphrases: tuple[Source, ...]
+    """Stage 4. ``anchor``/``positive``/``negative`` of the language joined with the pivot's."""
+    dev: DevSources
+    """Development sets."""
+    min_chars: int
+    """Shorter lines are dropped."""
+    max_chars: int
+    """Longer lines are dropped."""
+    deduplicate: bool
+    """Drop lines whose letters and digits were seen before."""
+    check_script: bool
+    """Drop lines mostly in a script the language is not written in."""
+    check_language: bool
+    """Drop lines that are identified as another language with confidence."""
+    min_language_share: float
+    """Refuse a corpus of which a smaller share than this is in the language's script and language."""
+
+
+@dataclass(frozen=True)
+class LoraSettings:
+    """A low-rank adapter (Hu et al., 2022): ``W x + alpha / rank · B A x``."""
+
+    rank: int
+    """Rows of A, columns of B."""
+    alpha: int
+    """Numerator of the scaling."""
+    dropout: float
+    """On the adapter's input, while training."""
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """How one stage walks: shared by stages 2, 3 and 4."""
+
+    steps: int
+    """Optimiser steps; 0 means ``epochs`` decides."""
+    epochs: float
+    """Passes over the data where ``steps`` is 0."""
+    batch_size: int
+    """Sentences, pairs or blocks a forward pass."""
+    gradient_accumulation: int
+    """Forward passes an optimiser step."""
+    learning_rate: float
+    """Peak learning rate of the adapter."""
+    warmup_ratio: float
+    """Share of the steps that the learning rate rises."""
+    schedule: Literal["linear", "cosine", "constant_with_warmup"]
+    """Course of the learning rate after warm-up."""
+    weight_decay: float
+    """AdamW's."""
+    max_grad_norm: float
+    """Gradients are clipped to this norm."""
+
+
+@dataclass(frozen=True)
+class VocabularySettings:
+    """Stage 1: the language's tokenizer and embeddings."""
+
+    method: VocabularyMethod
+    """``focus`` (paper): new tokenizer, FOCUS embeddings. ``trim``: the base's pieces that the text
+    uses. ``extend``: trim plus new pieces by FOCUS. ``base``: keep the base's vocabulary."""
+    size: int
+    """Pieces in the result, special tokens included."""
+    new_pieces: int
+    """``extend`` only: how many of ``size`` are new."""
+    max_sentences: int
+    """Lines the tokenizer is trained on at most."""
+    fasttext_dim: int
+    """Dimensions of the fastText vectors that measure token similarity."""
+    fasttext_epochs: int
+    """Passes of fastText over the tokenised text."""
+
+
+@dataclass(frozen=True)
+class LanguageAdaptationSettings:
+    """Stage 2: embeddings and a LoRA on query, key and value learn the language's text."""
+
+    objective: AdaptationObjective
+    """``mlm`` (paper), ``distill`` from the base's sentence vectors, both, or ``none``."""
+    lora: LoraSettings
+    """The language adapter LA."""
+    optimizer: OptimizerSettings
+    """Steps, batches, rates."""
+    train_embeddings: bool
+    """Train the embedding matrix along with LA (paper: yes)."""
+    embedding_learning_rate: float
+    """Peak learning rate of the embeddings."""
+    block_length: int
+    """Masked LM: tokens in a packed block."""
+    max_length: int
+    """Distillation: tokens at which a sentence is cut."""
+    mask_probability: float
+    """Masked LM: share of tokens that are predicted."""
+    mlm_weight: float
+    """``mlm+distill``: weight of the masked-LM loss beside the distillation loss."""
+
+
+@dataclass(frozen=True)
+class SentenceEncodingSettings:
+    """Stage 3: a LoRA on all linear layers learns sentence similarity; all else is frozen."""
+
+    objective: EncodingObjective
+    """``mnrl`` on paraphrases (paper), ``simcse`` on running text, both in turn, or ``none``."""
+    lora: LoraSettings
+    """The sentence-encoding adapter SE."""
+    optimizer: OptimizerSettings
+    """Steps, batches, rates."""
+    max_length: int
+    """Tokens at which a sentence is cut."""
+    scale: float
+    """Inverse temperature of the softmax over cosines (MNRL: 20)."""
+    mini_batch_size: int
+    """Above 0, the cached loss (GradCache) runs batches in pieces of this size."""
+    simcse_max_chars: int
+    """SimCSE reads running-text lines up to this length: short lines are cheap and like captions."""
+
+
+@dataclass(frozen=True)
+class AlignmentSettings:
+    """Stage 4: a parallel adapter CLA pulls the language onto the frozen pivot."""
+
+    objective: AlignmentObjective
+    """``joint`` (paper): paraphrase and parallel batches in turn; or one of them; or ``none``."""
+    reduction_factor: int
+    """Hidden size over bottleneck size of the parallel adapter (``ParBnConfig``: 2)."""
+    optimizer: OptimizerSettings
+    """Steps, batches, rates."""
+    max_length: int
+    """Tokens at which a sentence is cut."""
+    scale: float
+    """Inverse temperature of MNRL."""
+    parallel_loss: Literal["cosine", "mnrl", "cosine+mnrl"]
+    """Loss on parallel pairs: ``cosine`` (paper), in-batch ranking, or their sum."""
+    pivot_negatives: int
+    """Extra pivot vectors each MNRL batch is ranked against; free, since they are cached."""
+    symmetric: bool
+    """Also rank the language's sentences for each pivot sentence."""
+    keep_weight: float
+    """Weight of a term that keeps within-language cosines where stage 3 left them (0: paper)."""
+
+
+@dataclass(frozen=True)
+class BaseSettings:
+    """The frozen body that all languages share."""
+
+    model: str
+    """``me5-small``, a Hugging Face id, or a folder."""
+    prompt: str
+    """Put before every text, in training and in encoding."""
+    pooling: Literal["mean", "cls"]
+    """How token vectors become a sentence vector."""
+    max_length: int
+    """Tokens at which ``encode`` cuts."""
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How a run behaves, whatever it trains."""
+
+    work_dir: Path
+    """Checkpoints, caches and logs; safe to delete when nothing is running."""
+    seed: int
+    """Seeds Python, NumPy and torch."""
+    precision: Precision
+    """``auto``: bf16 where the processor has it, else fp32."""
+    threads: int
+    """Torch threads; 0 leaves torch's choice."""
+    checkpoint_every: int
+    """Steps between checkpoints that a killed run resumes from."""
+    evaluate_every: int
+    """Steps between evaluations on the dev set; 0 for the end only."""
+
+
+@dataclass(frozen=True)
+class LanguagePlan:
+    """Everything that training one language needs: the recipe resolved for it."""
+
+    lang: str
+    """Normalised code."""
+    pivot: str
+    """Code of the language all others are aligned to."""
+    recipe: str
+    """Name of the recipe."""
+    hub: Path
+    """Hub folder."""
+    base: BaseSettings
+    run: RunSettings
+    data: DataSettings
+    vocabulary: VocabularySettings
+    language_adaptation: LanguageAdaptationSettings
+    sentence_encoding: SentenceEncodingSettings
+    alignment: AlignmentSettings
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A checked recipe: one plan per language, the pivot's first."""
+
+    name: str
+    path: Path
+    pivot: str
+    hub: Path
+    plans: dict[str, LanguagePlan]
+    text: str
+    """The whole resolved recipe as TOML (what ``modenc cat`` prints)."""
