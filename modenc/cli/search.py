@@ -1,0 +1,76 @@
+"""``modenc search``: the lines of a file nearest to a query, whatever their language."""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import sys
+from typing import TYPE_CHECKING, Any
+
+from modenc.cli.arguments import add_encoding, add_hub, language_of, open_encoder, positive
+from modenc.cli.text_io import batched, one_line, read_texts
+from modenc.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_LINES_AT_ONCE = 1024
+
+
+def add_parser(subparsers: Any, summary: str) -> None:
+    """Add the verb and its options."""
+    parser = subparsers.add_parser(
+        "search",
+        help=summary,
+        description="Encodes the query and every line of FILE and writes the nearest lines: cosine, "
+        "language, line, tab-separated. For a quick look: nothing is kept.",
+        epilog="examples:\n"
+        "  modenc search 'Where is the library?' --hub adapters_hub/me5-small --in texts.txt --top 3\n"
+        "  modenc search Кітапхана --query-lang kk --hub adapters_hub/me5-small --in texts.jsonl",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("query", metavar="QUERY", help="what to look for, in any of the hub's languages")
+    parser.add_argument(
+        "--in", dest="input", required=True, metavar="FILE", help="texts; - is standard input"
+    )
+    parser.add_argument("--top", type=positive, default=5, metavar="N", help="lines to show (default: 5)")
+    parser.add_argument("--query-lang", metavar="CODE", help="language of the query (default: identify it)")
+    add_hub(parser)
+    add_encoding(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the verb."""
+    if not args.query.strip():
+        raise DataError("expected a query, found an empty one; give a word or a sentence")
+    encoder = open_encoder(args)
+    options = {"align": args.align, "batch_size": args.batch_size, "show_progress_bar": False}
+    query = _unit(encoder.encode([args.query], lang=args.query_lang, **options))[0]
+    lang = language_of(args)
+    best: list[tuple[float, int, str]] = []
+    first = 0
+    for texts in batched(read_texts(args.input, args.column), _LINES_AT_ONCE):
+        scores = _unit(encoder.encode(texts, lang=lang, **options)) @ query
+        # Earlier lines win ties: the negated line number is the second key.
+        found = [
+            (float(score), -(first + i), text)
+            for i, (score, text) in enumerate(zip(scores, texts, strict=True))
+        ]
+        best = heapq.nlargest(args.top, [*best, *found])
+        first += len(texts)
+    if not best:
+        raise DataError(f"{args.input}: expected lines to search, found none; give a file with texts")
+    codes = [lang] * len(best) if lang else [i.code for i in encoder.identify([text for _, _, text in best])]
+    for (score, _, text), code in zip(best, codes, strict=True):
+        sys.stdout.write(f"{score:.3f}\t{code}\t{one_line(text)}\n")
+    return 0
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Rows [n, hidden] scaled to length 1; a zero row stays zero."""
+    import numpy as np
+
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.maximum(lengths, 1e-12)

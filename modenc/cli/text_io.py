@@ -1,0 +1,68 @@
+"""Texts in from files and standard input, one at a time."""
+
+from __future__ import annotations
+
+import codecs
+import sys
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+
+from modenc.data.files import format_of, read_file
+from modenc.errors import DataError
+
+STDIN = "-"
+
+
+def read_texts(source: str, column: str = "text") -> Iterator[str]:
+    """The texts of ``source``: a file that :func:`modenc.data.files.read_file` reads, or ``-``.
+
+    Standard input and .txt hold a text a line, empty lines included, so that row i of the result
+    is line i of the input. Other formats give the value of ``column``.
+
+    Raises:
+        DataError: missing or unreadable file, bytes that are not UTF-8, no such column.
+    """
+    if source == STDIN:
+        yield from _read_stdin()
+        return
+    path = Path(source)
+    plain = path.is_file() and format_of(path) == ".txt"
+    for number, row in enumerate(read_file(path), start=1):
+        name = "text" if plain else column
+        if name not in row:
+            raise DataError(_no_column(path, number, name, list(row)))
+        yield row[name]
+
+
+def batched(texts: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Lists of ``size`` texts, the last one shorter."""
+    iterator = iter(texts)
+    while batch := list(islice(iterator, size)):
+        yield batch
+
+
+def one_line(text: str) -> str:
+    """``text`` fit for one field of a tab-separated line: white space runs and lone surrogates replaced."""
+    return " ".join(text.split()).encode("utf-8", "replace").decode("utf-8")
+
+
+def _read_stdin() -> Iterator[str]:
+    for number, raw in enumerate(sys.stdin.buffer, start=1):
+        if number == 1:
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+        try:
+            yield raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"standard input, line {number}: expected UTF-8, "
+                f"found byte 0x{error.object[error.start]:02x}; "
+                "convert the text, e.g. with iconv -f ENCODING -t UTF-8"
+            ) from error
+
+
+def _no_column(path: Path, number: int, column: str, found: list[str]) -> str:
+    near = get_close_matches(column, found, n=1, cutoff=0.5)
+    hint = f"did you mean --column {near[0]}?" if near else "name the column of the texts with --column"
+    return f"{path}, row {number}: expected a column {column!r}, found {', '.join(found) or 'none'}; {hint}"

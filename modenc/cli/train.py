@@ -1,0 +1,76 @@
+"""``modenc train``: a recipe's languages through the four stages."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Parse = Callable[..., tuple[argparse.Namespace, list[str]]]
+
+STAGES = ("vocabulary", "language_adaptation", "sentence_encoding", "alignment")
+
+
+def add_parser(subparsers: Any, summary: str) -> None:
+    """Add the verb and its options."""
+    parser = subparsers.add_parser(
+        "train",
+        help=summary,
+        description="Trains each language of a recipe and puts its modules into the recipe's hub folder. "
+        "Finished stages are skipped, a killed run goes on from its last checkpoint, and no language's "
+        "training touches another's modules.",
+        epilog="examples:\n"
+        "  modenc train recipes/turkic.toml --lang kk data.root=data\n"
+        "  modenc train my_recipe.toml --stage alignment --force alignment.optimizer.epochs=2\n"
+        "  modenc train turkic run.work_dir=/tmp/runs hub.path=my_hub",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("recipe", metavar="RECIPE", help="a TOML file, or the name of a shipped recipe")
+    parser.add_argument(
+        "--lang", action="append", metavar="CODE", help="only this language; may be repeated (default: all)"
+    )
+    parser.add_argument(
+        "--stage",
+        action="append",
+        choices=STAGES,
+        metavar="NAME",
+        help=f"only this stage; one of {', '.join(STAGES)}",
+    )
+    parser.add_argument("--force", action="store_true", help="redo stages that are already done")
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="settings that replace the recipe's, as in data.root=data",
+    )
+    parser.parse_known_args = _accepting_late_overrides(parser.parse_known_args)
+    parser.set_defaults(run=run)
+
+
+def _accepting_late_overrides(parse: Parse) -> Parse:
+    """``parse`` that also takes KEY=VALUE words behind an option, which argparse gives back as unknown."""
+
+    def parse_all(
+        words: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        found, unknown = parse(words, namespace)
+        late = [word for word in unknown if "=" in word and not word.startswith("-")]
+        found.overrides = [*found.overrides, *late]
+        return found, [word for word in unknown if word not in late]
+
+    return parse_all
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the verb."""
+    from modenc.languages import normalize_code
+    from modenc.recipe.loader import load_recipe
+    from modenc.train.pipeline import train_recipe
+
+    recipe = load_recipe(args.recipe, args.overrides)
+    languages = [normalize_code(code) for code in args.lang] if args.lang else None
+    folders = train_recipe(recipe, languages=languages, stages=args.stage, force=args.force)
+    for code, folder in folders.items():
+        sys.stdout.write(f"{code}\t{folder}\n")
+    return 0

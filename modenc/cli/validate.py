@@ -1,0 +1,67 @@
+"""``modenc validate``: check a recipe and list all its faults."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from modenc.recipe.settings import LanguagePlan, Recipe
+
+EXAMPLES = """\
+examples:
+  modenc validate mine.toml
+  modenc validate turkic data.root=~/texts
+  modenc validate turkic --no-files
+
+exit code: 0 no faults, 1 faults (one a line), 2 no such recipe or no valid TOML
+"""
+
+
+def add_parser(subparsers: Any, summary: str) -> None:
+    """Add the verb to the command line."""
+    parser = subparsers.add_parser(
+        "validate",
+        help=summary,
+        description="Check a recipe without training: every fault is listed at once, each with its place.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("recipe", help="a recipe file, or a shipped recipe's name")
+    parser.add_argument(
+        "overrides", nargs="*", metavar="key=value", help="settings that replace the recipe's"
+    )
+    parser.add_argument("--no-files", action="store_true", help="do not ask whether the data are there")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the faults, or what the recipe would train."""
+    from modenc.recipe.faults import RecipeFaults
+    from modenc.recipe.loader import load_recipe
+
+    try:
+        recipe = load_recipe(args.recipe, args.overrides, check_files=not args.no_files)
+    except RecipeFaults as faults:
+        sys.stdout.write(f"{faults}\n")
+        return 1
+    sys.stdout.write(_summary(recipe))
+    return 0
+
+
+def _summary(recipe: Recipe) -> str:
+    first = next(iter(recipe.plans.values()))
+    lines = [f"recipe {recipe.name!r} has no faults; base {first.base.model}, hub '{recipe.hub}'"]
+    lines += [f"  {lang}: {_stages(plan)}" for lang, plan in recipe.plans.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _stages(plan: LanguagePlan) -> str:
+    stages = {
+        "vocabulary": plan.vocabulary.method,
+        "language adaptation": plan.language_adaptation.objective,
+        "sentence encoding": plan.sentence_encoding.objective,
+        "alignment": "pivot" if plan.lang == plan.pivot else plan.alignment.objective,
+    }
+    return ", ".join(f"{stage} {choice}" for stage, choice in stages.items())

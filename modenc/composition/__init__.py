@@ -1,0 +1,1 @@
+"""How the modules of a language act on the shared body."""

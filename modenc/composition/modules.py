@@ -1,0 +1,189 @@
+"""Read a language's modules from its hub folder, without peft or adapters.
+
+LA and SE are peft LoRA folders, both acting on the same input, so
+``s_la B_la A_la x + s_se B_se A_se x = [s_la B_la, s_se B_se] [A_la; A_se] x``:
+they are read as one adapter of the summed rank. CLA is an AdapterHub folder.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from modenc.errors import HubError
+from modenc.hub.layout import LanguageLayout
+
+LORA_CONFIG = "adapter_config.json"
+LORA_WEIGHTS = "adapter_model.safetensors"
+CLA_CONFIG = "adapter_config.json"
+CLA_WEIGHTS = "adapter.safetensors"
+_LORA_KEY = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<matrix>[AB])(?:\.\w+)?\.weight")
+_CLA_KEY = re.compile(
+    r".*encoder\.layer\.(?P<layer>\d+)\.output\.adapters\.\w+\.adapter_(?P<part>down|up)(?:\.0)?\.(?P<kind>weight|bias)"
+)
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """A low-rank change of one linear layer: ``W x + b (a x)``, scaling folded into ``b``."""
+
+    a: Tensor
+    """[rank, in]"""
+    b: Tensor
+    """[out, rank]"""
+
+
+@dataclass(frozen=True)
+class ParallelLayer:
+    """One feed-forward block's parallel adapter: ``scaling * Up(relu(Down(x)))``."""
+
+    down_weight: Tensor
+    """[bottleneck, hidden]"""
+    down_bias: Tensor
+    up_weight: Tensor
+    """[hidden, bottleneck]"""
+    up_bias: Tensor
+    scaling: float
+
+
+@dataclass(frozen=True)
+class LanguageModules:
+    """All that a language adds to the shared body, in float32."""
+
+    lang: str
+    tokenizer: PreTrainedTokenizerFast | None
+    """``None``: the language keeps the base's vocabulary."""
+    embeddings: Tensor | None
+    """[vocabulary, hidden], or ``None`` as above."""
+    low_rank: dict[str, LowRank]
+    """Module name in the body → LA and SE together."""
+    parallel: dict[int, ParallelLayer]
+    """Layer number → CLA; empty where the language has none (the pivot)."""
+
+
+def read_modules(layout: LanguageLayout) -> LanguageModules:
+    """Read every part that a language's folder holds.
+
+    Raises:
+        HubError: a file is missing, truncated, or not of the format its place calls for.
+    """
+    present = layout.present()
+    tokenizer, embeddings = None, None
+    if "tokenizer" in present:
+        tokenizer = load_tokenizer(layout.tokenizer)
+        embeddings = _load(layout.embeddings)["embeddings"].float()
+        if len(tokenizer) != embeddings.shape[0]:
+            raise HubError(
+                f"{layout.embeddings}: expected one row for each of the tokenizer's {len(tokenizer)} tokens, "
+                f"found {embeddings.shape[0]}; install the language again"
+            )
+    adapters = [read_lora(folder) for part, folder in (("la", layout.la), ("se", layout.se)) if part in present]
+    return LanguageModules(
+        lang=layout.root.name,
+        tokenizer=tokenizer,
+        embeddings=embeddings,
+        low_rank=concatenate(*adapters),
+        parallel=read_parallel(layout.cla) if "cla" in present else {},
+    )
+
+
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
+    """Load a tokenizer folder.
+
+    Raises:
+        HubError: it cannot be read.
+    """
+    try:
+        # The flag only silences a warning about another model family's tokenizers.
+        return PreTrainedTokenizerFast.from_pretrained(folder, fix_mistral_regex=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise HubError(f"{folder}: not a readable tokenizer ({error}); install the language again") from error
+
+
+def read_lora(folder: Path) -> dict[str, LowRank]:
+    """Read a peft LoRA folder as module name → low-rank change.
+
+    Raises:
+        HubError: it is not a plain LoRA, or a matrix lacks its partner.
+    """
+    config = _load_json(folder / LORA_CONFIG)
+    if config.get("peft_type") != "LORA" or config.get("use_dora") or config.get("bias", "none") != "none":
+        raise HubError(f"{folder}: expected a plain peft LoRA without bias, found {config.get('peft_type')!r}")
+    matrices: dict[str, dict[str, Tensor]] = {}
+    for key, tensor in _load(folder / LORA_WEIGHTS).items():
+        match = _LORA_KEY.fullmatch(key)
+        if match is None:
+            raise HubError(f"{folder / LORA_WEIGHTS}: unexpected tensor {key!r}; expected ….lora_A or ….lora_B")
+        matrices.setdefault(match["module"], {})[match["matrix"]] = tensor.float()
+    adapters = {}
+    for module, pair in matrices.items():
+        if set(pair) != {"A", "B"}:
+            raise HubError(f"{folder / LORA_WEIGHTS}: {module} has lora_{''.join(pair)} but not its partner")
+        rank = pair["A"].shape[0]
+        scaling = config["lora_alpha"] / (math.sqrt(rank) if config.get("use_rslora") else rank)
+        adapters[module] = LowRank(a=pair["A"], b=pair["B"] * scaling)
+    return adapters
+
+
+def concatenate(*adapters: dict[str, LowRank]) -> dict[str, LowRank]:
+    """Several adapters active at once, as one of the summed rank."""
+    combined: dict[str, LowRank] = {}
+    for adapter in adapters:
+        for module, change in adapter.items():
+            if module in combined:
+                before = combined[module]
+                change = LowRank(torch.cat([before.a, change.a]), torch.cat([before.b, change.b], dim=1))
+            combined[module] = change
+    return combined
+
+
+def read_parallel(folder: Path) -> dict[int, ParallelLayer]:
+    """Read an AdapterHub folder with a parallel adapter (He et al., 2022) as layer → weights.
+
+    Raises:
+        HubError: the configuration is not that of a parallel adapter with relu, or a tensor is missing.
+    """
+    config = _load_json(folder / CLA_CONFIG).get("config", {})
+    wanted = {"is_parallel": True, "output_adapter": True, "mh_adapter": False, "non_linearity": "relu"}
+    if found := {key: config.get(key) for key, value in wanted.items() if config.get(key) != value}:
+        raise HubError(f"{folder}: expected a parallel adapter with {wanted}, found {found}")
+    parts: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in _load(folder / CLA_WEIGHTS).items():
+        match = _CLA_KEY.fullmatch(key)
+        if match is None:
+            raise HubError(f"{folder / CLA_WEIGHTS}: unexpected tensor {key!r}")
+        parts.setdefault(int(match["layer"]), {})[f"{match['part']}_{match['kind']}"] = tensor.float()
+    try:
+        return {
+            layer: ParallelLayer(**tensors, scaling=float(config["scaling"]))
+            for layer, tensors in sorted(parts.items())
+        }
+    except TypeError as error:
+        raise HubError(f"{folder / CLA_WEIGHTS}: incomplete ({error}); install the language again") from error
+
+
+def _load(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise HubError(f"{path}: not a readable safetensors file ({error}); install the language again") from error
+
+
+def _load_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise HubError(f"{path}: not readable JSON ({error}); install the language again") from error
+    if not isinstance(content, dict):
+        raise HubError(f"{path}: expected a JSON object, found {type(content).__name__}")
+    return content

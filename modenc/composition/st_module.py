@@ -1,0 +1,251 @@
+"""The module through which sentence-transformers runs a hub: texts in, token vectors out.
+
+Rows of a batch are grouped by language; each group runs through its language's own tokenizer and
+body, no wider than the group needs, so that neither neighbours nor their padding touch a result.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import torch
+from sentence_transformers.base.modules.input_module import InputModule
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from modenc.base_model import BaseModel, resolve_base
+from modenc.base_model.resolve import fingerprint_of
+from modenc.composition.language_choice import ChoiceSettings, LanguageChooser
+from modenc.composition.residency import Residency
+from modenc.errors import BaseModelError, HubError, LanguageError
+from modenc.hub.store import Hub
+from modenc.texts import TaggedText, as_texts
+
+logger = logging.getLogger(__name__)
+
+# No tokenizer makes fewer tokens of real text, so nothing that counts is cut.
+_CHARACTERS_PER_TOKEN = 64
+_truncation_lock = Lock()
+
+
+class ModularTransformer(InputModule):  # type: ignore[misc]
+    """All languages of a hub as the first module of a ``SentenceTransformer``.
+
+    Args:
+        hub: the hub folder.
+        base: where the base is found, if not under the name in the hub.
+        choice: how languages are chosen.
+
+    Raises:
+        BaseModelError: the base cannot be loaded, or is not the one the modules were trained on.
+    """
+
+    forward_kwargs = {"lang", "align"}  # noqa: RUF012
+    config_keys = ["max_seq_length"]  # noqa: RUF012
+    save_in_root = True
+
+    def __init__(self, hub: Hub, base: str | None = None, choice: ChoiceSettings | None = None) -> None:
+        super().__init__()
+        self.hub = hub
+        self.chooser = LanguageChooser(hub, choice or ChoiceSettings())
+        found = resolve_base(base or hub.info.base_id)
+        self.auto_model = _matching_body(found, hub)
+        self.residency = Residency(hub, found, self.auto_model)
+        self._max_seq_length = min(hub.info.max_length, _positions(self.auto_model))
+
+    @classmethod
+    def load(cls, model_name_or_path: str, subfolder: str = "", **options: Any) -> ModularTransformer:
+        """Called by ``SentenceTransformer(hub)``; ``model_kwargs`` may hold ``base`` and :class:`ChoiceSettings`.
+
+        Raises:
+            HubError: the folder is no hub, or ``model_kwargs`` holds something else.
+        """
+        settings = dict(options.get("model_kwargs") or {})
+        base = settings.pop("base", None)
+        known = [field.name for field in fields(ChoiceSettings)]
+        if unknown := sorted(set(settings) - set(known)):
+            raise HubError(
+                f"model_kwargs: expected {', '.join(['base', *known])}, found {', '.join(unknown)}"
+            )
+        folder = model_name_or_path
+        if not Path(folder).is_dir():
+            places = ("token", "cache_folder", "revision", "local_files_only")
+            where = {key: options[key] for key in places if key in options}
+            folder = cls.load_dir_path(model_name_or_path, subfolder=subfolder, **where)
+        return cls(Hub.open(folder), base, ChoiceSettings(**settings))
+
+    def save(self, output_path: str, *args: Any, **options: Any) -> None:
+        """Copy the hub with all its languages to ``output_path``."""
+        if Path(output_path).resolve() == Path(self.hub.path).resolve():
+            return
+        target = Hub.create(output_path, self.hub.info)
+        for lang in self.hub.languages():
+            target.install(self.hub.layout(lang).root, lang)
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerFast:
+        """The base's tokenizer; languages may have their own."""
+        return self.residency.base_tokenizer()
+
+    @property
+    def max_seq_length(self) -> int:
+        """Tokens at which texts are cut.
+
+        Raises:
+            BaseModelError: set to more than the base has positions for, or to less than 1.
+        """
+        return self._max_seq_length
+
+    @max_seq_length.setter
+    def max_seq_length(self, value: int) -> None:
+        limit = _positions(self.auto_model)
+        if not 1 <= value <= limit:
+            raise BaseModelError(
+                f"max_seq_length: expected 1 to {limit}, the base's positions, found {value}"
+            )
+        self._max_seq_length = value
+
+    @property
+    def max_characters(self) -> int:
+        """Characters at which texts are cut before they are tokenised."""
+        return self._max_seq_length * _CHARACTERS_PER_TOKEN
+
+    def get_embedding_dimension(self) -> int:
+        """Width of the token vectors."""
+        return int(self.auto_model.config.hidden_size)
+
+    def tag(self, texts: Sequence[str], lang: str | Sequence[str | None] | None) -> list[TaggedText]:
+        """Choose each text's language: see :meth:`LanguageChooser.choose`."""
+        return [
+            TaggedText(text, code) for text, code in zip(texts, self.chooser.choose(texts, lang), strict=True)
+        ]
+
+    def preprocess(
+        self, inputs: Sequence[str], prompt: str | None = None, lang: str | None = None, **_: Any
+    ) -> dict[str, Tensor]:
+        """Tokenise texts, each with its language's tokenizer.
+
+        Args:
+            inputs: texts; a :class:`~modenc.texts.TaggedText` states its language, others are identified.
+            prompt: put before every text after identification.
+            lang: one code for all.
+
+        Returns:
+            ``input_ids``, ``attention_mask`` [batch, length] and ``language`` [batch], int64.
+
+        Raises:
+            TextError: an input is not a text.
+            LanguageError: ``lang`` is not one known code.
+        """
+        if not (lang is None or isinstance(lang, str)):
+            raise LanguageError(
+                "lang: sentence-transformers sorts texts, so a list of codes cannot follow them; expected one code. "
+                "Use modenc.ModularEncoder, or give modenc.texts.TaggedText(text, code)"
+            )
+        texts, _single = as_texts(list(inputs), self.max_characters)
+        codes = self.chooser.choose(texts, lang)
+        rows: list[list[int]] = [[] for _ in texts]
+        padding = [0] * len(texts)
+        for code in dict.fromkeys(codes):
+            tokenizer = self.residency.tokenizer(code)
+            members = [row for row, other in enumerate(codes) if other == code]
+            batch = _tokenise(
+                tokenizer, [(prompt or "") + texts[row] for row in members], self._max_seq_length
+            )
+            for row, ids in zip(members, batch, strict=True):
+                rows[row] = ids
+                padding[row] = tokenizer.pad_token_id
+        width = max(map(len, rows))
+        padded = [ids + [pad] * (width - len(ids)) for ids, pad in zip(rows, padding, strict=True)]
+        mask = [[1] * len(ids) + [0] * (width - len(ids)) for ids in rows]
+        return {
+            "input_ids": torch.tensor(padded),
+            "attention_mask": torch.tensor(mask),
+            "language": torch.tensor([_number(code) for code in codes]),
+        }
+
+    def forward(self, features: dict[str, Tensor], align: bool = True, **_: Any) -> dict[str, Tensor]:
+        """Run each language's rows through its body.
+
+        Args:
+            features: what :meth:`preprocess` gave.
+            align: apply the cross-lingual alignment adapters.
+
+        Returns:
+            ``features`` with ``token_embeddings`` [batch, length, hidden], zero where there is no token.
+        """
+        ids, mask = features["input_ids"], features["attention_mask"]
+        output: Tensor | None = None
+        for number in features["language"].unique().tolist():
+            rows = (features["language"] == number).nonzero().squeeze(1)
+            length = int(mask[rows].sum(dim=1).max())
+            body = self.residency.body(_code(number), align)
+            hidden = body(input_ids=ids[rows, :length], attention_mask=mask[rows, :length]).last_hidden_state
+            if output is None:
+                output = hidden.new_zeros((*ids.shape, hidden.shape[-1]))
+            output[rows, :length] = hidden
+        assert output is not None
+        features["token_embeddings"] = output
+        return features
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ModularTransformer:
+        before = next(self.auto_model.parameters())
+        place = (before.device, before.dtype)
+        super()._apply(fn, recurse)
+        after = next(self.auto_model.parameters())
+        if (after.device, after.dtype) != place:
+            self.residency.forget_bodies()
+        return self
+
+
+def _matching_body(base: BaseModel, hub: Hub) -> PreTrainedModel:
+    body = base.load_body()
+    # A folder's fingerprint is cached; a hub id's is not, and the body is at hand.
+    found = base.fingerprint if Path(base.location).is_dir() else fingerprint_of(body)
+    if found != hub.info.base_fingerprint:
+        raise BaseModelError(
+            f"base {base.id!r}: expected the weights that the modules in {hub.path} were trained on "
+            f"({hub.info.base_id!r}, fingerprint {hub.info.base_fingerprint[:12]}…), found fingerprint {found[:12]}…. "
+            "Say where that base is with base=, or train modules for this one"
+        )
+    return body.requires_grad_(False)
+
+
+def _positions(body: PreTrainedModel) -> int:
+    # RoBERTa-like bodies count positions from the padding id on.
+    skipped = 0 if body.config.model_type == "bert" else body.config.pad_token_id + 1
+    return int(body.config.max_position_embeddings - skipped)
+
+
+def _tokenise(tokenizer: PreTrainedTokenizerFast, texts: list[str], max_length: int) -> list[list[int]]:
+    backend = tokenizer.backend_tokenizer
+    with _truncation_lock:
+        if (backend.truncation or {}).get("max_length") != max_length:
+            backend.enable_truncation(max_length)
+        if backend.padding is not None:
+            backend.no_padding()
+    # A text of no tokens at all still needs one to have a vector.
+    filler = next(
+        (
+            i
+            for i in (tokenizer.cls_token_id, tokenizer.unk_token_id, tokenizer.pad_token_id)
+            if i is not None
+        ),
+        0,
+    )
+    return [encoding.ids or [filler] for encoding in backend.encode_batch_fast(texts)]
+
+
+def _number(code: str) -> int:
+    """A language subtag has at most eight ASCII letters, so it fits an int64 without any table."""
+    return int.from_bytes(code.encode("ascii"), "big")
+
+
+def _code(number: int) -> str:
+    return "".join(map(chr, itertools.dropwhile(lambda byte: byte == 0, number.to_bytes(8, "big"))))

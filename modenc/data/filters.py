@@ -1,0 +1,150 @@
+"""Which rows are kept, and why the others are not."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from modenc.data.files import Row
+from modenc.data.language_check import LanguageCheck, Verdict
+from modenc.data.text import clean, letters_key, stable_hash
+from modenc.recipe.settings import DataSettings
+
+if TYPE_CHECKING:
+    from modenc.langid import LanguageIdentifier
+
+_BATCH = 1024
+_SAMPLE = 1000
+
+
+@dataclass(frozen=True)
+class FilterReport:
+    """What became of the rows read. ``cleaned`` rows had control characters and may be kept."""
+
+    read: int = 0
+    kept: int = 0
+    empty: int = 0
+    too_short: int = 0
+    too_long: int = 0
+    identical: int = 0
+    duplicate: int = 0
+    wrong_script: int = 0
+    wrong_language: int = 0
+    cleaned: int = 0
+
+    def summary(self) -> str:
+        """One line: ``read 1,000, kept 940 (40 too short, 20 duplicate)``."""
+        reasons = [f.name for f in fields(self) if f.name not in ("read", "kept", "cleaned")]
+        dropped = [f"{getattr(self, r):,} {r.replace('_', ' ')}" for r in reasons if getattr(self, r)]
+        return f"read {self.read:,}, kept {self.kept:,}" + (f" ({', '.join(dropped)})" if dropped else "")
+
+
+@dataclass(frozen=True)
+class RowShape:
+    """Which roles of a row the filters look at."""
+
+    required: tuple[str, ...]
+    """Normalised, and dropped with the row if empty, too short or too long."""
+    own: tuple[str, ...]
+    """Those of ``required`` that are in the language: script and language are checked."""
+    optional: str | None = None
+    """Normalised, and emptied alone where it is too short or too long (a hard negative)."""
+
+
+class TextFilter:
+    """Normalises rows and drops the bad ones, across all the sources of a corpus.
+
+    Duplicates are found by letters and digits alone, over everything the filter has seen.
+    """
+
+    def __init__(self, settings: DataSettings, lang: str, identifier: LanguageIdentifier | None) -> None:
+        self._settings = settings
+        self._check = LanguageCheck(settings, lang, identifier)
+        self._counts: Counter[str] = Counter()
+        self._seen: set[int] = set()
+        self._sample: list[tuple[int, str]] = []
+
+    @property
+    def report(self) -> FilterReport:
+        """What became of the rows so far."""
+        return FilterReport(**self._counts)
+
+    def check_share(self) -> None:
+        """Refuse what was read if too little of it is in the language.
+
+        Raises:
+            DataError: see ``LanguageCheck.check_share``; judged on an even sample of 1,000 lines.
+        """
+        self._check.check_share([text for _, text in sorted(self._sample, reverse=True)])
+
+    def select(self, rows: Iterable[Row], shape: RowShape) -> Iterator[Row]:
+        """The rows worth keeping, normalised, in their order."""
+        remaining = self._well_formed(rows, shape)
+        while batch := list(islice(remaining, _BATCH)):
+            verdicts = self._check.verdicts([row[role] for row in batch for role in shape.own])
+            width = len(shape.own)
+            for i, row in enumerate(batch):
+                bad = [v for v in verdicts[i * width : (i + 1) * width] if v is not Verdict.OK]
+                self._counts[bad[0].value if bad else "kept"] += 1
+                if not bad:
+                    yield row
+
+    def _well_formed(self, rows: Iterable[Row], shape: RowShape) -> Iterator[Row]:
+        for row in rows:
+            self._counts["read"] += 1
+            row = self._normalised(row, shape)
+            keys = [letters_key(row[role]) for role in shape.required]
+            reason = self._fault([row[role] for role in shape.required], keys)
+            if reason is not None:
+                self._counts[reason] += 1
+                continue
+            for role in shape.own:
+                self._remember(row[role])
+            yield row
+
+    def _normalised(self, row: Row, shape: RowShape) -> Row:
+        roles = shape.required if shape.optional is None else (*shape.required, shape.optional)
+        cleaned = {role: clean(row.get(role, "")) for role in roles}
+        self._counts["cleaned"] += any(removed for _, removed in cleaned.values())
+        normal = {role: text for role, (text, _) in cleaned.items()}
+        if shape.optional is not None and self._length_fault(normal[shape.optional]):
+            normal[shape.optional] = ""
+        return normal
+
+    def _fault(self, texts: Sequence[str], keys: Sequence[str]) -> str | None:
+        if not all(any(map(str.isalpha, text)) for text in texts):
+            return "empty"
+        for text in texts:
+            if fault := self._length_fault(text):
+                return fault
+        if len(keys) > 1 and len(set(keys)) < len(keys):
+            return "identical"
+        if self._settings.deduplicate and self._is_repeated("\n".join(keys)):
+            return "duplicate"
+        return None
+
+    def _length_fault(self, text: str) -> str | None:
+        if len(text) < self._settings.min_chars:
+            return "too_short"
+        return "too_long" if len(text) > self._settings.max_chars else None
+
+    def _is_repeated(self, key: str) -> bool:
+        # 64 bits a line: exact for any corpus that fits in memory, at a fifth of the strings' size.
+        hashed = stable_hash(key)
+        if hashed in self._seen:
+            return True
+        self._seen.add(hashed)
+        return False
+
+    def _remember(self, text: str) -> None:
+        """Keep the lines of the smallest hashes: an even sample, whatever the order of sources."""
+        entry = (-stable_hash(text), text)
+        if len(self._sample) < _SAMPLE:
+            heapq.heappush(self._sample, entry)
+        elif entry > self._sample[0]:
+            heapq.heapreplace(self._sample, entry)
+

@@ -1,0 +1,155 @@
+"""``ModularEncoder``: a ``SentenceTransformer`` that knows the language of every text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling
+
+from modenc.composition.language_choice import ChoiceSettings
+from modenc.composition.residency import BASE
+from modenc.composition.st_module import ModularTransformer
+from modenc.hub.store import Hub
+from modenc.langid import Identification, LanguageIdentifier
+from modenc.languages import normalize_code
+from modenc.texts import as_texts
+
+_PROMPT_NAMES = ("default", "query", "document")
+
+
+class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
+    """Sentence vectors from the modules of each text's own language.
+
+    Args:
+        hub: a hub folder: the languages' modules for one base.
+        base: where the base is found (``me5-small``, a folder, a Hugging Face id), if not under the name in the hub;
+            its weights must be the ones the modules were trained on.
+        fallback: for a language without modules: ``base`` (the base alone), ``error``, or a code.
+        min_confidence: texts identified with less than this (0 to 1) go to the fallback.
+        identifier: a fastText file (GlotLID), an object with ``identify``, or ``None`` for py3langid.
+        device: where to compute, as in ``SentenceTransformer``.
+        **options: anything else that ``SentenceTransformer`` takes, such as ``truncate_dim``, ``prompts`` or
+            ``similarity_fn_name``.
+
+    Raises:
+        HubError: ``hub`` is not a hub folder.
+        BaseModelError: the base is not found, or is another one.
+        LanguageError: the fallback is no language of the hub.
+
+    Example:
+        >>> encoder = ModularEncoder("adapters_hub/me5-small")
+        >>> vectors = encoder.encode(["Good morning", "Қайырлы таң"])
+        >>> encoder.similarity(vectors, vectors)
+    """
+
+    def __init__(
+        self,
+        hub: str | Path,
+        *,
+        base: str | None = None,
+        fallback: str = BASE,
+        min_confidence: float = 0.0,
+        identifier: LanguageIdentifier | str | Path | None = None,
+        device: str | None = None,
+        **options: Any,
+    ) -> None:
+        opened = Hub.open(hub)
+        info = opened.info
+        transformer = ModularTransformer(opened, base, ChoiceSettings(fallback, min_confidence, identifier))
+        prompts = {name: info.prompt for name in _PROMPT_NAMES} | dict(options.pop("prompts", None) or {})
+        options.setdefault("similarity_fn_name", "cosine")
+        super().__init__(
+            modules=[transformer, Pooling(info.hidden_size, info.pooling)],
+            device=device,
+            prompts=prompts,
+            **options,
+        )
+        if self.default_prompt_name is None and info.prompt:
+            self.default_prompt_name = "default"  # given to super().__init__, it would be logged as a warning
+
+    @property
+    def hub(self) -> Hub:
+        """The hub folder."""
+        return self._transformer.hub
+
+    @property
+    def languages(self) -> list[str]:
+        """Codes of the hub's languages, the pivot first; in memory or not."""
+        return self.hub.languages()
+
+    @property
+    def loaded(self) -> list[str]:
+        """Codes of the languages in memory."""
+        return self._transformer.residency.loaded()
+
+    def load(self, codes: str | Iterable[str]) -> None:
+        """Read languages now instead of on first use.
+
+        Raises:
+            LanguageError: a code is unknown or its language has no modules.
+            HubError: its modules are damaged or made for another base.
+        """
+        for code in _listed(codes):
+            self._transformer.residency.body(self._transformer.chooser.require(code), align=True)
+
+    def unload(self, codes: str | Iterable[str]) -> None:
+        """Free the memory that languages take; they load again on their next use.
+
+        Raises:
+            LanguageError: a code is unknown.
+        """
+        for code in _listed(codes):
+            self._transformer.residency.unload(normalize_code(code))
+
+    def identify(self, texts: Any) -> list[Identification]:
+        """The language of each text among the hub's, with a confidence from 0 to 1.
+
+        Raises:
+            TextError: something is not a text.
+        """
+        return self._transformer.chooser.identify(as_texts(texts, self._transformer.max_characters)[0])
+
+    def encode(
+        self,
+        inputs: Any = None,
+        *args: Any,
+        lang: str | Sequence[str | None] | None = None,
+        align: bool = True,
+        **options: Any,
+    ) -> Any:
+        """Turn texts of any mixture of languages into vectors.
+
+        Args:
+            inputs: a text, or a list, tuple, array, Series or column of texts.
+            *args: see ``options``.
+            lang: the language of all texts, or a list with that of each; ``None`` identifies it. Codes such as
+                ``kk``, ``kaz``, ``kaz_Cyrl`` and ``kk-KZ`` mean the same; ``base`` means the base without modules.
+            align: apply the cross-lingual alignment; ``False`` gives the purely monolingual encoders.
+            **options: everything that ``SentenceTransformer.encode`` takes, with the same meaning.
+
+        Returns:
+            float32 array [texts, hidden], or [hidden] for a single text, unless ``options`` ask for another form.
+
+        Raises:
+            TextError: something is not a text; the message says where and what.
+            LanguageError: a code is unknown, or its language has no modules and ``fallback="error"``.
+            HubError: a language's modules are damaged or made for another base.
+        """
+        if "sentences" in options:  # the name before sentence-transformers 5.4
+            inputs = options.pop("sentences")
+        texts, single = as_texts(inputs, self._transformer.max_characters)
+        if single and not (lang is None or isinstance(lang, str)):
+            lang = list(lang)
+        tagged = self._transformer.tag(texts, lang)
+        return super().encode(tagged[0] if single else tagged, *args, align=align, **options)
+
+    @property
+    def _transformer(self) -> ModularTransformer:
+        return self[0]  # type: ignore[no-any-return]
+
+
+def _listed(codes: str | Iterable[str]) -> list[str]:
+    return [codes] if isinstance(codes, str) else list(codes)

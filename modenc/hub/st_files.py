@@ -1,0 +1,43 @@
+"""The files that let ``SentenceTransformer(hub_folder)`` load a hub."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from modenc.hub.files import write_atomically
+from modenc.hub.layout import HubInfo
+
+POOLING_FOLDER = "1_Pooling"
+MODULES_FILE = "modules.json"
+CONFIG_FILE = "config_sentence_transformers.json"
+
+
+def write_sentence_transformers_files(root: Path, info: HubInfo) -> None:
+    """Write ``modules.json`` and what it refers to; same info, same files."""
+    modules = [
+        {"idx": 0, "name": "0", "path": "", "type": "modenc.composition.st_module.ModularTransformer"},
+        {"idx": 1, "name": "1", "path": POOLING_FOLDER, "type": "sentence_transformers.models.Pooling"},
+    ]
+    # These key names are read by every sentence-transformers from 5.2 on; 5.7's own are not.
+    pooling = {
+        "word_embedding_dimension": info.hidden_size,
+        "pooling_mode_cls_token": info.pooling == "cls",
+        "pooling_mode_mean_tokens": info.pooling == "mean",
+        "pooling_mode_max_tokens": False,
+        "include_prompt": True,
+    }
+    config = {
+        "model_type": "SentenceTransformer",
+        "prompts": {"default": info.prompt} if info.prompt else {},
+        "default_prompt_name": "default" if info.prompt else None,
+        "similarity_fn_name": "cosine",
+    }
+    write_atomically(root / POOLING_FOLDER / "config.json", _json(pooling))
+    write_atomically(root / CONFIG_FILE, _json(config))
+    write_atomically(root / MODULES_FILE, _json(modules))
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

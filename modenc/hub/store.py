@@ -1,0 +1,268 @@
+"""A hub folder: which languages it has, and how they come in and go out."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import asdict, fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from modenc.errors import HubError, LanguageError
+from modenc.hub import swap
+from modenc.hub.card import Card, FileRecord
+from modenc.hub.files import files_below, read_json, sha256, sync_tree, write_atomically
+from modenc.hub.layout import CARD_FILE, FORMAT_VERSION, HUB_FILE, README_FILE, HubInfo, LanguageLayout
+from modenc.hub.readme import readme
+from modenc.hub.st_files import CONFIG_FILE, MODULES_FILE, POOLING_FOLDER, write_sentence_transformers_files
+from modenc.languages import language_name, normalize_code
+
+
+class Hub:
+    """A hub on disk; made by :meth:`open` or :meth:`create`."""
+
+    def __init__(self, path: Path, info: HubInfo) -> None:
+        self.path = path
+        self.info = info
+
+    @classmethod
+    def open(cls, path: str | Path) -> Hub:
+        """Open a hub; reads ``hub.json`` alone.
+
+        Raises:
+            HubError: there is no hub, or it is of a format this version cannot read.
+        """
+        root = Path(path)
+        if not (root / HUB_FILE).is_file():
+            raise HubError(_no_hub(root))
+        info = _read_info(root / HUB_FILE)
+        if swap.needs_recovery(root):
+            swap.clean_up(root)
+        return cls(root, info)
+
+    @classmethod
+    def create(cls, path: str | Path, info: HubInfo) -> Hub:
+        """Make a hub folder, or open it where it exists with the same info.
+
+        Raises:
+            HubError: the folder is a hub with another base or use of it, or holds other files.
+        """
+        root = Path(path)
+        if (root / HUB_FILE).exists():
+            hub = cls.open(root)
+            different = [
+                f"{item.name}: expected {getattr(info, item.name)!r}, found {getattr(hub.info, item.name)!r}"
+                for item in fields(HubInfo)
+                if getattr(info, item.name) != getattr(hub.info, item.name)
+            ]
+            if different:
+                raise HubError(f"{root} is a hub of another make ({'; '.join(different)}); use another folder")
+        else:
+            _refuse_foreign_folder(root)
+        write_sentence_transformers_files(root, info)
+        # Last, since it is what makes the folder a hub.
+        write_atomically(root / HUB_FILE, _info_text(info))
+        return cls(root, info)
+
+    def languages(self) -> list[str]:
+        """Codes of the languages that have modules here, sorted, the pivot first."""
+        found = {card.parent.name for card in self.path.glob(f"[!.]*/{CARD_FILE}")}
+        return sorted(found, key=lambda lang: (lang != self.info.pivot, lang))
+
+    def card(self, lang: str) -> Card:
+        """The card of a language.
+
+        Raises:
+            HubError: the hub lacks the language, or its card cannot be read.
+        """
+        path = self.layout(lang).card
+        try:
+            return Card.from_json(path.read_text(encoding="utf-8"), where=str(path))
+        except (OSError, UnicodeDecodeError) as error:
+            raise HubError(f"{path}: expected a readable card, found: {error}") from error
+
+    def layout(self, lang: str) -> LanguageLayout:
+        """The folder of a language.
+
+        Raises:
+            HubError: the hub lacks the language; the message lists those it has.
+            LanguageError: ``lang`` names no language.
+        """
+        root = self._folder(lang)
+        if not (root / CARD_FILE).is_file():
+            raise HubError(self._no_language(lang))
+        return LanguageLayout(root)
+
+    def staging(self, lang: str) -> AbstractContextManager[Path]:
+        """A new empty folder inside the hub to build a language's modules in.
+
+        It is gone when the context ends, unless :meth:`publish` has made it the language.
+        """
+        return swap.side_folder(self._folder(lang))
+
+    def publish(self, staging_dir: Path, card: Card) -> Card:
+        """Make the modules in a staging folder the language's, in one atomic step.
+
+        Writes ``README.md`` and ``card.json`` there first, the latter with every file's checksum.
+
+        Returns:
+            The card with ``files`` filled in.
+
+        Raises:
+            HubError: the card is for another base, or the modules are not fit for use; the hub
+                is left as it was.
+        """
+        self._check_base(card)
+        layout = LanguageLayout(staging_dir)
+        layout.card.unlink(missing_ok=True)
+        layout.readme.write_text(readme(card), encoding="utf-8")
+        sealed = replace(card, files=_records(staging_dir))
+        layout.card.write_text(sealed.to_json(), encoding="utf-8")
+        self._take_in(staging_dir, card.lang)
+        return sealed
+
+    def remove(self, lang: str) -> None:
+        """Remove a language's modules.
+
+        Raises:
+            HubError: the hub lacks the language.
+        """
+        root = self.layout(lang).root
+        swap.clean_up(self.path)
+        swap.remove_folder(root)
+
+    def install(self, folder: str | Path, lang: str | None = None) -> Card:
+        """Copy a language's folder, made with any hub of the same base, into this hub.
+
+        Args:
+            folder: A language's folder, or a hub with the language ``lang``.
+            lang: The language expected there; None takes what a language's folder holds.
+
+        Raises:
+            HubError: there is no such language, its files are not what its card says, or it was
+                made for another base; the hub is left as it was.
+        """
+        source = _language_folder(Path(folder), lang)
+        with self.staging("en" if lang is None else lang) as staging:
+            for name, path in files_below(source):
+                if path.is_symlink() or not path.is_file():
+                    raise HubError(f"{path}: expected a plain file, found a link or special file; copy it first")
+                target = staging / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, target)
+            text = (staging / CARD_FILE).read_text(encoding="utf-8")
+            card = Card.from_json(text, where=str(source / CARD_FILE))
+            if lang is not None and normalize_code(lang) != card.lang:
+                raise HubError(f"{source}: expected the modules of {lang!r}, found those of {card.lang!r}")
+            self._check_base(card)
+            self._take_in(staging, card.lang, full=True, shown_as=source)
+        return card
+
+    def _take_in(
+        self, staging: Path, lang: str, full: bool = False, shown_as: Path | None = None
+    ) -> None:
+        """Check a finished folder and swap it in."""
+        from modenc.hub.verify import check_folder
+
+        check_folder(staging, self.info, full=full, shown_as=shown_as)
+        sync_tree(staging)
+        swap.clean_up(self.path)
+        swap.replace_folder(staging, self._folder(lang))
+
+    def _check_base(self, card: Card) -> None:
+        if normalize_code(card.lang) != card.lang:
+            raise HubError(f"expected the card of {normalize_code(card.lang)!r}, found {card.lang!r}; rename it")
+        if card.base_fingerprint != self.info.base_fingerprint:
+            raise HubError(
+                f"{card.lang}: expected modules for the base {self.info.base_id} "
+                f"({self.info.base_fingerprint}), found modules for {card.base_id} "
+                f"({card.base_fingerprint}); use a hub of that base, or train the language for this one"
+            )
+
+    def _folder(self, lang: str) -> Path:
+        return self.path / normalize_code(lang)
+
+    def _no_language(self, lang: str) -> str:
+        code, has = normalize_code(lang), self.languages()
+        listed = ", ".join(has) if has else "none yet"
+        return (
+            f"{self.path}: no modules for {code} ({language_name(code)}); languages here: {listed}. "
+            "Train it with a recipe (modenc train) or copy it in (modenc install)"
+        )
+
+
+def _read_info(path: Path) -> HubInfo:
+    content = read_json(path)
+    version = content.pop("format_version", None)
+    if version != FORMAT_VERSION:
+        raise HubError(f"{path}: expected format_version {FORMAT_VERSION}, found {version!r}; update modenc")
+    types = get_type_hints(HubInfo)
+    faults = [f"missing key {name!r}" for name in types if name not in content]
+    for name, value in content.items():
+        if name not in types:
+            close = get_close_matches(name, types, n=1)
+            faults.append(f"unknown key {name!r}" + (f" (did you mean {close[0]!r}?)" if close else ""))
+        elif type(value) is not types[name]:
+            faults.append(f"{name}: expected {types[name].__name__}, found {value!r}")
+    if faults:
+        raise HubError(f"{path}: {'; '.join(faults)}; restore the file or make the hub anew")
+    return HubInfo(**content)
+
+
+def _info_text(info: HubInfo) -> str:
+    import json
+
+    content: dict[str, Any] = {"format_version": FORMAT_VERSION, **asdict(info)}
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _no_hub(root: Path) -> str:
+    if not root.exists():
+        found = "no such folder"
+    elif not root.is_dir():
+        found = "a file"
+    elif (root / CARD_FILE).is_file():
+        found = f"a language's folder; its hub is {root.resolve().parent}"
+    else:
+        inside = sorted(hub.parent.name for hub in root.glob(f"*/{HUB_FILE}"))
+        found = f"a folder without it (hubs inside: {', '.join(inside)})" if inside else "a folder without it"
+    return f"{root}: expected a hub (a folder with {HUB_FILE}), found {found}; give a hub's path, or train one"
+
+
+def _refuse_foreign_folder(root: Path) -> None:
+    ours = {MODULES_FILE, CONFIG_FILE, POOLING_FOLDER, README_FILE}
+    if root.exists() and not root.is_dir():
+        raise HubError(f"{root}: expected a new or empty folder for a hub, found a file")
+    entries: Iterator[Path] = root.iterdir() if root.exists() else iter(())
+    foreign = sorted(entry.name for entry in entries if entry.name not in ours and entry.name[0] != ".")
+    if foreign:
+        raise HubError(
+            f"{root}: expected a new or empty folder for a hub, found {', '.join(foreign[:5])}; give another path"
+        )
+
+
+def _language_folder(folder: Path, lang: str | None) -> Path:
+    """The folder with the card: ``folder`` itself, or a language of the hub it is."""
+    if (folder / CARD_FILE).is_file():
+        return folder
+    if (folder / HUB_FILE).is_file():
+        hub = Hub.open(folder)
+        if lang is None:
+            raise HubError(
+                f"{folder}: expected a language's folder, found a hub; say which of its languages "
+                f"to install: {', '.join(hub.languages())}"
+            )
+        return hub.layout(lang).root
+    found = "a folder without it" if folder.is_dir() else "no such folder"
+    raise HubError(f"{folder}: expected a language's folder (with {CARD_FILE}), found {found}")
+
+
+def _records(root: Path) -> dict[str, FileRecord]:
+    return {
+        name: FileRecord(sha256=sha256(path), bytes=path.stat().st_size) for name, path in files_below(root)
+    }
+
+
+__all__ = ["Hub", "LanguageError"]

@@ -1,0 +1,144 @@
+"""Settings that are right one by one and impossible together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from modenc.recipe.faults import Place, did_you_mean
+from modenc.recipe.settings import LanguagePlan, Source
+
+ROLES: dict[str, tuple[str, ...]] = {
+    "text": ("text",),
+    "paraphrases": ("anchor", "positive", "negative"),
+    "parallel": ("pivot", "text"),
+    "cross_paraphrases": ("anchor", "positive", "negative"),
+    "sts": ("sentence1", "sentence2", "score"),
+    "cross_sts": ("sentence1", "sentence2", "score"),
+}
+"""What the columns of each list of sources are for."""
+
+PLACEHOLDERS = ("lang", "pivot")
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A fault at ``path`` that rests on the values at ``reads`` being what their author meant."""
+
+    path: Place
+    message: str
+    reads: tuple[Place, ...] = ()
+
+
+def conflicts(plan: LanguagePlan) -> Iterator[Conflict]:
+    """All conflicts among one language's settings."""
+    yield from _vocabulary(plan)
+    yield from _missing_data(plan)
+    yield from _lengths_and_steps(plan)
+    for path, role, source in sources(plan):
+        yield from _source(path, role, source)
+
+
+def sources(plan: LanguagePlan) -> Iterator[tuple[Place, str, Source]]:
+    """Every source of a language with its place in the recipe and the list it is in."""
+    for role in ROLES:
+        section: Any = plan.data.dev if role in ("sts", "cross_sts") else plan.data
+        where: Place = ("data", "dev", role) if role in ("sts", "cross_sts") else ("data", role)
+        for position, source in enumerate(getattr(section, role)):
+            yield (*where, position), role, source
+
+
+def _vocabulary(plan: LanguagePlan) -> Iterator[Conflict]:
+    vocabulary = plan.vocabulary
+    if vocabulary.method != "extend":
+        return
+    reads: tuple[Place, ...] = (("vocabulary", "method"), ("vocabulary", "size"))
+    path: Place = ("vocabulary", "new_pieces")
+    if vocabulary.new_pieces >= vocabulary.size:
+        yield Conflict(
+            path,
+            f"expected fewer than vocabulary.size = {vocabulary.size}, found {vocabulary.new_pieces}",
+            reads,
+        )
+    if vocabulary.new_pieces == 0:
+        yield Conflict(path, "'extend' needs 1 or more, found 0; method = 'trim' adds no pieces", reads)
+
+
+def _missing_data(plan: LanguagePlan) -> Iterator[Conflict]:
+    """What each stage's choice needs and the recipe's data do not have."""
+    needs: list[tuple[Place, str, tuple[str, ...]]] = [
+        (
+            ("vocabulary", "method"),
+            plan.vocabulary.method,
+            () if plan.vocabulary.method == "base" else ("text",),
+        ),
+        (
+            ("language_adaptation", "objective"),
+            plan.language_adaptation.objective,
+            () if plan.language_adaptation.objective == "none" else ("text",),
+        ),
+        (
+            ("sentence_encoding", "objective"),
+            plan.sentence_encoding.objective,
+            {"mnrl": ("paraphrases",), "simcse": ("text",), "mnrl+simcse": ("paraphrases", "text")}.get(
+                plan.sentence_encoding.objective, ()
+            ),
+        ),
+        (
+            ("alignment", "objective"),
+            plan.alignment.objective,
+            {
+                "joint": ("cross_paraphrases", "parallel"),
+                "paraphrase": ("cross_paraphrases",),
+                "parallel": ("parallel",),
+            }.get(plan.alignment.objective, ()),
+        ),
+    ]
+    for path, choice, lists in needs:
+        missing = [name for name in lists if not getattr(plan.data, name)]
+        if missing:
+            names = " and ".join(f"data.{name}" for name in missing)
+            message = f"{choice!r} needs {names}, found none; add sources or choose another {path[-1]}"
+            yield Conflict(path, message, tuple(("data", name) for name in missing))
+
+
+def _lengths_and_steps(plan: LanguagePlan) -> Iterator[Conflict]:
+    if plan.data.min_chars > plan.data.max_chars:
+        yield Conflict(
+            ("data", "min_chars"),
+            f"expected at most data.max_chars = {plan.data.max_chars}, found {plan.data.min_chars}",
+            (("data", "max_chars"),),
+        )
+    for stage in ("language_adaptation", "sentence_encoding", "alignment"):
+        optimizer = getattr(plan, stage).optimizer
+        if optimizer.steps == 0 and optimizer.epochs == 0 and getattr(plan, stage).objective != "none":
+            path: Place = (stage, "optimizer", "steps")
+            message = "steps and epochs are both 0; set one of them, or objective = 'none'"
+            yield Conflict(path, message, ((stage, "optimizer", "epochs"), (stage, "objective")))
+
+
+def _source(path: Place, role: str, source: Source) -> Iterator[Conflict]:
+    kinds = [kind for kind in ("path", "dataset", "gettext") if getattr(source, kind)]
+    if len(kinds) != 1:
+        found = " and ".join(kinds) or "none"
+        yield Conflict(path, f"expected exactly one of path, dataset and gettext, found {found}")
+    for name in source.columns:
+        if name not in ROLES[role]:
+            hint = did_you_mean(name, ROLES[role])
+            yield Conflict((*path, "columns", name), f"no column of this kind of data{hint}")
+    if role == "cross_paraphrases" and not source.pivot_path:
+        yield Conflict(path, "expected pivot_path, the same rows in the pivot language; found none")
+    if source.gettext and role not in ("text", "parallel"):
+        yield Conflict((*path, "gettext"), "catalogues give text and parallel pairs only")
+    for key in ("path", "pivot_path", "dataset", "config", "lang"):
+        yield from unknown_placeholders((*path, key), getattr(source, key), PLACEHOLDERS)
+
+
+def unknown_placeholders(path: Place, text: str | None, known: tuple[str, ...]) -> Iterator[Conflict]:
+    """``{words}`` in a setting's text that stand for nothing."""
+    for name in re.findall(r"\{(\w*)\}", text or ""):
+        if name not in known:
+            choices = " or ".join(f"{{{choice}}}" for choice in known)
+            yield Conflict(path, f"expected {choices} as a placeholder, found {{{name}}}")

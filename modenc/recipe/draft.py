@@ -1,0 +1,234 @@
+"""A recipe on its way from TOML tables to plans, with all the faults found on that way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, is_dataclass, replace
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from modenc.errors import LanguageError
+from modenc.languages import normalize_code
+from modenc.recipe.build import INVALID, build, describe
+from modenc.recipe.conflicts import Conflict, conflicts, unknown_placeholders
+from modenc.recipe.faults import Faults, Place, did_you_mean, dotted, nearest
+from modenc.recipe.files import merge
+from modenc.recipe.presence import absences, pivot_is_in
+from modenc.recipe.settings import LanguagePlan
+
+SECTIONS: dict[str, type] = {
+    name: hint
+    for name, hint in get_type_hints(LanguagePlan).items()
+    if isinstance(hint, type) and is_dataclass(hint)
+}
+"""The tables of a recipe that become part of every language's plan, in the order of the plan."""
+
+TOP_LEVEL = ("name", "pivot", "hub", *SECTIONS, "languages")
+SHARED = ("base", "hub", "name", "pivot")
+"""What all languages of a hub have in common, and none can have for itself."""
+
+
+@dataclass
+class Draft:
+    """A recipe on its way from tables to plans."""
+
+    stem: str
+    defaults: dict[str, Any]
+    tables: dict[str, Any]
+    faults: Faults = field(default_factory=Faults)
+    by_language: dict[str, Faults] = field(default_factory=dict)
+    spelled: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The recipe's name; its file's where it gives none."""
+        return str(self.tables.get("name", self.stem))
+
+    @property
+    def pivot(self) -> str:
+        """The pivot's code."""
+        pivot = self.tables.get("pivot")
+        return pivot if isinstance(pivot, str) else str(self.defaults["pivot"])
+
+    @property
+    def hub(self) -> Path:
+        """The hub's folder, placeholders filled in."""
+        table = self.tables.get("hub")
+        path = table.get("path") if isinstance(table, dict) else None
+        return self._folder(path if isinstance(path, str) else self.defaults["hub"]["path"])
+
+    @property
+    def languages(self) -> dict[str, dict[str, Any]]:
+        """Code → own tables of every language whose table is one."""
+        tables = self.tables.get("languages")
+        if not isinstance(tables, dict):
+            return {}
+        return {code: own for code, own in tables.items() if isinstance(own, dict)}
+
+    def normalize_languages(self) -> None:
+        """Write the pivot and the languages by their normalised codes; unknown codes are faults."""
+        pivot, tables = self.tables.get("pivot"), self.tables.get("languages")
+        if isinstance(pivot, str):
+            self.tables["pivot"] = self._code(pivot, ("pivot",))
+        if not isinstance(tables, dict):
+            return
+        renamed: dict[str, Any] = {}
+        for code, own in tables.items():
+            normalized = self._code(code, ("languages", code))
+            if normalized in renamed:
+                self.faults.add(("languages", code), f"the same language as languages.{normalized}; keep one")
+            renamed[normalized] = own
+            self.spelled[normalized] = code
+        self.tables["languages"] = renamed
+
+    def check_top_level(self) -> None:
+        """Keys outside the sections, and that there is a language at all."""
+        for key in self.tables:
+            if key not in TOP_LEVEL:
+                hint = did_you_mean(key, TOP_LEVEL)
+                self.faults.add((key,), f"unknown key{hint}", meant=nearest(key, TOP_LEVEL))
+        for key in ("name", "pivot"):
+            if not isinstance(self.tables.get(key, ""), str):
+                self.faults.add((key,), f"expected text, found {describe(self.tables[key])}")
+        if not re.fullmatch(r"[\w.-]*\w[\w.-]*", self.name):
+            message = (
+                f"expected letters, digits, '_', '-' and '.' (folders are named so), found {self.name!r}"
+            )
+            self.faults.add(("name",), message)
+        self._check_hub()
+        self._check_languages()
+
+    def plans(self) -> dict[str, LanguagePlan]:
+        """A plan for every language, as far as faults allow; more faults are noted on the way."""
+        plans = {}
+        for lang, own in self.languages.items():
+            faults = self.by_language.setdefault(lang, Faults())
+            # Plans share the pivot's frozen vectors, so these cannot differ between languages.
+            own = {key: value for key, value in own.items() if key in SECTIONS and key not in SHARED}
+            tables = merge(self.tables, own)
+            parts: dict[str, Any] = {
+                name: build(cls, tables.get(name, {}), (name,), faults, self.defaults[name])
+                for name, cls in SECTIONS.items()
+            }
+            if all(part is not INVALID for part in parts.values()):
+                plan = LanguagePlan(lang=lang, pivot=self.pivot, recipe=self.name, hub=self.hub, **parts)
+                run = replace(plan.run, work_dir=self._folder(str(plan.run.work_dir)))
+                plans[lang] = (
+                    _as_pivot(replace(plan, run=run)) if lang == self.pivot else replace(plan, run=run)
+                )
+        return plans
+
+    def check_plans(self, plans: dict[str, LanguagePlan], check_files: bool) -> None:
+        """What is wrong in the plans though every value is right by itself."""
+        for lang, plan in plans.items():
+            found = list(conflicts(plan))
+            work_dir = str(plan.run.work_dir)
+            found += unknown_placeholders(("run", "work_dir"), work_dir, ("recipe",))
+            if check_files:
+                found += absences(plan)
+            self._note(found, self.by_language[lang])
+        if check_files and self.languages and self.pivot not in self.languages:
+            self._check_pivot_in_hub()
+
+    def fault_lines(self) -> list[str]:
+        """All faults, one line each; what several languages share is said once."""
+        languages: dict[tuple[str, str], list[str]] = {}
+        for path, message in self.faults.found:
+            languages.setdefault((dotted(path), message), [])
+        for lang, faults in self.by_language.items():
+            for path, message in faults.found:
+                languages.setdefault((dotted(self._place(lang, path)), message), []).append(lang)
+        return [_fault_line(*fault, where, self.by_language) for fault, where in languages.items()]
+
+    def _code(self, code: str, path: Place) -> str:
+        try:
+            return normalize_code(code)
+        except LanguageError as error:
+            self.faults.add(path, str(error))
+            return code
+
+    def _folder(self, path: str) -> Path:
+        return Path(path.replace("{recipe}", self.name)).expanduser()
+
+    def _check_hub(self) -> None:
+        hub = self.tables.get("hub", {})
+        if not isinstance(hub, dict):
+            self.faults.add(("hub",), f"expected a table with the key path, found {describe(hub)}")
+            return
+        for key in hub:
+            if key != "path":
+                self.faults.add(("hub", key), f"unknown key{did_you_mean(key, ('path',))}")
+        path = hub.get("path", "")
+        if not isinstance(path, str):
+            self.faults.add(("hub", "path"), f"expected a path as text, found {describe(path)}")
+        self._note(list(unknown_placeholders(("hub", "path"), str(self.hub), ("recipe",))), self.faults)
+
+    def _check_languages(self) -> None:
+        languages = self.tables.get("languages")
+        if not languages or not isinstance(languages, dict):
+            found = describe(languages) if languages else "none"
+            self.faults.add(
+                ("languages",), f"expected a table [languages.CODE] for each language, found {found}"
+            )
+            # The sections are checked all the same, as the pivot's.
+            self.tables["languages"] = {self.pivot: {}}
+            return
+        for code, own in languages.items():
+            if not isinstance(own, dict):
+                self.faults.add(("languages", code), f"expected a table, found {describe(own)}")
+                continue
+            self._check_language_keys(code, own)
+
+    def _check_language_keys(self, code: str, own: dict[str, Any]) -> None:
+        allowed = [section for section in SECTIONS if section not in SHARED]
+        for key in own:
+            if key in SHARED:
+                message = f"the same for all languages of a hub; set it at the top as {key!r}"
+                self.faults.add(("languages", code, key), message)
+            elif key not in allowed:
+                self.faults.add(("languages", code, key), f"unknown key{did_you_mean(key, allowed)}")
+        alignment = own.get("alignment")
+        objective = alignment.get("objective", "none") if isinstance(alignment, dict) else "none"
+        if code == self.pivot and objective != "none":
+            message = (
+                f"the pivot is what the others are aligned to: expected 'none', found {describe(objective)}"
+            )
+            self.faults.add(("languages", code, "alignment", "objective"), message)
+
+    def _check_pivot_in_hub(self) -> None:
+        if not self.faults.concern(("pivot",)) and not pivot_is_in(self.hub, self.pivot):
+            self.faults.add(
+                ("pivot",),
+                f"expected {self.pivot!r} among the languages or in the hub '{self.hub}', found it in "
+                f"neither; add [languages.{self.pivot}] or point hub.path at a hub that has it",
+            )
+
+    def _note(self, found: list[Conflict], faults: Faults) -> None:
+        fresh = [c for c in found if not any(faults.concern(path) for path in (c.path, *c.reads))]
+        for conflict in fresh:
+            faults.add(conflict.path, conflict.message)
+
+    def _place(self, lang: str, path: Place) -> Place:
+        """Where a value is written: in the language's own table, or at the top."""
+        own: Any = self.languages[lang]
+        for part in path:
+            if isinstance(part, int):
+                break
+            if not isinstance(own, dict) or part not in own:
+                return path
+            own = own[part]
+        return ("languages", self.spelled.get(lang, lang), *path)
+
+
+def _as_pivot(plan: LanguagePlan) -> LanguagePlan:
+    """The plan without what only languages that are aligned to the pivot have."""
+    data = replace(plan.data, parallel=(), cross_paraphrases=(), dev=replace(plan.data.dev, cross_sts=()))
+    return replace(plan, data=data, alignment=replace(plan.alignment, objective="none"))
+
+
+def _fault_line(place: str, message: str, where: Sequence[str], languages: dict[str, Faults]) -> str:
+    line = f"{place}: {message}" if place else message
+    if where and len(where) < len(languages) and not place.startswith("languages."):
+        return f"{line} (for {', '.join(where)})"
+    return line

@@ -1,0 +1,108 @@
+"""Recipe files: where the shipped ones are, and reading one with all that it includes."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from modenc.errors import RecipeError
+from modenc.recipe.faults import nearest
+
+DEFAULTS_FILE = "_defaults.toml"
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def recipes_folder() -> Path:
+    """The folder of the shipped recipes, in an installed package or in a checkout.
+
+    Raises:
+        RecipeError: the installation lacks them.
+    """
+    # An installed package comes first: beside it, site-packages may hold a stranger's `recipes`.
+    for folder in (_PACKAGE / "_recipes", _PACKAGE.parent / "recipes"):
+        if (folder / DEFAULTS_FILE).is_file():
+            return folder
+    raise RecipeError(
+        f"expected the shipped recipes in {_PACKAGE / '_recipes'}, found none; "
+        "reinstall modenc (pip install --force-reinstall modenc)"
+    )
+
+
+def shipped_recipes() -> dict[str, Path]:
+    """Name → file of every shipped recipe, sorted; files that start with ``_`` are parts of others."""
+    files = sorted(recipes_folder().glob("*.toml"))
+    return {file.stem: file for file in files if not file.stem.startswith("_")}
+
+
+def find_recipe(name_or_path: str | Path) -> Path:
+    """The file of a recipe given by path (``my.toml``) or by a shipped name (``turkic``).
+
+    Raises:
+        RecipeError: there is no such recipe; the message names the nearest one.
+    """
+    path = Path(name_or_path).expanduser()
+    if path.is_file():
+        return path
+    shipped, name = shipped_recipes(), str(name_or_path)
+    if name in shipped:
+        return shipped[name]
+    match = nearest(path.stem, shipped)
+    hint = f"did you mean {match!r}? " if match else ""
+    raise RecipeError(
+        f"expected a recipe file or the name of a shipped recipe, found {name!r}; {hint}"
+        f"shipped: {', '.join(shipped)} (`modenc recipes` lists them)"
+    )
+
+
+def read_tables(path: Path) -> dict[str, Any]:
+    """The tables of a recipe merged over those it includes; ``include`` itself is gone.
+
+    Raises:
+        RecipeError: a file is missing, is no valid TOML, or includes itself.
+    """
+    return _read_chain(path, ())
+
+
+def merge(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
+    """``upper`` over ``lower``: tables are merged key by key, all else (lists too) is replaced."""
+    merged = dict(lower)
+    for key, value in upper.items():
+        below = merged.get(key)
+        merged[key] = merge(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _read_chain(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
+    if path.resolve() in above:
+        names = " -> ".join(file.name for file in (*above, path))
+        raise RecipeError(f"include goes in a circle: {names}; remove one of these includes")
+    tables = _read_toml(path)
+    included = tables.pop("include", None)
+    if included is None:
+        return tables
+    if not isinstance(included, str):
+        raise RecipeError(f"{path}: include: expected a file name, found {included!r}")
+    return merge(_read_chain(_find_included(path, included), (*above, path.resolve())), tables)
+
+
+def _find_included(path: Path, included: str) -> Path:
+    # A shipped recipe that was copied elsewhere still finds what it includes.
+    for folder in (path.parent, recipes_folder()):
+        if (folder / included).is_file():
+            return folder / included
+    raise RecipeError(
+        f"{path}: include: expected a file beside it or among the shipped recipes, found no {included!r}"
+    )
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"{path}: expected TOML, found a syntax error: {error}") from error
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{path}: expected UTF-8 text, found byte {error.start} that is not") from error
+    except OSError as error:
+        raise RecipeError(f"{path}: cannot be read: {error.strerror}") from error

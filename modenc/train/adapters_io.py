@@ -1,0 +1,62 @@
+"""Attach and save the two kinds of adapters: LoRA through peft, CLA through adapters."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import adapters
+import torch
+from adapters import ParBnConfig
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import load_file, save_file
+from transformers import PreTrainedModel
+
+from modenc.recipe.settings import LoraSettings
+
+ATTENTION_LAYERS = ["query", "key", "value"]
+ALL_LINEAR_LAYERS = ["query", "key", "value", "dense"]
+CLA_NAME = "cla"
+
+
+def add_lora(body: PreTrainedModel, settings: LoraSettings, layers: list[str]) -> PeftModel:
+    """Freeze ``body`` and put a fresh LoRA (Hu et al., 2022) on the named linear layers."""
+    config = LoraConfig(
+        r=settings.rank, lora_alpha=settings.alpha, lora_dropout=settings.dropout, target_modules=layers
+    )
+    return get_peft_model(body, config)
+
+
+def save_lora(model: PeftModel, folder: Path, base_id: str) -> None:
+    """Write a peft folder in half precision: adapter_config.json and adapter_model.safetensors."""
+    model.save_pretrained(folder, safe_serialization=True, save_embedding_layers=False)
+    (folder / "README.md").unlink(missing_ok=True)
+    _edit_json(folder / "adapter_config.json", base_model_name_or_path=base_id, inference_mode=True)
+    halve(folder / "adapter_model.safetensors")
+
+
+def add_parallel_adapter(body: PreTrainedModel, reduction_factor: int) -> None:
+    """Freeze ``body`` and put a fresh parallel adapter (He et al., 2022; ``ParBnConfig``) on its blocks."""
+    adapters.init(body)
+    body.add_adapter(CLA_NAME, config=ParBnConfig(reduction_factor=reduction_factor))
+    body.train_adapter(CLA_NAME)
+
+
+def save_parallel_adapter(body: PreTrainedModel, folder: Path, base_id: str) -> None:
+    """Write an AdapterHub folder in half precision: adapter_config.json and adapter.safetensors."""
+    folder.mkdir(parents=True, exist_ok=True)
+    body.save_adapter(str(folder), CLA_NAME, use_safetensors=True)
+    _edit_json(folder / "adapter_config.json", model_name=base_id)
+    halve(folder / "adapter.safetensors")
+
+
+def halve(path: Path) -> None:
+    """Rewrite a safetensors file in float16."""
+    tensors = {name: tensor.to(torch.float16).contiguous() for name, tensor in load_file(path).items()}
+    save_file(tensors, path)
+
+
+def _edit_json(path: Path, **changes: Any) -> None:
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, **changes}, indent=2, sort_keys=True) + "\n")

@@ -1,0 +1,118 @@
+"""Stage 4: a parallel adapter (CLA) pulls the language onto the frozen pivot; all else is frozen."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from datasets import Dataset, DatasetDict
+
+from modenc.recipe.settings import AlignmentSettings
+from modenc.train.adapters_io import add_parallel_adapter, save_parallel_adapter
+from modenc.train.body_module import encode_texts, sentence_model
+from modenc.train.data_access import TrainingData, sample
+from modenc.train.dev import DevData, DevEvaluator
+from modenc.train.objectives.alignment import PivotAlignmentLoss
+from modenc.train.pivot import Pivot
+from modenc.train.stage import StageRun
+from modenc.train.trainers import KeepBest, SentenceTrainer, run_trainer, training_arguments
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class AlignmentRow:
+    """A sentence of the language, its counterpart in the pivot, and perhaps a hard negative there."""
+
+    text: str
+    pivot: str
+    negative: str | None
+
+
+def align_language(run: StageRun) -> dict[str, Any]:
+    """Train CLA as the recipe says, on the body with LA and SE folded in, and write ``cla/``."""
+    settings, plan = run.plan.alignment, run.plan
+    if settings.objective == "none" or plan.lang == plan.pivot:
+        return {}
+    pivot = Pivot(run)
+    rows = alignment_rows(run.data, settings, plan.run.seed)
+    logger.info("  %s", {name: len(part) for name, part in rows.items()})
+    pivot_texts, pivot_row = _index(row.pivot for part in rows.values() for row in part)
+    negatives = [row.negative for part in rows.values() for row in part if row.negative is not None]
+    for text in negatives:
+        if text not in pivot_row:
+            pivot_row[text] = len(pivot_texts)
+            pivot_texts.append(text)
+    texts, own_row = _index(row.text for part in rows.values() for row in part)
+    vectors = torch.from_numpy(pivot.encode(pivot_texts, settings.max_length))
+    body = run.body_before()
+    model = sentence_model(body, run.tokenizer_before(), plan.base, settings.max_length)
+    before = torch.from_numpy(encode_texts(model, texts)) if settings.keep_weight else None
+    add_parallel_adapter(body, settings.reduction_factor)
+    evaluator = _evaluator(run, pivot)
+    metrics: dict[str, Any] = {"dev_before": evaluator(model)} if evaluator else {}
+    best = KeepBest(run.folder, model) if evaluator else None
+    kinds = {"paraphrase": "mnrl", "parallel": settings.parallel_loss}
+    trainer = SentenceTrainer(
+        model=model,
+        args=training_arguments(
+            settings.optimizer, plan.run, run.checkpoints, sentences=True, evaluate=evaluator is not None
+        ),
+        train_dataset=DatasetDict({name: _dataset(part, pivot_row, own_row) for name, part in rows.items()}),
+        loss={name: PivotAlignmentLoss(model, vectors, before, settings, kinds[name]) for name in rows},
+        evaluator=evaluator,
+    )
+    metrics |= vars(run_trainer(trainer, best))
+    if evaluator:
+        metrics["dev_after"] = evaluator(model)
+        logger.info("  dev: %s before, %s after", metrics["dev_before"], metrics["dev_after"])
+    save_parallel_adapter(body, run.modules / "cla", run.base.id)
+    return metrics
+
+
+def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -> dict[str, list[AlignmentRow]]:
+    """The rows a run will see, by kind; no more than its steps can use."""
+    optimizer = settings.optimizer
+    needed = optimizer.steps * optimizer.batch_size * optimizer.gradient_accumulation
+    if settings.objective == "joint":
+        needed = (needed + 1) // 2
+    rows: dict[str, list[AlignmentRow]] = {}
+    if settings.objective in ("joint", "paraphrase"):
+        rows["paraphrase"] = [
+            AlignmentRow(row.text, row.pivot, row.pivot_negative)
+            for row in sample(data.cross_paraphrases.rows, needed, seed)
+        ]
+    if settings.objective in ("joint", "parallel"):
+        rows["parallel"] = [
+            AlignmentRow(row.text, row.pivot, None) for row in sample(data.parallel.train, needed, seed)
+        ]
+    return rows
+
+
+def _evaluator(run: StageRun, pivot: Pivot) -> DevEvaluator | None:
+    length = run.plan.alignment.max_length
+    cross = run.data.dev.cross_sts
+    held_out = run.data.parallel.held_out if run.plan.data.parallel else []
+    dev = DevData(
+        sts=run.data.dev.sts,
+        cross_sts_texts=[(row[1], row[2]) for row in cross],
+        cross_sts_pivot=pivot.encode([row[0] for row in cross], length) if cross else None,
+        parallel_texts=[row.text for row in held_out],
+        parallel_pivot=pivot.encode([row.pivot for row in held_out], length) if held_out else None,
+    )
+    return None if dev.empty() else DevEvaluator(dev)
+
+
+def _index(texts: Any) -> tuple[list[str], dict[str, int]]:
+    rows = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    return list(rows), rows
+
+
+def _dataset(rows: list[AlignmentRow], pivot_row: dict[str, int], own_row: dict[str, int]) -> Dataset:
+    labels = [
+        [pivot_row[row.pivot], -1 if row.negative is None else pivot_row[row.negative], own_row[row.text]]
+        for row in rows
+    ]
+    return Dataset.from_dict({"text": [row.text for row in rows], "label": labels})

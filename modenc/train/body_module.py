@@ -1,0 +1,79 @@
+"""A body and a tokenizer as a sentence-transformers model, for the trainers and for cached vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.models import Pooling
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+try:
+    from sentence_transformers.base.modules import InputModule
+except ImportError:  # sentence-transformers before 5.3
+    from sentence_transformers.models import InputModule
+
+from modenc.recipe.settings import BaseSettings
+
+
+class BodyModule(InputModule):  # type: ignore[misc]
+    """Tokenise with one tokenizer, run one body: texts → token vectors [batch, length, hidden]."""
+
+    def __init__(
+        self, body: nn.Module, tokenizer: PreTrainedTokenizerFast, *, prompt: str, max_length: int
+    ) -> None:
+        super().__init__()
+        self.body = body
+        self.tokenizer = tokenizer
+        self.prompt = prompt
+        self.max_seq_length = max_length
+
+    def preprocess(self, inputs: list[str], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
+        """Token ids and mask [batch, length] of ``prompt + text``, cut at ``max_seq_length`` tokens."""
+        texts = [self.prompt + text for text in inputs]
+        encoded = self.tokenizer(
+            texts,
+            truncation=True,
+            max_length=self.max_seq_length,
+            padding=True,
+            return_tensors="pt",
+            return_token_type_ids=False,
+        )
+        return dict(encoded)
+
+    def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
+        """Add ``token_embeddings`` to the features."""
+        output = self.body(input_ids=features["input_ids"], attention_mask=features["attention_mask"])
+        return {**features, "token_embeddings": output.last_hidden_state}
+
+    def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
+        """Not saved: the trainers keep trainable weights only, the stages write hub files."""
+
+
+def sentence_model(
+    body: PreTrainedModel | nn.Module, tokenizer: PreTrainedTokenizerFast, base: BaseSettings, max_length: int
+) -> SentenceTransformer:
+    """A sentence-transformers model over one language's body."""
+    hidden = int(body.config.hidden_size)
+    module = BodyModule(body, tokenizer, prompt=base.prompt, max_length=max_length)
+    model = SentenceTransformer(modules=[module, Pooling(hidden, base.pooling)])
+    model.model_card_data.generate_widget_examples = False
+    return model
+
+
+def encode_texts(model: SentenceTransformer, texts: list[str], batch_size: int = 32) -> npt.NDArray[np.float32]:
+    """Unit-length vectors [texts, hidden] without gradients, each distinct text encoded once."""
+    distinct = list(dict.fromkeys(texts))
+    was_training = model.training
+    with torch.inference_mode():
+        vectors = model.encode(
+            distinct, batch_size=batch_size, normalize_embeddings=True, show_progress_bar=len(distinct) > 2000
+        )
+    model.train(was_training)
+    row = {text: number for number, text in enumerate(distinct)}
+    result: npt.NDArray[np.float32] = vectors[[row[text] for text in texts]]
+    return result

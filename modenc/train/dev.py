@@ -1,0 +1,70 @@
+"""The development set as a sentence-transformers evaluator: what the best checkpoint is chosen by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.evaluation import SentenceEvaluator
+
+from modenc.evaluate.retrieval import both_ways
+from modenc.evaluate.sts import pair_cosines, spearman
+from modenc.train.body_module import encode_texts
+
+Vectors = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class DevData:
+    """What can be measured for a language; empty parts are left out of the score."""
+
+    sts: Sequence[tuple[str, str, float]] = ()
+    """Sentence pairs of the language with gold scores."""
+    cross_sts_texts: Sequence[tuple[str, float]] = ()
+    """The language's side of cross-lingual pairs, with gold scores."""
+    cross_sts_pivot: Vectors | None = None
+    """The pivot side's vectors, row for row."""
+    parallel_texts: Sequence[str] = ()
+    """The language's side of held-out parallel pairs."""
+    parallel_pivot: Vectors | None = None
+    """The pivot side's vectors, row for row."""
+    teacher_texts: Sequence[str] = ()
+    """Held-out running text."""
+    teacher: Vectors | None = None
+    """The base's vectors of it."""
+
+    def empty(self) -> bool:
+        """Whether there is nothing to measure."""
+        return not (self.sts or self.cross_sts_texts or self.parallel_texts or self.teacher_texts)
+
+
+class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
+    """Each metric on a scale of 100, and their mean as ``score``."""
+
+    def __init__(self, data: DevData) -> None:
+        super().__init__()
+        self.data = data
+        self.primary_metric = "score"
+
+    def __call__(
+        self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
+    ) -> dict[str, float]:
+        """Measure ``model``; returns metric → value."""
+        data = self.data
+        figures: dict[str, float] = {}
+        if data.sts:
+            left = encode_texts(model, [row[0] for row in data.sts])
+            right = encode_texts(model, [row[1] for row in data.sts])
+            figures["sts"] = spearman(left, right, [row[2] for row in data.sts])
+        if data.cross_sts_pivot is not None:
+            vectors = encode_texts(model, [row[0] for row in data.cross_sts_texts])
+            figures["cross_sts"] = spearman(data.cross_sts_pivot, vectors, [row[1] for row in data.cross_sts_texts])
+        if data.parallel_pivot is not None:
+            figures["retrieval"] = both_ways(encode_texts(model, list(data.parallel_texts)), data.parallel_pivot)
+        if data.teacher is not None:
+            vectors = encode_texts(model, list(data.teacher_texts))
+            figures["teacher_cosine"] = float(pair_cosines(vectors, data.teacher).mean() * 100)
+        return {**figures, "score": float(np.mean(list(figures.values())))}

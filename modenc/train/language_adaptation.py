@@ -1,0 +1,146 @@
+"""Stage 2: the embeddings and a LoRA on query, key and value (LA) learn the language's text."""
+
+from __future__ import annotations
+
+import logging
+import math
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import Dataset
+from peft import PeftModel
+from torch import nn
+from transformers import PreTrainedTokenizerFast
+
+from modenc.recipe.settings import LanguageAdaptationSettings
+from modenc.train.adapters_io import ATTENTION_LAYERS, add_lora, save_lora
+from modenc.train.body_module import encode_texts, sentence_model
+from modenc.train.data_access import sample
+from modenc.train.dev import DevData, DevEvaluator
+from modenc.train.objectives.distillation import DistillationLoss
+from modenc.train.objectives.masked_lm import MaskedLM
+from modenc.train.stage import StageRun
+from modenc.train.trainers import BodyTrainer, KeepBest, SentenceTrainer, TrainingFigures, run_trainer, training_arguments
+from modenc.train.vocabulary import save_embeddings
+
+logger = logging.getLogger(__name__)
+
+
+def adapt_language(run: StageRun) -> dict[str, Any]:
+    """Train LA as the recipe says and write ``la/`` and the new embeddings; returns metrics."""
+    settings = run.plan.language_adaptation
+    if settings.objective == "none":
+        return {}
+    tokenizer = run.tokenizer_before()
+    model = add_lora(run.body_before(), settings.lora, ATTENTION_LAYERS)
+    own_vocabulary = run.plan.vocabulary.method != "base"
+    embeddings = model.get_input_embeddings()
+    embeddings.weight.requires_grad_(settings.train_embeddings and own_vocabulary)
+    masked_lm = None
+    if "mlm" in settings.objective:
+        masked_lm = MaskedLM(model, embeddings, tokenizer, settings.mask_probability)
+    if settings.objective == "mlm":
+        assert masked_lm is not None
+        metrics = _masked_lm(run, masked_lm, tokenizer)
+    else:
+        metrics = _distil(run, model, masked_lm, tokenizer)
+    save_lora(model, run.modules / "la", run.base.id)
+    if embeddings.weight.requires_grad:
+        save_embeddings(embeddings.weight, run.modules)
+    return metrics
+
+
+def _optimizer(settings: LanguageAdaptationSettings, *modules: nn.Module) -> torch.optim.Optimizer:
+    """AdamW with a learning rate of its own for the embedding matrix."""
+    named = {id(p): (n, p) for module in modules for n, p in module.named_parameters() if p.requires_grad}
+    table = [p for n, p in named.values() if "word_embeddings" in n]
+    rest = [p for n, p in named.values() if "word_embeddings" not in n]
+    groups = [
+        {"params": rest, "lr": settings.optimizer.learning_rate},
+        {"params": table, "lr": settings.embedding_learning_rate, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW([group for group in groups if group["params"]], weight_decay=settings.optimizer.weight_decay)
+
+
+def _masked_lm(run: StageRun, model: MaskedLM, tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
+    settings = run.plan.language_adaptation
+    train = Dataset.from_dict({"input_ids": pack(tokenizer, run.data.text.train, settings.block_length)})
+    held_out = Dataset.from_dict({"input_ids": pack(tokenizer, run.data.text.held_out, settings.block_length)})
+    arguments = training_arguments(
+        settings.optimizer, run.plan.run, run.checkpoints, sentences=False, evaluate=False
+    )
+    trainer = BodyTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=train,
+        data_collator=model.collator,
+        optimizers=(_optimizer(settings, model), None),
+    )
+    before = _perplexity(trainer, held_out, run.plan.run.seed)
+    figures = run_trainer(trainer)
+    after = _perplexity(trainer, held_out, run.plan.run.seed)
+    logger.info("  held-out perplexity: %.1f before, %.1f after", before, after)
+    return {**vars(figures), "perplexity_before": round(before, 2), "perplexity": round(after, 2)}
+
+
+def _perplexity(trainer: BodyTrainer, blocks: Dataset, seed: int) -> float:
+    """exp of the mean loss on the same masks each time."""
+    if not len(blocks):
+        return math.nan
+    torch.manual_seed(seed)
+    loss = trainer.evaluate(blocks)["eval_loss"]
+    return math.exp(min(loss, 50.0))
+
+
+def pack(tokenizer: PreTrainedTokenizerFast, texts: list[str], length: int) -> list[list[int]]:
+    """Tokenise texts, join them with separators, and cut the stream into blocks of ``length`` tokens."""
+    if not texts:
+        return []
+    encoded = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    separator = tokenizer.sep_token_id
+    stream = list(chain.from_iterable([*ids, separator] for ids in encoded))
+    inner = length - 2
+    starts = range(0, max(len(stream) - inner + 1, 1), inner)
+    return [tokenizer.build_inputs_with_special_tokens(stream[start : start + inner]) for start in starts]
+
+
+def _distil(
+    run: StageRun, model: PeftModel, masked_lm: MaskedLM | None, tokenizer: PreTrainedTokenizerFast
+) -> dict[str, Any]:
+    settings, plan = run.plan.language_adaptation, run.plan
+    optimizer = settings.optimizer
+    needed = optimizer.steps * optimizer.batch_size * optimizer.gradient_accumulation
+    texts = sample(run.data.text.train, needed, plan.run.seed)
+    held_out = run.data.text.held_out[:200]
+    teacher_model = sentence_model(run.base.load_body(), run.base.load_tokenizer(), plan.base, settings.max_length)
+    cached = run.folder / "teacher.npy"
+    if not cached.is_file():
+        logger.info("  the base's own vectors of %d sentences", len(texts))
+        np.save(cached, encode_texts(teacher_model, texts))
+    teacher = np.load(cached)
+    dev = DevData(teacher_texts=held_out, teacher=encode_texts(teacher_model, held_out))
+    del teacher_model
+    student = sentence_model(model, tokenizer, plan.base, settings.max_length)
+    loss = DistillationLoss(student, torch.from_numpy(teacher), masked_lm, settings.mlm_weight)
+    evaluator = DevEvaluator(dev)
+    before = evaluator(student)
+    best = KeepBest(run.folder, student)
+    trainer = SentenceTrainer(
+        model=student,
+        args=training_arguments(optimizer, plan.run, run.checkpoints, sentences=True, evaluate=True),
+        train_dataset=Dataset.from_dict({"text": texts, "label": list(range(len(texts)))}),
+        loss=loss,
+        evaluator=evaluator,
+        optimizers=(_optimizer(settings, student, *([masked_lm] if masked_lm else [])), None),
+    )
+    figures: TrainingFigures = run_trainer(trainer, best)
+    after = evaluator(student)
+    logger.info("  cosine to the base's own vectors: %.2f before, %.2f after", before["score"], after["score"])
+    cached.unlink()
+    return {
+        **vars(figures),
+        "teacher_cosine_before": round(before["score"], 2),
+        "teacher_cosine": round(after["score"], 2),
+    }

@@ -1,0 +1,1 @@
+"""One file an objective, each opening with its formula."""

@@ -1,0 +1,75 @@
+r"""Alignment with a frozen pivot (modular_sentence_encoders, section 3.2).
+
+The pivot's unit vectors P are computed once, so a batch names its rows of P and every other row is a
+free negative. With unit vectors s_i of the language's sentences and p(i) the row of i's counterpart:
+
+    MNRL:   L = -mean_i log( exp(τ s_i·P_p(i)) / Σ_{c in batch ∪ hard ∪ random} exp(τ s_i·P_c) )
+    cosine: L = mean_i (1 - s_i·P_p(i))
+
+``keep_weight`` adds the squared change of the in-batch cosines between the language's own sentences
+against their vectors before alignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor, nn
+
+from modenc.recipe.settings import AlignmentSettings
+from modenc.train.objectives.distillation import similarity_gap
+
+
+class PivotAlignmentLoss(nn.Module):
+    """Rank, or pull together, the language's sentences and the pivot's.
+
+    Inputs:
+        one text column; as label three integers: the row of ``pivot`` [n, hidden] that belongs to the
+        text, the row of a hard negative (-1: none), and the row of ``before`` [m, hidden] of the text itself.
+    """
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        pivot: Tensor,
+        before: Tensor | None,
+        settings: AlignmentSettings,
+        kind: str,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.pivot = nn.functional.normalize(pivot, dim=-1)
+        self.before = None if before is None else nn.functional.normalize(before, dim=-1)
+        self.settings = settings
+        self.kind = kind
+
+    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
+        """The loss of one batch (a scalar)."""
+        (features,) = sentence_features
+        vectors = nn.functional.normalize(self.model(features)["sentence_embedding"], dim=-1)
+        positive, negative, own = labels.cpu().unbind(dim=1)
+        loss = vectors.new_zeros(())
+        if "cosine" in self.kind:
+            loss = loss + (1 - (vectors * self.pivot[positive].to(vectors)).sum(-1)).mean()
+        if "mnrl" in self.kind:
+            loss = loss + self._ranking(vectors, positive, negative)
+        if self.before is not None:
+            loss = loss + self.settings.keep_weight * similarity_gap(vectors, self.before[own].to(vectors))
+        return loss
+
+    def _ranking(self, vectors: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        extra = torch.randint(len(self.pivot), (self.settings.pivot_negatives,))
+        candidates = torch.cat([positive, negative[negative >= 0], extra])
+        scores = self.settings.scale * vectors @ self.pivot[candidates].to(vectors).T
+        rows = torch.arange(len(vectors))
+        # The same pivot sentence elsewhere among the candidates is not a negative.
+        same = candidates[None, :] == positive[:, None]
+        same[rows, rows] = False
+        scores = scores.masked_fill(same.to(scores.device), float("-inf"))
+        target = rows.to(scores.device)
+        loss = nn.functional.cross_entropy(scores, target)
+        if self.settings.symmetric:
+            loss = (loss + nn.functional.cross_entropy(scores[:, : len(vectors)].T, target)) / 2
+        return loss

@@ -1,0 +1,250 @@
+"""From a recipe to modules in the hub: the four stages in order, each skipped where it is done."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import PartialState
+
+from modenc.base_model import BaseModel, resolve_base
+from modenc.errors import LanguageError, RecipeError
+from modenc.hub.card import Card
+from modenc.hub.layout import HubInfo, LanguageLayout
+from modenc.hub.store import Hub
+from modenc.languages import language_name
+from modenc.recipe.settings import LanguagePlan, Recipe
+from modenc.train.alignment import align_language
+from modenc.train.data_access import TrainingData
+from modenc.train.language_adaptation import adapt_language
+from modenc.train.sentence_encoding import encode_sentences
+from modenc.train.stage import (
+    STAGES,
+    StageRecord,
+    StageRun,
+    begin,
+    finish,
+    finished,
+    settings_of,
+    stage_fingerprint,
+)
+from modenc.train.vocabulary import make_vocabulary
+
+logger = logging.getLogger(__name__)
+
+_PACKAGES = ("modenc", "torch", "transformers", "sentence-transformers", "peft", "adapters", "deepfocus")
+
+
+def train_recipe(
+    recipe: Recipe,
+    *,
+    languages: Sequence[str] | None = None,
+    stages: Sequence[str] | None = None,
+    force: bool = False,
+) -> dict[str, Path]:
+    """Train the modules of a recipe's languages, the pivot's first, and publish them in its hub.
+
+    Args:
+        recipe: a checked recipe.
+        languages: only these codes; all by default.
+        stages: only these stages; earlier ones must be done already.
+        force: redo stages even where their fingerprint says they are done.
+
+    Returns:
+        Language → its folder in the hub.
+
+    Raises:
+        LanguageError: a language is not in the recipe.
+        RecipeError: a stage is unknown, or one it builds on is not done.
+        DataError: the data cannot be used.
+    """
+    if unknown := set(languages or ()) - set(recipe.plans):
+        raise LanguageError(
+            f"recipe {recipe.name!r} has no language {', '.join(sorted(unknown))}; it has {', '.join(recipe.plans)}"
+        )
+    if wrong := set(stages or ()) - set(STAGES):
+        raise RecipeError(f"unknown stage {', '.join(sorted(wrong))}; stages are {', '.join(STAGES)}")
+    plans = [plan for lang, plan in recipe.plans.items() if not languages or lang in languages]
+    base = resolve_base(plans[0].base.model)
+    hub = _hub_for(plans[0], base)
+    folders = {}
+    for plan in plans:
+        logger.info("%s (%s)", plan.lang, language_name(plan.lang))
+        folders[plan.lang] = _train_language(recipe, plan, base, hub, stages=stages, force=force)
+    return folders
+
+
+def _hub_for(plan: LanguagePlan, base: BaseModel) -> Hub:
+    info = HubInfo(
+        base_id=base.id,
+        base_fingerprint=base.fingerprint,
+        hidden_size=int(base.load_body().config.hidden_size),
+        pivot=plan.pivot,
+        pooling=plan.base.pooling,
+        prompt=plan.base.prompt,
+        max_length=plan.base.max_length,
+    )
+    with PartialState().main_process_first():
+        return Hub.create(plan.hub, info)
+
+
+def _train_language(
+    recipe: Recipe,
+    plan: LanguagePlan,
+    base: BaseModel,
+    hub: Hub,
+    *,
+    stages: Sequence[str] | None,
+    force: bool,
+) -> Path:
+    if plan.run.threads:
+        torch.set_num_threads(plan.run.threads)
+    data = TrainingData(plan)
+    records: dict[str, StageRecord] = {}
+    before: LanguageLayout | None = None
+    fingerprint = base.fingerprint
+    changed = False
+    for stage in STAGES:
+        folder = plan.run.work_dir / plan.lang / stage
+        run = StageRun(stage, plan, base, data, folder, before, plan.run.work_dir / "cache")
+        digest = _digest(run, hub)
+        fingerprint = stage_fingerprint(plan, stage, digest, fingerprint)
+        wanted = stages is None or stage in stages
+        record = finished(folder, fingerprint)
+        if record is not None and not (force and wanted):
+            logger.info(" %s: done before, skipped", stage)
+        elif not wanted:
+            if any(later in stages or () for later in STAGES[STAGES.index(stage) :]):
+                raise RecipeError(
+                    f"{plan.lang}: stage {stage} is not done with the present settings and data, and a later stage "
+                    f"needs it; run: modenc train {recipe.name} --lang {plan.lang}"
+                )
+            break
+        else:
+            record = _run_stage(run, fingerprint, force=force)
+            changed = True
+        records[stage] = record
+        before = LanguageLayout(run.modules)
+    if before is not None and (changed or plan.lang not in hub.languages() or _outdated(hub, plan.lang, records)):
+        _publish(recipe, plan, hub, before, records, data)
+    return hub.layout(plan.lang).root
+
+
+def _digest(run: StageRun, hub: Hub) -> str:
+    """What the stage trains on: its data, and for alignment the pivot's modules."""
+    objective = getattr(getattr(run.plan, run.name), "objective", getattr(run.plan.vocabulary, "method", ""))
+    if objective in ("none", "base"):
+        return "nothing"
+    digests = [part.digest for part in run.data.used_by(run.name)]
+    if run.name == "alignment":
+        if run.plan.lang == run.plan.pivot:
+            return "nothing"
+        if run.plan.pivot in hub.languages():
+            digests.append(json.dumps(hub.card(run.plan.pivot).files, sort_keys=True))
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest()
+
+
+def _run_stage(run: StageRun, fingerprint: str, *, force: bool) -> StageRecord:
+    state = PartialState()
+    if state.is_main_process:
+        begin(run, fingerprint, force=force)
+    state.wait_for_everyone()
+    logger.info(" %s: %s", run.name, _summary(run))
+    work: dict[str, Callable[[StageRun], dict[str, Any]]] = {
+        "vocabulary": _vocabulary,
+        "language_adaptation": adapt_language,
+        "sentence_encoding": encode_sentences,
+        "alignment": align_language,
+    }
+    metrics = work[run.name](run)
+    record = StageRecord(fingerprint, settings_of(run.plan, run.name), metrics)
+    if state.is_main_process:
+        finish(run, record)
+    state.wait_for_everyone()
+    return record
+
+
+def _summary(run: StageRun) -> str:
+    section = getattr(run.plan, run.name)
+    return str(getattr(section, "objective", None) or getattr(section, "method", ""))
+
+
+def _vocabulary(run: StageRun) -> dict[str, Any]:
+    settings = run.plan.vocabulary
+    if settings.method == "base" or not PartialState().is_main_process:
+        return {}
+    vocabulary = make_vocabulary(
+        settings,
+        run.base.load_tokenizer(),
+        run.base.load_body().get_input_embeddings().weight.detach().clone(),
+        run.data.text.train,
+        run.data.text.held_out,
+        run.folder / "focus",
+        run.plan.run.seed,
+    )
+    vocabulary.save(run.modules)
+    return vocabulary.report
+
+
+def _outdated(hub: Hub, lang: str, records: dict[str, StageRecord]) -> bool:
+    stages = hub.card(lang).stages
+    return {name: stage.get("fingerprint") for name, stage in stages.items()} != {
+        name: record.fingerprint for name, record in records.items()
+    }
+
+
+def _publish(
+    recipe: Recipe,
+    plan: LanguagePlan,
+    hub: Hub,
+    modules: LanguageLayout,
+    records: dict[str, StageRecord],
+    data: TrainingData,
+) -> None:
+    if not PartialState().is_main_process:
+        return
+    sources = {
+        (source.role, source.source): source
+        for stage in records
+        if records[stage].settings.get("objective", records[stage].settings.get("method")) not in ("none", "base")
+        and not (stage == "alignment" and plan.lang == plan.pivot)
+        for part in data.used_by(stage)
+        for source in part.sources
+    }
+    card = Card(
+        lang=plan.lang,
+        name=language_name(plan.lang),
+        base_id=hub.info.base_id,
+        base_fingerprint=hub.info.base_fingerprint,
+        stages={name: vars(record) for name, record in records.items()},
+        data=[vars(source) for source in sources.values()],
+        licences=sorted({source.licence for source in sources.values() if source.licence}),
+        scores=_scores(records),
+        recipe=recipe.name,
+        recipe_hash=hashlib.sha256(recipe.text.encode()).hexdigest(),
+        seed=plan.run.seed,
+        versions={package: version(package) for package in _PACKAGES},
+        files={},
+        created=datetime.now(UTC).date().isoformat(),
+    )
+    with hub.staging(plan.lang) as staging:
+        shutil.copytree(modules.root, staging, dirs_exist_ok=True)
+        hub.publish(staging, card)
+    logger.info(" in the hub: %s", hub.layout(plan.lang).root)
+
+
+def _scores(records: dict[str, StageRecord]) -> dict[str, float]:
+    scores = {}
+    for stage, record in records.items():
+        for when in ("dev_before", "dev_after"):
+            for metric, value in record.metrics.get(when, {}).items():
+                scores[f"{stage}_{when}_{metric}"] = round(float(value), 2)
+    return scores

@@ -1,0 +1,50 @@
+"""The pivot's vectors: English is frozen, so each of its sentences is encoded once and kept on disk."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from modenc.composition.body import compose
+from modenc.composition.modules import read_modules
+from modenc.errors import HubError
+from modenc.hub.store import Hub
+from modenc.train.body_module import encode_texts, sentence_model
+from modenc.train.stage import StageRun
+
+Vectors = npt.NDArray[np.float32]
+
+
+class Pivot:
+    """Encodes pivot sentences with the pivot's modules in the hub; results are cached by content."""
+
+    def __init__(self, run: StageRun) -> None:
+        self.run = run
+        hub = Hub.open(run.plan.hub)
+        pivot = run.plan.pivot
+        if pivot not in hub.languages():
+            raise HubError(
+                f"{run.plan.lang} is aligned to {pivot}, which the hub {run.plan.hub} does not hold (it has: "
+                f"{', '.join(hub.languages()) or 'nothing'}); train {pivot} first: modenc train RECIPE --lang {pivot}"
+            )
+        self.layout = hub.layout(pivot)
+        self.identity = hashlib.sha256(repr(sorted(hub.card(pivot).files.items())).encode()).hexdigest()
+
+    def encode(self, texts: list[str], max_length: int) -> Vectors:
+        """Unit-length vectors [texts, hidden]."""
+        key = hashlib.sha256("\x1f".join([self.identity, str(max_length), *texts]).encode()).hexdigest()[:24]
+        path: Path = self.run.caches / f"pivot-{key}.npy"
+        if not path.is_file():
+            modules = read_modules(self.layout)
+            body = compose(self.run.base.load_body(), modules, align=False)
+            tokenizer = modules.tokenizer or self.run.base.load_tokenizer()
+            vectors = encode_texts(sentence_model(body, tokenizer, self.run.plan.base, max_length), texts)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = path.with_suffix(".tmp.npy")
+            np.save(temporary, vectors)
+            temporary.replace(path)
+        cached: Vectors = np.load(path)
+        return cached

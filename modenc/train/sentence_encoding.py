@@ -1,0 +1,90 @@
+"""Stage 3: a LoRA on all linear layers (SE) learns which sentences mean the same; all else is frozen."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from datasets import Dataset, DatasetDict
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.losses import CachedMultipleNegativesRankingLoss, MultipleNegativesRankingLoss
+from torch import nn
+
+from modenc.recipe.settings import SentenceEncodingSettings
+from modenc.train.adapters_io import ALL_LINEAR_LAYERS, add_lora, save_lora
+from modenc.train.body_module import sentence_model
+from modenc.train.data_access import TrainingData, sample
+from modenc.train.dev import DevData, DevEvaluator
+from modenc.train.stage import StageRun
+from modenc.train.trainers import KeepBest, SentenceTrainer, run_trainer, training_arguments
+
+logger = logging.getLogger(__name__)
+
+
+def encode_sentences(run: StageRun) -> dict[str, Any]:
+    """Train SE as the recipe says, on the body with LA folded in, and write ``se/``; returns metrics."""
+    settings = run.plan.sentence_encoding
+    if settings.objective == "none":
+        return {}
+    body = add_lora(run.body_before(), settings.lora, ALL_LINEAR_LAYERS)
+    model = sentence_model(body, run.tokenizer_before(), run.plan.base, settings.max_length)
+    train = DatasetDict(training_sets(run.data, settings, run.plan.run.seed))
+    logger.info("  %s", {name: len(rows) for name, rows in train.items()})
+    loss = _ranking_loss(model, settings)
+    dev = DevData(sts=run.data.dev.sts)
+    evaluator = None if dev.empty() else DevEvaluator(dev)
+    metrics: dict[str, Any] = {"dev_before": evaluator(model)} if evaluator else {}
+    best = KeepBest(run.folder, model) if evaluator else None
+    trainer = SentenceTrainer(
+        model=model,
+        args=training_arguments(
+            settings.optimizer, run.plan.run, run.checkpoints, sentences=True, evaluate=evaluator is not None
+        ),
+        train_dataset=train,
+        loss={name: loss for name in train},
+        evaluator=evaluator,
+    )
+    metrics |= vars(run_trainer(trainer, best))
+    if evaluator:
+        metrics["dev_after"] = evaluator(model)
+        logger.info("  dev: %s before, %s after", metrics["dev_before"], metrics["dev_after"])
+    save_lora(body, run.modules / "se", run.base.id)
+    return metrics
+
+
+def training_sets(data: TrainingData, settings: SentenceEncodingSettings, seed: int) -> dict[str, Dataset]:
+    """The batches' sources: triplets, pairs without a hard negative, and SimCSE's doubled sentences.
+
+    SimCSE (Gao et al., 2021) shows a sentence twice; dropout makes the two vectors differ.
+    """
+    sets: dict[str, Dataset] = {}
+    batch = settings.optimizer.batch_size
+    if "mnrl" in settings.objective:
+        rows = sample(data.paraphrases.rows, 0, seed)
+        triplets = [row for row in rows if row.negative is not None]
+        pairs = [row for row in rows if row.negative is None]
+        if len(triplets) >= batch:
+            sets["triplets"] = Dataset.from_dict(
+                {part: [getattr(row, part) for row in triplets] for part in ("anchor", "positive", "negative")}
+            )
+        else:
+            pairs += triplets
+        if len(pairs) >= batch or not sets:
+            sets["pairs"] = Dataset.from_dict(
+                {part: [getattr(row, part) for row in pairs] for part in ("anchor", "positive")}
+            )
+    if "simcse" in settings.objective:
+        lines = [text for text in data.text.train if len(text) <= settings.simcse_max_chars]
+        lines = list(dict.fromkeys(lines)) or data.text.train
+        needed = settings.optimizer.steps * batch * settings.optimizer.gradient_accumulation
+        lines = sample(lines, needed, seed)
+        sets["simcse"] = Dataset.from_dict({"anchor": lines, "positive": lines})
+    return sets
+
+
+def _ranking_loss(model: SentenceTransformer, settings: SentenceEncodingSettings) -> nn.Module:
+    if settings.mini_batch_size:
+        return CachedMultipleNegativesRankingLoss(
+            model, scale=settings.scale, mini_batch_size=settings.mini_batch_size
+        )
+    return MultipleNegativesRankingLoss(model, scale=settings.scale)

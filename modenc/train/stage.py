@@ -1,0 +1,133 @@
+"""A stage's folder: its fingerprint, its checkpoints, and the modules as they are after it.
+
+``<work>/<lang>/<stage>/started.json`` names the fingerprint that the checkpoints belong to,
+``done.json`` the one that the finished modules belong to; ``<lang>/`` holds the modules so far in
+the hub's layout, each stage starting from a copy of the one before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from modenc.base_model import BaseModel
+from modenc.composition.body import compose
+from modenc.composition.modules import LanguageModules, read_modules
+from modenc.hub.layout import LanguageLayout
+from modenc.recipe.settings import LanguagePlan
+from modenc.train.data_access import TrainingData
+
+STAGES = ("vocabulary", "language_adaptation", "sentence_encoding", "alignment")
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class StageRun:
+    """What a stage function is given."""
+
+    name: str
+    plan: LanguagePlan
+    base: BaseModel
+    data: TrainingData
+    folder: Path
+    """The stage's own folder."""
+    before: LanguageLayout | None
+    """The modules as the stage before left them."""
+    caches: Path
+    """Folder for vectors that runs share."""
+
+    @property
+    def modules(self) -> Path:
+        """Where the stage writes, in the hub's layout."""
+        return self.folder / self.plan.lang
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where the trainer keeps its checkpoints."""
+        return self.folder / "checkpoints"
+
+    @cached_property
+    def modules_before(self) -> LanguageModules | None:
+        """The modules to start from; ``None`` before anything is there."""
+        return read_modules(self.before) if self.before is not None and self.before.root.is_dir() else None
+
+    def body_before(self) -> PreTrainedModel:
+        """The base with all earlier modules folded in, frozen."""
+        body = self.base.load_body()
+        modules = self.modules_before
+        return body if modules is None else compose(body, modules, align=False)
+
+    def tokenizer_before(self) -> PreTrainedTokenizerFast:
+        """The language's tokenizer, or the base's where the language keeps it."""
+        modules = self.modules_before
+        return modules.tokenizer if modules and modules.tokenizer else self.base.load_tokenizer()
+
+
+@dataclass(frozen=True)
+class StageRecord:
+    """What a finished stage leaves for the card and for the next stage's fingerprint."""
+
+    fingerprint: str
+    settings: dict[str, Any]
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+
+def settings_of(plan: LanguagePlan, stage: str) -> dict[str, Any]:
+    """The recipe section of a stage as plain values."""
+    section = getattr(plan, stage)
+    plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(section), default=str))
+    return plain
+
+
+def stage_fingerprint(plan: LanguagePlan, stage: str, data_digest: str, before: str) -> str:
+    """sha256 of everything that decides a stage's result: settings, data, earlier stages, seed."""
+    content = {
+        "format": _FORMAT,
+        "stage": stage,
+        "settings": settings_of(plan, stage),
+        "base": dataclasses.asdict(plan.base),
+        "seed": plan.run.seed,
+        "data": data_digest,
+        "before": before,
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def finished(folder: Path, fingerprint: str) -> StageRecord | None:
+    """The record of a stage that was finished with this fingerprint, or ``None``."""
+    try:
+        record = StageRecord(**json.loads((folder / "done.json").read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+    return record if record.fingerprint == fingerprint else None
+
+
+def begin(run: StageRun, fingerprint: str, *, force: bool) -> None:
+    """Make the stage's folder ready: checkpoints of other settings go, those of these settings stay."""
+    marker = run.folder / "started.json"
+    same = marker.is_file() and marker.read_text() == fingerprint
+    if force or not same or (run.folder / "done.json").is_file():
+        shutil.rmtree(run.folder, ignore_errors=True)
+    run.folder.mkdir(parents=True, exist_ok=True)
+    marker.write_text(fingerprint)
+    shutil.rmtree(run.modules, ignore_errors=True)
+    if run.before is not None and run.before.root.is_dir():
+        shutil.copytree(run.before.root, run.modules)
+    else:
+        run.modules.mkdir()
+
+
+def finish(run: StageRun, record: StageRecord) -> None:
+    """Write the done mark last, and drop the checkpoints, which nothing needs any more."""
+    temporary = run.folder / "done.json.tmp"
+    temporary.write_text(json.dumps(dataclasses.asdict(record), indent=1, default=float))
+    temporary.replace(run.folder / "done.json")
+    shutil.rmtree(run.checkpoints, ignore_errors=True)

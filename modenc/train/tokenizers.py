@@ -1,0 +1,155 @@
+"""Tokenizers of a language's own: new ones of the base's kind, the base's trimmed, or both."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
+
+from modenc.errors import DataError
+
+_BATCH = 1000
+_FLOOR = 0.5
+SUPPORTED_MODELS = ("Unigram", "WordPiece")
+
+
+def tokenizer_model(tokenizer: PreTrainedTokenizerFast) -> str:
+    """The kind of a tokenizer: ``Unigram`` or ``WordPiece``.
+
+    Raises:
+        DataError: it is of another kind.
+    """
+    kind = str(json.loads(tokenizer.backend_tokenizer.to_str())["model"]["type"])
+    if kind not in SUPPORTED_MODELS:
+        raise DataError(
+            f"the base's tokenizer is a {kind} model; a vocabulary can be made for {' and '.join(SUPPORTED_MODELS)}. "
+            "Set vocabulary.method = 'base' to keep it."
+        )
+    return kind
+
+
+def train_like(base: PreTrainedTokenizerFast, texts: Sequence[str], size: int) -> PreTrainedTokenizerFast:
+    """A new tokenizer with the base's normaliser, pre-tokenizer, decoder, special tokens and kind."""
+    tokenizer_model(base)
+    batches = (texts[start : start + _BATCH] for start in range(0, len(texts), _BATCH))
+    return base.train_new_from_iterator(batches, vocab_size=size, show_progress=False)
+
+
+def piece_counts(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> Counter[int]:
+    """How often each token id occurs in the texts, special tokens not added."""
+    counts: Counter[int] = Counter()
+    for start in range(0, len(texts), _BATCH):
+        batch = list(texts[start : start + _BATCH])
+        for encoding in tokenizer.backend_tokenizer.encode_batch_fast(batch, add_special_tokens=False):
+            counts.update(encoding.ids)
+    return counts
+
+
+def tokens_per_sentence(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> float:
+    """Mean number of tokens of a text, special tokens not counted."""
+    return sum(piece_counts(tokenizer, texts).values()) / max(len(texts), 1)
+
+
+def trim(base: PreTrainedTokenizerFast, texts: Sequence[str], size: int) -> tuple[PreTrainedTokenizerFast, list[int]]:
+    """Keep the pieces that the texts use most.
+
+    Returns:
+        The tokenizer, and for each of its ids the id in the base.
+    """
+    tokenizer_model(base)
+    counts = piece_counts(base, texts)
+    vocabulary = {token: number for token, number in base.get_vocab().items()}
+    special = set(base.all_special_ids) | {
+        number for number, token in base.added_tokens_decoder.items() if token.special
+    }
+    characters = {char for text in texts for char in base.backend_tokenizer.normalizer.normalize_str(text)} \
+        if base.backend_tokenizer.normalizer else {char for text in texts for char in text}
+    single = {vocabulary[form] for char in characters for form in (char, "##" + char, "▁") if form in vocabulary}
+    # Single characters are kept, so that no text of the language becomes unknown tokens.
+    kept = special | {number for number in single if number not in special}
+    for number, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        if len(kept) >= size:
+            break
+        kept.add(number)
+    ids = sorted(kept)
+    return _rebuild(base, ids), ids
+
+
+def extend(
+    trimmed: PreTrainedTokenizerFast, new_pieces: Sequence[str], texts: Sequence[str]
+) -> PreTrainedTokenizerFast:
+    """Add pieces to a trimmed tokenizer.
+
+    A WordPiece tokenizer takes the longest match, so adding is enough; a Unigram tokenizer needs
+    scores that old and new pieces share, so both are counted on the texts (two rounds of hard EM).
+    """
+    description = json.loads(trimmed.backend_tokenizer.to_str())
+    model = description["model"]
+    if model["type"] == "WordPiece":
+        for piece in new_pieces:
+            model["vocab"].setdefault(piece, len(model["vocab"]))
+        return _wrap(trimmed, description)
+    special = set(trimmed.all_special_tokens)
+    lowest = min(score for piece, score in model["vocab"] if piece not in special)
+    highest = max(score for piece, score in model["vocab"] if piece not in special)
+    # New pieces start a little better than the worst old ones; the rounds below settle all scores.
+    start = 0.5 * (lowest + highest)
+    model["vocab"] += [[piece, start] for piece in new_pieces]
+    tokenizer = _wrap(trimmed, description)
+    for _ in range(2):
+        counts = piece_counts(tokenizer, texts)
+        total = sum(counts.values())
+        for number, entry in enumerate(model["vocab"]):
+            if entry[0] not in special:
+                entry[1] = math.log((counts.get(number, 0) + _FLOOR) / total)
+        tokenizer = _wrap(trimmed, description)
+    return tokenizer
+
+
+def special_pairs(target: PreTrainedTokenizerFast, source: PreTrainedTokenizerFast) -> Iterable[tuple[int, int]]:
+    """(target id, source id) of the special tokens of the same role (cls, sep, pad, unk, mask, bos, eos)."""
+    for role, token in target.special_tokens_map.items():
+        other = source.special_tokens_map.get(role)
+        if isinstance(token, str) and isinstance(other, str):
+            yield target.convert_tokens_to_ids(token), source.convert_tokens_to_ids(other)
+
+
+def _rebuild(base: PreTrainedTokenizerFast, ids: Sequence[int]) -> PreTrainedTokenizerFast:
+    description = json.loads(base.backend_tokenizer.to_str())
+    new_id = {old: new for new, old in enumerate(ids)}
+    model = description["model"]
+    if model["type"] == "Unigram":
+        model["vocab"] = [model["vocab"][old] for old in ids]
+        model["unk_id"] = new_id[model["unk_id"]]
+    else:
+        tokens = {number: token for token, number in model["vocab"].items()}
+        model["vocab"] = {tokens[old]: new for old, new in new_id.items()}
+    description["added_tokens"] = [
+        {**token, "id": new_id[token["id"]]} for token in description["added_tokens"] if token["id"] in new_id
+    ]
+    _renumber(description.get("post_processor") or {}, new_id)
+    return _wrap(base, description)
+
+
+def _renumber(processor: dict[str, Any], new_id: dict[int, int]) -> None:
+    for token in processor.get("special_tokens", {}).values() if "special_tokens" in processor else ():
+        token["ids"] = [new_id[number] for number in token["ids"]]
+    for role in ("sep", "cls"):
+        if role in processor:
+            processor[role] = [processor[role][0], new_id[processor[role][1]]]
+    for part in processor.get("processors", []):
+        _renumber(part, new_id)
+
+
+def _wrap(like: PreTrainedTokenizerFast, description: dict[str, Any]) -> PreTrainedTokenizerFast:
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(json.dumps(description)),
+        model_max_length=like.model_max_length,
+        padding_side="right",
+        **{role: token for role, token in like.special_tokens_map.items() if isinstance(token, str)},
+    )

@@ -1,0 +1,210 @@
+"""The libraries' trainers with checkpoints of the trainable weights only, and the best ones kept."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers.training_args import BatchSamplers, MultiDatasetBatchSamplers
+from torch import Tensor, nn
+from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers.trainer_callback import PrinterCallback, ProgressCallback
+
+from modenc.recipe.settings import OptimizerSettings, RunSettings
+
+logger = logging.getLogger(__name__)
+
+_WEIGHTS = "trainable.safetensors"
+_BEST = "best.safetensors"
+_CHECKPOINT_FILES = (_WEIGHTS, "optimizer.pt", "scheduler.pt", "trainer_state.json")
+
+
+def trainable_state(*modules: nn.Module) -> dict[str, Tensor]:
+    """Name → tensor of all parameters that learn."""
+    return {
+        f"{number}.{name}": parameter.detach().cpu().contiguous().clone()
+        for number, module in enumerate(modules)
+        for name, parameter in module.named_parameters()
+        if parameter.requires_grad
+    }
+
+
+def load_trainable_state(state: dict[str, Tensor], *modules: nn.Module) -> None:
+    """Put back what :func:`trainable_state` gave; every trainable parameter must be there."""
+    with torch.no_grad():
+        for number, module in enumerate(modules):
+            for name, parameter in module.named_parameters():
+                if parameter.requires_grad:
+                    parameter.copy_(state[f"{number}.{name}"])
+
+
+class _TrainableCheckpoints:
+    """Mixin: a checkpoint holds the trainable weights, not the frozen body."""
+
+    model: nn.Module
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        folder = Path(output_dir or self.args.output_dir)  # type: ignore[attr-defined]
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(trainable_state(self.model), folder / _WEIGHTS)
+
+    def _load_from_checkpoint(self, checkpoint: str, model: nn.Module | None = None) -> None:
+        load_trainable_state(load_file(Path(checkpoint) / _WEIGHTS), model or self.model)
+
+
+class BodyTrainer(_TrainableCheckpoints, Trainer):  # type: ignore[misc]
+    """``transformers.Trainer`` for stage 2's masked LM."""
+
+
+class SentenceTrainer(_TrainableCheckpoints, SentenceTransformerTrainer):  # type: ignore[misc]
+    """``SentenceTransformerTrainer`` for sentence-level objectives."""
+
+    def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
+        """None: the hub writes its own cards."""
+
+
+class LossProgress(ProgressCallback):  # type: ignore[misc]
+    """A progress bar that shows loss, learning rate and dev score beside speed and time left."""
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
+        """Put the newest figures behind the bar."""
+        if self.training_bar is not None and logs:
+            shown = {key: logs[key] for key in ("loss", "eval_score") if key in logs}
+            self.training_bar.set_postfix({key: f"{value:.3f}" for key, value in shown.items()}, refresh=False)
+
+
+class KeepBest(TrainerCallback):  # type: ignore[misc]
+    """Keep the trainable weights with the highest dev score; survives a restart."""
+
+    def __init__(self, folder: Path, module: nn.Module) -> None:
+        self.folder = folder
+        self.module = module
+        self.history: list[dict[str, float]] = []
+        self.path = folder / "dev.json"
+        if self.path.is_file():
+            self.history = json.loads(self.path.read_text())
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float], **_: Any) -> None:
+        """Note the metrics, and save the weights if they are the best so far."""
+        if "eval_score" not in metrics:
+            return
+        best = max((entry["score"] for entry in self.history), default=float("-inf"))
+        figures = {
+            key.removeprefix("eval_"): round(float(value), 4)
+            for key, value in metrics.items()
+            if isinstance(value, float) and not key.endswith(("runtime", "per_second", "epoch"))
+        }
+        self.history = [entry for entry in self.history if entry["step"] < state.global_step]
+        self.history.append({"step": state.global_step, **figures})
+        logger.info("  dev at step %d: %s", state.global_step, figures)
+        if metrics["eval_score"] > best:
+            temporary = self.folder / (_BEST + ".tmp")
+            save_file(trainable_state(self.module), temporary)
+            temporary.replace(self.folder / _BEST)
+        self.path.write_text(json.dumps(self.history, indent=1))
+
+    def restore(self) -> int | None:
+        """Put the best weights back; returns their step, or ``None`` where nothing was evaluated."""
+        if not (self.folder / _BEST).is_file() or not self.history:
+            return None
+        load_trainable_state(load_file(self.folder / _BEST), self.module)
+        return int(max(self.history, key=lambda entry: entry["score"])["step"])
+
+
+@dataclass(frozen=True)
+class TrainingFigures:
+    """What one training run did."""
+
+    steps: int
+    seconds: float
+    loss: float
+    best_step: int | None
+    dev: list[dict[str, float]] = field(default_factory=list)
+
+
+def training_arguments(
+    optimizer: OptimizerSettings, run: RunSettings, folder: Path, *, sentences: bool, evaluate: bool
+) -> TrainingArguments:
+    """The libraries' training arguments for a stage; ``sentences`` chooses sentence-transformers' own."""
+    bf16 = run.precision == "bf16" or (run.precision == "auto" and has_bf16())
+    kind = SentenceTransformerTrainingArguments if sentences else TrainingArguments
+    extra: dict[str, Any] = {}
+    if sentences:
+        extra = {
+            "batch_sampler": BatchSamplers.BATCH_SAMPLER,
+            "multi_dataset_batch_sampler": MultiDatasetBatchSamplers.ROUND_ROBIN,
+        }
+    return kind(
+        output_dir=str(folder),
+        max_steps=optimizer.steps or -1,
+        num_train_epochs=optimizer.epochs,
+        per_device_train_batch_size=optimizer.batch_size,
+        per_device_eval_batch_size=optimizer.batch_size,
+        gradient_accumulation_steps=optimizer.gradient_accumulation,
+        learning_rate=optimizer.learning_rate,
+        lr_scheduler_type=optimizer.schedule,
+        warmup_ratio=optimizer.warmup_ratio,
+        weight_decay=optimizer.weight_decay,
+        max_grad_norm=optimizer.max_grad_norm,
+        bf16=bf16,
+        seed=run.seed,
+        data_seed=run.seed,
+        logging_steps=10,
+        save_strategy="steps" if run.checkpoint_every else "no",
+        save_steps=run.checkpoint_every or 500,
+        save_total_limit=2,
+        eval_strategy="steps" if evaluate and run.evaluate_every else "no",
+        eval_steps=run.evaluate_every or None,
+        dataloader_drop_last=True,
+        remove_unused_columns=not sentences,
+        report_to=[],
+        **extra,
+    )
+
+
+def has_bf16() -> bool:
+    """Whether the processor multiplies bfloat16 matrices in hardware (elsewhere it is slower than fp32)."""
+    if torch.cuda.is_available():
+        return bool(torch.cuda.is_bf16_supported())
+    checks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return any(getattr(torch.cpu, check, lambda: False)() for check in checks)
+
+
+def last_checkpoint(folder: Path) -> str | None:
+    """The newest checkpoint that was written to its end, or ``None``."""
+    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rsplit("-", 1)[1]), reverse=True)
+    for path in found:
+        if all((path / name).is_file() and (path / name).stat().st_size for name in _CHECKPOINT_FILES):
+            return str(path)
+        logger.warning("checkpoint %s is incomplete; an older one is used", path.name)
+    return None
+
+
+def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigures:
+    """Train to the end, resuming from the last complete checkpoint, and restore the best weights."""
+    trainer.remove_callback(ProgressCallback)
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(LossProgress)
+    if best is not None:
+        trainer.add_callback(best)
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    checkpoint = last_checkpoint(Path(trainer.args.output_dir))
+    if checkpoint:
+        logger.info("  resuming from %s", Path(checkpoint).name)
+    result = trainer.train(resume_from_checkpoint=checkpoint)
+    best_step = best.restore() if best is not None else None
+    return TrainingFigures(
+        steps=result.global_step,
+        seconds=round(result.metrics["train_runtime"], 1),
+        loss=round(result.training_loss, 4),
+        best_step=best_step,
+        dev=best.history if best is not None else [],
+    )
+

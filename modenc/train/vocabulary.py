@@ -1,0 +1,151 @@
+"""Stage 1: a tokenizer of the language's own and embeddings for it.
+
+``focus`` (Dobler and de Melo, 2023): a token that the base has too takes the base's vector; a new one
+takes a sparsemax-weighted mix of the shared tokens that are most like it, likeness being the cosine
+of fastText vectors trained on the language's tokenised text. ``trim`` keeps the base's pieces that
+the text uses, so that vectors start out as the base's; ``extend`` adds new pieces to them by FOCUS.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from modenc.recipe.settings import VocabularySettings
+from modenc.train.tokenizers import extend, piece_counts, special_pairs, tokens_per_sentence, train_like, trim
+
+logger = logging.getLogger(__name__)
+
+_FASTTEXT_MIN_COUNT = 10
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """A language's tokenizer and the embeddings [tokens, hidden] in float32, with a report."""
+
+    tokenizer: PreTrainedTokenizerFast
+    embeddings: Tensor
+    report: dict[str, Any]
+
+    def save(self, folder: Path) -> None:
+        """Write tokenizer/ and embeddings.safetensors (half precision) into ``folder``."""
+        self.tokenizer.save_pretrained(folder / "tokenizer")
+        save_embeddings(self.embeddings, folder)
+
+
+def save_embeddings(embeddings: Tensor, folder: Path) -> None:
+    """Write ``embeddings`` [tokens, hidden] in half precision."""
+    save_file({"embeddings": embeddings.detach().to(torch.float16).contiguous()}, folder / "embeddings.safetensors")
+
+
+def make_vocabulary(
+    settings: VocabularySettings,
+    base_tokenizer: PreTrainedTokenizerFast,
+    base_embeddings: Tensor,
+    texts: list[str],
+    held_out: list[str],
+    work: Path,
+    seed: int,
+) -> Vocabulary:
+    """Make the vocabulary that the settings ask for (any method but ``base``).
+
+    Args:
+        settings: method and sizes.
+        base_tokenizer: the base's tokenizer.
+        base_embeddings: the base's embeddings [base tokens, hidden].
+        texts: running text.
+        held_out: running text on which tokens per sentence are counted.
+        work: folder for the files that deepfocus wants.
+        seed: for fastText and FOCUS.
+    """
+    texts = texts[: settings.max_sentences] if settings.max_sentences else texts
+    helper: PreTrainedTokenizerFast | None = None
+    if settings.method == "trim":
+        tokenizer, ids = trim(base_tokenizer, texts, settings.size)
+        embeddings = base_embeddings[ids].clone()
+    elif settings.method == "extend":
+        trimmed, ids = trim(base_tokenizer, texts, settings.size - settings.new_pieces)
+        helper = train_like(base_tokenizer, texts, settings.size)
+        tokenizer = extend(trimmed, _newcomers(helper, base_tokenizer, texts, settings.new_pieces), texts)
+        embeddings = _focus(settings, tokenizer, base_tokenizer, base_embeddings, texts, work, seed, helper)
+        embeddings[: len(ids)] = base_embeddings[ids]
+    else:
+        tokenizer = train_like(base_tokenizer, texts, settings.size)
+        embeddings = _focus(settings, tokenizer, base_tokenizer, base_embeddings, texts, work, seed, None)
+    for target, source in special_pairs(tokenizer, base_tokenizer):
+        embeddings[target] = base_embeddings[source]
+    report = _report(tokenizer, base_tokenizer, texts, held_out)
+    logger.info("  vocabulary: %s", report)
+    return Vocabulary(tokenizer, embeddings.float(), report)
+
+
+def _newcomers(
+    helper: PreTrainedTokenizerFast, base: PreTrainedTokenizerFast, texts: list[str], count: int
+) -> list[str]:
+    known = set(base.get_vocab())
+    names = helper.convert_ids_to_tokens(range(len(helper)))
+    frequent = (names[number] for number, _ in piece_counts(helper, texts).most_common())
+    return [piece for piece in frequent if piece not in known][:count]
+
+
+def _focus(
+    settings: VocabularySettings,
+    tokenizer: PreTrainedTokenizerFast,
+    base_tokenizer: PreTrainedTokenizerFast,
+    base_embeddings: Tensor,
+    texts: list[str],
+    work: Path,
+    seed: int,
+    helper: PreTrainedTokenizerFast | None,
+) -> Tensor:
+    from deepfocus import FOCUS
+
+    # deepfocus keys its fastText cache by path, so the path must change with the text.
+    content = "\n".join(texts) + "\n"
+    digest = hashlib.sha256(content.encode()).hexdigest()[:16]
+    work.mkdir(parents=True, exist_ok=True)
+    path = work / f"focus-{digest}-{len(tokenizer)}.txt"
+    path.write_text(content, encoding="utf-8")
+    try:
+        return FOCUS(
+            target_tokenizer=tokenizer,
+            source_tokenizer=base_tokenizer,
+            source_embeddings=base_embeddings,
+            target_training_data_path=str(path),
+            fasttext_model_path=None,
+            fasttext_model_epochs=settings.fasttext_epochs,
+            fasttext_model_dim=settings.fasttext_dim,
+            fasttext_model_min_count=_FASTTEXT_MIN_COUNT,
+            extend_tokenizer=helper,
+            processes=1,
+            seed=seed,
+            verbosity="silent",
+        ).detach().clone()
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _report(
+    tokenizer: PreTrainedTokenizerFast, base: PreTrainedTokenizerFast, texts: list[str], held_out: list[str]
+) -> dict[str, Any]:
+    shared = set(tokenizer.get_vocab()) & set(base.get_vocab())
+    counts = piece_counts(tokenizer, texts)
+    new = [number for token, number in tokenizer.get_vocab().items() if token not in shared]
+    # FOCUS draws at random what fastText has not seen often enough.
+    random = sum(counts.get(number, 0) < _FASTTEXT_MIN_COUNT for number in new)
+    return {
+        "tokens": len(tokenizer),
+        "copied": len(shared),
+        "mixed": len(new) - random,
+        "random": random,
+        "tokens_per_sentence_base": round(tokens_per_sentence(base, held_out), 2),
+        "tokens_per_sentence": round(tokens_per_sentence(tokenizer, held_out), 2),
+    }
