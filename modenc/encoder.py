@@ -25,8 +25,8 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
 
     Args:
         hub: a hub folder: the languages' modules for one base.
-        base: where the base is found (``me5-small``, a folder, a Hugging Face id), if not under the name in the hub;
-            its weights must be the ones the modules were trained on.
+        base: where the base is found (``me5-small``, a folder, a Hugging Face id), if not under the name
+            in the hub; its weights must be the ones the modules were trained on.
         fallback: for a language without modules: ``base`` (the base alone), ``error``, or a code.
         min_confidence: texts identified with less than this (0 to 1) go to the fallback.
         identifier: a fastText file (GlotLID), an object with ``identify``, or ``None`` for py3langid.
@@ -67,8 +67,9 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             prompts=prompts,
             **options,
         )
-        if self.default_prompt_name is None and info.prompt:
-            self.default_prompt_name = "default"  # given to super().__init__, it would be logged as a warning
+        if info.prompt and "default_prompt_name" not in options:
+            # Given to super().__init__, it would be logged as a warning.
+            self.default_prompt_name: str | None = "default"
 
     @property
     def hub(self) -> Hub:
@@ -125,13 +126,13 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         Args:
             inputs: a text, or a list, tuple, array, Series or column of texts.
             *args: see ``options``.
-            lang: the language of all texts, or a list with that of each; ``None`` identifies it. Codes such as
-                ``kk``, ``kaz``, ``kaz_Cyrl`` and ``kk-KZ`` mean the same; ``base`` means the base without modules.
+            lang: the language of all texts, or a list with that of each; ``None`` identifies it. Codes such
+                as ``kk``, ``kaz``, ``kaz_Cyrl`` and ``kk-KZ`` mean the same; ``base`` means the base alone.
             align: apply the cross-lingual alignment; ``False`` gives the purely monolingual encoders.
             **options: everything that ``SentenceTransformer.encode`` takes, with the same meaning.
 
         Returns:
-            float32 array [texts, hidden], or [hidden] for a single text, unless ``options`` ask for another form.
+            float32 array [texts, hidden], or [hidden] for a single text, unless ``options`` ask otherwise.
 
         Raises:
             TextError: something is not a text; the message says where and what.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 
 from modenc.errors import MissingExtraError
@@ -13,7 +14,7 @@ def require_extra(extra: str, *packages: str) -> None:
     Raises:
         MissingExtraError: one of ``packages`` is absent; the message holds the install command.
     """
-    missing = [package for package in packages if find_spec(package) is None]
+    missing = [package for package in packages if package not in sys.modules and find_spec(package) is None]
     if missing:
         raise MissingExtraError(
             f"{', '.join(missing)} not installed; this part of modenc needs the extra {extra!r}. "

@@ -47,10 +47,10 @@ def as_texts(inputs: Any, max_characters: int) -> tuple[list[str], bool]:
         return [clean(inputs, max_characters)], True
     if isinstance(inputs, bytes | bytearray | Mapping | Set) or not isinstance(inputs, Iterable):
         raise TextError(f"expected a text or a list of texts, found {_found(inputs)}")
-    if getattr(inputs, "ndim", 1) != 1:
+    if (dimensions := getattr(inputs, "ndim", 1)) != 1:
         raise TextError(
-            f"expected a text or a list of texts, found a {type(inputs).__name__} of {inputs.ndim} dimensions; "
-            "give one column of it"
+            f"expected a text or a list of texts, found a {type(inputs).__name__} of {dimensions} dimensions;"
+            " give one column of it"
         )
     texts = []
     for position, text in enumerate(inputs):

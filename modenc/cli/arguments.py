@@ -36,7 +36,7 @@ def add_encoding(parser: argparse.ArgumentParser) -> None:
         "--lang",
         default=AUTO,
         metavar="auto|CODE",
-        help="language of the texts (kk, kaz, kaz_Cyrl, kk-KZ all mean Kazakh); auto (default): identify each",
+        help="language of the texts (kk, kaz, kaz_Cyrl, kk-KZ are one); default: auto, identify each",
     )
     parser.add_argument(
         "--no-align",

@@ -7,6 +7,8 @@ import sys
 import tomllib
 from typing import Any
 
+from modenc.cli.recipe_arguments import add_recipe
+
 EXAMPLES = """\
 examples:
   modenc cat turkic
@@ -25,10 +27,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("recipe", help="a recipe file, or a shipped recipe's name")
-    parser.add_argument(
-        "overrides", nargs="*", metavar="key=value", help="settings that replace the recipe's"
-    )
+    add_recipe(parser)
     parser.add_argument("--explain", action="store_true", help="say above each key what it means")
     parser.set_defaults(run=run)
 

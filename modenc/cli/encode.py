@@ -32,8 +32,9 @@ def add_parser(subparsers: Any, summary: str) -> None:
         "encode",
         help=summary,
         description="Encodes the lines of a text file, or a column of TSV, CSV, JSONL or Parquet. "
-        ".npy: float32 [texts, hidden], row i is text i. .parquet: columns index, language, vector. The input is read "
-        "as a stream; finished shards wait in OUTPUT.parts/, and a run that was cut off goes on from them.",
+        ".npy: float32 [texts, hidden], row i is text i. .parquet: columns index, language, vector. "
+        "The input is read as a stream; finished shards wait in OUTPUT.parts/, "
+        "and a run that was cut off goes on from them.",
         epilog="examples:\n"
         "  modenc encode --hub adapters_hub/me5-small --input texts.txt --output vectors.npy\n"
         "  modenc encode --hub adapters_hub/me5-small --input texts.parquet --column body "
@@ -91,30 +92,20 @@ def run(args: argparse.Namespace) -> int:
 def _encode(
     args: argparse.Namespace, encoder: ModularEncoder, texts: list[str]
 ) -> tuple[NDArray[np.float32], list[str]]:
-    """Vectors [n, hidden] and, where the output has room for them, the texts' languages."""
-    lang = language_of(args)
-    codes: list[str] = []
-    if args.output.suffix == ".parquet":
-        codes = [lang] * len(texts) if lang else [found.code for found in encoder.identify(texts)]
-    options = {"align": args.align, "batch_size": args.batch_size, "show_progress_bar": False}
-    return encoder.encode(texts, lang=lang, **options), codes
+    """Vectors [n, hidden] of the texts and the languages whose modules made them."""
+    from modenc.texts import as_texts
+
+    transformer = encoder[0]
+    # The languages are chosen here, and not by ``encode``, because the Parquet output states them.
+    tagged = transformer.tag(as_texts(texts, transformer.max_characters)[0], language_of(args))
+    vectors = encoder.encode(tagged, align=args.align, batch_size=args.batch_size, show_progress_bar=False)
+    return vectors, [text.lang for text in tagged]
 
 
 def _job(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:
     """What must be the same for finished shards to count."""
-    job: dict[str, Any] = {
-        name: getattr(args, name)
-        for name in (
-            "input",
-            "column",
-            "lang",
-            "align",
-            "fallback",
-            "min_confidence",
-            "shard_size",
-            "batch_size",
-        )
-    }
+    settings = ("input", "column", "lang", "align", "fallback", "min_confidence", "shard_size")
+    job: dict[str, Any] = {name: getattr(args, name) for name in settings}
     if args.input != STDIN:
         path = Path(args.input)
         # Asking for the first text raises the reader's own error, before any module is loaded.

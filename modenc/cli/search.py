@@ -73,4 +73,5 @@ def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     import numpy as np
 
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.maximum(lengths, 1e-12)
+    scaled: NDArray[np.float32] = vectors / np.maximum(lengths, 1e-12)
+    return scaled

@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from modenc.cli.recipe_arguments import add_recipe
+
 if TYPE_CHECKING:
     from modenc.recipe.settings import LanguagePlan, Recipe
 
@@ -28,10 +30,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("recipe", help="a recipe file, or a shipped recipe's name")
-    parser.add_argument(
-        "overrides", nargs="*", metavar="key=value", help="settings that replace the recipe's"
-    )
+    add_recipe(parser)
     parser.add_argument("--no-files", action="store_true", help="do not ask whether the data are there")
     parser.set_defaults(run=run)
 

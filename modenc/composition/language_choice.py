@@ -60,8 +60,9 @@ class LanguageChooser:
         available = self._hub.languages()
         if language not in available:
             raise LanguageError(
-                f"{code!r}: no modules for {language_name(language)} ({language}) in {self._hub.path}; it has "
-                f"{', '.join(available) or 'no languages'}. Train or install {language}, or use fallback='base'"
+                f"{code!r}: no modules for {language_name(language)} ({language}) in {self._hub.path}; "
+                f"it has {', '.join(available) or 'no languages'}. "
+                f"Train or install {language}, or use fallback='base'"
             )
         return language
 
@@ -117,9 +118,9 @@ class LanguageChooser:
             if found.confidence < self._settings.min_confidence:
                 if self._fallback == ERROR:
                     raise LanguageError(
-                        f"text {position}: taken for {found.code} with a confidence of {found.confidence:.2f}, below "
-                        f"min_confidence={self._settings.min_confidence}; name its language with lang=, or use "
-                        "fallback='base'"
+                        f"text {position}: taken for {found.code} with confidence {found.confidence:.2f}, "
+                        f"below min_confidence={self._settings.min_confidence}; "
+                        "name its language with lang=, or use fallback='base'"
                     )
                 chosen.append(self._fallback)
             elif found.confidence == 0.0 and self._hub.info.pivot in available:
@@ -158,7 +159,7 @@ class LanguageChooser:
             if expected and script and script not in expected:
                 self._warn_once(
                     ("script", code),
-                    f"text {position} is given as {code!r}, which is written in {', '.join(sorted(expected))}, but it "
+                    f"text {position} is given as {code!r}, written in {', '.join(sorted(expected))}, but it "
                     f"is in {script}; check lang=, or leave it out to have languages identified",
                 )
 
@@ -179,6 +180,7 @@ def _codes_given(texts: Sequence[str], lang: str | Sequence[str | None] | None) 
     codes = [None if code is None else str(code) for code in lang]
     if len(codes) != len(texts):
         raise LanguageError(
-            f"lang: expected one code, or a list with one for each of the {len(texts)} texts, found {len(codes)} codes"
+            f"lang: expected one code, or a list with one for each of the {len(texts)} texts, "
+            f"found {len(codes)} codes"
         )
     return codes

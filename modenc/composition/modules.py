@@ -136,12 +136,18 @@ def read_lora(folder: Path) -> dict[str, LowRank]:
 
 
 def concatenate(*adapters: dict[str, LowRank]) -> dict[str, LowRank]:
-    """Several adapters active at once, as one of the summed rank."""
+    """Several adapters active at once, as one of the summed rank.
+
+    Raises:
+        HubError: two adapters of a layer differ in width.
+    """
     combined: dict[str, LowRank] = {}
     for adapter in adapters:
         for module, change in adapter.items():
             if module in combined:
                 before = combined[module]
+                if (before.a.shape[1], before.b.shape[0]) != (change.a.shape[1], change.b.shape[0]):
+                    raise HubError(f"the adapters of {module} differ in width; they were made for another base each")
                 change = LowRank(torch.cat([before.a, change.a]), torch.cat([before.b, change.b], dim=1))
             combined[module] = change
     return combined

@@ -61,7 +61,9 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
 
     @classmethod
     def load(cls, model_name_or_path: str, subfolder: str = "", **options: Any) -> ModularTransformer:
-        """Called by ``SentenceTransformer(hub)``; ``model_kwargs`` may hold ``base`` and :class:`ChoiceSettings`.
+        """Called by ``SentenceTransformer(hub)``.
+
+        ``model_kwargs`` may hold ``base`` and the fields of :class:`ChoiceSettings`.
 
         Raises:
             HubError: the folder is no hub, or ``model_kwargs`` holds something else.
@@ -145,8 +147,8 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         """
         if not (lang is None or isinstance(lang, str)):
             raise LanguageError(
-                "lang: sentence-transformers sorts texts, so a list of codes cannot follow them; expected one code. "
-                "Use modenc.ModularEncoder, or give modenc.texts.TaggedText(text, code)"
+                "lang: expected one code; sentence-transformers sorts the texts, so a list of codes cannot "
+                "follow them. Use modenc.ModularEncoder, or give modenc.texts.TaggedText(text, code)"
             )
         texts, _single = as_texts(list(inputs), self.max_characters)
         codes = self.chooser.choose(texts, lang)
@@ -182,7 +184,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         """
         ids, mask = features["input_ids"], features["attention_mask"]
         output: Tensor | None = None
-        for number in features["language"].unique().tolist():
+        for number in torch.unique(features["language"]).tolist():
             rows = (features["language"] == number).nonzero().squeeze(1)
             length = int(mask[rows].sum(dim=1).max())
             body = self.residency.body(_code(number), align)
@@ -211,7 +213,8 @@ def _matching_body(base: BaseModel, hub: Hub) -> PreTrainedModel:
     if found != hub.info.base_fingerprint:
         raise BaseModelError(
             f"base {base.id!r}: expected the weights that the modules in {hub.path} were trained on "
-            f"({hub.info.base_id!r}, fingerprint {hub.info.base_fingerprint[:12]}…), found fingerprint {found[:12]}…. "
+            f"({hub.info.base_id!r}, fingerprint {hub.info.base_fingerprint[:12]}…), "
+            f"found fingerprint {found[:12]}…. "
             "Say where that base is with base=, or train modules for this one"
         )
     return body.requires_grad_(False)

@@ -50,9 +50,11 @@ def _normalized(codes: list[str]) -> list[str]:
 
 def _assign(tables: dict[str, Any], keys: list[str], value: Any) -> bool:
     for key in keys[:-1]:
-        tables = tables.setdefault(key, {})
-        if not isinstance(tables, dict):
+        below = tables.get(key, {})
+        if not isinstance(below, dict):
             return False
+        # A copy: the table may be the defaults' own.
+        tables[key] = tables = dict(below)
     tables[keys[-1]] = value
     return True
 

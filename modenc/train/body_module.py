@@ -8,14 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.models import Pooling
+from sentence_transformers.base.modules import InputModule
+from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
-
-try:
-    from sentence_transformers.base.modules import InputModule
-except ImportError:  # sentence-transformers before 5.3
-    from sentence_transformers.models import InputModule
 
 from modenc.recipe.settings import BaseSettings
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.evaluation import SentenceEvaluator
+from sentence_transformers.sentence_transformer.evaluation import SentenceEvaluator
 
 from modenc.evaluate.retrieval import both_ways
 from modenc.evaluate.sts import pair_cosines, spearman

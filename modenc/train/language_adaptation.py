@@ -103,7 +103,7 @@ def pack(tokenizer: PreTrainedTokenizerFast, texts: list[str], length: int) -> l
     stream = list(chain.from_iterable([*ids, separator] for ids in encoded))
     inner = length - 2
     starts = range(0, max(len(stream) - inner + 1, 1), inner)
-    return [tokenizer.build_inputs_with_special_tokens(stream[start : start + inner]) for start in starts]
+    return [[tokenizer.cls_token_id, *stream[start : start + inner], separator] for start in starts]
 
 
 def _distil(

@@ -63,15 +63,13 @@ def trim(base: PreTrainedTokenizerFast, texts: Sequence[str], size: int) -> tupl
     """
     tokenizer_model(base)
     counts = piece_counts(base, texts)
-    vocabulary = {token: number for token, number in base.get_vocab().items()}
-    special = set(base.all_special_ids) | {
-        number for number, token in base.added_tokens_decoder.items() if token.special
-    }
-    characters = {char for text in texts for char in base.backend_tokenizer.normalizer.normalize_str(text)} \
-        if base.backend_tokenizer.normalizer else {char for text in texts for char in text}
-    single = {vocabulary[form] for char in characters for form in (char, "##" + char, "▁") if form in vocabulary}
+    vocabulary = base.get_vocab()
+    special = set(base.all_special_ids) | set(base.added_tokens_decoder)
+    normalizer = base.backend_tokenizer.normalizer
+    characters = {char for text in texts for char in (normalizer.normalize_str(text) if normalizer else text)}
     # Single characters are kept, so that no text of the language becomes unknown tokens.
-    kept = special | {number for number in single if number not in special}
+    single = {vocabulary[form] for char in characters for form in (char, "##" + char, "▁") if form in vocabulary}
+    kept = special | single
     for number, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         if len(kept) >= size:
             break
@@ -123,11 +121,14 @@ def _rebuild(base: PreTrainedTokenizerFast, ids: Sequence[int]) -> PreTrainedTok
     description = json.loads(base.backend_tokenizer.to_str())
     new_id = {old: new for new, old in enumerate(ids)}
     model = description["model"]
+    # Tokens added behind the model's own vocabulary (a mask, often) move into it.
+    added = {token["id"]: token["content"] for token in description["added_tokens"]}
     if model["type"] == "Unigram":
-        model["vocab"] = [model["vocab"][old] for old in ids]
+        known = model["vocab"]
+        model["vocab"] = [known[old] if old < len(known) else [added[old], 0.0] for old in ids]
         model["unk_id"] = new_id[model["unk_id"]]
     else:
-        tokens = {number: token for token, number in model["vocab"].items()}
+        tokens = added | {number: token for token, number in model["vocab"].items()}
         model["vocab"] = {tokens[old]: new for old, new in new_id.items()}
     description["added_tokens"] = [
         {**token, "id": new_id[token["id"]]} for token in description["added_tokens"] if token["id"] in new_id

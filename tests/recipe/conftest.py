@@ -25,6 +25,12 @@ FaultsOf = Callable[..., tuple[str, ...]]
 
 
 @pytest.fixture
+def sound() -> str:
+    """A recipe without faults, but for its data, which are nowhere."""
+    return SOUND
+
+
+@pytest.fixture
 def write(tmp_path: Path) -> Write:
     """Writes a recipe file and gives its path."""
 

@@ -1,0 +1,167 @@
+"""What `make quickstart` runs: use the shipped modules, train a language's own, see what they change.
+
+Every figure is computed while it runs. Finished stages are kept in quickstart-out/; remove that
+folder to train again.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sys
+import time
+import warnings
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
+from sentences import SENTENCES
+from transformers import PreTrainedTokenizerFast
+
+from modenc import Hub, ModencError, ModularEncoder, Recipe, load_recipe, resolve_base
+from modenc.cache import atomic_folder
+from modenc.data.pairs import ParallelRow, load_parallel
+from modenc.langid import get_identifier
+from modenc.train.pipeline import train_recipe
+
+ROOT = Path(__file__).resolve().parent.parent
+SHIPPED = ROOT / "adapters_hub" / "me5-small"
+OUT = ROOT / "quickstart-out"
+LANG = "tr"
+
+Vectors = NDArray[np.float32]
+
+
+def main() -> int:
+    """Run the three parts."""
+    started = time.perf_counter()
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+    for noisy in ("httpx", "sentence_transformers", "datasets"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    warnings.simplefilter("ignore", FutureWarning)
+    try:
+        if not (SHIPPED / "hub.json").is_file():
+            raise ModencError(f"{SHIPPED} is not there; expected the shipped modules. Restore them with git")
+        title("1. Mixed languages in, comparable vectors out")
+        use_shipped_modules(ModularEncoder(SHIPPED))
+        title(f"2. Modules for a language that is not shipped: Turkish ({LANG})")
+        hub = OUT / "hub"
+        recipe = load_recipe(
+            ROOT / "recipes" / "quickstart.toml",
+            [f'hub.path="{copy_hub(hub).as_posix()}"', f'run.work_dir="{(OUT / "work").as_posix()}"'],
+        )
+        folder = train(recipe)
+        title("3. Before and after, on pairs that were not trained on")
+        compare(recipe, hub)
+        print(f"\nThe modules: {folder.relative_to(ROOT)}, {megabytes(folder):.1f} MB")
+        print(f'Use them:    ModularEncoder("{hub.relative_to(ROOT)}").encode(["Günaydın", "Good morning"])')
+    except ModencError as error:
+        print(f"\nquickstart: {error}", file=sys.stderr)
+        return 2
+    print(f"\n{(time.perf_counter() - started) / 60:.1f} minutes in all.")
+    return 0
+
+
+def use_shipped_modules(encoder: ModularEncoder) -> None:
+    """Identify and encode the built-in sentences; find each one's nearest in another language."""
+    rows = [(code, place, text) for code, texts in SENTENCES.items() for place, text in enumerate(texts)]
+    texts = [text for _, _, text in rows]
+    found = encoder.identify(texts)
+    vectors = encoder.encode(texts)
+    scores = cosines(vectors, vectors)
+    same_language = np.array([[one == other for other, _, _ in rows] for one, _, _ in rows])
+    nearest = np.where(same_language, -np.inf, scores).argmax(axis=1)
+    print(f"{len(texts)} sentences in {len(SENTENCES)} languages; encode() is not told which is in which.\n")
+    print("identified  text → nearest in another language (cosine)")
+    for row, (language, near) in enumerate(zip(found, nearest, strict=True)):
+        mark = "" if rows[near][1] == rows[row][1] else "   (another sentence)"
+        match = f"{texts[row]} → {texts[near]} ({scores[row, near]:.2f})"
+        print(f"{language.code:>2} {language.confidence:8.2f}  {match}{mark}")
+    identified = sum(language.code == code for language, (code, _, _) in zip(found, rows, strict=True))
+    translated = sum(rows[near][1] == place for near, (_, place, _) in zip(nearest, rows, strict=True))
+    print(f"\nLanguage identified: {identified} of {len(rows)}.")
+    print(f"Nearest neighbour is a translation: {translated} of {len(rows)}.")
+
+
+def copy_hub(target: Path) -> Path:
+    """A copy of the shipped hub to train into; one that an earlier run made is kept."""
+    if target.is_dir():
+        print(f"{target.relative_to(ROOT)} is from an earlier run: its finished stages are kept.\n")
+    else:
+        with atomic_folder(target) as temporary:
+            shutil.copytree(SHIPPED, temporary, dirs_exist_ok=True)
+    return target
+
+
+def train(recipe: Recipe) -> Path:
+    """Train the recipe's one language; returns its folder in the hub."""
+    started = time.perf_counter()
+    folder = train_recipe(recipe, languages=[LANG])[LANG]
+    print(f"\nTrained in {(time.perf_counter() - started) / 60:.1f} minutes.")
+    return folder
+
+
+def compare(recipe: Recipe, hub: Path) -> None:
+    """Print retrieval accuracy and tokens per sentence for the base and for the new modules."""
+    pairs = load_parallel(recipe.plans[LANG], get_identifier(None)).held_out
+    encoder = ModularEncoder(hub)
+    print(f"{len(pairs)} held-out English-Turkish pairs, from the same catalogues as the training pairs.\n")
+    before = figures(encoder, pairs, "base", "base", resolve_base(encoder.hub.info.base_id).load_tokenizer())
+    after = figures(encoder, pairs, LANG, recipe.pivot, own_tokenizer(encoder.hub))
+    print(f"{'':44}{'before':>10}{'after':>10}")
+    for name, old in before.items():
+        form = "{:>10.1%}" if "accuracy" in name else "{:>10.1f}"
+        print(f"{name:44}{form.format(old)}{form.format(after[name])}")
+    print("\nBefore: the bare base for both languages. After: each language through its own modules.")
+
+
+def figures(
+    encoder: ModularEncoder,
+    pairs: list[ParallelRow],
+    lang: str,
+    pivot: str,
+    tokenizer: PreTrainedTokenizerFast,
+) -> dict[str, float]:
+    """Name → value, the Turkish side encoded as ``lang`` and the English side as ``pivot``."""
+    turkish, english = [pair.text for pair in pairs], [pair.pivot for pair in pairs]
+    scores = cosines(encoder.encode(turkish, lang=lang), encoder.encode(english, lang=pivot))
+    return {
+        "accuracy@1, Turkish to English": accuracy(scores, english),
+        "accuracy@1, English to Turkish": accuracy(scores.T, turkish),
+        "tokens per Turkish sentence": fmean(len(ids) for ids in tokenizer(turkish)["input_ids"]),
+    }
+
+
+def accuracy(scores: Vectors, texts: list[str]) -> float:
+    """Share of rows whose highest score [rows, texts] is at their own text; equal texts are one."""
+    best = scores.argmax(axis=1)
+    return fmean(texts[found] == texts[row] for row, found in enumerate(best))
+
+
+def own_tokenizer(hub: Hub) -> PreTrainedTokenizerFast:
+    """The tokenizer that the new modules brought, or the base's where they kept it."""
+    layout = hub.layout(LANG)
+    if "tokenizer" in layout.present():
+        return PreTrainedTokenizerFast.from_pretrained(layout.tokenizer)
+    return resolve_base(hub.info.base_id).load_tokenizer()
+
+
+def cosines(rows: Vectors, columns: Vectors) -> Vectors:
+    """Cosine of every row with every column: [rows, columns]."""
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows @ (columns / np.linalg.norm(columns, axis=1, keepdims=True)).T
+
+
+def megabytes(folder: Path) -> float:
+    """Size of all files below a folder."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
+
+
+def title(text: str) -> None:
+    """Print a heading."""
+    print(f"\n{text}\n{'─' * len(text)}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

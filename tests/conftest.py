@@ -1,0 +1,50 @@
+"""Fixtures shared by all tests. No test reaches a network or the user's cache."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # read once, when huggingface_hub is first imported
+
+import pytest
+import tiny_models
+
+from modenc.hub.store import Hub
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache of the session's own; ``MODENC_TEST_CACHE`` names one to keep between sessions."""
+    kept = os.environ.get("MODENC_TEST_CACHE")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MODENC_CACHE", kept or str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def tiny_xlmr(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a tiny XLM-R (2 layers, 32 wide) with a Unigram tokenizer."""
+    return tiny_models.save_tiny_xlmr(tmp_path_factory.mktemp("bases") / "tiny_xlmr")
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a tiny BERT (2 layers, 32 wide) with a WordPiece tokenizer."""
+    return tiny_models.save_tiny_bert(tmp_path_factory.mktemp("bases") / "tiny_bert")
+
+
+@pytest.fixture(scope="session")
+def tiny_hub(tmp_path_factory: pytest.TempPathFactory, tiny_xlmr: Path) -> Hub:
+    """A hub on ``tiny_xlmr``: en (LA, SE; pivot), az (LA, SE, CLA), kk (all parts). Not to be changed."""
+    return tiny_models.make_hub(tmp_path_factory.mktemp("hubs") / "tiny", tiny_xlmr)
+
+
+@pytest.fixture
+def hub_copy(tmp_path: Path, tiny_hub: Hub) -> Hub:
+    """A copy of ``tiny_hub`` that a test may change."""
+    import shutil
+
+    shutil.copytree(tiny_hub.path, tmp_path / "hub")
+    return Hub.open(tmp_path / "hub")

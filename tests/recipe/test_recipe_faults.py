@@ -1,0 +1,277 @@
+"""Every message a recipe's author can meet, and that all of them come at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from modenc.errors import RecipeError
+from modenc.recipe.loader import load_recipe
+
+FIVE_FAULTS = """
+[data]
+text = ["{lang}.txt"]
+parallel = ["{lang}-{pivot}.tsv"]
+
+[vocabulary]
+methd = "trim"
+
+[sentence_encoding]
+objective = "simcse"
+
+[alignment]
+objective = "paralel"
+
+[languages.en]
+
+[languages.kaz.alignment]
+scale = "x"
+
+[languages.kazak]
+
+[languages.uz.alignment.optimizer]
+batch_size = 0
+"""
+
+
+def test_five_faults_are_listed_at_once_each_with_its_place(faults_of):
+    assert faults_of(FIVE_FAULTS) == (
+        "languages.kazak: expected a language code such as 'kk', 'kaz' or 'kaz_Cyrl', found 'kazak'; "
+        "did you mean kk (Kazakh)?",
+        "vocabulary.methd: unknown key; did you mean 'method'?",
+        "alignment.objective: expected one of 'none', 'joint', 'paraphrase', 'parallel', found 'paralel'; "
+        "did you mean 'parallel'?",
+        "languages.kaz.alignment.scale: expected a number, found 'x'",
+        "languages.uz.alignment.optimizer.batch_size: expected 1 or more, found 0",
+    )
+
+
+def test_the_message_counts_the_faults_and_names_the_recipe(write):
+    with pytest.raises(RecipeError, match=r"recipe 'mine' has 5 faults:\n  languages\.kazak: "):
+        load_recipe(write(FIVE_FAULTS), check_files=False)
+
+
+@pytest.mark.parametrize(
+    ("override", "fault"),
+    [
+        ("vocabulary.size=x", "vocabulary.size: expected a whole number, found 'x'"),
+        ("vocabulary.size=0.5", "vocabulary.size: expected a whole number, found 0.5"),
+        ("vocabulary.size=true", "vocabulary.size: expected a whole number, found true"),
+        ("vocabulary.size=[1]", "vocabulary.size: expected a whole number, found a list"),
+        ("vocabulary.size=299", "vocabulary.size: expected 300 or more, found 299"),
+        ("vocabulary=12", "vocabulary: expected a table, found 12"),
+        ("vocabulary.methd=trim", "vocabulary.methd: unknown key; did you mean 'method'?"),
+        ("vocabluary.size=900", "vocabluary: unknown key; did you mean 'vocabulary'?"),
+        ("alignment.symmetric=1", "alignment.symmetric: expected true or false, found 1"),
+        ("alignment.scale=nan", "alignment.scale: expected a finite number, found nan"),
+        ("alignment.scale=true", "alignment.scale: expected a number, found true"),
+        ("base.prompt=1", "base.prompt: expected text, found 1"),
+        (
+            "base.pooling=man",
+            "base.pooling: expected one of 'mean', 'cls', found 'man'; did you mean 'mean'?",
+        ),
+        (
+            "run.work_dir=runs/{langs}",
+            "run.work_dir: expected {recipe} as a placeholder, found {langs}",
+        ),
+        ("run.seed=2024-01-01", "run.seed: expected a whole number, found a date"),
+        ("hub.path=3", "hub.path: expected a path as text, found 3"),
+        ("hub.pth=x", "hub.pth: unknown key; did you mean 'path'?"),
+        ("hub=x", "hub: expected a table with the key path, found 'x'"),
+        ("pivot=3", "pivot: expected text, found 3"),
+        (
+            "name=a/b",
+            "name: expected letters, digits, '_', '-' and '.' (folders are named so), found 'a/b'",
+        ),
+        (
+            "seed=1",
+            "seed: unknown key; known: name, pivot, hub, base, run, data, vocabulary, "
+            "language_adaptation, sentence_encoding, alignment, languages",
+        ),
+        ("languages.kk=1", "languages.kk: expected a table, found 1"),
+        (
+            "languages.kk.base.prompt=x",
+            "languages.kk.base: the same for all languages of a hub; set it at the top as 'base'",
+        ),
+        (
+            "languages.kk.vocab.size=400",
+            "languages.kk.vocab: unknown key; did you mean 'vocabulary'?",
+        ),
+        (
+            "languages.en.alignment.objective=joint",
+            "languages.en.alignment.objective: the pivot is what the others are aligned to: "
+            "expected 'none', found 'joint'",
+        ),
+        ("seed", "override 'seed': expected KEY=VALUE such as run.seed=1"),
+        ("a..b=1", "override 'a..b=1': expected KEY=VALUE such as run.seed=1"),
+        (
+            "pivot.x=1",
+            "override 'pivot.x=1': 'pivot.x' lies below a value that is no table",
+        ),
+    ],
+)
+def test_a_wrong_value_is_said_with_its_place(faults_of, sound, override, fault):
+    assert faults_of(sound, override) == (fault,)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "fault"),
+    [
+        (
+            ["vocabulary.method=extend", "vocabulary.size=1000", "vocabulary.new_pieces=1000"],
+            "vocabulary.new_pieces: expected fewer than vocabulary.size = 1000, found 1000",
+        ),
+        (
+            ["vocabulary.method=extend", "vocabulary.new_pieces=0"],
+            "vocabulary.new_pieces: 'extend' needs 1 or more, found 0; method = 'trim' adds no pieces",
+        ),
+        (
+            ["data.paraphrases=[]"],
+            "sentence_encoding.objective: 'mnrl' needs data.paraphrases, found none; "
+            "add sources or choose another objective",
+        ),
+        (
+            ["data.parallel=[]", "data.cross_paraphrases=[]"],
+            "alignment.objective: 'joint' needs data.cross_paraphrases and data.parallel, found none; "
+            "add sources or choose another objective (for kk)",
+        ),
+        (
+            ["data.text=[]", "sentence_encoding.objective=none"],
+            "vocabulary.method: 'trim' needs data.text, found none; add sources or choose another method",
+        ),
+        (
+            ["data.text=[]", "vocabulary.method=base", "language_adaptation.objective=mlm"],
+            "language_adaptation.objective: 'mlm' needs data.text, found none; "
+            "add sources or choose another objective",
+        ),
+        (
+            ["data.min_chars=9", "data.max_chars=8"],
+            "data.min_chars: expected at most data.max_chars = 8, found 9",
+        ),
+        (
+            ["sentence_encoding.optimizer.epochs=0"],
+            "sentence_encoding.optimizer.steps: steps and epochs are both 0; "
+            "set one of them, or objective = 'none'",
+        ),
+    ],
+)
+def test_settings_that_are_impossible_together(faults_of, sound, overrides, fault):
+    assert faults_of(sound, *overrides) == (fault,)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('text = "a.txt"', "data.text: expected a list, found 'a.txt'; put it in [ ]"),
+        ("text = [{}]", "data.text[0]: expected exactly one of path, dataset and gettext, found none"),
+        (
+            'text = [{ path = "a.txt", dataset = "b" }]',
+            "data.text[0]: expected exactly one of path, dataset and gettext, found path and dataset",
+        ),
+        ("text = [3]", "data.text[0]: expected a table, found 3"),
+        (
+            'text = ["a.txt", { pth = "b.txt" }]',
+            "data.text[1].pth: unknown key; did you mean 'path'?",
+        ),
+        (
+            'text = ["{langs}.txt"]',
+            "data.text[0].path: expected {lang} or {pivot} as a placeholder, found {langs}",
+        ),
+        (
+            'text = [{ path = "a.tsv", columns = { txt = "kk" } }]',
+            "data.text[0].columns.txt: no column of this kind of data; did you mean 'text'?",
+        ),
+        (
+            'text = [{ path = "a.tsv", where = { source = "ted" } }]',
+            "data.text[0].where.source: expected a list, found 'ted'; put it in [ ]",
+        ),
+        (
+            'text = [{ path = "a.txt", limit = -1 }]',
+            "data.text[0].limit: expected 0 or more, found -1",
+        ),
+        (
+            'text = ["a.txt"]\ncross_paraphrases = ["a.tsv"]',
+            "data.cross_paraphrases[0]: expected pivot_path, the same rows in the pivot language; found none "
+            "(for kk)",
+        ),
+        (
+            'text = ["a.txt"]\ndev.sts = [{ gettext = ["django"] }]',
+            "data.dev.sts[0].gettext: catalogues give text and parallel pairs only",
+        ),
+    ],
+)
+def test_sources(faults_of, text, fault):
+    nothing_trained = (
+        "sentence_encoding.objective=none",
+        "alignment.objective=none",
+        "vocabulary.method=base",
+    )
+    assert faults_of(f"[data]\n{text}\n[languages.kk]\n[languages.en]", *nothing_trained) == (fault,)
+
+
+def test_a_fault_that_another_one_brings_along_is_not_listed(faults_of, sound):
+    # The misspelt objective falls back to "joint", which would want data that are not there.
+    overrides = ["alignment.objective=paralel", "data.cross_paraphrases=[]"]
+    assert len(faults_of(sound, *overrides)) == 1
+
+
+def test_a_fault_at_the_top_is_said_once_and_one_in_a_language_for_that_language(faults_of, sound):
+    assert faults_of(sound, "alignment.scale=0", "languages.uz.alignment.scale=-1") == (
+        "alignment.scale: expected a number above 0, found 0 (for en, kk)",
+        "languages.uz.alignment.scale: expected a number above 0, found -1",
+    )
+
+
+def test_two_codes_of_one_language(faults_of, sound):
+    assert faults_of(sound + "[languages.kaz_Cyrl]") == (
+        "languages.kaz_Cyrl: the same language as languages.kk; keep one",
+    )
+
+
+def test_no_language_at_all(faults_of):
+    assert faults_of("[vocabulary]\nsize = 3") == (
+        "languages: expected a table [languages.CODE] for each language, found none",
+        "vocabulary.size: expected 300 or more, found 3",
+        "vocabulary.method: 'trim' needs data.text, found none; add sources or choose another method",
+        "sentence_encoding.objective: 'mnrl' needs data.paraphrases, found none; "
+        "add sources or choose another objective",
+    )
+
+
+def test_missing_files_are_faults_with_the_nearest_file_named(faults_of, sound, tmp_path: Path):
+    for name in ("en.txt", "kk.txt.gz", "pairs.en.tsv", "pairs.kk.tsv", "kk-en.tsv"):
+        (tmp_path / name).touch()
+    assert faults_of(sound, f"data.root={tmp_path}", check_files=True) == (
+        f"data.text[0].path: expected a file, found none at '{tmp_path}/kk.txt'; "
+        "did you mean 'kk.txt.gz'? (for kk)",
+    )
+
+
+def test_a_missing_root_is_one_fault(faults_of, sound):
+    assert faults_of(sound, "data.root=nowhere", check_files=True) == (
+        "data.root: expected a folder, found none at 'nowhere'; override it with data.root=DIR",
+    )
+
+
+def test_packages_that_are_not_installed(faults_of, sound):
+    override = 'data.text=[{ gettext = ["pytest", "no-such-package", "nor_this"] }]'
+    faults = faults_of(sound, override, "data.root=nowhere", check_files=True)
+    assert faults[0] == (
+        "data.text[0].gettext: expected installed Python packages, found no no-such-package nor_this; "
+        "run: pip install no-such-package nor_this"
+    )
+
+
+def test_the_pivot_must_be_trained_or_in_the_hub(faults_of, tmp_path: Path, write):
+    text = (
+        "[vocabulary]\nmethod='base'\n[sentence_encoding]\nobjective='none'\n[alignment]\nobjective='none'\n"
+    )
+    text += f"[hub]\npath = '{tmp_path}/hub'\n[languages.kk]"
+    assert faults_of(text, check_files=True) == (
+        f"pivot: expected 'en' among the languages or in the hub '{tmp_path}/hub', found it in neither; "
+        "add [languages.en] or point hub.path at a hub that has it",
+    )
+    (tmp_path / "hub" / "en").mkdir(parents=True)
+    (tmp_path / "hub" / "en" / "card.json").touch()
+    assert list(load_recipe(write(text)).plans) == ["kk"]

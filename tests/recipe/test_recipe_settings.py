@@ -1,0 +1,99 @@
+"""What keeps settings.py, the defaults, the ranges and the explanations of one mind."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, get_args, get_type_hints
+
+from modenc.recipe.draft import SECTIONS
+from modenc.recipe.explain import explain, explanations, source_keys
+from modenc.recipe.files import DEFAULTS_FILE, recipes_folder
+from modenc.recipe.ranges import RANGES, range_fault
+from modenc.recipe.settings import Source
+
+DEFAULTS = tomllib.loads((recipes_folder() / DEFAULTS_FILE).read_text(encoding="utf-8"))
+
+
+def settings(cls: type, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every setting below a dataclass with its type."""
+    for name, hint in get_type_hints(cls).items():
+        if is_dataclass(hint) and isinstance(hint, type):
+            yield from settings(hint, (*place, name))
+        else:
+            yield (*place, name), hint
+
+
+def all_settings() -> dict[tuple[str, ...], Any]:
+    found = {}
+    for name, section in SECTIONS.items():
+        found.update(settings(section, (name,)))
+    return found
+
+
+def default(place: tuple[str, ...]) -> Any:
+    table = DEFAULTS
+    for key in place:
+        table = table[key]
+    return table
+
+
+def test_every_setting_has_its_default_in_the_file_and_nothing_else_is_there():
+    stated = {place for name in SECTIONS for place in _leaves(DEFAULTS[name], (name,))}
+    assert stated == set(all_settings())
+    assert set(DEFAULTS) == {"pivot", "hub", *SECTIONS}
+
+
+def test_defaults_that_the_dataclasses_state_too_agree_with_the_file():
+    for name, section in SECTIONS.items():
+        for place, cls in [((name,), section), *_nested(section, (name,))]:
+            for field in fields(cls):
+                if field.default is not MISSING and not isinstance(field.default, tuple):
+                    assert default((*place, field.name)) == field.default, (*place, field.name)
+
+
+def test_every_default_has_its_reason_above_or_shares_one_with_its_neighbours():
+    lines = (recipes_folder() / DEFAULTS_FILE).read_text(encoding="utf-8").splitlines()
+    comments = sum(line.startswith("#") for line in lines)
+    values = sum(" = " in line and not line.startswith("#") for line in lines)
+    assert comments > values / 2
+
+
+def test_every_number_has_its_range():
+    numbers = {place[-1] for place, hint in all_settings().items() if hint in (int, float)}
+    numbers |= {name for name, hint in get_type_hints(Source).items() if hint in (int, float)}
+    assert numbers == set(RANGES)
+
+
+def test_ranges_say_what_is_expected():
+    assert range_fault("mask_probability", 1.0) == "expected a share above 0 and below 1, found 1.0"
+    assert range_fault("mask_probability", 0.15) is None
+    assert range_fault("seed", 2**32) == "expected a number from 0 to 4294967295, found 4294967296"
+
+
+def test_every_setting_is_explained():
+    unexplained = [place for place in all_settings() if place not in explanations()]
+    assert unexplained == []
+    assert set(source_keys()) == set(get_type_hints(Source))
+
+
+def test_a_languages_own_setting_is_explained_like_the_sections():
+    assert explain(("languages", "kk", "alignment", "scale")) == explain(("alignment", "scale"))
+    assert "`" in (explain(("vocabulary", "method")) or "")
+    assert "``" not in (explain(("vocabulary", "method")) or "")
+
+
+def _leaves(table: dict[str, Any], place: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, (*place, key))
+        else:
+            yield (*place, key)
+
+
+def _nested(cls: type, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], type]]:
+    for name, hint in get_type_hints(cls).items():
+        if isinstance(hint, type) and is_dataclass(hint) and not get_args(hint):
+            yield (*place, name), hint
+            yield from _nested(hint, (*place, name))

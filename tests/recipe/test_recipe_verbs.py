@@ -1,0 +1,82 @@
+"""recipes, cp, validate and cat, as typed."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from modenc.cli.main import main
+from modenc.recipe.loader import load_recipe, shipped_recipes
+
+
+def test_recipes_lists_every_shipped_recipe_with_its_languages(capsys):
+    assert main(["recipes"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in shipped_recipes())
+    assert "en az kk ky ug uz" in out
+    assert "_defaults" not in out
+
+
+def test_cp_copies_comments_and_all_and_refuses_to_replace(capsys, tmp_path: Path):
+    destination = tmp_path / "mine.toml"
+    assert main(["cp", "turkic", str(destination)]) == 0
+    assert destination.read_bytes() == shipped_recipes()["turkic"].read_bytes()
+    assert main(["cp", "turkic", str(destination)]) == 2
+    assert "found one; give another name, or --force" in capsys.readouterr().err
+    assert main(["cp", "quickstart", str(destination), "--force"]) == 0
+    assert main(["cp", "quickstart", str(tmp_path)]) == 0
+    assert (tmp_path / "quickstart.toml").is_file()
+    assert main(["cp", "turkic", str(tmp_path / "none" / "mine.toml")]) == 2
+    assert "cannot be written: No such file or directory" in capsys.readouterr().err
+
+
+def test_validate_says_what_would_be_trained(capsys):
+    assert main(["validate", "turkic", "--no-files", "languages.az.alignment.objective=parallel"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(
+        "recipe 'turkic' has no faults; base me5-small, hub 'adapters_hub/me5-small'\n  en: "
+    )
+    assert "alignment pivot" in out
+    assert "az: vocabulary trim, language adaptation none, sentence encoding mnrl, alignment parallel" in out
+
+
+def test_validate_lists_the_faults_and_gives_1(capsys):
+    assert main(["validate", "turkic", "--no-files", "vocabulary.size=1", "run.sed=1"]) == 1
+    assert capsys.readouterr().out == (
+        "recipe 'turkic' has 2 faults:\n"
+        "  run.sed: unknown key; did you mean 'seed'?\n"
+        "  vocabulary.size: expected 300 or more, found 1\n"
+    )
+
+
+@pytest.mark.parametrize("verb", ["validate", "cat", "cp"])
+def test_a_recipe_that_is_nowhere_is_an_error(capsys, verb):
+    assert main([verb, "turkik"]) == 2
+    assert f"modenc {verb}: expected a recipe file" in capsys.readouterr().err
+
+
+def test_cat_prints_a_recipe_that_is_the_same(capsys, tmp_path: Path):
+    assert main(["cat", "turkic", "alignment.keep_weight=0.5"]) == 0
+    path = tmp_path / "mine.toml"
+    path.write_text(capsys.readouterr().out, encoding="utf-8")
+    plans = load_recipe(path, check_files=False).plans
+    assert plans == load_recipe("turkic", ["alignment.keep_weight=0.5"], check_files=False).plans
+
+
+def test_cat_explain_adds_nothing_but_comments(capsys):
+    main(["cat", "turkic"])
+    plain = capsys.readouterr().out
+    assert main(["cat", "turkic", "--explain"]) == 0
+    explained = capsys.readouterr().out
+    assert tomllib.loads(explained) == tomllib.loads(plain)
+    assert "# Pieces in the result, special tokens included.\nsize = " in explained
+    assert "#   where_not\n" in explained
+
+
+@pytest.mark.parametrize("verb", ["recipes", "cp", "validate", "cat"])
+def test_help_has_examples(capsys, verb):
+    with pytest.raises(SystemExit):
+        main([verb, "--help"])
+    assert "examples:\n" in capsys.readouterr().out

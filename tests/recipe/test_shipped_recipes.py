@@ -1,0 +1,75 @@
+"""Every file in recipes/, through the real reader: a new recipe is tested by being there."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from modenc.recipe.files import recipes_folder
+from modenc.recipe.loader import load_recipe, shipped_recipes
+
+SHIPPED = shipped_recipes()
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_it_has_no_faults_and_is_named_like_its_file(name):
+    recipe = load_recipe(name, check_files=False)
+    assert recipe.name == name
+    assert recipe.path == recipes_folder() / f"{name}.toml"
+    assert recipe.plans
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_it_opens_with_what_it_is_for_and_the_command_that_runs_it(name):
+    text = SHIPPED[name].read_text(encoding="utf-8")
+    assert text.startswith("# ")
+    assert f"modenc train {name}" in text
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_source_states_its_licence(name):
+    for plan in load_recipe(name, check_files=False).plans.values():
+        data = plan.data
+        for source in (*data.text, *data.paraphrases, *data.parallel, *data.cross_paraphrases, *data.dev.sts):
+            assert source.licence, source
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_evaluation_sets_are_not_trained_on(name):
+    for plan in load_recipe(name, check_files=False).plans.values():
+        data = plan.data
+        for source in (*data.text, *data.paraphrases, *data.parallel, *data.cross_paraphrases):
+            assert not (source.path or "").startswith("eval/")
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_its_copy_elsewhere_is_the_same_recipe(name, tmp_path):
+    copy = shutil.copy(SHIPPED[name], tmp_path)
+    assert load_recipe(copy, check_files=False).plans == load_recipe(name, check_files=False).plans
+
+
+def test_the_papers_settings():
+    labse, me5 = (load_recipe(name, check_files=False).plans for name in ("paper_labse", "paper_me5"))
+    assert (len(labse), len(me5)) == (23, 10)
+    assert set(me5) < set(labse)
+    plan = labse["kk"]
+    assert (plan.vocabulary.method, plan.vocabulary.size, plan.vocabulary.fasttext_dim) == (
+        "focus",
+        50_000,
+        300,
+    )
+    adaptation = plan.language_adaptation
+    assert (adaptation.objective, adaptation.optimizer.steps, adaptation.optimizer.batch_size) == (
+        "mlm",
+        200_000,
+        128,
+    )
+    assert adaptation.lora == plan.sentence_encoding.lora
+    assert (adaptation.lora.rank, adaptation.lora.alpha, adaptation.lora.dropout) == (8, 16, 0.1)
+    encoding, alignment = plan.sentence_encoding, plan.alignment
+    assert (encoding.objective, encoding.scale, encoding.max_length) == ("mnrl", 20.0, 128)
+    assert (encoding.optimizer.batch_size, encoding.optimizer.learning_rate) == (128, 2e-5)
+    assert (alignment.objective, alignment.parallel_loss, alignment.max_length) == ("joint", "cosine", 128)
+    assert (alignment.optimizer.batch_size, alignment.optimizer.learning_rate) == (256, 2e-5)
+    assert len(labse["en"].data.paraphrases) == 5

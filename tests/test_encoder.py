@@ -1,0 +1,361 @@
+import pickle
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from tiny_models import HIDDEN, sentences
+from transformers import AutoModel, AutoTokenizer
+
+from modenc import ModularEncoder
+from modenc.errors import BaseModelError, HubError, LanguageError, TextError
+from modenc.langid import Identification
+from modenc.texts import TaggedText
+
+TEXTS = [
+    "The teacher reads a new book.",
+    "Мұғалім жаңа кітапты оқиды.",
+    "Müəllim təzə çörəyi kitabxanada hər səhər oxuyur.",
+    "Қарт диқан бүгін үйде қызыл алманы табады.",
+    "A small child.",
+    "Qonşumuz qırmızı almanı alır.",
+]
+CODES = ["en", "kk", "az", "kk", "en", "az"]
+
+
+@dataclass
+class ByLetters:
+    """Cyrillic is Kazakh, ``ə`` Azerbaijani, other letters English; counts the calls."""
+
+    calls: int = 0
+
+    def identify(self, texts, languages=None):
+        self.calls += 1
+        return [
+            Identification(self._code(text), 0.9 if any(map(str.isalpha, text)) else 0.0) for text in texts
+        ]
+
+    def _code(self, text):
+        if any("а" <= letter <= "я" for letter in text.lower()):
+            return "kk"
+        return "az" if "ə" in text or "ı" in text else "en"
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_hub):
+    return ModularEncoder(tiny_hub.path, identifier=ByLetters())
+
+
+@pytest.fixture
+def fresh(tiny_hub):
+    def make(**options):
+        return ModularEncoder(tiny_hub.path, **{"identifier": ByLetters(), **options})
+
+    return make
+
+
+def near(left, right):
+    return np.abs(np.asarray(left) - np.asarray(right)).max() <= 1e-5
+
+
+def test_mixed_languages_give_one_vector_each(encoder):
+    vectors = encoder.encode(TEXTS)
+    assert vectors.shape == (6, HIDDEN)
+    assert vectors.dtype == np.float32
+    assert encoder.similarity(vectors, vectors).diagonal().allclose(torch.ones(6))
+    assert encoder.languages == ["en", "az", "kk"]
+
+
+def test_identification_is_one_call_a_language_list_none(fresh):
+    identifier = ByLetters()
+    encoder = fresh(identifier=identifier)
+    identified = encoder.encode(TEXTS * 3, batch_size=2)
+    assert identifier.calls == 1
+    assert near(identified[:6], encoder.encode(TEXTS, lang=CODES))
+    assert identifier.calls == 1
+
+
+def test_languages_load_on_first_use_and_unload(fresh):
+    encoder = fresh()
+    assert encoder.loaded == []
+    before = encoder.encode(TEXTS[1])
+    assert encoder.loaded == ["kk"]
+    encoder.load(["en", "aze"])
+    assert encoder.loaded == ["az", "en", "kk"]
+    encoder.unload("kaz_Cyrl")
+    assert encoder.loaded == ["az", "en"]
+    assert np.array_equal(encoder.encode(TEXTS[1]), before)
+
+
+def test_batch_and_order_change_nothing(encoder):
+    whole = encoder.encode(TEXTS)
+    assert near(encoder.encode(TEXTS[::-1], batch_size=4)[::-1], whole)
+    assert near([encoder.encode(text) for text in TEXTS], whole)
+    long = ["a small child reads " * 20, *TEXTS, "күн сайын " * 30]
+    assert near(encoder.encode(long)[1:-1], whole)
+
+
+def test_a_list_of_codes_travels_with_its_texts(encoder):
+    by_language = {code: encoder.encode(TEXTS, lang=code) for code in ("en", "kk", "az", "base")}
+    codes = ["kk", "base", "en", "az", "kk", "en"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mixed = encoder.encode(TEXTS, lang=codes, batch_size=4)
+    assert near(mixed, [by_language[code][row] for row, code in enumerate(codes)])
+    assert not near(by_language["en"], by_language["base"])
+
+
+@pytest.mark.parametrize("code", ["kaz", "kaz_Cyrl", "kk-KZ", "KK"])
+def test_codes_of_one_language_mean_the_same(encoder, code):
+    assert np.array_equal(encoder.encode(TEXTS[1], lang=code), encoder.encode(TEXTS[1], lang="kk"))
+
+
+def test_base_is_the_base_alone(encoder, tiny_xlmr):
+    tokenizer, body = AutoTokenizer.from_pretrained(tiny_xlmr), AutoModel.from_pretrained(tiny_xlmr)
+    batch = tokenizer(["query: " + text for text in TEXTS], padding=True, return_tensors="pt")
+    with torch.no_grad():
+        hidden = body(**batch).last_hidden_state
+    mask = batch["attention_mask"][..., None]
+    assert near(encoder.encode(TEXTS, lang="base"), (hidden * mask).sum(1) / mask.sum(1))
+
+
+def test_a_language_uses_its_own_tokenizer(encoder, tiny_hub):
+    own = AutoTokenizer.from_pretrained(tiny_hub.layout("kk").tokenizer)
+    features = encoder.preprocess([TaggedText(TEXTS[1], "kk")], prompt="query: ")
+    assert features["input_ids"][0].tolist() == own("query: " + TEXTS[1])["input_ids"]
+
+
+def test_align_switches_the_alignment_adapter(encoder):
+    aligned, plain = encoder.encode(TEXTS), encoder.encode(TEXTS, align=False)
+    differ = np.abs(aligned - plain).max(axis=1) > 1e-4
+    assert differ.tolist() == [code != "en" for code in CODES]
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_sentence_transformers_opens_the_folder(encoder, tiny_hub):
+    plain = SentenceTransformer(str(tiny_hub.path), model_kwargs={"identifier": ByLetters()})
+    assert near(plain.encode(TEXTS), encoder.encode(TEXTS))
+    assert near(plain.encode(TEXTS, lang="az", align=False), encoder.encode(TEXTS, lang="az", align=False))
+    with pytest.raises(LanguageError, match="a list of codes cannot follow them"):
+        plain.encode(TEXTS, lang=CODES)
+    with pytest.raises(TextError, match="expected a str, found NoneType"):
+        plain.encode(["a", None])
+    with pytest.raises(HubError, match=r"model_kwargs: expected base, fallback.*found torch_dtype"):
+        SentenceTransformer(str(tiny_hub.path), model_kwargs={"torch_dtype": "auto"})
+
+
+def test_options_of_encode_keep_their_meaning(encoder):
+    whole = encoder.encode(TEXTS)
+    unit = encoder.encode(TEXTS, normalize_embeddings=True)
+    assert near(unit, whole / np.linalg.norm(whole, axis=1, keepdims=True))
+    assert near(encoder.encode(TEXTS, truncate_dim=8), whole[:, :8])
+    assert near(encoder.encode(TEXTS, convert_to_tensor=True).numpy(), whole)
+    listed = encoder.encode(TEXTS, convert_to_numpy=False)
+    assert isinstance(listed, list)
+    assert near(torch.stack(listed), whole)
+    assert encoder.encode(TEXTS, precision="ubinary").shape == (6, HIDDEN // 8)
+    assert encoder.encode(TEXTS * 20, precision="int8").dtype == np.int8
+    rows = encoder.encode(TEXTS, output_value=None)
+    assert near(torch.stack([row["sentence_embedding"] for row in rows]), whole)
+    tokens = encoder.encode(TEXTS, output_value="token_embeddings")
+    assert near(torch.stack([row.mean(0) for row in tokens]), whole)
+    assert near(encoder.encode(sentences=TEXTS), whole)
+    assert encoder.encode([]).shape == (0,)
+    assert encoder.encode(TEXTS[0]).shape == (HIDDEN,)
+    assert encoder.encode([TEXTS[0]]).shape == (1, HIDDEN)
+    with pytest.raises(ValueError, match="lagn"):
+        encoder.encode(TEXTS, lagn="kk")
+
+
+def test_prompts(encoder):
+    whole = encoder.encode(TEXTS)
+    assert near(encoder.encode(TEXTS, prompt_name="query"), whole)
+    assert near(encoder.encode_query(TEXTS), whole)
+    assert near(encoder.encode_document(TEXTS, lang=CODES), whole)
+    bare = encoder.encode(TEXTS, prompt="")
+    assert not near(bare, whole)
+    assert near(encoder.encode(["query: " + text for text in TEXTS], prompt=""), whole)
+
+
+def test_settings_of_the_encoder_reach_sentence_transformers(fresh):
+    short = fresh(truncate_dim=8, similarity_fn_name="dot", prompts={"own": "passage: "})
+    assert short.encode(TEXTS).shape == (6, 8)
+    assert short.get_embedding_dimension() == 8
+    assert short.similarity_fn_name == "dot"
+    assert near(short.encode(TEXTS, prompt_name="own"), short.encode(TEXTS, prompt="passage: "))
+
+
+def test_texts_are_cut_at_max_seq_length(fresh):
+    encoder = fresh()
+    text = " ".join(sentences("en"))
+    assert encoder.max_seq_length == 128
+    assert encoder.preprocess([text])["input_ids"].shape == (1, 128)
+    encoder.max_seq_length = 16
+    assert encoder.preprocess([text])["input_ids"].shape == (1, 16)
+    with pytest.raises(BaseModelError, match="expected 1 to 128"):
+        encoder.max_seq_length = 129
+
+
+def test_other_processes_encode_the_same(encoder):
+    copy = pickle.loads(pickle.dumps(encoder))
+    assert near(copy.encode(TEXTS), encoder.encode(TEXTS))
+
+
+def test_pool(encoder):
+    parallel = encoder.encode(TEXTS, lang=CODES, align=False, device=["cpu"], chunk_size=4)
+    assert near(parallel, encoder.encode(TEXTS, lang=CODES, align=False))
+
+
+def test_threads_share_an_encoder(fresh):
+    encoder = fresh()
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: encoder.encode(TEXTS, batch_size=2), range(8)))
+    assert all(np.array_equal(result, results[0]) for result in results)
+
+
+def test_moving_the_base_recomposes_the_bodies(fresh):
+    encoder = fresh()
+    before = encoder.encode(TEXTS)
+    encoder.double()
+    assert encoder.encode(TEXTS).dtype == np.float64
+    encoder.float()
+    assert near(encoder.encode(TEXTS), before)
+
+
+def test_saving_copies_the_hub(encoder, tmp_path):
+    encoder.save_pretrained(str(tmp_path / "saved"))
+    again = ModularEncoder(tmp_path / "saved", identifier=ByLetters())
+    assert again.languages == encoder.languages
+    assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
+
+
+def test_a_language_without_modules_warns_once_and_falls_back(fresh):
+    encoder = fresh()
+    with pytest.warns(
+        UserWarning, match=r"no modules for Turkish \(tr\).*encoded by the base alone"
+    ) as caught:
+        vectors = encoder.encode(["Yeni kitap", "Taze ekmek"], lang="tr")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder.encode("Yeni kitap", lang="tur")
+    assert len([warning for warning in caught if "Turkish" in str(warning.message)]) == 1
+    assert near(vectors, encoder.encode(["Yeni kitap", "Taze ekmek"], lang="base"))
+
+
+def test_fallbacks(fresh):
+    with pytest.raises(LanguageError, match=r"'tr': no modules for Turkish \(tr\).*it has en, az, kk"):
+        fresh(fallback="error").encode("Yeni kitap", lang="tr")
+    with pytest.warns(UserWarning, match="encoded by the modules of az"):
+        vector = fresh(fallback="aze").encode("Yeni kitap", lang="tr")
+    assert near(vector, fresh().encode("Yeni kitap", lang="az"))
+    with pytest.raises(LanguageError, match=r"'de': no modules for German"):
+        fresh(fallback="de")
+
+
+def test_low_confidence_goes_to_the_fallback(fresh):
+    encoder = fresh(min_confidence=0.95)
+    assert near(encoder.encode(TEXTS), encoder.encode(TEXTS, lang="base"))
+    with pytest.raises(
+        LanguageError, match=r"text 0: taken for en with confidence 0\.90, below min_confidence=0\.95"
+    ):
+        fresh(min_confidence=0.95, fallback="error").encode(TEXTS)
+    with pytest.raises(LanguageError, match="min_confidence: expected 0 to 1, found 2"):
+        fresh(min_confidence=2)
+
+
+def test_a_script_that_contradicts_the_code_warns_once(fresh):
+    encoder = fresh()
+    with pytest.warns(
+        UserWarning, match=r"text 1 is given as 'kk', written in Cyrl, but it is in Latn"
+    ) as caught:
+        encoder.encode([TEXTS[1], TEXTS[0], TEXTS[2]], lang="kk")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder.encode(TEXTS[0], lang="kk")
+    assert len([warning for warning in caught if "given as" in str(warning.message)]) == 1
+
+
+@pytest.mark.parametrize("code", ["kazak", "xx", "", "zzz_Zzzz"])
+def test_unknown_codes_are_refused(encoder, code):
+    with pytest.raises(LanguageError):
+        encoder.encode(TEXTS, lang=code)
+
+
+def test_a_list_of_codes_of_another_length_is_refused(encoder):
+    with pytest.raises(LanguageError, match="one for each of the 6 texts, found 2 codes"):
+        encoder.encode(TEXTS, lang=["en", "kk"])
+
+
+@pytest.mark.parametrize("bad", [None, 3, b"abc", [None], ["a", 3], [["a", "b"]], [b"a"], {"text": "a"}])
+def test_what_is_no_text_is_refused(encoder, bad):
+    with pytest.raises(TextError, match="expected a"):
+        encoder.encode(bad)
+    with pytest.raises(TextError, match="expected a"):
+        encoder.identify(bad)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " \t\n ",
+        "\ud83d",
+        "\x00\x01\x1b",
+        "😀👩‍👩‍👧🏽",
+        "12345",
+        "<s></s><pad><mask>",
+        "\u200b\ufeff",
+        "а" * 500,
+    ],
+)
+def test_odd_texts_have_a_finite_vector(encoder, text):
+    for lang in (None, "kk", "base"):
+        vectors = encoder.encode([text, TEXTS[0]], lang=[lang, "en"], normalize_embeddings=True)
+        assert np.isfinite(vectors).all()
+        assert np.linalg.norm(vectors[0]) == pytest.approx(1, abs=1e-4)
+
+
+def test_a_megabyte_is_cut_first(encoder):
+    start = time.perf_counter()
+    vectors = encoder.encode(["кітап " * 170_000, "x" * 1_000_000, " " * 1_000_000])
+    assert np.isfinite(vectors).all()
+    assert time.perf_counter() - start < 5
+    assert near(vectors[0], encoder.encode("кітап " * 1000))
+
+
+def test_letterless_texts_go_to_the_pivot(encoder):
+    assert near(encoder.encode("12345"), encoder.encode("12345", lang="en"))
+
+
+def test_another_base_is_refused(tiny_hub, tiny_bert, tiny_xlmr):
+    with pytest.raises(
+        BaseModelError, match=r"expected the weights .* found fingerprint .*Say where that base is"
+    ):
+        ModularEncoder(tiny_hub.path, base=str(tiny_bert))
+    assert ModularEncoder(tiny_hub.path, base=str(tiny_xlmr)).languages == tiny_hub.languages()
+
+
+def test_no_hub_is_refused(tmp_path):
+    with pytest.raises(HubError, match="expected a hub"):
+        ModularEncoder(tmp_path / "missing")
+
+
+def test_damaged_modules_are_refused_and_others_work(hub_copy):
+    weights = hub_copy.layout("kk").se / "adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    encoder = ModularEncoder(hub_copy.path, identifier=ByLetters())
+    with pytest.raises(HubError, match=r"adapter_model\.safetensors"):
+        encoder.encode(TEXTS[1])
+    assert np.isfinite(encoder.encode(TEXTS[0])).all()
+
+
+def test_the_usual_identifier(tiny_hub):
+    encoder = ModularEncoder(tiny_hub.path)
+    found = encoder.identify(["Good morning, how are you today?", "Қайырлы таң, бүгін қалың қалай?"])
+    assert [item.code for item in found] == ["en", "kk"]
+    assert all(0 <= item.confidence <= 1 for item in found)
+    assert encoder.identify([]) == []

@@ -1,0 +1,70 @@
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TRAINING_ONLY = ("adapters", "peft", "deepfocus", "datasets", "accelerate", "fasttext")
+
+
+def run_python(code, *flags, path=()):
+    """Run a program in a process of its own; returns what it wrote."""
+    search = ":".join(map(str, [ROOT, *path]))
+    done = subprocess.run(
+        [sys.executable, *flags, "-c", code],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": search, "HF_HUB_OFFLINE": "1", "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def base_install(tmp_path_factory):
+    """A search path with every installed package but those of the train extra."""
+    folder = tmp_path_factory.mktemp("site-packages")
+    for package in Path(sysconfig.get_path("purelib")).iterdir():
+        name = package.name.split("-")[0].removesuffix(".py").lower()
+        if name not in TRAINING_ONLY and not package.name.startswith("__editable__"):
+            (folder / package.name).symlink_to(package)
+    return folder
+
+
+def test_importing_modenc_does_nothing_else():
+    code = (
+        "import os, sys; before = dict(os.environ); import modenc; dir(modenc); modenc.__version__; "
+        "assert os.environ == before; assert not {'torch', 'transformers', 'numpy'} & set(sys.modules)"
+    )
+    assert run_python(code) == ""
+
+
+def test_every_public_name_exists_and_is_sorted():
+    import modenc
+
+    assert modenc.__all__ == sorted(modenc.__all__)
+    assert all(getattr(modenc, name) is not None for name in modenc.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        modenc.nothing  # noqa: B018
+
+
+def test_encoding_needs_nothing_of_the_train_extra(base_install, tiny_hub, tmp_path):
+    code = (
+        f"import os, sys; os.environ['MODENC_CACHE'] = {str(tmp_path)!r}; from modenc import ModularEncoder; "
+        f"e = ModularEncoder({str(tiny_hub.path)!r}); v = e.encode(['Good morning', 'Қайырлы таң']); "
+        f"assert v.shape == (2, 32); assert not set({TRAINING_ONLY!r}) & set(sys.modules)"
+    )
+    run_python(code, "-S", path=[base_install])
+
+
+def test_encoding_does_not_import_training_packages_that_are_there(tiny_hub, tmp_path):
+    code = (
+        "import os, sys, sentence_transformers; already = set(sys.modules); "
+        f"os.environ['MODENC_CACHE'] = {str(tmp_path)!r}; from modenc import ModularEncoder; "
+        f"ModularEncoder({str(tiny_hub.path)!r}).encode(['Good morning', 'Қайырлы таң']); "
+        f"assert not set({TRAINING_ONLY!r}) & (set(sys.modules) - already)"
+    )
+    run_python(code)

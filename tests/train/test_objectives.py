@@ -1,0 +1,72 @@
+"""Losses against the formulas that open their files, spelled out with loops."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from modenc.train.objectives.alignment import PivotAlignmentLoss
+from modenc.train.objectives.distillation import DistillationLoss
+
+
+class _Encoder(torch.nn.Module):
+    def __init__(self, vectors):
+        super().__init__()
+        self.vectors = torch.nn.Parameter(vectors)
+
+    def forward(self, features):
+        return {"sentence_embedding": self.vectors[features["rows"]]}
+
+
+def _settings(**changes):
+    return SimpleNamespace(**{"scale": 20.0, "pivot_negatives": 0, "symmetric": False, "keep_weight": 0.0, **changes})
+
+
+@pytest.fixture()
+def vectors():
+    return torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
+
+
+def _unit(tensor):
+    return torch.nn.functional.normalize(tensor, dim=-1)
+
+
+def test_ranking_against_a_loop(vectors):
+    pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
+    loss = PivotAlignmentLoss(_Encoder(vectors), pivot, None, _settings(), "mnrl")
+    labels = torch.tensor([[0, 5, 0], [1, -1, 1], [2, -1, 2]])
+    rows = torch.arange(3)
+    expected = 0.0
+    for row in range(3):
+        cosines = [float(_unit(vectors)[row] @ _unit(pivot)[c]) * 20 for c in (0, 1, 2, 5)]
+        expected -= math.log(math.exp(cosines[row]) / sum(map(math.exp, cosines))) / 3
+    assert float(loss([{"rows": rows}], labels)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_pivot_sentence_is_not_its_own_negative(vectors):
+    pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
+    loss = PivotAlignmentLoss(_Encoder(vectors), pivot, None, _settings(pivot_negatives=64), "mnrl")
+    alone = PivotAlignmentLoss(_Encoder(vectors), pivot[:1], None, _settings(pivot_negatives=64), "mnrl")
+    assert float(alone([{"rows": torch.tensor([0])}], torch.tensor([[0, -1, 0]]))) == pytest.approx(0.0, abs=1e-6)
+    assert float(loss([{"rows": torch.tensor([0])}], torch.tensor([[0, -1, 0]]))) > 0
+
+
+def test_cosine_and_keep_terms(vectors):
+    pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
+    before = torch.randn(4, 8, generator=torch.Generator().manual_seed(2))
+    rows, labels = torch.tensor([0, 1]), torch.tensor([[3, -1, 2], [4, -1, 3]])
+    cosine = PivotAlignmentLoss(_Encoder(vectors), pivot, None, _settings(), "cosine")([{"rows": rows}], labels)
+    expected = sum(1 - float(_unit(vectors)[i] @ _unit(pivot)[3 + i]) for i in range(2)) / 2
+    assert float(cosine) == pytest.approx(expected, rel=1e-5)
+    kept = PivotAlignmentLoss(_Encoder(vectors), pivot, before, _settings(keep_weight=2.0), "cosine")
+    own, old = _unit(vectors[:2]), _unit(before[2:])
+    gap = float(((own @ own.T - old @ old.T) ** 2).mean())
+    assert float(kept([{"rows": rows}], labels)) == pytest.approx(expected + 2 * gap, rel=1e-5)
+
+
+def test_distillation_is_zero_at_the_teacher(vectors):
+    loss = DistillationLoss(_Encoder(vectors * 3), vectors)
+    rows = torch.arange(4)
+    assert float(loss([{"rows": rows}], rows)) == pytest.approx(0.0, abs=1e-6)
+    assert float(loss([{"rows": rows}], rows.flip(0))) > 0.1

@@ -1,0 +1,54 @@
+"""Vocabularies: what trimming keeps, what extending adds, roles of special tokens."""
+
+import pytest
+import torch
+
+from modenc.base_model import resolve_base
+from modenc.train.tokenizers import extend, special_pairs, tokens_per_sentence, train_like, trim
+
+TEXTS = ["the cat sat on the mat", "a dog ran in the park", "good morning to the cat"] * 5
+
+
+@pytest.fixture(params=["tiny_bert", "tiny_xlmr"])
+def base(request):
+    return resolve_base(str(request.getfixturevalue(request.param)))
+
+
+def test_trimming_to_all_used_pieces_changes_no_vector(base):
+    tokenizer = base.load_tokenizer()
+    trimmed, ids = trim(tokenizer, TEXTS, 10_000)
+    assert len(trimmed) == len(ids) < len(tokenizer)
+    for text in TEXTS[:3]:
+        assert [ids[number] for number in trimmed(text)["input_ids"]] == tokenizer(text)["input_ids"]
+    assert trimmed.pad_token_id == tokenizer.pad_token_id
+
+
+def test_a_small_trim_still_has_no_unknown_tokens(base):
+    trimmed, _ = trim(base.load_tokenizer(), TEXTS, 10)
+    assert trimmed.unk_token_id not in trimmed("the cat sat in the park")["input_ids"]
+
+
+def test_extending_shortens_sentences(base):
+    tokenizer = base.load_tokenizer()
+    trimmed, ids = trim(tokenizer, TEXTS, 40)
+    new = "▁morning" if "▁the" in tokenizer.get_vocab() or tokenizer.convert_ids_to_tokens(5).startswith("▁") else "park"
+    pieces = [piece for piece in (new, "▁park", "▁dog", "dog") if piece not in trimmed.get_vocab()]
+    longer = extend(trimmed, pieces, TEXTS)
+    assert len(longer) == len(ids) + len(pieces)
+    assert tokens_per_sentence(longer, TEXTS) <= tokens_per_sentence(trimmed, TEXTS)
+
+
+def test_special_tokens_are_matched_by_role(base):
+    tokenizer = base.load_tokenizer()
+    new = train_like(tokenizer, TEXTS, 80)
+    pairs = dict(special_pairs(new, tokenizer))
+    assert pairs[new.mask_token_id] == tokenizer.mask_token_id
+    assert pairs[new.pad_token_id] == tokenizer.pad_token_id
+
+
+def test_packing_gives_full_blocks(base):
+    from modenc.train.language_adaptation import pack
+
+    blocks = pack(base.load_tokenizer(), TEXTS, 16)
+    assert {len(block) for block in blocks[:-1]} == {16}
+    assert torch.tensor(blocks[0]).max() < len(base.load_tokenizer())
