@@ -1,0 +1,234 @@
+import io
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tiny_models import sentences
+
+from modenc.cli.main import main
+from modenc.encoder import ModularEncoder
+
+TEXTS = [text for lang in ("en", "kk", "az") for text in sentences(lang)[:4]]
+
+
+@pytest.fixture
+def texts(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def encode(tiny_hub):
+    """Runs ``modenc encode`` on the tiny hub."""
+
+    def run(source, output, *options):
+        return main(
+            ["encode", "--hub", str(tiny_hub.path), "--input", str(source), "--output", str(output), *options]
+        )
+
+    return run
+
+
+@pytest.fixture
+def expected(tiny_hub):
+    return ModularEncoder(tiny_hub.path).encode(TEXTS)
+
+
+def _cut_off_after(monkeypatch, calls):
+    """Let ``encode`` work ``calls`` times, then end as a killed process does; gives the texts it saw."""
+    seen = []
+    real = ModularEncoder.encode
+
+    def encode(self, inputs, **options):
+        if len(seen) == calls:
+            raise KeyboardInterrupt
+        seen.append([str(text) for text in inputs])
+        return real(self, inputs, **options)
+
+    monkeypatch.setattr(ModularEncoder, "encode", encode)
+    return seen
+
+
+@pytest.mark.parametrize("shard_size", [1, 5, 12, 100])
+def test_shards_change_nothing(encode, texts, expected, tmp_path, shard_size):
+    output = tmp_path / "v.npy"
+    assert encode(texts, output, "--shard-size", str(shard_size)) == 0
+    found = np.load(output)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["texts.txt", "v.npy"]
+
+
+def test_parquet_states_index_and_language(encode, texts, expected, tmp_path):
+    assert encode(texts, tmp_path / "v.parquet", "--shard-size", "5") == 0
+    file = pq.ParquetFile(tmp_path / "v.parquet")
+    assert file.metadata.num_row_groups == 3
+    table = file.read()
+    assert table.column_names == ["index", "language", "vector"]
+    assert table["index"].to_pylist() == list(range(12))
+    assert table["language"].to_pylist() == ["en"] * 4 + ["kk"] * 4 + ["az"] * 4
+    np.testing.assert_allclose(np.array(table["vector"].to_pylist()), expected, atol=1e-5)
+
+
+def test_jsonl_and_parquet_columns(encode, expected, tmp_path):
+    jsonl = tmp_path / "t.jsonl"
+    jsonl.write_text("".join(json.dumps({"body": text, "id": 1}) + "\n" for text in TEXTS), encoding="utf-8")
+    pq.write_table(pa.table({"body": TEXTS}), tmp_path / "t.parquet")
+    for source in (jsonl, tmp_path / "t.parquet"):
+        assert encode(source, tmp_path / "v.npy", "--column", "body") == 0
+        np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
+
+
+def test_lang_and_no_align_reach_the_encoder(encode, texts, tiny_hub, tmp_path):
+    assert encode(texts, tmp_path / "v.npy", "--lang", "kaz_Cyrl", "--no-align") == 0
+    encoder = ModularEncoder(tiny_hub.path)
+    np.testing.assert_allclose(
+        np.load(tmp_path / "v.npy"), encoder.encode(TEXTS, lang="kk", align=False), atol=1e-5
+    )
+
+
+def test_empty_and_blank_lines(encode, tmp_path):
+    (tmp_path / "none.txt").write_text("")
+    assert encode(tmp_path / "none.txt", tmp_path / "v.npy") == 0
+    assert np.load(tmp_path / "v.npy").shape == (0, 32)
+    assert encode(tmp_path / "none.txt", tmp_path / "v.parquet") == 0
+    assert pq.read_table(tmp_path / "v.parquet").num_rows == 0
+    (tmp_path / "blank.txt").write_text("one\n\n \t\n\N{LINE SEPARATOR}two\n🙂")
+    assert encode(tmp_path / "blank.txt", tmp_path / "v.npy") == 0
+    vectors = np.load(tmp_path / "v.npy")
+    assert vectors.shape == (5, 32)
+    assert np.isfinite(vectors).all()
+
+
+def test_lone_surrogates_in_json(encode, tmp_path):
+    (tmp_path / "t.jsonl").write_text('{"text": "a \\ud800 b"}\n')
+    assert encode(tmp_path / "t.jsonl", tmp_path / "v.npy") == 0
+    assert np.isfinite(np.load(tmp_path / "v.npy")).all()
+
+
+def test_resumes_after_being_cut_off(encode, texts, expected, tmp_path, monkeypatch, caplog):
+    output = tmp_path / "v.npy"
+    with monkeypatch.context() as patch:
+        _cut_off_after(patch, 2)
+        assert encode(texts, output, "--shard-size", "5") == 130
+    assert not output.exists()
+    with monkeypatch.context() as patch, caplog.at_level("INFO"):
+        seen = _cut_off_after(patch, 100)
+        assert encode(texts, output, "--shard-size", "5") == 0
+    assert seen == [TEXTS[10:]]
+    assert "2 shards of 5 texts are done already" in caplog.text
+    np.testing.assert_allclose(np.load(output), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("change", ["input", "setting"])
+def test_starts_over_when_the_job_differs(encode, texts, tmp_path, monkeypatch, caplog, change):
+    with monkeypatch.context() as patch:
+        _cut_off_after(patch, 2)
+        encode(texts, tmp_path / "v.npy", "--shard-size", "5")
+    if change == "input":
+        os.utime(texts, ns=(0, 0))
+    with monkeypatch.context() as patch, caplog.at_level("INFO"):
+        seen = _cut_off_after(patch, 100)
+        assert (
+            encode(
+                texts,
+                tmp_path / "v.npy",
+                "--shard-size",
+                "5",
+                *(["--no-align"] if change == "setting" else []),
+            )
+            == 0
+        )
+    assert len(seen) == 3
+    assert (
+        f"is of another job ({'date' if change == 'input' else 'align'} changed); starting over"
+        in caplog.text
+    )
+
+
+def test_changed_modules_start_over(hub_copy, texts, tmp_path, monkeypatch, caplog):
+    words = [
+        "encode",
+        "--hub",
+        str(hub_copy.path),
+        "--input",
+        str(texts),
+        "--output",
+        str(tmp_path / "v.npy"),
+    ]
+    with monkeypatch.context() as patch:
+        _cut_off_after(patch, 1)
+        main([*words, "--shard-size", "5"])
+    card = hub_copy.layout("kk").card
+    card.write_text(card.read_text() + "\n")
+    with caplog.at_level("INFO"):
+        assert main([*words, "--shard-size", "5"]) == 0
+    assert "modules changed" in caplog.text
+
+
+def test_standard_input(encode, expected, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\r\n".join(TEXTS).encode())))
+    with caplog.at_level("INFO"):
+        assert encode("-", tmp_path / "v.npy") == 0
+    assert "standard input cannot be read twice" in caplog.text
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "message"),
+    [
+        ("texts.txt", "v.csv", r"expected an output ending in .npy or .parquet, found '.csv'"),
+        ("texts.txt", "nowhere/v.npy", "nowhere: no such folder"),
+        ("text.txt", "v.npy", "did you mean 'texts.txt'"),
+        ("texts.doc", "v.npy", "expected a file ending in"),
+        ("bad.txt", "v.npy", "bad.txt, line 2: expected UTF-8, found byte 0xff"),
+        ("t.jsonl", "v.npy", r"expected a column 'text', found texts; did you mean --column texts\?"),
+        ("broken.jsonl", "v.npy", "broken.jsonl, line 1: not valid JSON"),
+    ],
+)
+def test_bad_input_is_explained(encode, texts, tmp_path, capsys, source, output, message):
+    (tmp_path / "bad.txt").write_bytes(b"good\n\xff\n")
+    (tmp_path / "t.jsonl").write_text('{"texts": "a"}\n')
+    (tmp_path / "broken.jsonl").write_text("{\n")
+    (tmp_path / "texts.doc").write_text("a\n")
+    assert encode(tmp_path / source, tmp_path / output) == 2
+    with pytest.raises(AssertionError, match=message):
+        raise AssertionError(capsys.readouterr().err)
+    assert not (tmp_path / output).exists()
+
+
+def test_foreign_parts_folder_is_left_alone(encode, texts, tmp_path, capsys):
+    (tmp_path / "v.npy.parts").mkdir()
+    (tmp_path / "v.npy.parts" / "mine.txt").write_text("keep")
+    assert encode(texts, tmp_path / "v.npy") == 2
+    assert "expected a folder of shards" in capsys.readouterr().err
+    assert (tmp_path / "v.npy.parts" / "mine.txt").read_text() == "keep"
+
+
+def test_no_hub_there(texts, tmp_path, capsys):
+    words = ["--hub", str(tmp_path / "none"), "--input", str(texts), "--output", str(tmp_path / "v.npy")]
+    assert main(["encode", *words]) == 2
+    assert "modenc encode: " in capsys.readouterr().err
+
+
+def test_as_a_process_of_its_own(tiny_hub, texts, tmp_path):
+    words = [
+        "encode",
+        "--hub",
+        str(tiny_hub.path),
+        "--input",
+        str(texts),
+        "--output",
+        str(tmp_path / "v.npy"),
+    ]
+    done = subprocess.run([sys.executable, "-m", "modenc.cli", *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert "12 vectors of 32 numbers" in done.stderr
+    assert "12/12" in done.stderr

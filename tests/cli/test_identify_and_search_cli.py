@@ -1,0 +1,80 @@
+import io
+import sys
+
+import pytest
+from tiny_models import sentences
+
+from modenc.cli.main import main
+
+
+@pytest.fixture
+def texts(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("\n".join(sentences("en")[:3] + sentences("kk")[:3]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_identify_writes_code_confidence_text(tiny_hub, texts, capsys):
+    assert main(["identify", "--hub", str(tiny_hub.path), "--input", str(texts)]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [row[0] for row in rows] == ["en"] * 3 + ["kk"] * 3
+    assert all(0 <= float(row[1]) <= 1 for row in rows)
+    assert [row[2] for row in rows] == sentences("en")[:3] + sentences("kk")[:3]
+
+
+def test_identify_keeps_one_line_a_text(tiny_hub, tmp_path, capsys):
+    (tmp_path / "t.jsonl").write_text('{"text": "a\\tb\\nc"}\n{"text": ""}\n{"text": "x \\ud800 y"}\n')
+    assert main(["identify", "--hub", str(tiny_hub.path), "--input", str(tmp_path / "t.jsonl")]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.split("\n")[:-1]]
+    assert [row[2] for row in rows] == ["a b c", "", "x ? y"]
+
+
+def test_identify_reads_standard_input(tiny_hub, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(sentences("kk")[0].encode())))
+    assert main(["identify", "--hub", str(tiny_hub.path)]) == 0
+    assert capsys.readouterr().out.startswith("kk\t")
+
+
+def test_standard_input_that_is_not_utf8(tiny_hub, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"fine\ncaf\xe9\n")))
+    assert main(["identify", "--hub", str(tiny_hub.path)]) == 2
+    assert "standard input, line 2: expected UTF-8, found byte 0xe9" in capsys.readouterr().err
+
+
+def test_search_finds_the_line_itself_first(tiny_hub, texts, capsys):
+    query = sentences("kk")[1]
+    assert main(["search", query, "--hub", str(tiny_hub.path), "--in", str(texts), "--top", "2"]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert len(rows) == 2
+    assert rows[0] == ["1.000", "kk", query]
+    assert float(rows[1][0]) <= 1.0
+
+
+def test_search_across_shards_keeps_the_best(tiny_hub, texts, capsys, monkeypatch):
+    words = ["search", sentences("en")[2], "--hub", str(tiny_hub.path), "--in", str(texts)]
+    assert main(words) == 0
+    whole = capsys.readouterr().out
+    monkeypatch.setattr("modenc.cli.search._LINES_AT_ONCE", 2)
+    assert main(words) == 0
+    assert capsys.readouterr().out == whole
+
+
+@pytest.mark.parametrize(
+    ("query", "lines", "message"), [(" ", "a\n", "empty one"), ("a", "", "lines to search, found none")]
+)
+def test_search_without_something_to_search(tiny_hub, tmp_path, capsys, query, lines, message):
+    (tmp_path / "t.txt").write_text(lines)
+    assert main(["search", query, "--hub", str(tiny_hub.path), "--in", str(tmp_path / "t.txt")]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_unknown_language_is_explained(tiny_hub, texts, capsys):
+    words = ["--hub", str(tiny_hub.path), "--in", str(texts), "--lang", "kazak"]
+    assert main(["search", "a", *words]) == 2
+    assert "kazak" in capsys.readouterr().err
+
+
+def test_a_size_below_one_is_refused(tiny_hub, texts, capsys):
+    with pytest.raises(SystemExit):
+        main(["search", "a", "--hub", str(tiny_hub.path), "--in", str(texts), "--top", "0"])
+    assert "expected 1 or more, found 0" in capsys.readouterr().err

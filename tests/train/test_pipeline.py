@@ -1,0 +1,164 @@
+"""The four stages end to end on a tiny base: what they write, skip, redo, resume and leave alone."""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from modenc import ModularEncoder
+from modenc.errors import HubError, LanguageError, RecipeError
+from modenc.hub.store import Hub
+from modenc.hub.verify import verify_hub
+from modenc.recipe.loader import load_recipe
+from modenc.train.pipeline import train_recipe
+
+
+def _hashes(folder):
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture()
+def copied(trained, tmp_path):
+    """A trained recipe's folder, copied, so that a test may go on training there."""
+    shutil.copytree(trained.parent, tmp_path / "copy")
+    path = tmp_path / "copy" / trained.name
+    path.write_text(path.read_text().replace(str(trained.parent), str(path.parent)))
+    return path
+
+
+def test_all_stages_end_in_a_hub_that_verifies_and_encodes(trained):
+    hub = Hub.open(trained.parent / "hub")
+    assert hub.languages() == ["en", "kk"]
+    assert verify_hub(hub) == []
+    assert hub.layout("kk").present() == ("tokenizer", "embeddings", "la", "se", "cla")
+    assert "cla" not in hub.layout("en").present()
+    card = hub.card("kk")
+    assert set(card.stages) == {"vocabulary", "language_adaptation", "sentence_encoding", "alignment"}
+    assert card.stages["vocabulary"]["metrics"]["copied"] > 0
+    assert {"alignment_dev_after_sts", "alignment_dev_after_retrieval"} <= set(card.scores)
+    encoder = ModularEncoder(trained.parent / "hub")
+    aligned, alone = (encoder.encode(["Мұғалім жаңа кітапты оқиды"], lang="kk", align=a) for a in (True, False))
+    assert np.isfinite(aligned).all()
+    assert np.abs(aligned - alone).max() > 1e-4
+
+
+def test_done_stages_are_skipped(copied, caplog):
+    hub = copied.parent / "hub"
+    before = _hashes(hub)
+    with caplog.at_level("INFO"):
+        train_recipe(load_recipe(copied))
+    assert caplog.text.count("done before, skipped") == 8
+    assert _hashes(hub) == before
+
+
+def test_a_changed_setting_redoes_its_stage_and_what_follows(copied, caplog):
+    before = _hashes(copied.parent / "hub")
+    recipe = load_recipe(copied, ["alignment.scale=10.0"])
+    with caplog.at_level("INFO"):
+        train_recipe(recipe, languages=["kk"])
+    after = _hashes(copied.parent / "hub")
+    assert caplog.text.count("done before, skipped") == 3
+    changed = {name for name in after if before.get(name) != after[name]}
+    assert changed == {"kk/card.json", "kk/README.md", "kk/cla/adapter.safetensors"}
+
+
+def test_force_gives_the_same_weights_again(copied):
+    before = load_file(copied.parent / "hub/kk/se/adapter_model.safetensors")
+    train_recipe(load_recipe(copied), languages=["kk"], stages=["sentence_encoding"], force=True)
+    after = load_file(copied.parent / "hub/kk/se/adapter_model.safetensors")
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_each_stage_moves_only_its_own_files(trained):
+    runs = trained.parent / "runs" / "kk"
+    stages = ("vocabulary", "language_adaptation", "sentence_encoding", "alignment")
+    snapshots = [_hashes(runs / stage / "kk") for stage in stages]
+    moved = [
+        {name.split("/")[0] for name in after if before.get(name) != after[name]}
+        for before, after in zip(snapshots, snapshots[1:], strict=False)
+    ]
+    assert moved == [{"la", "embeddings.safetensors"}, {"se"}, {"cla"}]
+
+
+@pytest.mark.parametrize("objective", ["mlm", "mlm+distill"])
+def test_the_other_adaptation_objectives_train(tiny_recipe, objective):
+    path = tiny_recipe(objective.replace("+", "-"))
+    overrides = [f"language_adaptation.objective={objective}", "language_adaptation.block_length=16"]
+    train_recipe(load_recipe(path, overrides), languages=["en"], stages=["vocabulary", "language_adaptation"])
+    metrics = Hub.open(path.parent / "hub").card("en").stages["language_adaptation"]["metrics"]
+    if objective == "mlm":
+        assert 1 < metrics["perplexity"] < metrics["perplexity_before"] * 1.5
+    assert metrics["steps"] == 4
+
+
+@pytest.mark.parametrize("method", ["focus", "extend", "base"])
+def test_the_other_vocabularies_train(tiny_recipe, tiny_bert, method):
+    path = tiny_recipe(method, tiny_bert)
+    overrides = [
+        f"vocabulary.method={method}",
+        "vocabulary.size=260",
+        "vocabulary.new_pieces=40",
+        "vocabulary.fasttext_dim=16",
+        f"language_adaptation.train_embeddings={'false' if method == 'base' else 'true'}",
+    ]
+    recipe = load_recipe(path, ["vocabulary.size=300", *overrides])
+    train_recipe(recipe, languages=["en"], stages=["vocabulary", "language_adaptation"])
+    hub = Hub.open(path.parent / "hub")
+    assert verify_hub(hub) == []
+    assert ("tokenizer" in hub.layout("en").present()) == (method != "base")
+    assert np.isfinite(ModularEncoder(hub.path).encode("My brother reads", lang="en")).all()
+
+
+def test_alignment_needs_the_pivot(tiny_recipe):
+    recipe = load_recipe(tiny_recipe("no-pivot"))
+    with pytest.raises(HubError, match="train en first"):
+        train_recipe(recipe, languages=["kk"])
+
+
+def test_wrong_names_are_named(trained):
+    recipe = load_recipe(trained)
+    with pytest.raises(LanguageError, match=r"no language fr; it has en, kk"):
+        train_recipe(recipe, languages=["fr"])
+    with pytest.raises(RecipeError, match="stages are vocabulary, language_adaptation"):
+        train_recipe(recipe, stages=["vocab"])
+
+
+@pytest.mark.parametrize("stage", ["language_adaptation", "sentence_encoding", "alignment"])
+def test_a_killed_run_resumes_and_the_hub_stays_whole(copied, stage):
+    steps = [f"{stage}.optimizer.steps=60"]
+    command = [sys.executable, "-m", "modenc.cli", "train", str(copied), "--lang", "kk", *steps]
+    folder = copied.parent / "runs" / "kk" / stage
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 120
+        while process.poll() is None and not list(folder.glob("checkpoints/checkpoint-*/trainer_state.json")):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert process.poll() is None, "finished before it could be killed"
+        process.send_signal(signal.SIGKILL)
+    hub = Hub.open(copied.parent / "hub")
+    assert verify_hub(hub) == []
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "resuming from checkpoint-" in done.stderr
+    assert verify_hub(hub) == []
+    assert hub.card("kk").stages[stage]["metrics"]["steps"] == 60
+
+
+def test_the_card_says_what_it_was_trained_on(trained):
+    card = json.loads((trained.parent / "hub/kk/card.json").read_text())
+    roles = {entry["role"] for entry in card["data"]}
+    assert {"text", "paraphrases", "parallel", "cross_paraphrases"} <= roles
+    assert str(trained.parent) not in json.dumps(card["data"])
