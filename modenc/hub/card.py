@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields
-from difflib import get_close_matches
-from typing import Any, TypedDict, get_origin, get_type_hints
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypedDict
 
 from modenc.errors import HubError
+from modenc.hub.schema import key_faults
 
 
 class FileRecord(TypedDict):
@@ -78,23 +78,15 @@ class Card:
 
 
 def _faults(content: dict[str, Any]) -> list[str]:
-    """What keeps a JSON object from being a card, one phrase a key."""
-    types = {name: get_origin(hint) or hint for name, hint in get_type_hints(Card).items()}
-    wanted = [item.name for item in fields(Card)]
-    missing = [name for name in wanted if name not in content]
-    faults = [f"missing key {name!r}" for name in missing]
-    for name, value in content.items():
-        if name not in types:
-            close = get_close_matches(name, wanted, n=1)
-            faults.append(f"unknown key {name!r}" + (f" (did you mean {close[0]!r}?)" if close else ""))
-        elif not isinstance(value, types[name]) or isinstance(value, bool):
-            faults.append(f"{name}: expected {types[name].__name__}, found {value!r:.60}")
-        elif name == "files":
-            faults += [
-                f"files: expected sha256 and bytes for {file!r}, found {record!r:.60}"
-                for file, record in value.items()
-                if not _is_file_record(record)
-            ]
+    """What keeps a JSON object from being a card, one phrase a fault."""
+    faults = key_faults(content, Card)
+    files = content.get("files")
+    if isinstance(files, dict):
+        faults += [
+            f"files: expected sha256 and bytes for {name!r}, found {record!r:.60}"
+            for name, record in files.items()
+            if not _is_file_record(record)
+        ]
     return faults
 
 

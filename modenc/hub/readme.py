@@ -74,7 +74,9 @@ def _body(card: Card) -> list[str]:
         f'vectors = encoder.encode(["..."], lang="{card.lang}")',
         "```",
         "",
-        *_section("Scores", ("metric", "score"), ((key, f"{score:.2f}") for key, score in card.scores.items())),
+        *_section(
+            "Scores", ("metric", "score"), ((key, f"{score:.2f}") for key, score in card.scores.items())
+        ),
         *_section(
             "Data",
             ("role", "source", "rows", "licence"),

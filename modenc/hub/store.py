@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict, fields, replace
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
-from modenc.errors import HubError, LanguageError
+from modenc.errors import HubError
 from modenc.hub import swap
 from modenc.hub.card import Card, FileRecord
 from modenc.hub.files import files_below, read_json, sha256, sync_tree, write_atomically
 from modenc.hub.layout import CARD_FILE, FORMAT_VERSION, HUB_FILE, README_FILE, HubInfo, LanguageLayout
 from modenc.hub.readme import readme
+from modenc.hub.schema import key_faults
 from modenc.hub.st_files import CONFIG_FILE, MODULES_FILE, POOLING_FOLDER, write_sentence_transformers_files
+from modenc.hub.verify import check_folder
 from modenc.languages import language_name, normalize_code
 
 
@@ -58,7 +60,9 @@ class Hub:
                 if getattr(info, item.name) != getattr(hub.info, item.name)
             ]
             if different:
-                raise HubError(f"{root} is a hub of another make ({'; '.join(different)}); use another folder")
+                raise HubError(
+                    f"{root} is a hub of another make ({'; '.join(different)}); use another folder"
+                )
         else:
             _refuse_foreign_folder(root)
         write_sentence_transformers_files(root, info)
@@ -77,11 +81,7 @@ class Hub:
         Raises:
             HubError: the hub lacks the language, or its card cannot be read.
         """
-        path = self.layout(lang).card
-        try:
-            return Card.from_json(path.read_text(encoding="utf-8"), where=str(path))
-        except (OSError, UnicodeDecodeError) as error:
-            raise HubError(f"{path}: expected a readable card, found: {error}") from error
+        return _read_card(self.layout(lang).card)
 
     def layout(self, lang: str) -> LanguageLayout:
         """The folder of a language.
@@ -120,7 +120,8 @@ class Hub:
         layout.readme.write_text(readme(card), encoding="utf-8")
         sealed = replace(card, files=_records(staging_dir))
         layout.card.write_text(sealed.to_json(), encoding="utf-8")
-        self._take_in(staging_dir, card.lang)
+        # The checksums were made a moment ago; what is inside the files is still to be seen.
+        self._take_in(staging_dir, sealed, full=False, shown_as=self._folder(card.lang))
         return sealed
 
     def remove(self, lang: str) -> None:
@@ -145,35 +146,32 @@ class Hub:
                 made for another base; the hub is left as it was.
         """
         source = _language_folder(Path(folder), lang)
-        with self.staging("en" if lang is None else lang) as staging:
+        card = _read_card(source / CARD_FILE)
+        if lang is not None and normalize_code(lang) != card.lang:
+            raise HubError(f"{source}: expected the modules of {lang!r}, found those of {card.lang!r}")
+        self._check_base(card)
+        with self.staging(card.lang) as staging:
             for name, path in files_below(source):
                 if path.is_symlink() or not path.is_file():
-                    raise HubError(f"{path}: expected a plain file, found a link or special file; copy it first")
+                    raise HubError(f"{path}: expected a plain file, found a link or special file")
                 target = staging / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, target)
-            text = (staging / CARD_FILE).read_text(encoding="utf-8")
-            card = Card.from_json(text, where=str(source / CARD_FILE))
-            if lang is not None and normalize_code(lang) != card.lang:
-                raise HubError(f"{source}: expected the modules of {lang!r}, found those of {card.lang!r}")
-            self._check_base(card)
-            self._take_in(staging, card.lang, full=True, shown_as=source)
+            self._take_in(staging, card, full=True, shown_as=source)
         return card
 
-    def _take_in(
-        self, staging: Path, lang: str, full: bool = False, shown_as: Path | None = None
-    ) -> None:
+    def _take_in(self, staging: Path, card: Card, full: bool, shown_as: Path) -> None:
         """Check a finished folder and swap it in."""
-        from modenc.hub.verify import check_folder
-
-        check_folder(staging, self.info, full=full, shown_as=shown_as)
+        check_folder(LanguageLayout(staging), card, self.info, full=full, shown_as=shown_as)
         sync_tree(staging)
         swap.clean_up(self.path)
-        swap.replace_folder(staging, self._folder(lang))
+        swap.replace_folder(staging, self._folder(card.lang))
 
     def _check_base(self, card: Card) -> None:
         if normalize_code(card.lang) != card.lang:
-            raise HubError(f"expected the card of {normalize_code(card.lang)!r}, found {card.lang!r}; rename it")
+            raise HubError(
+                f"expected the card of {normalize_code(card.lang)!r}, found {card.lang!r}; rename it"
+            )
         if card.base_fingerprint != self.info.base_fingerprint:
             raise HubError(
                 f"{card.lang}: expected modules for the base {self.info.base_id} "
@@ -193,27 +191,26 @@ class Hub:
         )
 
 
+def _read_card(path: Path) -> Card:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise HubError(f"{path}: expected a readable card, found: {error}") from error
+    return Card.from_json(text, where=str(path))
+
+
 def _read_info(path: Path) -> HubInfo:
     content = read_json(path)
     version = content.pop("format_version", None)
     if version != FORMAT_VERSION:
         raise HubError(f"{path}: expected format_version {FORMAT_VERSION}, found {version!r}; update modenc")
-    types = get_type_hints(HubInfo)
-    faults = [f"missing key {name!r}" for name in types if name not in content]
-    for name, value in content.items():
-        if name not in types:
-            close = get_close_matches(name, types, n=1)
-            faults.append(f"unknown key {name!r}" + (f" (did you mean {close[0]!r}?)" if close else ""))
-        elif type(value) is not types[name]:
-            faults.append(f"{name}: expected {types[name].__name__}, found {value!r}")
+    faults = key_faults(content, HubInfo)
     if faults:
         raise HubError(f"{path}: {'; '.join(faults)}; restore the file or make the hub anew")
     return HubInfo(**content)
 
 
 def _info_text(info: HubInfo) -> str:
-    import json
-
     content: dict[str, Any] = {"format_version": FORMAT_VERSION, **asdict(info)}
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
@@ -228,7 +225,9 @@ def _no_hub(root: Path) -> str:
     else:
         inside = sorted(hub.parent.name for hub in root.glob(f"*/{HUB_FILE}"))
         found = f"a folder without it (hubs inside: {', '.join(inside)})" if inside else "a folder without it"
-    return f"{root}: expected a hub (a folder with {HUB_FILE}), found {found}; give a hub's path, or train one"
+    return (
+        f"{root}: expected a hub (a folder with {HUB_FILE}), found {found}; give a hub's path, or train one"
+    )
 
 
 def _refuse_foreign_folder(root: Path) -> None:
@@ -263,6 +262,3 @@ def _records(root: Path) -> dict[str, FileRecord]:
     return {
         name: FileRecord(sha256=sha256(path), bytes=path.stat().st_size) for name, path in files_below(root)
     }
-
-
-__all__ = ["Hub", "LanguageError"]

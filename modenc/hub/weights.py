@@ -1,0 +1,126 @@
+"""Whether the parts of a language fit each other and the base, read off their headers alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from tokenizers import Tokenizer
+
+from modenc.errors import HubError
+from modenc.hub.files import read_json
+from modenc.hub.layout import EMBEDDINGS_TENSOR, HubInfo, LanguageLayout
+
+Shapes = dict[str, list[int]]
+
+
+def weight_faults(layout: LanguageLayout, info: HubInfo) -> Iterator[tuple[str, str]]:
+    """(file relative to the language's folder, message) for every part that cannot be used.
+
+    Reads headers, adapter configurations and the tokenizer; no tensor. Missing files are no
+    concern of this function.
+    """
+    checks: tuple[tuple[str, Callable[[LanguageLayout, Shapes, HubInfo], str | None]], ...] = (
+        ("embeddings.safetensors", _embeddings_fault),
+        ("la/adapter_model.safetensors", lambda lay, shapes, info: _lora_fault(lay.la, shapes, info)),
+        ("se/adapter_model.safetensors", lambda lay, shapes, info: _lora_fault(lay.se, shapes, info)),
+        ("cla/adapter.safetensors", _alignment_fault),
+    )
+    for name, check in checks:
+        path = layout.root / name
+        if not path.is_file():
+            continue
+        try:
+            fault = check(layout, tensor_shapes(path), info)
+        except HubError as error:
+            fault = str(error)
+        if fault is not None:
+            yield name, fault
+
+
+def tensor_shapes(path: Path) -> Shapes:
+    """Tensor name → shape, from the header of a safetensors file.
+
+    Raises:
+        HubError: the header cannot be read, or the file is shorter or longer than it says.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return {name: list(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise HubError(f"expected a whole safetensors file, found a damaged one ({error})") from error
+
+
+def _embeddings_fault(layout: LanguageLayout, shapes: Shapes, info: HubInfo) -> str | None:
+    if list(shapes) != [EMBEDDINGS_TENSOR]:
+        return f"expected one tensor {EMBEDDINGS_TENSOR!r}, found {_listed(shapes)}"
+    tokenizer = layout.tokenizer / "tokenizer.json"
+    if not tokenizer.is_file():
+        return None
+    expected = [_vocabulary_size(tokenizer), info.hidden_size]
+    found = shapes[EMBEDDINGS_TENSOR]
+    if found != expected:
+        return f"expected shape {expected} (tokenizer's pieces, hidden size), found {found}"
+    return None
+
+
+def _vocabulary_size(path: Path) -> int:
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare Exception
+        raise HubError(f"expected a readable tokenizer/tokenizer.json, found: {error}") from error
+    return int(tokenizer.get_vocab_size(with_added_tokens=True))
+
+
+def _lora_fault(folder: Path, shapes: Shapes, info: HubInfo) -> str | None:
+    config = folder / "adapter_config.json"
+    if not config.is_file():
+        return None
+    ranks = _ranks(read_json(config))
+    pairs: dict[str, dict[str, list[int]]] = {}
+    for name, shape in shapes.items():
+        match = re.fullmatch(r"(.+)\.lora_([AB])\.(?:\w+\.)?weight", name)
+        if match:
+            pairs.setdefault(match[1], {})[match[2]] = shape
+    if not pairs:
+        return f"expected lora_A and lora_B weights, found {_listed(shapes)}"
+    for layer, pair in pairs.items():
+        if set(pair) != {"A", "B"} or any(len(shape) != 2 for shape in pair.values()):
+            return f"{layer}: expected the matrices lora_A and lora_B, found {pair}"
+        down, up = pair["A"], pair["B"]
+        if down[0] != up[1] or down[0] not in ranks:
+            rank = " or ".join(str(rank) for rank in sorted(ranks))
+            return f"{layer}: expected rank {rank} (adapter_config.json), found A {down}, B {up}"
+        if info.hidden_size not in (down[1], up[0]):
+            return f"{layer}: expected hidden size {info.hidden_size}, found A {down}, B {up}"
+    return None
+
+
+def _ranks(config: dict[str, Any]) -> set[int]:
+    """Ranks that peft's configuration allows."""
+    pattern = config.get("rank_pattern") or {}
+    ranks = [config.get("r"), *(pattern.values() if isinstance(pattern, dict) else ())]
+    if not all(type(rank) is int for rank in ranks):
+        raise HubError(f"expected whole ranks in adapter_config.json, found {ranks}")
+    return {int(rank) for rank in ranks if rank is not None}
+
+
+def _alignment_fault(layout: LanguageLayout, shapes: Shapes, info: HubInfo) -> str | None:
+    config = layout.cla / "adapter_config.json"
+    if config.is_file():
+        read_json(config)
+    matrices = {name: shape for name, shape in shapes.items() if len(shape) == 2}
+    if not matrices:
+        return f"expected the matrices of a parallel adapter, found {_listed(shapes)}"
+    for name, shape in matrices.items():
+        if info.hidden_size not in shape:
+            return f"{name}: expected hidden size {info.hidden_size}, found {shape}"
+    return None
+
+
+def _listed(shapes: Shapes) -> str:
+    names = sorted(shapes)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") or "no tensor"
