@@ -73,14 +73,23 @@ def expected_scripts(code: str) -> frozenset[str]:
     Raises:
         LanguageError: ``code`` names no language.
     """
-    language = normalize_code(code)
-    given = script_of_code(code)
-    if given is None and language in _SEVERAL_SCRIPTS:
+    if script_of_code(code) is None and (language := normalize_code(code)) in _SEVERAL_SCRIPTS:
         return _SEVERAL_SCRIPTS[language]
-    if given is None and language not in LIKELY_SUBTAGS:
+    return main_scripts(code)
+
+
+@lru_cache(maxsize=1024)
+def main_scripts(code: str) -> frozenset[str]:
+    """:func:`expected_scripts` without second ones: ``uz`` gives ``{"Latn"}``.
+
+    Raises:
+        LanguageError: ``code`` names no language.
+    """
+    language = normalize_code(code)
+    script = script_of_code(code)
+    if script is None:
         # langcodes falls back to Latin for languages that CLDR says nothing about.
-        return frozenset()
-    script = given or Language.get(language).maximize().script
+        script = Language.get(language).maximize().script if language in LIKELY_SUBTAGS else None
     return _WRITING_SYSTEMS.get(script, frozenset({script})) if script else frozenset()
 
 
@@ -102,6 +111,8 @@ def dominant_script(text: str) -> str | None:
 
     Letters that all scripts share (``ʻ``, ``ー``) are not counted; of equals the first to occur wins.
     """
+    if text.isascii():
+        return "Latn" if any(map(str.isalpha, text)) else None
     counts: Counter[str] = Counter()
     for character, count in Counter(text).items():
         script = _script_of_letter(character)

@@ -87,7 +87,8 @@ class Residency:
         with self._lock:
             if key not in self._bodies:
                 with torch.inference_mode(False), torch.no_grad():
-                    self._bodies[key] = compose(self._body, modules, align=key[1])
+                    composed = compose(self._body, modules, align=key[1])
+                    self._bodies[key] = composed.to(self._body.device, self._body.dtype)
             return self._bodies[key]
 
     def forget_bodies(self) -> None:

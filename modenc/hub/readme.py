@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from modenc.hub.card import Card
 
@@ -85,7 +85,7 @@ def _body(card: Card) -> list[str]:
     ]
 
 
-def _section(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def _section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """A headed Markdown table; nothing where there are no rows."""
     cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
     if not cells:

@@ -12,15 +12,18 @@ from modenc.hub.layout import HubInfo
 POOLING_FOLDER = "1_Pooling"
 MODULES_FILE = "modules.json"
 CONFIG_FILE = "config_sentence_transformers.json"
+_POOLING = "sentence_transformers.sentence_transformer.modules.Pooling"
+# encode, encode_query and encode_document each look for their own.
+_PROMPT_NAMES = ("default", "query", "document")
 
 
 def write_sentence_transformers_files(root: Path, info: HubInfo) -> None:
     """Write ``modules.json`` and what it refers to; same info, same files."""
     modules = [
         {"idx": 0, "name": "0", "path": "", "type": "modenc.composition.st_module.ModularTransformer"},
-        {"idx": 1, "name": "1", "path": POOLING_FOLDER, "type": "sentence_transformers.models.Pooling"},
+        {"idx": 1, "name": "1", "path": POOLING_FOLDER, "type": _POOLING},
     ]
-    # These key names are read by every sentence-transformers from 5.2 on; 5.7's own are not.
+    # These key names are read by every sentence-transformers from 5.4 on; 5.7's own are not.
     pooling = {
         "word_embedding_dimension": info.hidden_size,
         "pooling_mode_cls_token": info.pooling == "cls",
@@ -30,7 +33,7 @@ def write_sentence_transformers_files(root: Path, info: HubInfo) -> None:
     }
     config = {
         "model_type": "SentenceTransformer",
-        "prompts": {"default": info.prompt} if info.prompt else {},
+        "prompts": dict.fromkeys(_PROMPT_NAMES, info.prompt) if info.prompt else {},
         "default_prompt_name": "default" if info.prompt else None,
         "similarity_fn_name": "cosine",
     }

@@ -60,9 +60,7 @@ class Hub:
                 if getattr(info, item.name) != getattr(hub.info, item.name)
             ]
             if different:
-                raise HubError(
-                    f"{root} is a hub of another make ({'; '.join(different)}); use another folder"
-                )
+                raise HubError(f"{root} is another kind of hub ({'; '.join(different)}); use another folder")
         else:
             _refuse_foreign_folder(root)
         write_sentence_transformers_files(root, info)
@@ -238,7 +236,8 @@ def _refuse_foreign_folder(root: Path) -> None:
     foreign = sorted(entry.name for entry in entries if entry.name not in ours and entry.name[0] != ".")
     if foreign:
         raise HubError(
-            f"{root}: expected a new or empty folder for a hub, found {', '.join(foreign[:5])}; give another path"
+            f"{root}: expected a new or empty folder for a hub, found {', '.join(foreign[:5])}; "
+            "give another path"
         )
 
 
