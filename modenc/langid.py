@@ -201,6 +201,7 @@ def _decide(
     if not texts:
         return []
     scripts = [dominant_script(text) for text in texts]
+    scores[[script is None for script in scripts]] = 0.0  # digits are no hint: the first candidate
     fit_of = {script: [_script_fit(code, script) for code in candidates] for script in set(scripts)}
     fits = np.array([fit_of[script] for script in scripts], dtype=np.float32)
     fitting = fits > _FOREIGN_SCRIPT

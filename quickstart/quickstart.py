@@ -150,7 +150,8 @@ def own_tokenizer(hub: Hub) -> PreTrainedTokenizerFast:
 def cosines(rows: Vectors, columns: Vectors) -> Vectors:
     """Cosine of every row with every column: [rows, columns]."""
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows @ (columns / np.linalg.norm(columns, axis=1, keepdims=True)).T
+    found: Vectors = rows @ (columns / np.linalg.norm(columns, axis=1, keepdims=True)).T
+    return found
 
 
 def megabytes(folder: Path) -> float:

@@ -75,12 +75,12 @@ def _body(card: Card) -> list[str]:
         "```",
         "",
         *_section(
-            "Scores", ("metric", "score"), ((key, f"{score:.2f}") for key, score in card.scores.items())
+            "Scores", ("metric", "score"), [(key, f"{score:.2f}") for key, score in card.scores.items()]
         ),
         *_section(
             "Data",
             ("role", "source", "rows", "licence"),
-            ([str(row.get(key, "")) for key in ("role", "source", "rows", "licence")] for row in card.data),
+            [[str(row.get(key, "")) for key in ("role", "source", "rows", "licence")] for row in card.data],
         ),
     ]
 

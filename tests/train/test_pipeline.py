@@ -109,12 +109,12 @@ def test_the_other_vocabularies_train(tiny_recipe, tiny_bert, method):
     path = tiny_recipe(method, tiny_bert)
     overrides = [
         f"vocabulary.method={method}",
-        "vocabulary.size=260",
+        "vocabulary.size=300",
         "vocabulary.new_pieces=40",
         "vocabulary.fasttext_dim=16",
         f"language_adaptation.train_embeddings={'false' if method == 'base' else 'true'}",
     ]
-    recipe = load_recipe(path, ["vocabulary.size=300", *overrides])
+    recipe = load_recipe(path, overrides)
     train_recipe(recipe, languages=["en"], stages=["vocabulary", "language_adaptation"])
     hub = Hub.open(path.parent / "hub")
     assert verify_hub(hub) == []
