@@ -1,0 +1,176 @@
+"""Reading, filtering and pairing texts, and what is said of bad ones."""
+
+import gzip
+import json
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tiny_models
+import zstandard
+
+from modenc.data.corpus import load_text
+from modenc.data.gettext_catalogues import read_catalogues
+from modenc.data.pairs import load_cross_paraphrases, load_dev, load_paraphrases, load_parallel
+from modenc.data.readers import read_rows
+from modenc.errors import DataError
+from modenc.langid import get_identifier
+from modenc.recipe.loader import load_recipe
+from modenc.recipe.settings import Source
+
+ROWS = [{"a": "first line", "b": "one"}, {"a": "second line", "b": "two"}, {"a": "third line", "b": "one"}]
+
+
+def _write(path):
+    suffixes = path.suffixes
+    if ".jsonl" in suffixes:
+        content = "".join(json.dumps(row) + "\n" for row in ROWS)
+    else:
+        comma = "," if ".csv" in suffixes else "\t"
+        content = "\n".join(comma.join(row) for row in (ROWS[0], *(r.values() for r in ROWS))) + "\n"
+    data = content.encode()
+    if suffixes[-1] == ".parquet":
+        pq.write_table(pa.Table.from_pylist(ROWS), path)
+    elif suffixes[-1] == ".gz":
+        path.write_bytes(gzip.compress(data))
+    elif suffixes[-1] == ".zst":
+        path.write_bytes(zstandard.compress(data))
+    else:
+        path.write_bytes(data)
+
+
+@pytest.mark.parametrize("name", ["x.tsv", "x.csv", "x.jsonl", "x.parquet", "x.tsv.gz", "x.jsonl.zst", "x.csv.gz"])
+def test_every_format_gives_the_same_rows(tmp_path, name):
+    _write(tmp_path / name)
+    source = Source(path=name, columns={"text": "a"}, where={"b": ("one",)})
+    texts = [row["text"] for row in read_rows(source, tmp_path, "en", "en", ("text",))]
+    assert texts == ["first line", "third line"]
+
+
+def test_limit_and_placeholders(tmp_path):
+    (tmp_path / "mono.kk.txt").write_text("бір\nекі\nүш\n", encoding="utf-8")
+    rows = read_rows(Source(path="mono.{lang}.txt", limit=2), tmp_path, "kk", "en", ("text",))
+    assert [row["text"] for row in rows] == ["бір", "екі"]
+
+
+def test_a_missing_column_is_named_with_the_nearest(tmp_path):
+    (tmp_path / "x.tsv").write_text("sentense\tid\nHello\t1\n")
+    with pytest.raises(DataError, match=r"expected a column 'sentence', found .*did you mean 'sentense'"):
+        list(read_rows(Source(path="x.tsv"), tmp_path, "en", "en", ("sentence",)))
+
+
+def test_bytes_that_are_not_utf8_are_placed(tmp_path):
+    (tmp_path / "x.txt").write_bytes(b"good\n\xff\xfe bad\n")
+    with pytest.raises(DataError, match=r"x\.txt"):
+        list(read_rows(Source(path="x.txt"), tmp_path, "en", "en", ("text",)))
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"nowhere\.txt"):
+        list(read_rows(Source(path="nowhere.txt"), tmp_path, "en", "en", ("text",)))
+
+
+@pytest.fixture()
+def plan(tmp_path, tiny_xlmr):
+    """A plan for Kazakh whose files a test writes into tmp_path."""
+    path = tmp_path / "r.toml"
+    path.write_text(
+        f'name = "r"\npivot = "en"\n[hub]\npath = "{tmp_path}/hub"\n[base]\nmodel = "{tiny_xlmr}"\n'
+        f'[data]\nroot = "{tmp_path}"\ntext = ["t.txt"]\nparaphrases = ["p.tsv"]\n'
+        'parallel = [{ path = "x.tsv", columns = { pivot = "en", text = "kk" } }]\n'
+        'cross_paraphrases = [{ path = "p.tsv", pivot_path = "p.en.tsv" }]\ndev.sts = ["s.tsv"]\n'
+        "[languages.en]\n[languages.kk]\n"
+    )
+    return load_recipe(path, check_files=False).plans["kk"]
+
+
+def _lines(path, lines):
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def test_lines_are_cleaned_counted_and_split(plan, tmp_path):
+    lines = tiny_models.sentences("kk")
+    english = [f"This is an English sentence about the house number {i} in our town." for i in range(40)]
+    _lines(tmp_path / "t.txt", [*lines, lines[0], "  ", "аб", "Сөз\x07дік  бар  бұл  үйде", *english])
+    corpus = load_text(plan, get_identifier(None))
+    assert corpus.report.wrong_script == 40
+    assert corpus.report.duplicate == 1
+    assert corpus.report.too_short == 1
+    assert "Сөздік бар бұл үйде" in [*corpus.train, *corpus.held_out]
+    assert len(corpus.train) + len(corpus.held_out) == corpus.report.kept == len(lines) + 1
+    assert not set(corpus.train) & set(corpus.held_out)
+    again = load_text(plan, get_identifier(None))
+    assert again == corpus
+    _lines(tmp_path / "t.txt", lines)
+    assert load_text(plan, get_identifier(None)).digest != corpus.digest
+
+
+def test_a_corpus_of_another_language_is_refused_with_figures(plan, tmp_path):
+    _lines(tmp_path / "t.txt", [*tiny_models.sentences("kk")[:60], *tiny_models.sentences("ug")])
+    with pytest.raises(DataError, match=r"kk: .*%"):
+        load_text(plan, get_identifier(None))
+
+
+def test_ten_lines_are_too_few(plan, tmp_path):
+    _lines(tmp_path / "t.txt", tiny_models.sentences("kk")[:10])
+    with pytest.raises(DataError, match=r"kk: found 10 usable .*expected at least 50"):
+        load_text(plan, get_identifier(None))
+
+
+def _triplets(tmp_path):
+    for name, lang in (("p.tsv", "kk"), ("p.en.tsv", "en")):
+        lines = tiny_models.sentences(lang)
+        rows = ["id\tanchor\tpositive\tnegative"]
+        rows += [f"{i}\t{lines[i]}\t{lines[i + 1]}\t{lines[-i - 1] if i % 4 else ''}" for i in range(0, 160, 2)]
+        _lines(tmp_path / name, rows)
+
+
+def test_paraphrases_and_their_join_with_the_pivots(plan, tmp_path):
+    _triplets(tmp_path)
+    pairs = load_paraphrases(plan, None)
+    assert len(pairs.rows) == 80
+    assert sum(row.negative is None for row in pairs.rows) == 40
+    cross = load_cross_paraphrases(plan, None)
+    english, kazakh = tiny_models.sentences("en"), tiny_models.sentences("kk")
+    first, second = cross.rows[2:4]
+    assert (first.text, first.pivot, first.pivot_negative) == (kazakh[2], english[3], english[-3])
+    assert (second.text, second.pivot, second.pivot_negative) == (kazakh[3], english[2], None)
+
+
+def test_held_out_pivot_sentences_are_not_trained_on(plan, tmp_path):
+    rows = zip(tiny_models.sentences("en"), tiny_models.sentences("kk"), strict=True)
+    _lines(tmp_path / "x.tsv", ["en\tkk", *("\t".join(row) for row in rows)])
+    parallel = load_parallel(plan, None)
+    assert len(parallel.held_out) == 32
+    assert not {row.pivot for row in parallel.held_out} & {row.pivot for row in parallel.train}
+
+
+def test_parallel_files_of_unequal_length(plan, tmp_path):
+    _lines(tmp_path / "x.kk.txt", tiny_models.sentences("kk"))
+    _lines(tmp_path / "x.en.txt", tiny_models.sentences("en")[:-1])
+    data = replace(plan.data, parallel=(Source(path="x.kk.txt", pivot_path="x.en.txt"),))
+    with pytest.raises(DataError, match="found 320 and 319"):
+        load_parallel(replace(plan, data=data), None)
+    _lines(tmp_path / "x.en.txt", tiny_models.sentences("en"))
+    assert len(load_parallel(replace(plan, data=data), None).train) == 288
+
+
+def test_a_score_that_is_no_number(plan, tmp_path):
+    _lines(tmp_path / "s.tsv", ["score\tsentence1\tsentence2", "high\tа\tб"])
+    with pytest.raises(DataError, match=r"s\.tsv, row 1: expected a number as score, found 'high'"):
+        load_dev(plan)
+
+
+def test_catalogues_give_clean_pairs():
+    pytest.importorskip("django", reason="its catalogues are the test's translations")
+    rows = list(read_catalogues(["django"], "tr"))
+    assert len(rows) > 300
+    texts = [text for row in rows for text in (row["pivot"], row["text"])]
+    assert not [text for text in texts if "%(" in text or "</" in text]
+    assert all(row["pivot"] != row["text"] for row in rows)
+
+
+def test_a_package_that_is_not_installed():
+    with pytest.raises(DataError, match="pip install no-such-package"):
+        list(read_catalogues(["no-such-package"], "tr"))

