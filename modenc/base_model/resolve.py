@@ -128,13 +128,15 @@ def resolve_base(model: str) -> BaseModel:
             )
         return BaseModel(model, str(folder))
     if model.startswith((".", "/", "~")) or model.count("/") > 1:
-        raise BaseModelError(f"base folder {folder} does not exist; give a folder, a Hugging Face id or {ME5_SMALL!r}")
+        raise BaseModelError(
+            f"base folder {folder} does not exist; give a folder, a Hugging Face id or {ME5_SMALL!r}"
+        )
     return BaseModel(model, model)
 
 
 def _not_found(model: str, error: Exception) -> str:
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     return (
-        f"base {model!r} cannot be loaded ({reason}). Expected {ME5_SMALL!r}, a folder written by save_pretrained, "
+        f"base {model!r} cannot be loaded ({reason}). Expected {ME5_SMALL!r}, a saved model's folder, "
         "or a Hugging Face id that this machine can reach or has in its cache."
     )

@@ -48,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     verb = next((word for word in arguments if word in VERBS), None)
     args = build_parser(verb).parse_args(arguments)
     logging.basicConfig(level=args.log_level.upper(), format="%(message)s", stream=sys.stderr)
+    logging.captureWarnings(True)
     for noisy in ("httpx", "urllib3", "filelock", "fsspec", "sentence_transformers", "datasets"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
@@ -57,6 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except BrokenPipeError:
         return 0
+    except OSError as error:
+        sys.stderr.write(f"modenc {args.verb}: {error}\n")
+        return 2
     except KeyboardInterrupt:
         sys.stderr.write("modenc: interrupted; what was saved is kept\n")
         return 130

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _sections(card: Card) -> dict[str, list[tuple[str, ...]]]:
     """Title → rows of cells, indented."""
-    stages = [
+    stages: list[tuple[str, ...]] = [
         (f"  {stage}", key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
         for stage, record in card.stages.items()
         for key, value in record.items()

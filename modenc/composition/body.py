@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from itertools import chain
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,9 +25,10 @@ class ParallelOutput(nn.Module):
 
     def __init__(self, output: nn.Module, adapter: ParallelLayer) -> None:
         super().__init__()
-        self.dense = output.dense
-        self.dropout = output.dropout
-        self.LayerNorm = output.LayerNorm
+        parts: Any = output
+        self.dense: nn.Module = parts.dense
+        self.dropout: nn.Module = parts.dropout
+        self.LayerNorm: nn.Module = parts.LayerNorm
         self.scaling = adapter.scaling
         self.down_weight = nn.Parameter(adapter.down_weight, requires_grad=False)
         self.down_bias = nn.Parameter(adapter.down_bias, requires_grad=False)
@@ -63,15 +65,18 @@ def compose(body: PreTrainedModel, modules: LanguageModules, *, align: bool) -> 
         layer = _linear(composed, name, modules.lang)
         if (layer.out_features, layer.in_features) != (change.b.shape[0], change.a.shape[1]):
             raise HubError(
-                f"{modules.lang}: the adapter of {name} maps {change.a.shape[1]} to {change.b.shape[0]}, the base's "
-                f"layer {layer.in_features} to {layer.out_features}; these modules were made for another base"
+                f"{modules.lang}: the adapter of {name} maps {change.a.shape[1]} to {change.b.shape[0]}, "
+                f"the base's layer {layer.in_features} to {layer.out_features}; "
+                "these modules were made for another base"
             )
         merged = layer.weight.detach() + (change.b @ change.a).to(layer.weight)
         layer.weight = nn.Parameter(merged, requires_grad=False)
     if align:
         for number, adapter in modules.parallel.items():
             if number >= len(composed.encoder.layer):
-                raise HubError(f"{modules.lang}: alignment of layer {number}, the base has {len(body.encoder.layer)}")
+                raise HubError(
+                    f"{modules.lang}: alignment of layer {number}, the base has {len(body.encoder.layer)}"
+                )
             block = composed.encoder.layer[number]
             device = block.output.dense.weight.device
             block.output = ParallelOutput(block.output, adapter).to(device)
@@ -85,15 +90,22 @@ def _set_embeddings(body: PreTrainedModel, modules: LanguageModules) -> None:
     assert tokenizer is not None
     if table.shape[1] != before.embedding_dim:
         raise HubError(
-            f"{modules.lang}: embeddings of width {table.shape[1]}, the base's are {before.embedding_dim} wide; "
-            "these modules were made for another base"
+            f"{modules.lang}: embeddings of width {table.shape[1]}, the base's are {before.embedding_dim} "
+            "wide; these modules were made for another base"
         )
     pad = tokenizer.pad_token_id
     # RoBERTa-like bodies count positions from the padding id.
-    if hasattr(body.embeddings, "padding_idx") and body.config.model_type != "bert" and pad != before.padding_idx:
-        raise HubError(f"{modules.lang}: expected padding id {before.padding_idx} as in the base, found {pad}")
+    if (
+        hasattr(body.embeddings, "padding_idx")
+        and body.config.model_type != "bert"
+        and pad != before.padding_idx
+    ):
+        raise HubError(
+            f"{modules.lang}: expected padding id {before.padding_idx} as in the base, found {pad}"
+        )
     table = table.to(before.weight.device, before.weight.dtype)
-    body.set_input_embeddings(nn.Embedding.from_pretrained(table, freeze=True, padding_idx=pad))
+    embedding = nn.Embedding(table.shape[0], table.shape[1], padding_idx=pad, _weight=table, _freeze=True)
+    body.set_input_embeddings(embedding)
     body.config.vocab_size = table.shape[0]
     body.config.pad_token_id = pad
 
@@ -104,5 +116,7 @@ def _linear(body: PreTrainedModel, name: str, lang: str) -> nn.Linear:
     except AttributeError:
         layer = None
     if not isinstance(layer, nn.Linear):
-        raise HubError(f"{lang}: an adapter for the layer {name!r}, which the base does not have as a linear layer")
+        raise HubError(
+            f"{lang}: an adapter for the layer {name!r}, which the base does not have as a linear layer"
+        )
     return layer

@@ -87,7 +87,9 @@ def read_modules(layout: LanguageLayout) -> LanguageModules:
                 f"{layout.embeddings}: expected one row for each of the tokenizer's {len(tokenizer)} tokens, "
                 f"found {embeddings.shape[0]}; install the language again"
             )
-    adapters = [read_lora(folder) for part, folder in (("la", layout.la), ("se", layout.se)) if part in present]
+    adapters = [
+        read_lora(folder) for part, folder in (("la", layout.la), ("se", layout.se)) if part in present
+    ]
     return LanguageModules(
         lang=layout.root.name,
         tokenizer=tokenizer,
@@ -118,12 +120,16 @@ def read_lora(folder: Path) -> dict[str, LowRank]:
     """
     config = _load_json(folder / LORA_CONFIG)
     if config.get("peft_type") != "LORA" or config.get("use_dora") or config.get("bias", "none") != "none":
-        raise HubError(f"{folder}: expected a plain peft LoRA without bias, found {config.get('peft_type')!r}")
+        raise HubError(
+            f"{folder}: expected a plain peft LoRA without bias, found {config.get('peft_type')!r}"
+        )
     matrices: dict[str, dict[str, Tensor]] = {}
     for key, tensor in _load(folder / LORA_WEIGHTS).items():
         match = _LORA_KEY.fullmatch(key)
         if match is None:
-            raise HubError(f"{folder / LORA_WEIGHTS}: unexpected tensor {key!r}; expected ….lora_A or ….lora_B")
+            raise HubError(
+                f"{folder / LORA_WEIGHTS}: unexpected tensor {key!r}; expected ….lora_A or ….lora_B"
+            )
         matrices.setdefault(match["module"], {})[match["matrix"]] = tensor.float()
     adapters = {}
     for module, pair in matrices.items():
@@ -147,7 +153,9 @@ def concatenate(*adapters: dict[str, LowRank]) -> dict[str, LowRank]:
             if module in combined:
                 before = combined[module]
                 if (before.a.shape[1], before.b.shape[0]) != (change.a.shape[1], change.b.shape[0]):
-                    raise HubError(f"the adapters of {module} differ in width; they were made for another base each")
+                    raise HubError(
+                        f"the adapters of {module} differ in width; they were made for another base each"
+                    )
                 change = LowRank(torch.cat([before.a, change.a]), torch.cat([before.b, change.b], dim=1))
             combined[module] = change
     return combined
@@ -182,7 +190,9 @@ def _load(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
-        raise HubError(f"{path}: not a readable safetensors file ({error}); install the language again") from error
+        raise HubError(
+            f"{path}: not a readable safetensors file ({error}); install the language again"
+        ) from error
 
 
 def _load_json(path: Path) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def _damage_errors(path: Path) -> tuple[type[Exception], ...]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines from 1; only ``\\n`` and ``\\r\\n`` end a line."""
+    r"""Numbered lines from 1; only ``\n`` and ``\r\n`` end a line."""
     number = 0
     with _open(path) as stream:
         try:
@@ -151,14 +151,16 @@ def _read_csv(path: Path) -> Iterator[Row]:
             if fields:
                 yield _row(path, reader.line_num, header, fields)
     except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: not valid CSV ({error}); mend its quotes") from error
+        raise DataError(
+            f"{path}, line {reader.line_num}: not valid CSV ({error}); mend its quotes"
+        ) from error
 
 
 def _row(path: Path, number: int, header: list[str], fields: list[str]) -> Row:
     if len(fields) != len(header):
         raise DataError(
-            f"{path}, line {number}: expected {len(header)} fields ({', '.join(header)}), found {len(fields)}; "
-            "mend the line (tabs and line ends inside a field are not allowed in TSV)"
+            f"{path}, line {number}: expected {len(header)} fields ({', '.join(header)}), "
+            f"found {len(fields)}; mend the line (tabs and line ends inside a field are not allowed in TSV)"
         )
     return dict(zip(header, fields, strict=True))
 
@@ -170,7 +172,9 @@ def _read_jsonl(path: Path) -> Iterator[Row]:
         try:
             record = json.loads(line)
         except json.JSONDecodeError as error:
-            raise DataError(f"{path}, line {number}: not valid JSON ({error}); expected one object a line") from error
+            raise DataError(
+                f"{path}, line {number}: not valid JSON ({error}); expected one object a line"
+            ) from error
         if not isinstance(record, dict):
             raise DataError(
                 f"{path}, line {number}: expected a JSON object, found {type(record).__name__}; "

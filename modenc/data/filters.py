@@ -147,4 +147,3 @@ class TextFilter:
             heapq.heappush(self._sample, entry)
         elif entry > self._sample[0]:
             heapq.heapreplace(self._sample, entry)
-

@@ -75,7 +75,9 @@ def read_mo(path: Path) -> Iterator[tuple[list[str], list[str]]]:
                 ids = message.decode(charset).rpartition("\x04")[2].split("\0")
                 yield ids, text.decode(charset).split("\0")
     except (struct.error, ValueError, LookupError) as error:
-        raise DataError(f"{path}: not a readable gettext catalogue ({error}); reinstall its package") from error
+        raise DataError(
+            f"{path}: not a readable gettext catalogue ({error}); reinstall its package"
+        ) from error
 
 
 def _raw_entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -137,7 +139,9 @@ def _matching(folders: Iterable[Path], locale: str) -> list[Path]:
 
 def _no_catalogue(package: str, locale: str, locales: set[str]) -> str:
     if not locales:
-        return f"package {package}: expected gettext catalogues (locale/{locale}/LC_MESSAGES/*.mo), found none"
+        return (
+            f"package {package}: expected gettext catalogues (locale/{locale}/LC_MESSAGES/*.mo), found none"
+        )
     near = get_close_matches(locale, locales, n=1, cutoff=0.5)
     hint = f"did you mean lang = {near[0]!r}?" if near else "leave the package out for this language"
     return (

@@ -1,4 +1,4 @@
-"""Is a line in the language it is said to be in, and is a corpus as a whole?"""
+"""Whether a line, and a corpus as a whole, is in the language it is said to be in."""
 
 from __future__ import annotations
 

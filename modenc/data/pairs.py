@@ -109,7 +109,7 @@ def load_paraphrases(plan: LanguagePlan, identifier: LanguageIdentifier | None) 
 
 
 def load_parallel(plan: LanguagePlan, identifier: LanguageIdentifier | None) -> ParallelSet:
-    """Read and filter ``data.parallel``; whole sentences (by their pivot side) are set aside, not single rows.
+    """Read and filter ``data.parallel``; pivot sentences are set aside with all their rows.
 
     Raises:
         DataError: a source cannot be read, two plain files differ in length, or too little can be used.
@@ -122,12 +122,16 @@ def load_parallel(plan: LanguagePlan, identifier: LanguageIdentifier | None) -> 
             kept, records = read_sources(plan, selector, [source], "parallel", _PARALLEL)
         else:
             kept = list(selector.select(_two_files(plan, source), _PARALLEL)) * source.repeat
-            records = [SourceRecord("parallel", describe(plan, source), source.licence, len(kept) // source.repeat)]
+            records = [
+                SourceRecord("parallel", describe(plan, source), source.licence, len(kept) // source.repeat)
+            ]
         rows += kept
         sources += records
     check(plan, selector, len(rows), "parallel pairs")
     distinct = list(dict.fromkeys((row["pivot"], row["text"]) for row in rows))
-    chosen = held_out_positions([pivot for pivot, _ in distinct], plan.data.dev.parallel_held_out, plan.run.seed)
+    chosen = held_out_positions(
+        [pivot for pivot, _ in distinct], plan.data.dev.parallel_held_out, plan.run.seed
+    )
     aside = {distinct[number][0] for number in chosen}
     held_out = {row[0]: ParallelRow(*row) for row in distinct if row[0] in aside}
     digest = digest_of(

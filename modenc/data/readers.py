@@ -16,9 +16,7 @@ from modenc.errors import DataError
 from modenc.recipe.settings import Source
 
 
-def read_rows(
-    source: Source, root: Path, lang: str, pivot: str, roles: Sequence[str] = ()
-) -> Iterator[Row]:
+def read_rows(source: Source, root: Path, lang: str, pivot: str, roles: Sequence[str] = ()) -> Iterator[Row]:
     """The rows of a source that pass its ``where``, ``where_not``, ``at_least`` and ``limit``.
 
     Args:
@@ -112,9 +110,10 @@ def _by_role(raw: Row, column_of: dict[str, str]) -> Row:
 def _check_columns(source: Source, needed: Collection[str], row: Row) -> None:
     for column in sorted(set(needed) - set(row)):
         near = get_close_matches(column, list(row), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "name the right one in columns = { role = \"column\" }"
+        hint = f"did you mean {near[0]!r}?" if near else 'name the right one in columns = { role = "column" }'
         raise DataError(
-            f"{describe_source(source)}: expected a column {column!r}, found {', '.join(map(repr, row))}; {hint}"
+            f"{describe_source(source)}: expected a column {column!r}, "
+            f"found {', '.join(map(repr, row))}; {hint}"
         )
 
 

@@ -31,7 +31,8 @@ def clean(text: str) -> tuple[str, bool]:
 
 def letters_key(text: str) -> str:
     """A text's letters and digits in lower case: equal for texts that differ in nothing else."""
-    return _NEITHER_LETTER_NOR_DIGIT.sub("", text.casefold())
+    key: str = _NEITHER_LETTER_NOR_DIGIT.sub("", text.casefold())
+    return key
 
 
 def count_letters(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Retrieval on parallel text: is each sentence's nearest neighbour its translation?"""
+"""Retrieval on parallel text: how often a sentence's nearest neighbour is its translation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Vectors = npt.NDArray[np.float32]
 
 
 def accuracy_at_1(queries: Vectors, targets: Vectors) -> float:
-    """Share, in percent, of rows of ``queries`` [n, d] whose nearest row of ``targets`` [n, d] is their own."""
+    """Percent of the rows of ``queries`` [n, d] whose nearest row of ``targets`` [n, d] is their own."""
     queries = queries / np.maximum(np.linalg.norm(queries, axis=1, keepdims=True), 1e-12)
     targets = targets / np.maximum(np.linalg.norm(targets, axis=1, keepdims=True), 1e-12)
     nearest = (queries @ targets.T).argmax(axis=1)

@@ -72,7 +72,9 @@ def align_language(run: StageRun) -> dict[str, Any]:
     return metrics
 
 
-def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -> dict[str, list[AlignmentRow]]:
+def alignment_rows(
+    data: TrainingData, settings: AlignmentSettings, seed: int
+) -> dict[str, list[AlignmentRow]]:
     """The rows a run will see, by kind; no more than its steps can use."""
     optimizer = settings.optimizer
     needed = optimizer.steps * optimizer.batch_size * optimizer.gradient_accumulation

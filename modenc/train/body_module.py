@@ -54,14 +54,16 @@ def sentence_model(
     body: PreTrainedModel | nn.Module, tokenizer: PreTrainedTokenizerFast, base: BaseSettings, max_length: int
 ) -> SentenceTransformer:
     """A sentence-transformers model over one language's body."""
-    hidden = int(body.config.hidden_size)
+    hidden: int = body.config.hidden_size  # type: ignore[union-attr, assignment]
     module = BodyModule(body, tokenizer, prompt=base.prompt, max_length=max_length)
     model = SentenceTransformer(modules=[module, Pooling(hidden, base.pooling)])
     model.model_card_data.generate_widget_examples = False
     return model
 
 
-def encode_texts(model: SentenceTransformer, texts: list[str], batch_size: int = 32) -> npt.NDArray[np.float32]:
+def encode_texts(
+    model: SentenceTransformer, texts: list[str], batch_size: int = 32
+) -> npt.NDArray[np.float32]:
     """Unit-length vectors [texts, hidden] without gradients, each distinct text encoded once."""
     distinct = list(dict.fromkeys(texts))
     was_training = model.training

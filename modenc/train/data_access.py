@@ -15,8 +15,8 @@ from modenc.data.pairs import (
     ParallelSet,
     load_cross_paraphrases,
     load_dev,
-    load_paraphrases,
     load_parallel,
+    load_paraphrases,
 )
 from modenc.langid import get_identifier
 from modenc.recipe.settings import LanguagePlan
@@ -66,9 +66,9 @@ class TrainingData:
             objective = plan.sentence_encoding.objective
             sets: list[Any] = [self.paraphrases] if "mnrl" in objective else []
             return [*sets, self.text] if "simcse" in objective else sets
-        objective = plan.alignment.objective
-        sets = [self.cross_paraphrases] if objective in ("joint", "paraphrase") else []
-        return [*sets, self.parallel] if objective in ("joint", "parallel") else sets
+        alignment = plan.alignment.objective
+        sets = [self.cross_paraphrases] if alignment in ("joint", "paraphrase") else []
+        return [*sets, self.parallel] if alignment in ("joint", "parallel") else sets
 
 
 def sample(rows: Sequence[Row], count: int, seed: int) -> list[Row]:

@@ -61,9 +61,13 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
             figures["sts"] = spearman(left, right, [row[2] for row in data.sts])
         if data.cross_sts_pivot is not None:
             vectors = encode_texts(model, [row[0] for row in data.cross_sts_texts])
-            figures["cross_sts"] = spearman(data.cross_sts_pivot, vectors, [row[1] for row in data.cross_sts_texts])
+            figures["cross_sts"] = spearman(
+                data.cross_sts_pivot, vectors, [row[1] for row in data.cross_sts_texts]
+            )
         if data.parallel_pivot is not None:
-            figures["retrieval"] = both_ways(encode_texts(model, list(data.parallel_texts)), data.parallel_pivot)
+            figures["retrieval"] = both_ways(
+                encode_texts(model, list(data.parallel_texts)), data.parallel_pivot
+            )
         if data.teacher is not None:
             vectors = encode_texts(model, list(data.teacher_texts))
             figures["teacher_cosine"] = float(pair_cosines(vectors, data.teacher).mean() * 100)

@@ -22,7 +22,14 @@ from modenc.train.dev import DevData, DevEvaluator
 from modenc.train.objectives.distillation import DistillationLoss
 from modenc.train.objectives.masked_lm import MaskedLM
 from modenc.train.stage import StageRun
-from modenc.train.trainers import BodyTrainer, KeepBest, SentenceTrainer, TrainingFigures, run_trainer, training_arguments
+from modenc.train.trainers import (
+    BodyTrainer,
+    KeepBest,
+    SentenceTrainer,
+    TrainingFigures,
+    run_trainer,
+    training_arguments,
+)
 from modenc.train.vocabulary import save_embeddings
 
 logger = logging.getLogger(__name__)
@@ -61,13 +68,17 @@ def _optimizer(settings: LanguageAdaptationSettings, *modules: nn.Module) -> tor
         {"params": rest, "lr": settings.optimizer.learning_rate},
         {"params": table, "lr": settings.embedding_learning_rate, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW([group for group in groups if group["params"]], weight_decay=settings.optimizer.weight_decay)
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]], weight_decay=settings.optimizer.weight_decay
+    )
 
 
 def _masked_lm(run: StageRun, model: MaskedLM, tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
     settings = run.plan.language_adaptation
     train = Dataset.from_dict({"input_ids": pack(tokenizer, run.data.text.train, settings.block_length)})
-    held_out = Dataset.from_dict({"input_ids": pack(tokenizer, run.data.text.held_out, settings.block_length)})
+    held_out = Dataset.from_dict(
+        {"input_ids": pack(tokenizer, run.data.text.held_out, settings.block_length)}
+    )
     arguments = training_arguments(
         settings.optimizer, run.plan.run, run.checkpoints, sentences=False, evaluate=False
     )
@@ -86,7 +97,7 @@ def _masked_lm(run: StageRun, model: MaskedLM, tokenizer: PreTrainedTokenizerFas
 
 
 def _perplexity(trainer: BodyTrainer, blocks: Dataset, seed: int) -> float:
-    """exp of the mean loss on the same masks each time."""
+    """Perplexity: exp of the mean loss, on the same masks each time."""
     if not len(blocks):
         return math.nan
     torch.manual_seed(seed)
@@ -114,7 +125,9 @@ def _distil(
     needed = optimizer.steps * optimizer.batch_size * optimizer.gradient_accumulation
     texts = sample(run.data.text.train, needed, plan.run.seed)
     held_out = run.data.text.held_out[:200]
-    teacher_model = sentence_model(run.base.load_body(), run.base.load_tokenizer(), plan.base, settings.max_length)
+    teacher_model = sentence_model(
+        run.base.load_body(), run.base.load_tokenizer(), plan.base, settings.max_length
+    )
     cached = run.folder / "teacher.npy"
     if not cached.is_file():
         logger.info("  the base's own vectors of %d sentences", len(texts))
@@ -137,7 +150,9 @@ def _distil(
     )
     figures: TrainingFigures = run_trainer(trainer, best)
     after = evaluator(student)
-    logger.info("  cosine to the base's own vectors: %.2f before, %.2f after", before["score"], after["score"])
+    logger.info(
+        "  cosine to the base's own vectors: %.2f before, %.2f after", before["score"], after["score"]
+    )
     cached.unlink()
     return {
         **vars(figures),

@@ -68,7 +68,8 @@ def train_recipe(
     """
     if unknown := set(languages or ()) - set(recipe.plans):
         raise LanguageError(
-            f"recipe {recipe.name!r} has no language {', '.join(sorted(unknown))}; it has {', '.join(recipe.plans)}"
+            f"recipe {recipe.name!r} has no language {', '.join(sorted(unknown))}; "
+            f"it has {', '.join(recipe.plans)}"
         )
     if wrong := set(stages or ()) - set(STAGES):
         raise RecipeError(f"unknown stage {', '.join(sorted(wrong))}; stages are {', '.join(STAGES)}")
@@ -122,10 +123,10 @@ def _train_language(
         if record is not None and not (force and wanted):
             logger.info(" %s: done before, skipped", stage)
         elif not wanted:
-            if any(later in stages or () for later in STAGES[STAGES.index(stage) :]):
+            if set(stages or ()) & set(STAGES[STAGES.index(stage) :]):
                 raise RecipeError(
-                    f"{plan.lang}: stage {stage} is not done with the present settings and data, and a later stage "
-                    f"needs it; run: modenc train {recipe.name} --lang {plan.lang}"
+                    f"{plan.lang}: stage {stage} is not done with the present settings and data, "
+                    f"and a later stage needs it; run: modenc train {recipe.name} --lang {plan.lang}"
                 )
             break
         else:
@@ -133,7 +134,9 @@ def _train_language(
             changed = True
         records[stage] = record
         before = LanguageLayout(run.modules)
-    if before is not None and (changed or plan.lang not in hub.languages() or _outdated(hub, plan.lang, records)):
+    if before is not None and (
+        changed or plan.lang not in hub.languages() or _outdated(hub, plan.lang, records)
+    ):
         _publish(recipe, plan, hub, before, records, data)
     return hub.layout(plan.lang).root
 
@@ -214,7 +217,8 @@ def _publish(
     sources = {
         (source.role, source.source): source
         for stage in records
-        if records[stage].settings.get("objective", records[stage].settings.get("method")) not in ("none", "base")
+        if records[stage].settings.get("objective", records[stage].settings.get("method"))
+        not in ("none", "base")
         and not (stage == "alignment" and plan.lang == plan.pivot)
         for part in data.used_by(stage)
         for source in part.sources

@@ -28,7 +28,8 @@ class Pivot:
         if pivot not in hub.languages():
             raise HubError(
                 f"{run.plan.lang} is aligned to {pivot}, which the hub {run.plan.hub} does not hold (it has: "
-                f"{', '.join(hub.languages()) or 'nothing'}); train {pivot} first: modenc train RECIPE --lang {pivot}"
+                f"{', '.join(hub.languages()) or 'nothing'}); train {pivot} first: "
+                f"modenc train RECIPE --lang {pivot}"
             )
         self.layout = hub.layout(pivot)
         self.identity = hashlib.sha256(repr(sorted(hub.card(pivot).files.items())).encode()).hexdigest()

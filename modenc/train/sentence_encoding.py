@@ -7,7 +7,10 @@ from typing import Any
 
 from datasets import Dataset, DatasetDict
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.losses import CachedMultipleNegativesRankingLoss, MultipleNegativesRankingLoss
+from sentence_transformers.sentence_transformer.losses import (
+    CachedMultipleNegativesRankingLoss,
+    MultipleNegativesRankingLoss,
+)
 from torch import nn
 
 from modenc.recipe.settings import SentenceEncodingSettings
@@ -65,7 +68,10 @@ def training_sets(data: TrainingData, settings: SentenceEncodingSettings, seed: 
         pairs = [row for row in rows if row.negative is None]
         if len(triplets) >= batch:
             sets["triplets"] = Dataset.from_dict(
-                {part: [getattr(row, part) for row in triplets] for part in ("anchor", "positive", "negative")}
+                {
+                    part: [getattr(row, part) for row in triplets]
+                    for part in ("anchor", "positive", "negative")
+                }
             )
         else:
             pairs += triplets
@@ -83,8 +89,9 @@ def training_sets(data: TrainingData, settings: SentenceEncodingSettings, seed: 
 
 
 def _ranking_loss(model: SentenceTransformer, settings: SentenceEncodingSettings) -> nn.Module:
+    loss: nn.Module = MultipleNegativesRankingLoss(model, scale=settings.scale)
     if settings.mini_batch_size:
-        return CachedMultipleNegativesRankingLoss(
+        loss = CachedMultipleNegativesRankingLoss(
             model, scale=settings.scale, mini_batch_size=settings.mini_batch_size
         )
-    return MultipleNegativesRankingLoss(model, scale=settings.scale)
+    return loss

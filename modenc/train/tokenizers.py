@@ -27,8 +27,8 @@ def tokenizer_model(tokenizer: PreTrainedTokenizerFast) -> str:
     kind = str(json.loads(tokenizer.backend_tokenizer.to_str())["model"]["type"])
     if kind not in SUPPORTED_MODELS:
         raise DataError(
-            f"the base's tokenizer is a {kind} model; a vocabulary can be made for {' and '.join(SUPPORTED_MODELS)}. "
-            "Set vocabulary.method = 'base' to keep it."
+            f"the base's tokenizer is a {kind} model; a vocabulary can be made for "
+            f"{' and '.join(SUPPORTED_MODELS)}. Set vocabulary.method = 'base' to keep it."
         )
     return kind
 
@@ -55,7 +55,9 @@ def tokens_per_sentence(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]
     return sum(piece_counts(tokenizer, texts).values()) / max(len(texts), 1)
 
 
-def trim(base: PreTrainedTokenizerFast, texts: Sequence[str], size: int) -> tuple[PreTrainedTokenizerFast, list[int]]:
+def trim(
+    base: PreTrainedTokenizerFast, texts: Sequence[str], size: int
+) -> tuple[PreTrainedTokenizerFast, list[int]]:
     """Keep the pieces that the texts use most.
 
     Returns:
@@ -68,7 +70,9 @@ def trim(base: PreTrainedTokenizerFast, texts: Sequence[str], size: int) -> tupl
     normalizer = base.backend_tokenizer.normalizer
     characters = {char for text in texts for char in (normalizer.normalize_str(text) if normalizer else text)}
     # Single characters are kept, so that no text of the language becomes unknown tokens.
-    single = {vocabulary[form] for char in characters for form in (char, "##" + char, "▁") if form in vocabulary}
+    single = {
+        vocabulary[form] for char in characters for form in (char, "##" + char, "▁") if form in vocabulary
+    }
     kept = special | single
     for number, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         if len(kept) >= size:
@@ -109,7 +113,9 @@ def extend(
     return tokenizer
 
 
-def special_pairs(target: PreTrainedTokenizerFast, source: PreTrainedTokenizerFast) -> Iterable[tuple[int, int]]:
+def special_pairs(
+    target: PreTrainedTokenizerFast, source: PreTrainedTokenizerFast
+) -> Iterable[tuple[int, int]]:
     """(target id, source id) of the special tokens of the same role (cls, sep, pad, unk, mask, bos, eos)."""
     for role, token in target.special_tokens_map.items():
         other = source.special_tokens_map.get(role)

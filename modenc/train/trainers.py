@@ -73,11 +73,15 @@ class SentenceTrainer(_TrainableCheckpoints, SentenceTransformerTrainer):  # typ
 class LossProgress(ProgressCallback):  # type: ignore[misc]
     """A progress bar that shows loss, learning rate and dev score beside speed and time left."""
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
+    ) -> None:
         """Put the newest figures behind the bar."""
         if self.training_bar is not None and logs:
             shown = {key: logs[key] for key in ("loss", "eval_score") if key in logs}
-            self.training_bar.set_postfix({key: f"{value:.3f}" for key, value in shown.items()}, refresh=False)
+            self.training_bar.set_postfix(
+                {key: f"{value:.3f}" for key, value in shown.items()}, refresh=False
+            )
 
 
 class KeepBest(TrainerCallback):  # type: ignore[misc]
@@ -179,7 +183,9 @@ def has_bf16() -> bool:
 
 def last_checkpoint(folder: Path) -> str | None:
     """The newest checkpoint that was written to its end, or ``None``."""
-    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rsplit("-", 1)[1]), reverse=True)
+    found = sorted(
+        folder.glob("checkpoint-*"), key=lambda path: int(path.name.rsplit("-", 1)[1]), reverse=True
+    )
     for path in found:
         if all((path / name).is_file() and (path / name).stat().st_size for name in _CHECKPOINT_FILES):
             return str(path)
@@ -207,4 +213,3 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigur
         best_step=best_step,
         dev=best.history if best is not None else [],
     )
-

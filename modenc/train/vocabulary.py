@@ -43,7 +43,9 @@ class Vocabulary:
 
 def save_embeddings(embeddings: Tensor, folder: Path) -> None:
     """Write ``embeddings`` [tokens, hidden] in half precision."""
-    save_file({"embeddings": embeddings.detach().to(torch.float16).contiguous()}, folder / "embeddings.safetensors")
+    save_file(
+        {"embeddings": embeddings.detach().to(torch.float16).contiguous()}, folder / "embeddings.safetensors"
+    )
 
 
 def make_vocabulary(
@@ -115,12 +117,11 @@ def _focus(
     path = work / f"focus-{digest}-{len(tokenizer)}.txt"
     path.write_text(content, encoding="utf-8")
     try:
-        return FOCUS(
+        embeddings: Tensor = FOCUS(
             target_tokenizer=tokenizer,
             source_tokenizer=base_tokenizer,
             source_embeddings=base_embeddings,
             target_training_data_path=str(path),
-            fasttext_model_path=None,
             fasttext_model_epochs=settings.fasttext_epochs,
             fasttext_model_dim=settings.fasttext_dim,
             fasttext_model_min_count=_FASTTEXT_MIN_COUNT,
@@ -128,7 +129,8 @@ def _focus(
             processes=1,
             seed=seed,
             verbosity="silent",
-        ).detach().clone()
+        )
+        return embeddings.detach().clone()
     finally:
         path.unlink(missing_ok=True)
 

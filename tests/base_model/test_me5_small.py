@@ -14,7 +14,24 @@ pytest.importorskip("django", reason="its catalogues are the test's sentences")
 
 # Fifteen languages in ten scripts: Latin, Cyrillic, Arabic, Hebrew, Greek, Devanagari, Thai, Hangul,
 # Georgian, Han.
-LANGUAGES = ("de", "fr", "tr", "az", "uz", "kk", "ky", "ru", "ar", "he", "el", "hi", "th", "ko", "ka", "zh_Hans")
+LANGUAGES = (
+    "de",
+    "fr",
+    "tr",
+    "az",
+    "uz",
+    "kk",
+    "ky",
+    "ru",
+    "ar",
+    "he",
+    "el",
+    "hi",
+    "th",
+    "ko",
+    "ka",
+    "zh_Hans",
+)
 
 
 def _sentences(lang, count):
@@ -50,7 +67,9 @@ def test_vectors_are_the_engines(base, engine):
         ours = []
         for text in sentences:
             batch = tokenizer("query: " + text, return_tensors="pt", return_token_type_ids=False)
-            ours.append(torch.nn.functional.normalize(body(**batch).last_hidden_state.mean(1)[0], dim=0).numpy())
+            ours.append(
+                torch.nn.functional.normalize(body(**batch).last_hidden_state.mean(1)[0], dim=0).numpy()
+            )
     cosines = (np.array(ours) * engine.query(sentences)).sum(axis=1)
     assert cosines.min() >= 0.999
 
@@ -71,7 +90,11 @@ def test_the_character_map_replaces_what_it_lists():
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("./nowhere", "does not exist"), ("no-such/model", "cannot be loaded"), ("/nowhere/at/all", "does not exist")],
+    [
+        ("./nowhere", "does not exist"),
+        ("no-such/model", "cannot be loaded"),
+        ("/nowhere/at/all", "does not exist"),
+    ],
 )
 def test_a_base_that_is_not_there(name, message):
     with pytest.raises(BaseModelError, match=message):

@@ -43,8 +43,12 @@ def _reference(base, layout):
     _randomise(body, "adapters.cla", 1)
     body.save_adapter(str(layout.cla), "cla", use_safetensors=True)
     body.set_active_adapters("cla")
-    model = get_peft_model(body, LoraConfig(r=4, lora_alpha=8, target_modules=ATTENTION_LAYERS), adapter_name="la")
-    model.add_adapter("se", LoraConfig(r=2, lora_alpha=6, target_modules=ALL_LINEAR_LAYERS, exclude_modules=".*adapter.*"))
+    model = get_peft_model(
+        body, LoraConfig(r=4, lora_alpha=8, target_modules=ATTENTION_LAYERS), adapter_name="la"
+    )
+    model.add_adapter(
+        "se", LoraConfig(r=2, lora_alpha=6, target_modules=ALL_LINEAR_LAYERS, exclude_modules=".*adapter.*")
+    )
     _randomise(model, "lora_", 2)
     model.save_pretrained(layout.root, save_embedding_layers=False)
     model.base_model.set_adapter(["la", "se"])

@@ -12,7 +12,7 @@ import zstandard
 
 from modenc.data.corpus import load_text
 from modenc.data.gettext_catalogues import read_catalogues
-from modenc.data.pairs import load_cross_paraphrases, load_dev, load_paraphrases, load_parallel
+from modenc.data.pairs import load_cross_paraphrases, load_dev, load_parallel, load_paraphrases
 from modenc.data.readers import read_rows
 from modenc.errors import DataError
 from modenc.langid import get_identifier
@@ -40,7 +40,9 @@ def _write(path):
         path.write_bytes(data)
 
 
-@pytest.mark.parametrize("name", ["x.tsv", "x.csv", "x.jsonl", "x.parquet", "x.tsv.gz", "x.jsonl.zst", "x.csv.gz"])
+@pytest.mark.parametrize(
+    "name", ["x.tsv", "x.csv", "x.jsonl", "x.parquet", "x.tsv.gz", "x.jsonl.zst", "x.csv.gz"]
+)
 def test_every_format_gives_the_same_rows(tmp_path, name):
     _write(tmp_path / name)
     source = Source(path=name, columns={"text": "a"}, where={"b": ("one",)})
@@ -71,7 +73,7 @@ def test_a_missing_file_is_named(tmp_path):
         list(read_rows(Source(path="nowhere.txt"), tmp_path, "en", "en", ("text",)))
 
 
-@pytest.fixture()
+@pytest.fixture
 def plan(tmp_path, tiny_xlmr):
     """A plan for Kazakh whose files a test writes into tmp_path."""
     path = tmp_path / "r.toml"
@@ -122,7 +124,9 @@ def _triplets(tmp_path):
     for name, lang in (("p.tsv", "kk"), ("p.en.tsv", "en")):
         lines = tiny_models.sentences(lang)
         rows = ["id\tanchor\tpositive\tnegative"]
-        rows += [f"{i}\t{lines[i]}\t{lines[i + 1]}\t{lines[-i - 1] if i % 4 else ''}" for i in range(0, 160, 2)]
+        rows += [
+            f"{i}\t{lines[i]}\t{lines[i + 1]}\t{lines[-i - 1] if i % 4 else ''}" for i in range(0, 160, 2)
+        ]
         _lines(tmp_path / name, rows)
 
 

@@ -20,10 +20,12 @@ class _Encoder(torch.nn.Module):
 
 
 def _settings(**changes):
-    return SimpleNamespace(**{"scale": 20.0, "pivot_negatives": 0, "symmetric": False, "keep_weight": 0.0, **changes})
+    return SimpleNamespace(
+        **{"scale": 20.0, "pivot_negatives": 0, "symmetric": False, "keep_weight": 0.0, **changes}
+    )
 
 
-@pytest.fixture()
+@pytest.fixture
 def vectors():
     return torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
 
@@ -48,7 +50,9 @@ def test_a_pivot_sentence_is_not_its_own_negative(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
     loss = PivotAlignmentLoss(_Encoder(vectors), pivot, None, _settings(pivot_negatives=64), "mnrl")
     alone = PivotAlignmentLoss(_Encoder(vectors), pivot[:1], None, _settings(pivot_negatives=64), "mnrl")
-    assert float(alone([{"rows": torch.tensor([0])}], torch.tensor([[0, -1, 0]]))) == pytest.approx(0.0, abs=1e-6)
+    assert float(alone([{"rows": torch.tensor([0])}], torch.tensor([[0, -1, 0]]))) == pytest.approx(
+        0.0, abs=1e-6
+    )
     assert float(loss([{"rows": torch.tensor([0])}], torch.tensor([[0, -1, 0]]))) > 0
 
 
@@ -56,7 +60,9 @@ def test_cosine_and_keep_terms(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
     before = torch.randn(4, 8, generator=torch.Generator().manual_seed(2))
     rows, labels = torch.tensor([0, 1]), torch.tensor([[3, -1, 2], [4, -1, 3]])
-    cosine = PivotAlignmentLoss(_Encoder(vectors), pivot, None, _settings(), "cosine")([{"rows": rows}], labels)
+    cosine = PivotAlignmentLoss(_Encoder(vectors), pivot, None, _settings(), "cosine")(
+        [{"rows": rows}], labels
+    )
     expected = sum(1 - float(_unit(vectors)[i] @ _unit(pivot)[3 + i]) for i in range(2)) / 2
     assert float(cosine) == pytest.approx(expected, rel=1e-5)
     kept = PivotAlignmentLoss(_Encoder(vectors), pivot, before, _settings(keep_weight=2.0), "cosine")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def _hashes(folder):
     }
 
 
-@pytest.fixture()
+@pytest.fixture
 def copied(trained, tmp_path):
     """A trained recipe's folder, copied, so that a test may go on training there."""
     shutil.copytree(trained.parent, tmp_path / "copy")
@@ -50,7 +51,9 @@ def test_all_stages_end_in_a_hub_that_verifies_and_encodes(trained):
     assert card.stages["vocabulary"]["metrics"]["copied"] > 0
     assert {"alignment_dev_after_sts", "alignment_dev_after_retrieval"} <= set(card.scores)
     encoder = ModularEncoder(trained.parent / "hub")
-    aligned, alone = (encoder.encode(["Мұғалім жаңа кітапты оқиды"], lang="kk", align=a) for a in (True, False))
+    aligned, alone = (
+        encoder.encode(["Мұғалім жаңа кітапты оқиды"], lang="kk", align=a) for a in (True, False)
+    )
     assert np.isfinite(aligned).all()
     assert np.abs(aligned - alone).max() > 1e-4
 
@@ -88,7 +91,7 @@ def test_each_stage_moves_only_its_own_files(trained):
     snapshots = [_hashes(runs / stage / "kk") for stage in stages]
     moved = [
         {name.split("/")[0] for name in after if before.get(name) != after[name]}
-        for before, after in zip(snapshots, snapshots[1:], strict=False)
+        for before, after in pairwise(snapshots)
     ]
     assert moved == [{"la", "embeddings.safetensors"}, {"se"}, {"cla"}]
 

@@ -31,7 +31,11 @@ def test_a_small_trim_still_has_no_unknown_tokens(base):
 def test_extending_shortens_sentences(base):
     tokenizer = base.load_tokenizer()
     trimmed, ids = trim(tokenizer, TEXTS, 40)
-    new = "▁morning" if "▁the" in tokenizer.get_vocab() or tokenizer.convert_ids_to_tokens(5).startswith("▁") else "park"
+    new = (
+        "▁morning"
+        if "▁the" in tokenizer.get_vocab() or tokenizer.convert_ids_to_tokens(5).startswith("▁")
+        else "park"
+    )
     pieces = [piece for piece in (new, "▁park", "▁dog", "dog") if piece not in trimmed.get_vocab()]
     longer = extend(trimmed, pieces, TEXTS)
     assert len(longer) == len(ids) + len(pieces)

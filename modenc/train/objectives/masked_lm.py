@@ -34,7 +34,11 @@ class MaskedLM(nn.Module):
     """A body with a masked-LM head; the loss is computed on the masked positions only."""
 
     def __init__(
-        self, body: nn.Module, embeddings: nn.Embedding, tokenizer: PreTrainedTokenizerFast, mask_probability: float
+        self,
+        body: nn.Module,
+        embeddings: nn.Embedding,
+        tokenizer: PreTrainedTokenizerFast,
+        mask_probability: float,
     ) -> None:
         super().__init__()
         self.body = body
@@ -54,7 +58,8 @@ class MaskedLM(nn.Module):
         special = _special_tokens(features["input_ids"], self.collator.tokenizer)
         masked, labels = self.collator.torch_mask_tokens(features["input_ids"].clone().cpu(), special.cpu())
         device = features["input_ids"].device
-        return self(masked.to(device), features["attention_mask"], labels.to(device))["loss"]
+        loss: Tensor = self(masked.to(device), features["attention_mask"], labels.to(device))["loss"]
+        return loss
 
 
 def _special_tokens(input_ids: Tensor, tokenizer: PreTrainedTokenizerFast) -> Tensor:

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from modenc.errors import LanguageError
+from modenc.langid import FastTextIdentifier, Identification, Py3LangidIdentifier, get_identifier
+
+HUB = ("en", "az", "kk", "ky", "ug", "uz")
+
+
+@pytest.fixture(scope="module")
+def identifier() -> Py3LangidIdentifier:
+    return Py3LangidIdentifier()
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("Good morning", "en"), ("GOOD MORNING", "en"), ("How are you?", "en"), ("Thank you", "en"),
+        ("Қайырлы таң", "kk"), ("ҚАЙЫРЛЫ ТАҢ", "kk"), ("Сәлем", "kk"),
+        ("Кутмандуу таң", "ky"), ("Бир киши гитарада ойнойт.", "ky"),
+        ("خەيرلىك ئەتىگەن", "ug"), ("سالام", "ug"),
+        ("Sabahınız xeyir", "az"), ("Necəsən?", "az"),
+        ("Xayrli tong", "uz"), ("Bir kishi gitara chalmoqda.", "uz"),
+    ],
+)  # fmt: skip
+def test_short_texts_among_a_hubs_languages(identifier: Py3LangidIdentifier, text: str, code: str) -> None:
+    (found,) = identifier.identify([text], HUB)
+    assert found.code == code
+    assert 0.3 < found.confidence <= 1.0
+
+
+def test_a_batch_gives_what_single_texts_give(identifier: Py3LangidIdentifier) -> None:
+    texts = ["Good morning", "Қайырлы таң", "", "Xayrli tong"]
+    assert identifier.identify(texts, HUB) == [identifier.identify([text], HUB)[0] for text in texts]
+    assert identifier.identify([], HUB) == []
+
+
+@pytest.mark.parametrize("text", ["", "   ", "123 - 45", "😀!", "\x00"])
+def test_texts_without_letters_say_nothing(identifier: Py3LangidIdentifier, text: str) -> None:
+    assert identifier.identify([text], HUB) == [Identification("en", 0.0)]
+
+
+def test_a_script_that_no_candidate_is_written_in_says_nothing(identifier: Py3LangidIdentifier) -> None:
+    (found,) = identifier.identify(["你好，世界"], HUB)
+    assert found.confidence == 0.0
+
+
+def test_script_decides_before_the_model(identifier: Py3LangidIdentifier) -> None:
+    # Russian and Persian are no candidates; their scripts are those of kk and ug alone.
+    assert identifier.identify(["Привет, как дела?"], ["en", "az", "kk"])[0].code == "kk"
+    assert identifier.identify(["سلام، حال شما چطور است؟"], HUB)[0].code == "ug"
+
+
+def test_without_restriction_all_known_languages_compete(identifier: Py3LangidIdentifier) -> None:
+    german, korean = identifier.identify(["Das ist ein ganz gewöhnlicher deutscher Satz.", "안녕하세요"])
+    assert (german.code, korean.code) == ("de", "ko")
+    assert german.confidence <= 1.0
+    assert set(HUB) <= identifier.languages_known
+    assert "zxx" not in identifier.languages_known
+
+
+def test_codes_are_normalised_and_sets_are_ordered(identifier: Py3LangidIdentifier) -> None:
+    assert identifier.identify(["Қайырлы таң"], ["eng_Latn", "kaz_Cyrl"])[0].code == "kk"
+    assert identifier.identify(["1"], {"kk", "az"}) == [Identification("az", 0.0)]
+
+
+def test_languages_the_model_does_not_know_are_never_given(identifier: Py3LangidIdentifier) -> None:
+    assert identifier.identify(["Good morning"], ["smn", "en"])[0].code == "en"
+    with pytest.raises(LanguageError, match=r"py3langid cannot tell any of: smn; name .* lang="):
+        identifier.identify(["Good morning"], ["smn"])
+
+
+def test_confidence_is_relative_to_the_candidates(identifier: Py3LangidIdentifier) -> None:
+    (among_six,) = identifier.identify(["Good morning"], HUB)
+    (alone,) = identifier.identify(["Good morning"], ["en"])
+    assert among_six.confidence < alone.confidence == 1.0
+
+
+def test_get_identifier(tmp_path: Path) -> None:
+    assert get_identifier() is get_identifier("py3langid")
+    with pytest.raises(LanguageError, match=r"none\.bin: expected a fastText model file .*glotlid"):
+        get_identifier(tmp_path / "none.bin")
+
+
+def test_a_file_of_another_kind_is_no_fasttext_model(tmp_path: Path) -> None:
+    pytest.importorskip("fasttext")
+    path = tmp_path / "model.bin"
+    path.write_bytes(b"not a model")
+    with pytest.raises(LanguageError, match="expected a fastText model, found"):
+        FastTextIdentifier(path)
+
+
+@pytest.fixture(scope="module")
+def fasttext_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A classifier with GlotLID-style labels, trained on a few words."""
+    fasttext = pytest.importorskip("fasttext")
+    folder = tmp_path_factory.mktemp("fasttext")
+    lines = [
+        *["__label__eng_Latn good morning to you all"] * 30,
+        *["__label__kaz_Cyrl қайырлы достар мен қайырлы"] * 30,
+        *["__label__kir_Cyrl кутмандуу достор менен кутмандуу"] * 30,
+        *["__label__zxx_Zzzz 1234"] * 5,
+    ]
+    (folder / "train.txt").write_text("\n".join(lines), encoding="utf-8")
+    model = fasttext.train_supervised(
+        str(folder / "train.txt"), dim=8, epoch=60, lr=0.1, minn=2, maxn=3, bucket=2000, thread=1, verbose=0
+    )
+    model.save_model(str(folder / "model.bin"))
+    return folder / "model.bin"
+
+
+def test_fasttext_labels_are_codes(fasttext_model: Path) -> None:
+    identifier = get_identifier(fasttext_model)
+    assert isinstance(identifier, FastTextIdentifier)
+    assert identifier.languages_known == {"en", "kk", "ky"}
+    found = identifier.identify(["good morning", "қайырлы\nтаң", "кутмандуу таң", "", "42"])
+    assert [item.code for item in found[:3]] == ["en", "kk", "ky"]
+    assert [item.confidence for item in found[3:]] == [0.0, 0.0]
+
+
+def test_fasttext_can_be_restricted(fasttext_model: Path) -> None:
+    identifier = FastTextIdentifier(fasttext_model)
+    (found,) = identifier.identify(["қайырлы таң"], ["en", "ky", "smn"])
+    assert found.code == "ky"
+    assert np.isclose(found.confidence, 1.0, atol=0.05)
+    with pytest.raises(LanguageError, match="the fastText model cannot tell any of: smn"):
+        identifier.identify(["x"], ["smn"])

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import pytest
+
+from modenc.errors import LanguageError
+from modenc.languages import (
+    dominant_script,
+    expected_scripts,
+    language_name,
+    main_scripts,
+    normalize_code,
+    script_of_code,
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("kk", "kk"), ("KK", "kk"), ("kaz", "kk"), ("kaz_Cyrl", "kk"), ("kk-KZ", "kk"), (" kk ", "kk"),
+        ("azj_Latn", "az"), ("aze", "az"), ("uzn_Latn", "uz"), ("uig_Arab", "ug"), ("eng", "en"),
+        ("zho_Hans", "zh"), ("cmn", "zh"), ("swh", "sw"), ("khk", "mn"), ("iw", "he"), ("ces", "cs"),
+        ("hbs", "sr"), ("nob_Latn", "nb"), ("lmo", "lmo"),
+    ],
+)  # fmt: skip
+def test_codes_of_one_language_are_one_code(code: str, expected: str) -> None:
+    assert normalize_code(code) == expected
+    assert normalize_code(expected) == expected
+
+
+@pytest.mark.parametrize("code", ["", "zz", "und", "mul", "zxx", "qaa", "123", "x-foo", "kaz_Cyrl_x"])
+def test_what_is_no_language_is_refused(code: str) -> None:
+    with pytest.raises(
+        LanguageError, match="expected a language code such as 'kk', 'kaz' or 'kaz_Cyrl', found"
+    ):
+        normalize_code(code)
+
+
+def test_what_is_no_text_is_refused() -> None:
+    with pytest.raises(LanguageError, match="expected a language code such as 'kk', found None"):
+        normalize_code(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "guess"),
+    [
+        ("kazak", r"did you mean kk \(Kazakh\)\?"),
+        ("Uzbek", r"did you mean uz \(Uzbek\)\?"),
+        ("Türkçe", r"did you mean tr \(Turkish\)\?"),
+        ("kyrgiz", r"did you mean ky \(Kyrgyz\)\?"),
+        ("kz", r"did you mean kk \(Kazakh\)\?"),
+        ("jp", r"did you mean ja \(Japanese\)\?"),
+    ],
+)
+def test_the_language_meant_is_guessed(wrong: str, guess: str) -> None:
+    with pytest.raises(LanguageError, match=guess):
+        normalize_code(wrong)
+
+
+def test_names() -> None:
+    assert language_name("kaz_Cyrl") == "Kazakh"
+    assert language_name("ug") == "Uyghur"
+
+
+@pytest.mark.parametrize(
+    ("code", "scripts"),
+    [
+        ("kk", {"Cyrl"}), ("az", {"Latn"}), ("ug", {"Arab"}), ("uz", {"Latn", "Cyrl"}), ("uz_Cyrl", {"Cyrl"}),
+        ("sr", {"Cyrl", "Latn"}), ("zh", {"Hani"}), ("zho_Hant", {"Hani"}), ("ja", {"Hira", "Kana", "Hani"}),
+        ("ko", {"Hang", "Hani"}), ("am", {"Ethi"}), ("kzk", set()),
+    ],
+)  # fmt: skip
+def test_expected_scripts(code: str, scripts: set[str]) -> None:
+    assert expected_scripts(code) == scripts
+
+
+def test_main_scripts_leave_second_ones_out() -> None:
+    assert main_scripts("uz") == {"Latn"}
+    assert main_scripts("uz_Cyrl") == {"Cyrl"}
+    assert main_scripts("ja") == {"Hira", "Kana", "Hani"}
+
+
+def test_script_of_code() -> None:
+    assert script_of_code("kaz_Cyrl") == "Cyrl"
+    assert script_of_code("kk-Latn-KZ") == "Latn"
+    assert script_of_code("kk-KZ") is None
+    with pytest.raises(LanguageError, match="found 'a b c'"):
+        script_of_code("a b c")
+
+
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [
+        ("Қайырлы таң", "Cyrl"), ("خەيرلىك ئەتىگەن", "Arab"), ("Sabahınız xeyir", "Latn"), ("ok", "Latn"),
+        ("한국어", "Hang"), ("你好", "Hani"), ("ひらがな", "Hira"), ("ሰላም", "Ethi"), ("नमस्ते", "Deva"),
+        ("сөз word сөздер", "Cyrl"), ("ok, қала", "Cyrl"), ("", None), ("123 !?", None), ("ʻ’ 1", None), ("😀", None),  # noqa: E501
+    ],
+)  # fmt: skip
+def test_dominant_script(text: str, script: str | None) -> None:
+    assert dominant_script(text) == script
+
+
+def test_of_equally_frequent_scripts_the_first_wins() -> None:
+    assert dominant_script("да no") == "Cyrl"
+    assert dominant_script("no да") == "Latn"
