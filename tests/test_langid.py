@@ -107,7 +107,15 @@ def fasttext_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     (folder / "train.txt").write_text("\n".join(lines), encoding="utf-8")
     model = fasttext.train_supervised(
-        str(folder / "train.txt"), dim=8, epoch=60, lr=0.1, minn=2, maxn=3, bucket=2000, thread=1, verbose=0
+        str(folder / "train.txt"),
+        dim=8,
+        epoch=100,
+        lr=0.05,
+        minn=2,
+        maxn=3,
+        bucket=200_000,
+        thread=1,
+        verbose=0,
     )
     model.save_model(str(folder / "model.bin"))
     return folder / "model.bin"
