@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
 from typing import Any
 
-Parse = Callable[..., tuple[argparse.Namespace, list[str]]]
+from modenc.cli.recipe_arguments import add_recipe
 
 STAGES = ("vocabulary", "language_adaptation", "sentence_encoding", "alignment")
 
@@ -26,7 +25,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         "  modenc train turkic run.work_dir=/tmp/runs hub.path=my_hub",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("recipe", metavar="RECIPE", help="a TOML file, or the name of a shipped recipe")
+    add_recipe(parser)
     parser.add_argument(
         "--lang", action="append", metavar="CODE", help="only this language; may be repeated (default: all)"
     )
@@ -38,28 +37,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         help=f"only this stage; one of {', '.join(STAGES)}",
     )
     parser.add_argument("--force", action="store_true", help="redo stages that are already done")
-    parser.add_argument(
-        "overrides",
-        nargs="*",
-        metavar="KEY=VALUE",
-        help="settings that replace the recipe's, as in data.root=data",
-    )
-    parser.parse_known_args = _accepting_late_overrides(parser.parse_known_args)
     parser.set_defaults(run=run)
-
-
-def _accepting_late_overrides(parse: Parse) -> Parse:
-    """``parse`` that also takes KEY=VALUE words behind an option, which argparse gives back as unknown."""
-
-    def parse_all(
-        words: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
-    ) -> tuple[argparse.Namespace, list[str]]:
-        found, unknown = parse(words, namespace)
-        late = [word for word in unknown if "=" in word and not word.startswith("-")]
-        found.overrides = [*found.overrides, *late]
-        return found, [word for word in unknown if word not in late]
-
-    return parse_all
 
 
 def run(args: argparse.Namespace) -> int:

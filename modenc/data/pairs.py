@@ -1,22 +1,17 @@
-"""Pairs of sentences: paraphrases, translations, paraphrases across languages, development sets."""
+"""Pairs of sentences: paraphrases, translations, and paraphrases across languages."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 
-from modenc.data.corpus import (
-    SourceRecord,
-    check,
-    describe,
-    digest_of,
-    held_out_positions,
-    read_sources,
-)
-from modenc.data.files import Row
-from modenc.data.filters import FilterReport, RowShape, TextFilter
-from modenc.data.readers import read_rows
+from modenc.data.collect import Collected, SourceRecord, collect, digest, hold_out
+from modenc.data.filters import FilterReport, RowShape
+from modenc.data.joining import TRIPLET_ROLES, read_cross_paraphrases, read_parallel
+from modenc.data.language_check import check_enough
+from modenc.data.readers import describe_source, read_rows
 from modenc.data.text import normalise
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier
@@ -24,13 +19,14 @@ from modenc.recipe.settings import LanguagePlan, Source
 
 logger = logging.getLogger(__name__)
 
-_PARALLEL = RowShape(required=("pivot", "text"), own=("text",))
-_PARAPHRASE = RowShape(required=("anchor", "positive"), own=("anchor", "positive"), optional="negative")
+StsRow = tuple[str, str, float]
+
+_STS_ROLES = ("sentence1", "sentence2", "score")
 
 
 @dataclass(frozen=True)
 class ParaphraseRow:
-    """Two sentences of one meaning and, where there is one, a third of another."""
+    """A sentence, one that means the same, and perhaps one that looks alike and does not."""
 
     anchor: str
     positive: str
@@ -39,7 +35,7 @@ class ParaphraseRow:
 
 @dataclass(frozen=True)
 class ParallelRow:
-    """A sentence and its translation in the pivot language."""
+    """A sentence in the pivot language and its translation."""
 
     pivot: str
     text: str
@@ -47,7 +43,7 @@ class ParallelRow:
 
 @dataclass(frozen=True)
 class CrossRow:
-    """A sentence and a paraphrase of it in the pivot language, perhaps with a hard negative there."""
+    """A sentence, a paraphrase of it in the pivot language, and perhaps a hard negative there."""
 
     text: str
     pivot: str
@@ -56,7 +52,7 @@ class CrossRow:
 
 @dataclass(frozen=True)
 class PairSet:
-    """Paraphrases within the language."""
+    """Paraphrases within one language."""
 
     rows: list[ParaphraseRow]
     report: FilterReport
@@ -66,7 +62,7 @@ class PairSet:
 
 @dataclass(frozen=True)
 class ParallelSet:
-    """Translations, some of them set aside for retrieval accuracy."""
+    """Translations; no pivot sentence of ``held_out`` is in ``train``."""
 
     train: list[ParallelRow]
     held_out: list[ParallelRow]
@@ -77,7 +73,7 @@ class ParallelSet:
 
 @dataclass(frozen=True)
 class CrossSet:
-    """Paraphrases across languages."""
+    """Paraphrases across the language and the pivot."""
 
     rows: list[CrossRow]
     report: FilterReport
@@ -87,136 +83,110 @@ class CrossSet:
 
 @dataclass(frozen=True)
 class DevSets:
-    """Sentence pairs with gold scores: (sentence1, sentence2, score)."""
+    """Sentence pairs with gold similarities; in ``cross_sts`` the first sentence is the pivot's."""
 
-    sts: list[tuple[str, str, float]]
-    cross_sts: list[tuple[str, str, float]]
-    """``sentence1`` is in the pivot language."""
+    sts: list[StsRow]
+    cross_sts: list[StsRow]
 
 
 def load_paraphrases(plan: LanguagePlan, identifier: LanguageIdentifier | None) -> PairSet:
-    """Read and filter ``data.paraphrases``.
+    """The paraphrases of ``plan.data.paraphrases``, filtered; empty where no source is named.
 
     Raises:
-        DataError: a source cannot be read, or too little of it can be used.
+        DataError: a source cannot be read, none of its rows is usable, or it is in another language.
     """
-    selector = TextFilter(plan.data, plan.lang, identifier)
-    rows, sources = read_sources(plan, selector, plan.data.paraphrases, "paraphrases", _PARAPHRASE)
-    check(plan, selector, len(rows), "paraphrases")
-    pairs = [ParaphraseRow(row["anchor"], row["positive"], row.get("negative") or None) for row in rows]
-    digest = digest_of(text for row in pairs for text in (row.anchor, row.positive, row.negative or ""))
-    return PairSet(pairs, selector.report, sources, digest)
+    collected = collect(
+        plan,
+        identifier,
+        "paraphrases",
+        lambda source: read_rows(source, plan.data.root, plan.lang, plan.pivot, roles=TRIPLET_ROLES),
+        RowShape(required=TRIPLET_ROLES, own=TRIPLET_ROLES, optional="negative"),
+    )
+    _check(collected, plan, "paraphrases")
+    rows = [ParaphraseRow(r["anchor"], r["positive"], r["negative"] or None) for r in collected.rows()]
+    return PairSet(rows, collected.report, collected.sources, _digest(rows))
 
 
 def load_parallel(plan: LanguagePlan, identifier: LanguageIdentifier | None) -> ParallelSet:
-    """Read and filter ``data.parallel``; pivot sentences are set aside with all their rows.
+    """The translations of ``plan.data.parallel``, filtered; empty where no source is named.
 
     Raises:
-        DataError: a source cannot be read, two plain files differ in length, or too little can be used.
+        DataError: a source cannot be read, none of its rows is usable, or it is in another language.
     """
-    selector = TextFilter(plan.data, plan.lang, identifier)
-    rows: list[Row] = []
-    sources: list[SourceRecord] = []
-    for source in plan.data.parallel:
-        if source.pivot_path is None:
-            kept, records = read_sources(plan, selector, [source], "parallel", _PARALLEL)
-        else:
-            kept = list(selector.select(_two_files(plan, source), _PARALLEL)) * source.repeat
-            records = [
-                SourceRecord("parallel", describe(plan, source), source.licence, len(kept) // source.repeat)
-            ]
-        rows += kept
-        sources += records
-    check(plan, selector, len(rows), "parallel pairs")
-    distinct = list(dict.fromkeys((row["pivot"], row["text"]) for row in rows))
-    chosen = held_out_positions(
-        [pivot for pivot, _ in distinct], plan.data.dev.parallel_held_out, plan.run.seed
+    collected = collect(
+        plan,
+        identifier,
+        "parallel",
+        lambda source: read_parallel(source, plan),
+        RowShape(required=("pivot", "text"), own=("text",)),
     )
-    aside = {distinct[number][0] for number in chosen}
-    held_out = {row[0]: ParallelRow(*row) for row in distinct if row[0] in aside}
-    digest = digest_of(
-        (text for row in rows for text in (row["pivot"], row["text"])), [str(plan.data.dev.parallel_held_out)]
+    _check(collected, plan, "parallel")
+    train, held_out = (
+        [ParallelRow(row["pivot"], row["text"]) for row in rows]
+        for rows in hold_out(collected, plan.data.dev.parallel_held_out, "pivot")
     )
-    return ParallelSet(
-        train=[ParallelRow(row["pivot"], row["text"]) for row in rows if row["pivot"] not in aside],
-        held_out=list(held_out.values()),
-        report=selector.report,
-        sources=sources,
-        digest=digest,
-    )
-
-
-def _two_files(plan: LanguagePlan, source: Source) -> Iterator[Row]:
-    """Rows of two line-aligned text files: ``path`` in the language, ``pivot_path`` in the pivot's."""
-    own = [row["text"] for row in _plain(plan, source)]
-    pivot = [row["text"] for row in _plain(plan, replace(source, path=source.pivot_path))]
-    if len(own) != len(pivot):
-        raise DataError(
-            f"{plan.lang}: expected as many lines in {source.path} as in {source.pivot_path}, "
-            f"found {len(own):,} and {len(pivot):,}; align the files line by line"
-        )
-    return ({"pivot": left, "text": right} for left, right in zip(pivot, own, strict=True))
-
-
-def _plain(plan: LanguagePlan, source: Source) -> Iterator[Row]:
-    return read_rows(source, plan.data.root, plan.lang, plan.pivot, ("text",))
+    return ParallelSet(train, held_out, collected.report, collected.sources, _digest(train, held_out))
 
 
 def load_cross_paraphrases(plan: LanguagePlan, identifier: LanguageIdentifier | None) -> CrossSet:
-    """Join the language's paraphrases with the pivot's of the same key.
-
-    A triplet gives two rows: the language's anchor with the pivot's positive and negative, and the
-    language's positive with the pivot's anchor.
+    """The cross-lingual paraphrases of ``plan.data.cross_paraphrases``; empty without a source.
 
     Raises:
-        DataError: a source cannot be read, has no ``pivot_path``, or too little can be used.
+        DataError: a source cannot be read, none of its rows is usable, or it is in another language.
     """
-    selector = TextFilter(plan.data, plan.lang, identifier)
-    rows: list[CrossRow] = []
-    sources = []
-    for source in plan.data.cross_paraphrases:
-        if source.pivot_path is None:
-            raise DataError(
-                f"{plan.lang}: data.cross_paraphrases needs pivot_path beside {source.path}: "
-                "the pivot's rows of the same set, joined on key"
-            )
-        pivot = {row[source.key]: row for row in _keyed(plan, replace(source, path=source.pivot_path))}
-        # The filters give back the roles alone, so a row is found again by its normal form.
-        own = {normalise(row["anchor"]): row[source.key] for row in _keyed(plan, source)}
-        kept = list(selector.select(_keyed(plan, source), _PARAPHRASE))
-        for row in kept:
-            other = pivot.get(own.get(row["anchor"], ""))
-            if other is not None:
-                rows.append(CrossRow(row["anchor"], other["positive"], other.get("negative") or None))
-                rows.append(CrossRow(row["positive"], other["anchor"], None))
-        sources.append(SourceRecord("cross_paraphrases", describe(plan, source), source.licence, len(kept)))
-    check(plan, selector, len(rows), "cross-lingual paraphrases")
-    digest = digest_of(text for row in rows for text in (row.text, row.pivot, row.pivot_negative or ""))
-    return CrossSet(rows, selector.report, sources, digest)
-
-
-def _keyed(plan: LanguagePlan, source: Source) -> Iterator[Row]:
-    return read_rows(source, plan.data.root, plan.lang, plan.pivot, ("anchor", "positive", source.key))
+    collected = collect(
+        plan,
+        identifier,
+        "cross_paraphrases",
+        lambda source: read_cross_paraphrases(source, plan),
+        RowShape(required=("text", "pivot"), own=("text",), optional="pivot_negative"),
+    )
+    _check(collected, plan, "cross_paraphrases")
+    rows = [CrossRow(r["text"], r["pivot"], r["pivot_negative"] or None) for r in collected.rows()]
+    return CrossSet(rows, collected.report, collected.sources, _digest(rows))
 
 
 def load_dev(plan: LanguagePlan) -> DevSets:
-    """Read the development sets, unfiltered.
+    """The development sets of ``plan.data.dev``, normalised and otherwise as they are.
 
     Raises:
-        DataError: a source cannot be read, or a score is not a number.
+        DataError: a source cannot be read, or a score is not a finite number.
     """
-    return DevSets(
-        sts=[row for source in plan.data.dev.sts for row in _scored(plan, source)],
-        cross_sts=[row for source in plan.data.dev.cross_sts for row in _scored(plan, source)],
-    )
+    dev = plan.data.dev
+    return DevSets(sts=_sts(dev.sts, plan), cross_sts=_sts(dev.cross_sts, plan))
 
 
-def _scored(plan: LanguagePlan, source: Source) -> Iterator[tuple[str, str, float]]:
-    roles = ("sentence1", "sentence2", "score")
-    for number, row in enumerate(read_rows(source, plan.data.root, plan.lang, plan.pivot, roles), start=1):
-        try:
-            yield row["sentence1"], row["sentence2"], float(row["score"])
-        except ValueError:
-            raise DataError(
-                f"{describe(plan, source)}, row {number}: expected a number as score, found {row['score']!r}"
-            ) from None
+def _sts(sources: Sequence[Source], plan: LanguagePlan) -> list[StsRow]:
+    rows: list[StsRow] = []
+    for source in sources:
+        found = read_rows(source, plan.data.root, plan.lang, plan.pivot, roles=_STS_ROLES)
+        for number, row in enumerate(found, start=1):
+            score = _score(source, number, row["score"])
+            rows.append((normalise(row["sentence1"]), normalise(row["sentence2"]), score))
+    return rows
+
+
+def _score(source: Source, number: int, value: str) -> float:
+    try:
+        score = float(value)
+    except ValueError:
+        score = math.nan
+    if not math.isfinite(score):
+        raise DataError(
+            f"{describe_source(source)}, row {number}: expected a number as score, found {value!r}; "
+            "mend or drop the row"
+        )
+    return score
+
+
+def _check(collected: Collected, plan: LanguagePlan, role: str) -> None:
+    if not collected.sources:
+        return
+    summary = collected.report.summary()
+    what = f"pairs (data.{role})"
+    check_enough(collected.size, plan.lang, what, summary, minimum=1)
+    logger.info("%s %s: %s", plan.lang, role.replace("_", " "), summary)
+
+
+def _digest(*parts: Sequence[ParaphraseRow | ParallelRow | CrossRow]) -> str:
+    return digest(*([astuple(row) for row in part] for part in parts))

@@ -1,0 +1,115 @@
+"""Rows of two sources put together: line by line, or on a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice, zip_longest
+from pathlib import Path
+
+from modenc.data.files import Row, format_of
+from modenc.data.readers import describe_source, read_rows, resolve_source
+from modenc.errors import DataError
+from modenc.recipe.settings import LanguagePlan, Source
+
+PARALLEL_ROLES = ("pivot", "text")
+TRIPLET_ROLES = ("anchor", "positive")
+CROSS_ROLES = ("text", "pivot")
+
+
+def read_parallel(source: Source, plan: LanguagePlan) -> Iterator[Row]:
+    """Rows with ``pivot`` and ``text``, from one source or from one in each language.
+
+    Two text files (``path``, ``pivot_path``) belong together line by line, two tables on ``key``.
+
+    Raises:
+        DataError: a source cannot be read, or two text files have different numbers of lines.
+    """
+    if source.pivot_path is None:
+        return read_rows(source, plan.data.root, plan.lang, plan.pivot, roles=PARALLEL_ROLES)
+    own, other = _both(source, plan)
+    if format_of(Path(own.path or "")) == format_of(Path(other.path or "")) == ".txt":
+        return islice(_zip_lines(own, other, plan), source.limit or None)
+    return islice(_join_parallel(own, other, plan), source.limit or None)
+
+
+def read_cross_paraphrases(source: Source, plan: LanguagePlan) -> Iterator[Row]:
+    """Rows with ``text``, ``pivot`` and ``pivot_negative`` (empty where there is none).
+
+    With ``pivot_path``, both files hold triplets of the same items: an anchor goes with the pivot's
+    positive and negative, and a positive with the pivot's anchor. Without it, the source has the
+    roles ``text`` and ``pivot`` itself.
+
+    Raises:
+        DataError: a source cannot be read, or the two have no key in common.
+    """
+    if source.pivot_path is None:
+        return read_rows(source, plan.data.root, plan.lang, plan.pivot, roles=CROSS_ROLES)
+    return islice(_cross_triplets(*_both(source, plan), plan), source.limit or None)
+
+
+def _both(source: Source, plan: LanguagePlan) -> tuple[Source, Source]:
+    """The source of each side, without the limit, which counts what comes out."""
+    own = replace(resolve_source(source, plan.lang, plan.pivot), limit=0)
+    return own, replace(own, path=own.pivot_path)
+
+
+def _zip_lines(own: Source, other: Source, plan: LanguagePlan) -> Iterator[Row]:
+    sides = [read_rows(side, plan.data.root, plan.lang, plan.pivot, roles=("text",)) for side in (own, other)]
+    for number, (row, pivot_row) in enumerate(zip_longest(*sides), start=1):
+        if row is None or pivot_row is None:
+            short, long = (own, other) if row is None else (other, own)
+            total = number + sum(1 for _ in sides[1 if row is None else 0])
+            raise DataError(
+                f"{describe_source(short)} has {number - 1:,} lines and {describe_source(long)} {total:,}; "
+                "expected as many, line by line; align the two again"
+            )
+        yield {"text": row["text"], "pivot": pivot_row["text"]}
+
+
+def _join_parallel(own: Source, other: Source, plan: LanguagePlan) -> Iterator[Row]:
+    for row, pivot_row in _join(own, other, plan, ("text",)):
+        yield {"text": row["text"], "pivot": pivot_row["text"]}
+
+
+def _cross_triplets(own: Source, other: Source, plan: LanguagePlan) -> Iterator[Row]:
+    for row, pivot_row in _join(own, other, plan, TRIPLET_ROLES):
+        negative = pivot_row.get("negative", "")
+        yield {"text": row["anchor"], "pivot": pivot_row["positive"], "pivot_negative": negative}
+        yield {"text": row["positive"], "pivot": pivot_row["anchor"], "pivot_negative": ""}
+
+
+def _join(
+    own: Source, other: Source, plan: LanguagePlan, roles: tuple[str, ...]
+) -> Iterator[tuple[Row, Row]]:
+    """Pairs of rows with the same key, in the order of ``own``."""
+    key, root = own.key, plan.data.root
+    pivots: dict[str, Row] = {}
+    for row in read_rows(other, root, plan.lang, plan.pivot, roles=(*roles, key)):
+        _check_unique(other, key, row, pivots)
+        pivots[row[key]] = row
+    seen: dict[str, Row] = {}
+    found = False
+    for row in read_rows(own, root, plan.lang, plan.pivot, roles=(*roles, key)):
+        _check_unique(own, key, row, seen)
+        seen[row[key]] = row
+        if row[key] in pivots:
+            found = True
+            yield row, pivots[row[key]]
+    if not found:
+        raise DataError(
+            f"{describe_source(own)} and {describe_source(other)}: expected rows with the same {key!r}, found "
+            f"none in common ({_first(seen)} … and {_first(pivots)} …); name the shared column with key = ..."
+        )
+
+
+def _check_unique(source: Source, key: str, row: Row, seen: dict[str, Row]) -> None:
+    if row[key] in seen:
+        raise DataError(
+            f"{describe_source(source)}: expected each {key!r} once, found {row[key]!r} again; "
+            "name a column without repeats with key = ..."
+        )
+
+
+def _first(rows: dict[str, Row]) -> str:
+    return repr(next(iter(rows), "no rows"))

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tiny_languages import INFO, make_card, publish, write_modules
+
+from modenc.errors import HubError, LanguageError
+from modenc.hub.card import Card
+from modenc.hub.files import sha256
+from modenc.hub.store import Hub
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_create_open_and_create_again(tmp_path: Path) -> None:
+    hub = Hub.create(tmp_path / "new" / "hub", INFO)
+    assert hub.languages() == []
+    assert Hub.open(hub.path).info == INFO
+    assert Hub.create(hub.path, INFO).info == INFO
+    assert names(hub.path) == ["1_Pooling", "config_sentence_transformers.json", "hub.json", "modules.json"]
+
+
+def test_sentence_transformers_files(tmp_path: Path) -> None:
+    root = Hub.create(tmp_path / "hub", INFO).path
+    modules = json.loads((root / "modules.json").read_text())
+    assert [module["type"] for module in modules] == [
+        "modenc.composition.st_module.ModularTransformer",
+        "sentence_transformers.models.Pooling",
+    ]
+    config = json.loads((root / "config_sentence_transformers.json").read_text())
+    assert config["prompts"] == {"default": "query: "}
+    assert config["default_prompt_name"] == "default"
+    pooling = json.loads((root / "1_Pooling" / "config.json").read_text())
+    assert pooling["word_embedding_dimension"] == INFO.hidden_size
+    assert pooling["pooling_mode_mean_tokens"]
+    assert not pooling["pooling_mode_cls_token"]
+    bare = Hub.create(tmp_path / "bare", replace(INFO, prompt="", pooling="cls")).path
+    config = json.loads((bare / "config_sentence_transformers.json").read_text())
+    assert (config["prompts"], config["default_prompt_name"]) == ({}, None)
+    assert json.loads((bare / "1_Pooling" / "config.json").read_text())["pooling_mode_cls_token"]
+
+
+def test_a_hub_of_another_base_is_not_reused(hub: Hub) -> None:
+    with pytest.raises(HubError, match="base_fingerprint: expected 'beef', found 'f00d'.*use another folder"):
+        Hub.create(hub.path, replace(INFO, base_fingerprint="beef"))
+    assert Hub.open(hub.path).info == INFO
+
+
+def test_a_folder_of_other_things_is_not_made_a_hub(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(HubError, match=r"expected a new or empty folder for a hub, found thesis\.tex"):
+        Hub.create(tmp_path, INFO)
+    assert names(tmp_path) == ["thesis.tex"]
+
+
+def test_open_says_what_it_found(hub: Hub, tmp_path: Path) -> None:
+    for path, found in (
+        (tmp_path / "none", "found no such folder"),
+        (hub.path / "hub.json", "found a file"),
+        (hub.path / "kk", r"found a language's folder; its hub is .*hub"),
+        (tmp_path, r"found a folder without it \(hubs inside: hub\)"),
+    ):
+        with pytest.raises(HubError, match=rf"expected a hub \(a folder with hub.json\), {found}"):
+            Hub.open(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format_version": 2}, "expected format_version 1, found 2; update modenc"),
+        ({"hidden_size": "8"}, "hidden_size: expected int, found '8'"),
+        ({"pivoot": "en"}, r"unknown key 'pivoot' \(did you mean 'pivot'\?\)"),
+    ],
+)
+def test_a_damaged_hub_file_is_named(hub: Hub, changes: dict[str, object], message: str) -> None:
+    file = hub.path / "hub.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    with pytest.raises(HubError, match=message):
+        Hub.open(hub.path)
+
+
+def test_open_reads_hub_json_alone(hub: Hub) -> None:
+    (hub.path / "kk" / "card.json").write_text("damaged")
+    assert Hub.open(hub.path).languages() == ["en", "az", "kk"]
+
+
+def test_publish_seals_every_file(hub: Hub) -> None:
+    card = hub.card("kaz_Cyrl")
+    root = hub.layout("kk").root
+    present = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
+    assert set(card.files) == present - {"card.json"}
+    record = card.files["embeddings.safetensors"]
+    assert record == {
+        "sha256": sha256(root / "embeddings.safetensors"),
+        "bytes": (root / "embeddings.safetensors").stat().st_size,
+    }
+    assert card.files["README.md"]["bytes"] > 0
+    assert replace(card, files={}) == make_card("kk")
+
+
+def test_publishing_again_replaces_and_leaves_nothing_behind(hub: Hub) -> None:
+    before, others = hub.card("kk"), hub.card("az")
+    extra = hub.layout("kk").root / "old_file.txt"
+    extra.touch()
+    after = publish(hub, "kk", fill=0.25)
+    assert after == hub.card("kk")
+    assert after.files["embeddings.safetensors"] != before.files["embeddings.safetensors"]
+    assert not extra.exists()
+    assert hub.card("az") == others
+    assert not list(hub.path.glob(".*"))
+
+
+def test_staging_that_is_not_published_is_gone(hub: Hub) -> None:
+    with pytest.raises(RuntimeError, match="killed"), hub.staging("ky") as staging:
+        assert staging.parent == hub.path
+        assert staging.name.startswith(".ky.tmp-")
+        write_modules(staging)
+        raise RuntimeError("killed")
+    assert not list(hub.path.glob(".*"))
+    assert hub.languages() == ["en", "az", "kk"]
+
+
+def test_broken_modules_are_not_published(hub: Hub) -> None:
+    before = hub.card("kk")
+    with hub.staging("kk") as staging:
+        write_modules(staging)
+        (staging / "se" / "adapter_config.json").write_text('{"r": 4}')
+        with pytest.raises(HubError, match=r"the modules of kk cannot be used:\n  se/.*expected rank 4"):
+            hub.publish(staging, make_card("kk"))
+    assert hub.card("kk") == before
+
+
+def test_modules_for_another_base_are_not_published(hub: Hub) -> None:
+    with (
+        hub.staging("ky") as staging,
+        pytest.raises(
+            HubError, match=r"ky: expected modules for the base tiny/base \(f00d\), found .* \(beef\)"
+        ),
+    ):
+        hub.publish(staging, make_card("ky", base_fingerprint="beef"))
+
+
+def test_absent_languages_are_named(hub: Hub) -> None:
+    with pytest.raises(HubError, match=r"no modules for ky \(Kyrgyz\); languages here: en, az, kk"):
+        hub.card("kir")
+    with pytest.raises(LanguageError, match=r"did you mean kk \(Kazakh\)"):
+        hub.layout("kazak")
+
+
+def test_remove(hub: Hub) -> None:
+    hub.remove("kk")
+    assert hub.languages() == ["en", "az"]
+    assert not list(hub.path.glob(".*"))
+    with pytest.raises(HubError, match="no modules for kk"):
+        hub.remove("kk")
+
+
+def test_install_a_languages_folder(hub: Hub, tmp_path: Path) -> None:
+    other = Hub.create(tmp_path / "other", INFO)
+    shutil.copytree(hub.path / "kk", tmp_path / "download")
+    assert other.install(tmp_path / "download") == hub.card("kk") == other.card("kk")
+    assert other.install(hub.path, "aze") == other.card("az")
+    assert other.languages() == ["az", "kk"]
+    assert not list(other.path.glob(".*"))
+
+
+def _damage(root: Path, how: str) -> None:
+    if how == "content":
+        weights = root / "embeddings.safetensors"
+        content = bytearray(weights.read_bytes())
+        content[-1] ^= 1
+        weights.write_bytes(content)
+    elif how == "foreign":
+        (root / "run.sh").touch()
+    elif how == "link":
+        (root / "README.md").unlink()
+        (root / "README.md").symlink_to("/etc/hostname")
+    else:
+        card = json.loads((root / "card.json").read_text())
+        card |= {"base": {"base_fingerprint": "beef"}, "lang": {"lang": "../kk"}, "code": {"lang": "kaz"}}[
+            how
+        ]
+        (root / "card.json").write_text(json.dumps(card))
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (
+            "content",
+            r"download: the modules of kk cannot be used:\n  embeddings.safetensors: expected sha256",
+        ),
+        ("foreign", "run.sh: not in the card"),
+        ("link", "README.md: expected a plain file, found a link"),
+        ("base", r"found modules for tiny/base \(beef\); use a hub of that base"),
+        ("lang", r"expected a language code such as .*'\.\./kk'"),
+        ("code", "expected a card with lang 'kk', found 'kaz'"),
+    ],
+)
+def test_damaged_modules_are_not_installed(hub: Hub, tmp_path: Path, how: str, message: str) -> None:
+    download = tmp_path / "download"
+    shutil.copytree(hub.path / "kk", download)
+    _damage(download, how)
+    before = Card.to_json(hub.card("kk"))
+    with pytest.raises((HubError, LanguageError), match=message):
+        hub.install(download)
+    assert hub.card("kk").to_json() == before
+    assert not list(hub.path.glob(".*"))
+
+
+def test_install_says_what_it_expected(hub: Hub, tmp_path: Path) -> None:
+    for folder, lang, message in (
+        (hub.path, None, "found a hub; say which of its languages to install: en, az, kk"),
+        (hub.path / "kk", "az", "expected the modules of 'az', found those of 'kk'"),
+        (tmp_path / "none", None, r"expected a language's folder \(with card.json\), found no such folder"),
+        (hub.path / "kk" / "se", None, "found a folder without it"),
+    ):
+        with pytest.raises(HubError, match=message):
+            hub.install(folder, lang)

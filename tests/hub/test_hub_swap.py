@@ -1,0 +1,131 @@
+"""That a killed process leaves the old modules or the new, and nothing else for long."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+from tiny_languages import INFO, publish
+
+from modenc.hub import swap
+from modenc.hub.store import Hub
+from modenc.hub.verify import verify_hub
+
+
+def folder(path: Path, content: str) -> Path:
+    path.mkdir(parents=True)
+    (path / "file").write_text(content)
+    return path
+
+
+def dead_pid() -> int:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+@pytest.mark.parametrize("can_exchange", [True, False])
+def test_replace_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_exchange: bool) -> None:
+    if not can_exchange:
+        monkeypatch.setattr(swap, "_exchange", lambda one, other: False)
+    target = tmp_path / "kk"
+    for content in ("first", "second"):
+        swap.replace_folder(folder(swap.side_path(target, "tmp"), content), target)
+        assert (target / "file").read_text() == content
+        assert [path.name for path in tmp_path.iterdir()] == ["kk"]
+
+
+def test_a_failed_second_step_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(swap, "_exchange", lambda one, other: False)
+    target = folder(tmp_path / "kk", "old")
+    with pytest.raises(FileNotFoundError):
+        swap.replace_folder(tmp_path / "missing", target)
+    assert (target / "file").read_text() == "old"
+
+
+def test_leftovers_of_the_dead_are_removed_and_of_the_living_kept(tmp_path: Path) -> None:
+    dead = folder(tmp_path / f".kk.tmp-{dead_pid()}-00ff", "half")
+    living = folder(tmp_path / f".az.tmp-{os.getpid()}-00ff", "half")
+    foreign = folder(tmp_path / ".git", "")
+    swap.clean_up(tmp_path)
+    assert not dead.exists()
+    assert living.exists()
+    assert foreign.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked there")
+def test_a_locked_folder_is_kept_whatever_its_process_id(tmp_path: Path) -> None:
+    # As from another container, where the owner's process id means nothing.
+    with swap.side_folder(tmp_path / "kk") as mine:
+        stranger = tmp_path / f".kk.tmp-{dead_pid()}-00ff"
+        mine.rename(stranger)
+        swap.clean_up(tmp_path)
+        assert stranger.exists()
+    swap.clean_up(tmp_path)
+    assert not stranger.exists()
+
+
+def test_open_puts_back_what_a_dead_process_moved_away(hub: Hub) -> None:
+    card = hub.card("kk")
+    (hub.path / "kk").rename(hub.path / f".kk.old-{dead_pid()}-00ff")
+    assert Hub.open(hub.path).card("kk") == card
+    # With the new modules in place the old ones are thrown away instead.
+    (hub.path / "az").rename(hub.path / f".az.old-{dead_pid()}-00ff")
+    new = publish(hub, "az", fill=0.125)
+    assert Hub.open(hub.path).card("az") == new
+    assert not list(hub.path.glob(".*"))
+
+
+KILLED = """
+import os, sys
+sys.path.insert(0, {tests!r})
+from tiny_languages import make_card, write_modules
+from modenc.hub import store, swap
+from modenc.hub.store import Hub
+
+setattr({module}, {step!r}, lambda *args, **options: os._exit(9))
+hub = Hub.open({path!r})
+with hub.staging("kk") as staging:
+    write_modules(staging, fill=0.125)
+    hub.publish(staging, make_card("kk"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "step", "new"),
+    [
+        ("store", "sync_tree", False),  # before the exchange
+        ("swap.shutil", "rmtree", True),  # after it, before the old modules are removed
+    ],
+)
+def test_killed_while_publishing(hub: Hub, module: str, step: str, new: bool) -> None:
+    before = hub.card("kk")
+    script = KILLED.format(tests=str(Path(__file__).parent), module=module, step=step, path=str(hub.path))
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9
+    assert (hub.card("kk").files != before.files) == new
+    assert verify_hub(Hub.open(hub.path)) == []
+    assert list(hub.path.glob(".kk.tmp-*"))
+    publish(hub, "az")
+    assert not list(hub.path.glob(".*"))
+
+
+def publish_many(path: str, lang: str) -> int:
+    hub = Hub.open(path)
+    for turn in range(5):
+        publish(hub, lang, fill=turn / 8)
+    return os.getpid()
+
+
+def test_processes_do_not_disturb_each_other(tmp_path: Path) -> None:
+    hub = Hub.create(tmp_path / "hub", INFO)
+    languages = ["kk", "az", "uz", "kk"]
+    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
+        assert len(list(pool.map(publish_many, [str(hub.path)] * 4, languages))) == 4
+    assert hub.languages() == ["az", "kk", "uz"]
+    assert verify_hub(hub) == []
+    assert not list(hub.path.glob(".*"))

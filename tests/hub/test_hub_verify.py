@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+from tiny_languages import HIDDEN, PIECES, write_lora
+
+from modenc.errors import HubError
+from modenc.hub.store import Hub
+from modenc.hub.verify import Problem, check_language, verify_hub
+
+
+def test_a_good_hub_has_no_problems(hub: Hub) -> None:
+    assert verify_hub(hub) == []
+    assert verify_hub(hub, "kaz", base_fingerprint="f00d") == []
+    check_language(hub, "kk")
+    check_language(hub, "kk", full=True)
+
+
+def reseal(root: Path) -> None:
+    """Make the card agree with the files, so that what is inside them is the only fault left."""
+    card = json.loads((root / "card.json").read_text())
+    for name in card["files"]:
+        card["files"][name]["bytes"] = (root / name).stat().st_size
+    (root / "card.json").write_text(json.dumps(card))
+
+
+def truncate(root: Path) -> None:
+    path = root / "embeddings.safetensors"
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+def wrong_vocabulary(root: Path) -> None:
+    save_file({"embeddings": np.zeros((PIECES + 1, HIDDEN), np.float16)}, root / "embeddings.safetensors")
+
+
+def wrong_name(root: Path) -> None:
+    save_file({"weight": np.zeros((PIECES, HIDDEN), np.float16)}, root / "embeddings.safetensors")
+
+
+def wrong_width(root: Path) -> None:
+    layer = "base_model.model.layer.query"
+    weights = {f"{layer}.lora_A.weight": np.zeros((2, 5)), f"{layer}.lora_B.weight": np.zeros((6, 2))}
+    save_file(weights, root / "se" / "adapter_model.safetensors")
+
+
+def one_matrix(root: Path) -> None:
+    save_file({"x.lora_A.weight": np.zeros((2, HIDDEN))}, root / "la" / "adapter_model.safetensors")
+
+
+def narrow_alignment(root: Path) -> None:
+    save_file({"down.weight": np.zeros((4, 5))}, root / "cla" / "adapter.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("damage", "file", "message"),
+    [
+        (truncate, "embeddings.safetensors", "expected a whole safetensors file, found a damaged one"),
+        (wrong_vocabulary, "embeddings.safetensors", r"expected shape \[5, 8\] .*, found \[6, 8\]"),
+        (wrong_name, "embeddings.safetensors", "expected one tensor 'embeddings', found weight"),
+        (lambda root: write_lora(root / "la", rank=4), "la/adapter_model.safetensors", "expected rank 2"),
+        (
+            wrong_width,
+            "se/adapter_model.safetensors",
+            r"expected hidden size 8, found A \[2, 5\], B \[6, 2\]",
+        ),
+        (one_matrix, "la/adapter_model.safetensors", "expected the matrices lora_A and lora_B"),
+        (narrow_alignment, "cla/adapter.safetensors", r"down.weight: expected hidden size 8, found \[4, 5\]"),
+    ],
+)
+def test_parts_that_do_not_fit(hub: Hub, damage: Callable[[Path], None], file: str, message: str) -> None:
+    root = hub.layout("kk").root
+    damage(root)
+    reseal(root)
+    with pytest.raises(HubError, match=rf"cannot be used:\n  {file}: .*{message}"):
+        check_language(hub, "kk")
+
+
+def changed_byte(root: Path) -> None:
+    path = root / "embeddings.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def pickle_file(root: Path) -> None:
+    (root / "la" / "adapter_model.bin").touch()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (changed_byte, "kk/embeddings.safetensors: expected sha256 [0-9a-f]{64}, found [0-9a-f]{64}"),
+        (pickle_file, "kk/la/adapter_model.bin: expected safetensors and JSON only"),
+        (lambda root: (root / "notes.txt").touch(), "kk/notes.txt: not in the card"),
+        (lambda root: (root / "README.md").write_text("short"), r"kk/README.md: expected \d+ bytes, found 5"),
+        (lambda root: (root / "README.md").unlink(), "kk/README.md: expected by the card, not found"),
+        (lambda root: (root / "card.json").write_text("{"), "kk/card.json: .*expected a card in JSON"),
+        (lambda root: shutil.rmtree(root / "tokenizer"), "kk: .*found only the embeddings"),
+    ],
+)
+def test_verify_names_language_and_file(hub: Hub, damage: Callable[[Path], object], message: str) -> None:
+    damage(hub.layout("kk").root)
+    problems = verify_hub(hub)
+    assert {problem.lang for problem in problems} == {"kk"}
+    with pytest.raises(AssertionError, match=message):
+        raise AssertionError("\n".join(str(problem) for problem in problems))
+    assert verify_hub(hub, "az") == []
+
+
+def test_checksums_are_recomputed_only_when_asked(hub: Hub) -> None:
+    changed_byte(hub.layout("kk").root)
+    check_language(hub, "kk")
+    with pytest.raises(HubError, match="Install the language again, or train it again with its recipe"):
+        check_language(hub, "kk", full=True)
+
+
+def test_another_base_and_foreign_things_in_the_root(hub: Hub) -> None:
+    for name in ("adapter_config.json", "pytorch_model.bin", "README.md"):
+        (hub.path / name).touch()
+    (hub.path / "leftover").mkdir()
+    problems = {str(problem) for problem in verify_hub(hub, base_fingerprint="beef")}
+    assert problems == {
+        "hub.json: expected the base beef, found f00d",
+        "adapter_config.json: sentence-transformers would take the hub for a peft adapter; delete it",
+        "pytorch_model.bin: found a format that can run code; delete it",
+        "leftover: expected a language's folder, found one without card.json",
+    }
+
+
+def test_a_folder_under_another_name_or_base(hub: Hub) -> None:
+    (hub.path / "kk").rename(hub.path / "ky")
+    path = hub.path / "ky" / "card.json"
+    path.write_text(path.read_text().replace("f00d", "beef"))
+    assert verify_hub(hub) == [
+        Problem("ky", "card.json", "expected lang 'ky', found 'kk'"),
+        Problem("ky", "card.json", "expected the base f00d, found beef"),
+    ]
+    with pytest.raises(HubError, match="the modules of kk cannot be used:\n  card.json: expected the base"):
+        check_language(hub, "ky")
