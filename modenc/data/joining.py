@@ -98,8 +98,8 @@ def _join(
             yield row, pivots[row[key]]
     if not found:
         raise DataError(
-            f"{describe_source(own)} and {describe_source(other)}: expected rows with the same {key!r}, found "
-            f"none in common ({_first(seen)} … and {_first(pivots)} …); name the shared column with key = ..."
+            f"{describe_source(own)} and {describe_source(other)}: expected rows with the same {key!r}, "
+            f"found none in common ({_first(seen)} … and {_first(pivots)} …); name the shared column with key = ..."
         )
 
 

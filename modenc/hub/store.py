@@ -166,10 +166,9 @@ class Hub:
         swap.replace_folder(staging, self._folder(card.lang))
 
     def _check_base(self, card: Card) -> None:
-        if normalize_code(card.lang) != card.lang:
-            raise HubError(
-                f"expected the card of {normalize_code(card.lang)!r}, found {card.lang!r}; rename it"
-            )
+        code = normalize_code(card.lang)
+        if code != card.lang:
+            raise HubError(f"expected a card with lang {code!r}, found {card.lang!r}; correct the card")
         if card.base_fingerprint != self.info.base_fingerprint:
             raise HubError(
                 f"{card.lang}: expected modules for the base {self.info.base_id} "

@@ -42,5 +42,5 @@ def test_half_a_part_is_an_error(tmp_path: Path, file: str, message: str) -> Non
 def test_embeddings_without_a_tokenizer_are_an_error(tmp_path: Path) -> None:
     write_modules(tmp_path)
     shutil.rmtree(tmp_path / "tokenizer")
-    with pytest.raises(HubError, match="found only the embeddings; restore tokenizer/tokenizer.json"):
+    with pytest.raises(HubError, match=r"found only the embeddings; restore tokenizer/tokenizer\.json"):
         LanguageLayout(tmp_path).present()

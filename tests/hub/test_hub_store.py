@@ -31,10 +31,10 @@ def test_sentence_transformers_files(tmp_path: Path) -> None:
     modules = json.loads((root / "modules.json").read_text())
     assert [module["type"] for module in modules] == [
         "modenc.composition.st_module.ModularTransformer",
-        "sentence_transformers.models.Pooling",
+        "sentence_transformers.sentence_transformer.modules.Pooling",
     ]
     config = json.loads((root / "config_sentence_transformers.json").read_text())
-    assert config["prompts"] == {"default": "query: "}
+    assert config["prompts"] == dict.fromkeys(("default", "query", "document"), "query: ")
     assert config["default_prompt_name"] == "default"
     pooling = json.loads((root / "1_Pooling" / "config.json").read_text())
     assert pooling["word_embedding_dimension"] == INFO.hidden_size
@@ -47,7 +47,9 @@ def test_sentence_transformers_files(tmp_path: Path) -> None:
 
 
 def test_a_hub_of_another_base_is_not_reused(hub: Hub) -> None:
-    with pytest.raises(HubError, match="base_fingerprint: expected 'beef', found 'f00d'.*use another folder"):
+    with pytest.raises(
+        HubError, match=r"base_fingerprint: expected 'beef', found 'f00d'.*use another folder"
+    ):
         Hub.create(hub.path, replace(INFO, base_fingerprint="beef"))
     assert Hub.open(hub.path).info == INFO
 
@@ -117,11 +119,10 @@ def test_publishing_again_replaces_and_leaves_nothing_behind(hub: Hub) -> None:
 
 
 def test_staging_that_is_not_published_is_gone(hub: Hub) -> None:
-    with pytest.raises(RuntimeError, match="killed"), hub.staging("ky") as staging:
+    with hub.staging("ky") as staging:
         assert staging.parent == hub.path
         assert staging.name.startswith(".ky.tmp-")
         write_modules(staging)
-        raise RuntimeError("killed")
     assert not list(hub.path.glob(".*"))
     assert hub.languages() == ["en", "az", "kk"]
 
