@@ -7,15 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from modenc.data.files import Row
 from modenc.data.language_check import LanguageCheck, Verdict
 from modenc.data.text import clean, letters_key, stable_hash
+from modenc.langid import LanguageIdentifier
 from modenc.recipe.settings import DataSettings
-
-if TYPE_CHECKING:
-    from modenc.langid import LanguageIdentifier
 
 _BATCH = 1024
 _SAMPLE = 1000

@@ -99,7 +99,7 @@ def _join(
     if not found:
         raise DataError(
             f"{describe_source(own)} and {describe_source(other)}: expected rows with the same {key!r}, "
-            f"found none in common ({_first(seen)} … and {_first(pivots)} …); name the shared column with key = ..."
+            f"found none in common ({_first(seen)} … and {_first(pivots)} …); name the column with key = ..."
         )
 
 

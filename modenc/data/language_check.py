@@ -6,17 +6,14 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING
 
 from langcodes import Language, tag_distance
 
 from modenc.data.text import count_letters
 from modenc.errors import DataError
+from modenc.langid import LanguageIdentifier
 from modenc.languages import dominant_script, expected_scripts, language_name
 from modenc.recipe.settings import DataSettings
-
-if TYPE_CHECKING:
-    from modenc.langid import LanguageIdentifier
 
 # Of lines with 20 letters and more in ten languages (14,000 lines), an identifier that is free to
 # choose among all the languages it knows is wrong with this confidence in 2; without it, in 57.

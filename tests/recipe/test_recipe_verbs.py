@@ -40,7 +40,6 @@ def test_validate_says_what_would_be_trained(capsys):
     )
     assert "alignment pivot" in out
     assert "az: vocabulary trim, language adaptation none, sentence encoding mnrl+simcse, " in out
-    assert "ug: vocabulary extend, language adaptation distill, " in out
 
 
 def test_validate_lists_the_faults_and_gives_1(capsys):
