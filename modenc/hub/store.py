@@ -14,11 +14,11 @@ from modenc.errors import HubError
 from modenc.hub import swap
 from modenc.hub.card import Card, FileRecord
 from modenc.hub.files import files_below, read_json, sha256, sync_tree, write_atomically
+from modenc.hub.integrity import check_folder
 from modenc.hub.layout import CARD_FILE, FORMAT_VERSION, HUB_FILE, README_FILE, HubInfo, LanguageLayout
 from modenc.hub.readme import readme
 from modenc.hub.schema import key_faults
 from modenc.hub.st_files import CONFIG_FILE, MODULES_FILE, POOLING_FOLDER, write_sentence_transformers_files
-from modenc.hub.verify import check_folder
 from modenc.languages import language_name, normalize_code
 
 

@@ -1,0 +1,84 @@
+"""Whether a folder of modules is what its card says, whole, and fit for a base."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from modenc.errors import HubError
+from modenc.hub.card import Card
+from modenc.hub.files import files_below, sha256
+from modenc.hub.layout import CARD_FILE, HubInfo, LanguageLayout
+from modenc.hub.weights import weight_faults
+
+# Formats that run code when they are loaded; nothing here may be in one.
+PICKLES = frozenset({".bin", ".ckpt", ".joblib", ".npy", ".npz", ".pickle", ".pkl", ".pt", ".pth"})
+
+_LISTED = 10
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong in a hub."""
+
+    lang: str | None
+    """Language it concerns; None for the hub as a whole."""
+    file: str | None
+    """File in the language's (or the hub's) folder; None for the folder as a whole."""
+    message: str
+    """What was expected and what was found."""
+
+    def __str__(self) -> str:
+        where = "/".join(part for part in (self.lang, self.file) if part)
+        return f"{where}: {self.message}" if where else self.message
+
+
+def check_folder(layout: LanguageLayout, card: Card, info: HubInfo, full: bool, shown_as: Path) -> None:
+    """Check a folder of modules before it is used; it need not be in a hub yet.
+
+    Raises:
+        HubError: the folder's modules cannot be used; ``shown_as`` is its name in the message.
+    """
+    problems = [str(problem) for problem in folder_problems(layout, card, info, None, full)]
+    if problems:
+        rest = [f"and {len(problems) - _LISTED} more"] if len(problems) > _LISTED else []
+        listed = "\n  ".join([*problems[:_LISTED], *rest])
+        raise HubError(
+            f"{shown_as}: the modules of {card.lang} cannot be used:\n  {listed}\n"
+            "Install the language again, or train it again with its recipe"
+        )
+
+
+def folder_problems(
+    layout: LanguageLayout, card: Card, info: HubInfo, lang: str | None, full: bool
+) -> Iterator[Problem]:
+    """All that is wrong with a folder: base, parts, files (checksums too if ``full``), weights."""
+    if card.base_fingerprint != info.base_fingerprint:
+        message = f"expected the base {info.base_fingerprint}, found {card.base_fingerprint}"
+        yield Problem(lang, CARD_FILE, message)
+    try:
+        layout.present()
+    except HubError as error:
+        yield Problem(lang, None, str(error))
+    yield from (Problem(lang, name, message) for name, message in _file_faults(layout.root, card, full))
+    yield from (Problem(lang, name, message) for name, message in weight_faults(layout, info))
+
+
+def _file_faults(root: Path, card: Card, full: bool) -> Iterator[tuple[str, str]]:
+    """Differences between the files there are and those of the card."""
+    found = dict(files_below(root))
+    found.pop(CARD_FILE, None)
+    for name in sorted(set(card.files) - set(found)):
+        yield name, "expected by the card, not found"
+    for name, path in found.items():
+        if path.suffix.lower() in PICKLES:
+            yield name, "expected safetensors and JSON only, found a format that can run code; delete it"
+        elif name not in card.files:
+            yield name, "not in the card; delete it if it is yours"
+        elif path.is_symlink() or not path.is_file():
+            yield name, "expected a plain file, found a link or special file"
+        elif (size := path.stat().st_size) != card.files[name]["bytes"]:
+            yield name, f"expected {card.files[name]['bytes']} bytes, found {size}"
+        elif full and (digest := sha256(path)) != card.files[name]["sha256"]:
+            yield name, f"expected sha256 {card.files[name]['sha256']}, found {digest}"
