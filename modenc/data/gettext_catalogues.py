@@ -142,7 +142,9 @@ def _no_catalogue(package: str, locale: str, locales: set[str]) -> str:
         return (
             f"package {package}: expected gettext catalogues (locale/{locale}/LC_MESSAGES/*.mo), found none"
         )
-    near = get_close_matches(locale, locales, n=1, cutoff=0.5)
+    language = locale.replace("-", "_").partition("_")[0]
+    same = sorted(other for other in locales if other.replace("-", "_").partition("_")[0] == language)
+    near = same or get_close_matches(locale, locales, n=1, cutoff=0.5)
     hint = f"did you mean lang = {near[0]!r}?" if near else "leave the package out for this language"
     return (
         f"package {package}: expected a gettext catalogue for {locale!r}, "

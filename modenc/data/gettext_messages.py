@@ -13,13 +13,15 @@ _PLACEHOLDER = re.compile(
     r"%\((?P<named>[^()%]+)\)[#0\- +]*\d*(?:\.\d+)?(?P<named_type>[a-zA-Z])"
     r"|%(?:(?P<position>\d+)\$)?[#0\-+]*\d*(?:\.\d+)?(?P<type>[diouxXeEfFgGcrsa])(?![a-zA-Z])"
     r"|\{\{\s*(?P<template>[\w.|]+)\s*\}\}"
-    r"|\$?\{(?P<braced>\w*)(?:[.!:\[][^{}]*)?\}"
+    r"|\$?\{(?P<braced>\w*)(?:[.!\[][^{}:]*)?(?::[^{}]*?(?P<braced_type>[a-zA-Z])?)?\}"
 )
+# Stands for "%%" until what looks like a placeholder is gone: Turkish writes "%%%(n)d".
+_PERCENT = "\0"
 _BREAK = re.compile(r"<\s*/?\s*(?:br|p|li|ul|ol|div|tr|td|h\d)\b[^<>]*>", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 _ASIAN_ACCELERATOR = re.compile(r"\s*[(（][&_][A-Za-z0-9][)）]")
 _ACCELERATOR = re.compile(r"[&_](?=[^\W_])")
-_LEFT_OVER = re.compile(r"[{}<>]|%[(\w]|&\w+;")
+_LEFT_OVER = re.compile(r"[{}<>]|%[(a-zA-Z]|&\w+;")
 _SPACE = re.compile(r"\s+")
 
 
@@ -36,7 +38,7 @@ def clean_pair(message: str, translation: str) -> tuple[str, str] | None:
     sides = tuple(_clean(text, fillers) for text in (message, translation))
     if any(_LEFT_OVER.search(side) or not any(map(str.isalpha, side)) for side in sides):
         return None
-    source, target = sides
+    source, target = (side.replace(_PERCENT, "%") for side in sides)
     if source.casefold() == target.casefold() or ("_" in source) != ("_" in target):
         return None
     return source, target
@@ -58,7 +60,7 @@ def _placeholders(text: str) -> set[tuple[str, bool]]:
     """Name and kind of every placeholder; those without a name are named by their place."""
     return {
         (_name(match, place), _is_number(match))
-        for place, match in enumerate(_PLACEHOLDER.finditer(text.replace("%%", " ")), start=1)
+        for place, match in enumerate(_PLACEHOLDER.finditer(text.replace("%%", _PERCENT)), start=1)
     }
 
 
@@ -68,7 +70,7 @@ def _name(match: re.Match[str], place: int) -> str:
 
 
 def _is_number(match: re.Match[str]) -> bool:
-    return (match["named_type"] or match["type"] or "s") in "diouxXeEfFgG"
+    return (match["named_type"] or match["type"] or match["braced_type"] or "s") in "diouxXeEfFgG"
 
 
 def _clean(text: str, fillers: dict[str, str]) -> str:
@@ -79,11 +81,10 @@ def _clean(text: str, fillers: dict[str, str]) -> str:
         place += 1
         return fillers[_name(match, place)]
 
-    # "%%" steps aside first, so that the "%d" of "100%%done" is not taken for a placeholder.
-    text = _PLACEHOLDER.sub(filler, text.replace("%%", "\0"))
+    text = _PLACEHOLDER.sub(filler, text.replace("%%", _PERCENT))
     text = _TAG.sub("", _BREAK.sub(" ", text))
     text = _ASIAN_ACCELERATOR.sub("", html.unescape(text))
     # More than one mark is no accelerator but a name such as my_long_name.
     if len(_ACCELERATOR.findall(text)) == 1:
         text = _ACCELERATOR.sub("", text)
-    return _SPACE.sub(" ", text.replace("\0", "%")).strip()
+    return _SPACE.sub(" ", text).strip()

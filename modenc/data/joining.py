@@ -58,11 +58,12 @@ def _zip_lines(own: Source, other: Source, plan: LanguagePlan) -> Iterator[Row]:
     sides = [read_rows(side, plan.data.root, plan.lang, plan.pivot, roles=("text",)) for side in (own, other)]
     for number, (row, pivot_row) in enumerate(zip_longest(*sides), start=1):
         if row is None or pivot_row is None:
-            short, long = (own, other) if row is None else (other, own)
-            total = number + sum(1 for _ in sides[1 if row is None else 0])
+            rest = number + sum(1 for _ in sides[1 if row is None else 0])
+            counts = (number - 1, rest) if row is None else (rest, number - 1)
             raise DataError(
-                f"{describe_source(short)} has {number - 1:,} lines and {describe_source(long)} {total:,}; "
-                "expected as many, line by line; align the two again"
+                f"{plan.lang}: expected as many lines in {describe_source(own)} as in "
+                f"{describe_source(other)}, "
+                f"found {counts[0]:,} and {counts[1]:,}; align the files line by line"
             )
         yield {"text": row["text"], "pivot": pivot_row["text"]}
 

@@ -1,0 +1,159 @@
+"""Cleaning, dropping and refusing, with an identifier that the tests steer."""
+
+import pytest
+
+from modenc.data.filters import FilterReport, RowShape, TextFilter
+from modenc.data.language_check import LanguageCheck, Verdict
+from modenc.data.text import letters_key, normalise
+from modenc.errors import DataError
+from modenc.langid import Identification
+from modenc.recipe.settings import DataSettings, DevSources
+
+TEXT = RowShape(required=("text",), own=("text",))
+PAIR = RowShape(required=("anchor", "positive"), own=("anchor", "positive"), optional="negative")
+
+
+class FakeIdentifier:
+    """Takes texts with « for Kyrgyz, with ~ for Russian without confidence, all others for Kazakh."""
+
+    languages_known = frozenset({"kk", "ky", "ru"})
+
+    def identify(self, texts, languages=None):
+        return [
+            Identification("ky", 0.99)
+            if "«" in text
+            else Identification("ru", 0.5)
+            if "~" in text
+            else Identification("kk", 0.99)
+            for text in texts
+        ]
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return DataSettings(
+        root=tmp_path,
+        text=(),
+        paraphrases=(),
+        parallel=(),
+        cross_paraphrases=(),
+        dev=DevSources(),
+        min_chars=4,
+        max_chars=60,
+        deduplicate=True,
+        check_script=True,
+        check_language=True,
+        min_language_share=0.5,
+    )
+
+
+def _kept(settings, lines, lang="kk", identifier=None):
+    text_filter = TextFilter(settings, lang, identifier or FakeIdentifier())
+    rows = text_filter.select(({"text": line} for line in lines), TEXT)
+    return [row["text"] for row in rows], text_filter.report
+
+
+def test_normal_form():
+    assert normalise("  a\u0301 \t b\u00a0c\x07\ud800\ufeff \u00ad") == "á b c"
+    joined = "می\u200cخواهم"
+    assert normalise(joined) == joined
+
+
+def test_the_key_of_a_line_is_its_letters_marks_and_digits():
+    assert letters_key("Hello, World 2!") == letters_key("hello world -- 2") == "helloworld2"
+    assert letters_key("कि") != letters_key("का")
+
+
+def test_every_line_that_goes_is_counted_under_its_reason(settings):
+    lines = [
+        "Бұл бір ұзын қазақша сөйлем екен.",
+        "бұл бір ұзын қазақша сөйлем екен",
+        "12 34 56",
+        "",
+        "аб",
+        "ұзын " * 20,
+        "This sentence is in another script.",
+        "Бул «башка» тилдеги узун сүйлөм экен.",
+        "Бұл ~ екіұшты ұзын сөйлем болып тұр.",
+        "«қысқа» сөз",
+        "Дыбыс\x07сыз таңба",
+    ]
+    kept, report = _kept(settings, lines)
+    assert kept == [lines[0], lines[8], lines[9], "Дыбыссыз таңба"]
+    assert report == FilterReport(
+        read=11,
+        kept=4,
+        empty=2,
+        too_short=1,
+        too_long=1,
+        duplicate=1,
+        wrong_script=1,
+        wrong_language=1,
+        cleaned=1,
+    )
+    assert report.summary().startswith("read 11, kept 4 (2 empty, 1 too short, 1 too long, 1 duplicate")
+
+
+def test_a_language_the_identifier_does_not_know_is_not_judged_by_it(settings):
+    line = "Бу «башка» тилдеги узун сүйлөм экен."
+    assert LanguageCheck(settings, "tt", FakeIdentifier()).verdicts([line]) == [Verdict.OK]
+    assert LanguageCheck(settings, "kk", FakeIdentifier()).verdicts([line]) == [Verdict.WRONG_LANGUAGE]
+
+
+def test_near_relatives_are_not_another_language(settings):
+    class Norwegian(FakeIdentifier):
+        languages_known = frozenset({"no", "nn", "hr", "sr"})
+
+        def identify(self, texts, languages=None):
+            return [Identification("nn", 0.99) for _ in texts]
+
+    assert LanguageCheck(settings, "no", Norwegian()).verdicts(["Dette er ei ganske lang setning."]) == [
+        Verdict.OK
+    ]
+
+
+def test_a_bad_negative_goes_alone_and_a_pair_of_one_sentence_goes_whole(settings):
+    rows = [
+        {"anchor": "бірінші сөйлем", "positive": "екінші сөйлем", "negative": "аб"},
+        {"anchor": "үшінші сөйлем", "positive": "Үшінші сөйлем!", "negative": "төртінші"},
+        {"anchor": "бесінші сөйлем", "positive": "sixth sentence"},
+    ]
+    text_filter = TextFilter(settings, "kk", None)
+    assert list(text_filter.select(rows, PAIR)) == [
+        {"anchor": "бірінші сөйлем", "positive": "екінші сөйлем", "negative": ""}
+    ]
+    assert (text_filter.report.identical, text_filter.report.wrong_script) == (1, 1)
+
+
+def test_batches_keep_all_rows_in_order(settings):
+    words = [f"сөйлем нөмірі {i}" for i in range(2500)]
+    assert _kept(settings, words)[0] == words
+
+
+def _sample(own, other):
+    lines = [f"Бұл қазақша жазылған сөйлем нөмірі {i}" for i in range(own)]
+    return lines + [f"Бул «кыргызча» жазылган сүйлөм номери {i}" for i in range(other)]
+
+
+def _share(settings, own, other):
+    text_filter = TextFilter(settings, "kk", FakeIdentifier())
+    list(text_filter.select(({"text": line} for line in _sample(own, other)), TEXT))
+    text_filter.check_share()
+
+
+def test_a_corpus_of_another_language_is_refused_with_figures(settings):
+    _share(settings, own=60, other=40)
+    figures = r"kk: 83% of 1,000 sampled lines look like ky \(Kyrgyz\), e\.g\. 'Бул "
+    with pytest.raises(DataError, match=f"{figures}.*expected at least 50% Kazakh, found 17%"):
+        _share(settings, own=170, other=830)
+
+
+def test_a_few_lines_are_no_ground_to_refuse(settings):
+    _share(settings, own=0, other=19)
+
+
+def test_a_corpus_in_another_script_is_refused(settings):
+    text_filter = TextFilter(settings, "kk", None)
+    list(text_filter.select(({"text": f"A sentence of English letters, no {i}"} for i in range(60)), TEXT))
+    with pytest.raises(DataError, match=r"kk: 100% of 60 sampled lines look like script Latn"):
+        text_filter.check_share()

@@ -1,0 +1,99 @@
+"""Joining, repeating and holding out, beyond what test_corpora shows."""
+
+from dataclasses import replace
+
+import pytest
+import tiny_models
+
+from modenc.data.corpus import load_text
+from modenc.data.pairs import load_cross_paraphrases, load_dev, load_parallel, load_paraphrases
+from modenc.errors import DataError
+from modenc.recipe.loader import load_recipe
+from modenc.recipe.settings import DevSources, Source
+
+KK, EN = tiny_models.sentences("kk"), tiny_models.sentences("en")
+
+
+@pytest.fixture
+def plan(tmp_path, tiny_xlmr):
+    path = tmp_path / "r.toml"
+    path.write_text(
+        f'name = "r"\npivot = "en"\n[hub]\npath = "{tmp_path}/hub"\n[base]\nmodel = "{tiny_xlmr}"\n'
+        f'[data]\nroot = "{tmp_path}"\ntext = ["t.txt"]\n[sentence_encoding]\nobjective = "none"\n'
+        '[alignment]\nobjective = "none"\n[languages.en]\n[languages.kk]\n'
+    )
+    return load_recipe(path, check_files=False).plans["kk"]
+
+
+def _with(plan, **sources):
+    return replace(plan, data=replace(plan.data, **sources))
+
+
+def _write(path, *rows):
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def test_without_sources_there_are_no_pairs(plan):
+    plan = _with(plan, paraphrases=(), parallel=(), cross_paraphrases=())
+    assert load_paraphrases(plan, None).rows == []
+    assert load_parallel(plan, None).train == []
+    assert load_cross_paraphrases(plan, None).rows == []
+
+
+def test_sources_without_usable_rows_are_refused(plan, tmp_path):
+    _write(tmp_path / "p.tsv", ("anchor", "positive"), ("English only", "In all of it"))
+    with pytest.raises(DataError, match=r"kk: found 0 usable pairs \(data\.paraphrases\).*1 wrong script"):
+        load_paraphrases(_with(plan, paraphrases=(Source(path="p.tsv"),)), None)
+
+
+def test_repeat_shows_rows_again_but_not_in_the_held_out_ones(plan, tmp_path):
+    _write(tmp_path / "t.txt", *([line] for line in KK[:100]))
+    corpus = load_text(_with(plan, text=(Source(path="t.txt", repeat=3, licence="CC0-1.0"),)), None)
+    assert len(corpus.held_out) == len(set(corpus.held_out)) == 10
+    assert len(corpus.train) == 3 * 90
+    assert not set(corpus.train) & set(corpus.held_out)
+    record = corpus.sources[0]
+    assert (record.role, record.source, record.licence, record.rows) == ("text", "t.txt", "CC0-1.0", 100)
+
+
+def test_held_out_lines_hardly_change_when_text_is_added(plan, tmp_path):
+    _write(tmp_path / "t.txt", *([line] for line in KK[:300]))
+    before = load_text(plan, None)
+    _write(tmp_path / "t.txt", *([line] for line in KK))
+    after = load_text(plan, None)
+    assert len(set(before.held_out) & set(after.held_out)) > 0.8 * len(before.held_out)
+
+
+def test_tables_of_two_languages_are_joined_on_their_key(plan, tmp_path):
+    _write(tmp_path / "x.kk.tsv", ("id", "text"), *((str(i), KK[i]) for i in (3, 1, 9)))
+    _write(tmp_path / "x.en.tsv", ("id", "text"), *((str(i), EN[i]) for i in range(5)))
+    source = Source(path="x.{lang}.tsv", pivot_path="x.{pivot}.tsv")
+    rows = load_parallel(_with(plan, parallel=(source,)), None).train
+    assert [(row.text, row.pivot) for row in rows] == [(KK[3], EN[3]), (KK[1], EN[1])]
+
+
+def test_rows_may_be_cross_lingual_already(plan, tmp_path):
+    _write(tmp_path / "c.tsv", ("text", "pivot"), (KK[0], EN[1]))
+    rows = load_cross_paraphrases(_with(plan, cross_paraphrases=(Source(path="c.tsv"),)), None).rows
+    assert [(row.text, row.pivot, row.pivot_negative) for row in rows] == [(KK[0], EN[1], None)]
+
+
+def test_keys_must_be_unique_and_shared(plan, tmp_path):
+    head = ("id", "anchor", "positive")
+    source = Source(path="p.kk.tsv", pivot_path="p.en.tsv")
+    _write(tmp_path / "p.kk.tsv", head, ("1", KK[0], KK[1]))
+    _write(tmp_path / "p.en.tsv", head, ("2", EN[0], EN[1]))
+    with pytest.raises(
+        DataError, match=r"expected rows with the same 'id', found none in common \('1' … and '2' …\)"
+    ):
+        load_cross_paraphrases(_with(plan, cross_paraphrases=(source,)), None)
+    _write(tmp_path / "p.en.tsv", head, ("1", EN[0], EN[1]), ("1", EN[2], EN[3]))
+    with pytest.raises(DataError, match=r"p\.en\.tsv: expected each 'id' once, found '1' again"):
+        load_cross_paraphrases(_with(plan, cross_paraphrases=(source,)), None)
+
+
+def test_development_rows_are_normalised_and_kept(plan, tmp_path):
+    _write(tmp_path / "s.tsv", ("score", "sentence1", "sentence2"), ("3.5", "Бір  екі", "x"), ("0", "x", "x"))
+    dev = load_dev(_with(plan, dev=DevSources(sts=(Source(path="s.tsv"),))))
+    assert dev.sts == [("Бір екі", "x", 3.5), ("x", "x", 0.0)]
+    assert dev.cross_sts == []
