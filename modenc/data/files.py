@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from modenc.errors import DataError
-from modenc.extras import require_extra
 
 Row = dict[str, str]
 
@@ -86,21 +85,15 @@ def _open(path: Path) -> BinaryIO:
     if path.suffix.lower() == ".gz":
         return cast(BinaryIO, gzip.open(path, "rb"))
     if path.suffix.lower() == ".zst":
-        require_extra("train", "zstandard")
-        import zstandard
+        import pyarrow as pa
 
-        reader = zstandard.ZstdDecompressor().stream_reader(path.open("rb"), read_across_frames=True)
-        return io.BufferedReader(reader)
+        # Not zstandard, whose stream ends without a word where a file was cut off.
+        return io.BufferedReader(pa.input_stream(str(path), compression="zstd"))
     return path.open("rb")
 
 
-def _damage_errors(path: Path) -> tuple[type[Exception], ...]:
-    """What reading a damaged compressed file raises."""
-    if path.suffix.lower() == ".zst":
-        import zstandard
-
-        return (zstandard.ZstdError,)
-    return (EOFError, zlib.error, gzip.BadGzipFile)
+# What reading a damaged compressed file raises.
+_DAMAGE = (OSError, EOFError, zlib.error)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -117,7 +110,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                 f"{path}, line {number}: expected UTF-8, found byte 0x{error.object[error.start]:02x} at "
                 f"position {error.start}; convert the file, e.g. with iconv -f ENCODING -t UTF-8"
             ) from error
-        except _damage_errors(path) as error:
+        except _DAMAGE as error:
             raise DataError(
                 f"{path}: damaged after line {number} ({error}); fetch or compress it again"
             ) from error
@@ -195,7 +188,7 @@ def _read_parquet(path: Path) -> Iterator[Row]:
             for batch in table.iter_batches(batch_size=4096):
                 for record in batch.to_pylist():
                     yield flatten(record)
-    except (pa.ArrowException, *_damage_errors(path)) as error:
+    except (pa.ArrowException, *_DAMAGE) as error:
         raise DataError(f"{path}: not a readable Parquet file ({error}); fetch or write it again") from error
 
 

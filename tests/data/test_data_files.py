@@ -49,13 +49,9 @@ def test_bad_bytes_are_placed_by_line(tmp_path):
 def test_a_truncated_file_is_called_damaged(tmp_path, name):
     compress = gzip.compress if name.endswith(".gz") else zstandard.compress
     data = compress("".join(f"line {i * i}\n" for i in range(5000)).encode())
-    (tmp_path / name).write_bytes(data[:10] if name.endswith(".zst") else data[:-200])
-    rows = read_file(tmp_path / name)
-    if name.endswith(".zst"):
-        assert len(list(rows)) < 5000
-    else:
-        with pytest.raises(DataError, match="damaged after line"):
-            list(rows)
+    (tmp_path / name).write_bytes(data[:-1])
+    with pytest.raises(DataError, match="damaged after line"):
+        list(read_file(tmp_path / name))
 
 
 def test_a_file_of_another_kind_is_called_damaged(tmp_path):
