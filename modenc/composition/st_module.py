@@ -7,7 +7,6 @@ body, no wider than the group needs, so that neither neighbours nor their paddin
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -26,8 +25,6 @@ from modenc.composition.residency import Residency
 from modenc.errors import BaseModelError, HubError, LanguageError
 from modenc.hub.store import Hub
 from modenc.texts import TaggedText, as_texts
-
-logger = logging.getLogger(__name__)
 
 # No tokenizer makes fewer tokens of real text, so nothing that counts is cut.
 _CHARACTERS_PER_TOKEN = 64

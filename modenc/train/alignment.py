@@ -39,12 +39,9 @@ def align_language(run: StageRun) -> dict[str, Any]:
     pivot = Pivot(run)
     rows = alignment_rows(run.data, settings, plan.run.seed)
     logger.info("  %s", {name: len(part) for name, part in rows.items()})
-    pivot_texts, pivot_row = _index(row.pivot for part in rows.values() for row in part)
+    counterparts = [row.pivot for part in rows.values() for row in part]
     negatives = [row.negative for part in rows.values() for row in part if row.negative is not None]
-    for text in negatives:
-        if text not in pivot_row:
-            pivot_row[text] = len(pivot_texts)
-            pivot_texts.append(text)
+    pivot_texts, pivot_row = _index([*counterparts, *negatives])
     texts, own_row = _index(row.text for part in rows.values() for row in part)
     vectors = torch.from_numpy(pivot.encode(pivot_texts, settings.max_length))
     body = run.body_before()
