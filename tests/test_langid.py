@@ -114,7 +114,8 @@ def fasttext_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         minn=2,
         maxn=3,
         bucket=200_000,
-        thread=1,
+        # With fewer, fastText leaves part of its table uninitialised.
+        thread=10,
         verbose=0,
     )
     model.save_model(str(folder / "model.bin"))

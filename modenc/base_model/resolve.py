@@ -10,7 +10,14 @@ from functools import cached_property
 from pathlib import Path
 
 import torch
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoTokenizer,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
 
 from modenc.base_model.me5_small import ME5_SMALL, converted_me5_small
 from modenc.cache import cache_dir
@@ -37,6 +44,23 @@ class BaseModel:
         Raises:
             BaseModelError: nothing is found, or the model is not of the BERT or XLM-R family.
         """
+        self._config()
+        try:
+            body = AutoModel.from_pretrained(self.location, add_pooling_layer=False, dtype=torch.float32)
+        except (OSError, ValueError) as error:
+            raise BaseModelError(_not_found(self.id, error)) from error
+        return body.eval()
+
+    @property
+    def hidden_size(self) -> int:
+        """Length of the body's vectors.
+
+        Raises:
+            BaseModelError: as for :meth:`load_body`.
+        """
+        return int(self._config().hidden_size)
+
+    def _config(self) -> PretrainedConfig:
         try:
             config = AutoConfig.from_pretrained(self.location)
         except (OSError, ValueError) as error:
@@ -46,11 +70,7 @@ class BaseModel:
                 f"base {self.id!r} is a {config.model_type!r} model; modenc composes modules on "
                 f"{', '.join(SUPPORTED_FAMILIES)}. Choose such a base, for example {ME5_SMALL!r}."
             )
-        try:
-            body = AutoModel.from_pretrained(self.location, add_pooling_layer=False, dtype=torch.float32)
-        except (OSError, ValueError) as error:
-            raise BaseModelError(_not_found(self.id, error)) from error
-        return body.eval()
+        return config
 
     def load_tokenizer(self) -> PreTrainedTokenizerFast:
         """The base's own tokenizer.

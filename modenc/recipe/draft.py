@@ -224,7 +224,12 @@ class Draft:
 def _as_pivot(plan: LanguagePlan) -> LanguagePlan:
     """The plan without what only languages that are aligned to the pivot have."""
     data = replace(plan.data, parallel=(), cross_paraphrases=(), dev=replace(plan.data.dev, cross_sts=()))
-    return replace(plan, data=data, alignment=replace(plan.alignment, objective="none"))
+    return replace(
+        plan,
+        data=data,
+        sentence_encoding=replace(plan.sentence_encoding, start="fresh"),
+        alignment=replace(plan.alignment, objective="none"),
+    )
 
 
 def _fault_line(place: str, message: str, where: Sequence[str], languages: dict[str, Faults]) -> str:

@@ -13,6 +13,7 @@ from typing import Literal
 VocabularyMethod = Literal["base", "focus", "trim", "extend"]
 AdaptationObjective = Literal["none", "mlm", "distill", "mlm+distill"]
 EncodingObjective = Literal["none", "mnrl", "simcse", "mnrl+simcse"]
+EncodingStart = Literal["fresh", "pivot"]
 AlignmentObjective = Literal["none", "joint", "paraphrase", "parallel"]
 Precision = Literal["auto", "fp32", "bf16"]
 
@@ -187,6 +188,8 @@ class SentenceEncodingSettings:
 
     objective: EncodingObjective
     """``mnrl`` on paraphrases (paper), ``simcse`` on running text, both in turn, or ``none``."""
+    start: EncodingStart
+    """``fresh`` (paper), or a copy of the ``pivot``'s adapter: what it learned holds in other languages."""
     lora: LoraSettings
     """The sentence-encoding adapter SE."""
     optimizer: OptimizerSettings

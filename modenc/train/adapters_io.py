@@ -9,10 +9,16 @@ from typing import Any
 import adapters
 import torch
 from adapters import ParBnConfig
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import (
+    LoraConfig,
+    PeftModel,
+    get_peft_model,
+    set_peft_model_state_dict,
+)
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
+from modenc.errors import RecipeError
 from modenc.recipe.settings import LoraSettings
 
 ATTENTION_LAYERS = ["query", "key", "value"]
@@ -26,6 +32,23 @@ def add_lora(body: PreTrainedModel, settings: LoraSettings, layers: list[str]) -
         r=settings.rank, lora_alpha=settings.alpha, lora_dropout=settings.dropout, target_modules=layers
     )
     return get_peft_model(body, config)
+
+
+def load_lora(model: PeftModel, folder: Path) -> None:
+    """Give the model's LoRA the weights of a peft folder.
+
+    Raises:
+        RecipeError: the folder's adapter is of another rank or alpha.
+    """
+    stored = load_file(folder / "adapter_model.safetensors")
+    theirs = json.loads((folder / "adapter_config.json").read_text())
+    mine = model.peft_config["default"]
+    if (theirs["r"], theirs["lora_alpha"]) != (mine.r, mine.lora_alpha):
+        raise RecipeError(
+            f"sentence_encoding.lora: expected rank {theirs['r']} and alpha {theirs['lora_alpha']}, as the "
+            f"adapter in {folder} that it starts from; found rank {mine.r} and alpha {mine.lora_alpha}"
+        )
+    set_peft_model_state_dict(model, stored)
 
 
 def save_lora(model: PeftModel, folder: Path, base_id: str) -> None:

@@ -13,11 +13,11 @@ from modenc.recipe.settings import AlignmentSettings
 from modenc.train.adapters_io import add_parallel_adapter, save_parallel_adapter
 from modenc.train.body_module import encode_texts, sentence_model
 from modenc.train.data_access import TrainingData, sample
-from modenc.train.dev import DevData, DevEvaluator
+from modenc.train.dev import DevData
 from modenc.train.objectives.alignment import PivotAlignmentLoss
 from modenc.train.pivot import Pivot
 from modenc.train.stage import StageRun
-from modenc.train.trainers import KeepBest, SentenceTrainer, run_trainer, training_arguments
+from modenc.train.trainers import train_sentence_model
 
 logger = logging.getLogger(__name__)
 
@@ -48,23 +48,15 @@ def align_language(run: StageRun) -> dict[str, Any]:
     model = sentence_model(body, run.tokenizer_before(), plan.base, settings.max_length)
     before = torch.from_numpy(encode_texts(model, texts)) if settings.keep_weight else None
     add_parallel_adapter(body, settings.reduction_factor)
-    evaluator = _evaluator(run, pivot)
-    metrics: dict[str, Any] = {"dev_before": evaluator(model)} if evaluator else {}
-    best = KeepBest(run.folder, model) if evaluator else None
     kinds = {"paraphrase": "mnrl", "parallel": settings.parallel_loss}
-    trainer = SentenceTrainer(
-        model=model,
-        args=training_arguments(
-            settings.optimizer, plan.run, run.checkpoints, sentences=True, evaluate=evaluator is not None
-        ),
-        train_dataset=DatasetDict({name: _dataset(part, pivot_row, own_row) for name, part in rows.items()}),
-        loss={name: PivotAlignmentLoss(model, vectors, before, settings, kinds[name]) for name in rows},
-        evaluator=evaluator,
+    metrics = train_sentence_model(
+        run,
+        settings.optimizer,
+        model,
+        DatasetDict({name: _dataset(part, pivot_row, own_row) for name, part in rows.items()}),
+        {name: PivotAlignmentLoss(model, vectors, before, settings, kinds[name]) for name in rows},
+        _dev(run, pivot),
     )
-    metrics |= vars(run_trainer(trainer, best))
-    if evaluator:
-        metrics["dev_after"] = evaluator(model)
-        logger.info("  dev: %s before, %s after", metrics["dev_before"], metrics["dev_after"])
     save_parallel_adapter(body, run.modules / "cla", run.base.id)
     return metrics
 
@@ -90,18 +82,17 @@ def alignment_rows(
     return rows
 
 
-def _evaluator(run: StageRun, pivot: Pivot) -> DevEvaluator | None:
+def _dev(run: StageRun, pivot: Pivot) -> DevData:
     length = run.plan.alignment.max_length
     cross = run.data.dev.cross_sts
     held_out = run.data.parallel.held_out if run.plan.data.parallel else []
-    dev = DevData(
+    return DevData(
         sts=run.data.dev.sts,
         cross_sts_texts=[(row[1], row[2]) for row in cross],
         cross_sts_pivot=pivot.encode([row[0] for row in cross], length) if cross else None,
         parallel_texts=[row.text for row in held_out],
         parallel_pivot=pivot.encode([row.pivot for row in held_out], length) if held_out else None,
     )
-    return None if dev.empty() else DevEvaluator(dev)
 
 
 def _index(texts: Any) -> tuple[list[str], dict[str, int]]:

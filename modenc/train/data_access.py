@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from modenc.data.corpus import Corpus, load_text
 from modenc.data.pairs import (
@@ -56,19 +56,23 @@ class TrainingData:
         """Development sets."""
         return load_dev(self.plan)
 
-    def used_by(self, stage: str) -> list[Any]:
-        """The sets that a stage trains on, in a fixed order."""
+    def used_by(self, stage: str) -> list[CrossSet | PairSet | ParallelSet | Corpus]:
+        """The sets that a stage trains on, in a fixed order; none where the recipe leaves it out."""
         plan = self.plan
-        if stage in ("vocabulary", "language_adaptation"):
-            needed = plan.vocabulary.method != "base" if stage == "vocabulary" else True
-            return [self.text] if needed else []
+        if stage == "vocabulary":
+            return [self.text] if plan.vocabulary.method != "base" else []
+        if stage == "language_adaptation":
+            return [self.text] if plan.language_adaptation.objective != "none" else []
+        sets: list[CrossSet | PairSet | ParallelSet | Corpus] = []
         if stage == "sentence_encoding":
-            objective = plan.sentence_encoding.objective
-            sets: list[Any] = [self.paraphrases] if "mnrl" in objective else []
-            return [*sets, self.text] if "simcse" in objective else sets
-        alignment = plan.alignment.objective
-        sets = [self.cross_paraphrases] if alignment in ("joint", "paraphrase") else []
-        return [*sets, self.parallel] if alignment in ("joint", "parallel") else sets
+            objective: str = plan.sentence_encoding.objective
+            sets += [self.paraphrases] if "mnrl" in objective else []
+            sets += [self.text] if "simcse" in objective else []
+        elif plan.lang != plan.pivot:
+            objective = plan.alignment.objective
+            sets += [self.cross_paraphrases] if objective in ("joint", "paraphrase") else []
+            sets += [self.parallel] if objective in ("joint", "parallel") else []
+        return sets
 
 
 def sample(rows: Sequence[Row], count: int, seed: int) -> list[Row]:

@@ -18,18 +18,11 @@ from modenc.recipe.settings import LanguageAdaptationSettings
 from modenc.train.adapters_io import ATTENTION_LAYERS, add_lora, save_lora
 from modenc.train.body_module import encode_texts, sentence_model
 from modenc.train.data_access import sample
-from modenc.train.dev import DevData, DevEvaluator
+from modenc.train.dev import DevData
 from modenc.train.objectives.distillation import DistillationLoss
 from modenc.train.objectives.masked_lm import MaskedLM
 from modenc.train.stage import StageRun
-from modenc.train.trainers import (
-    BodyTrainer,
-    KeepBest,
-    SentenceTrainer,
-    TrainingFigures,
-    run_trainer,
-    training_arguments,
-)
+from modenc.train.trainers import BodyTrainer, run_trainer, train_sentence_model, training_arguments
 from modenc.train.vocabulary import save_embeddings
 
 logger = logging.getLogger(__name__)
@@ -137,25 +130,14 @@ def _distil(
     del teacher_model
     student = sentence_model(model, tokenizer, plan.base, settings.max_length)
     loss = DistillationLoss(student, torch.from_numpy(teacher), masked_lm, settings.mlm_weight)
-    evaluator = DevEvaluator(dev)
-    before = evaluator(student)
-    best = KeepBest(run.folder, student)
-    trainer = SentenceTrainer(
-        model=student,
-        args=training_arguments(optimizer, plan.run, run.checkpoints, sentences=True, evaluate=True),
-        train_dataset=Dataset.from_dict({"text": texts, "label": list(range(len(texts)))}),
-        loss=loss,
-        evaluator=evaluator,
-        optimizers=(_optimizer(settings, student, *([masked_lm] if masked_lm else [])), None),
-    )
-    figures: TrainingFigures = run_trainer(trainer, best)
-    after = evaluator(student)
-    logger.info(
-        "  cosine to the base's own vectors: %.2f before, %.2f after", before["score"], after["score"]
+    metrics = train_sentence_model(
+        run,
+        optimizer,
+        student,
+        Dataset.from_dict({"text": texts, "label": list(range(len(texts)))}),
+        loss,
+        dev,
+        _optimizer(settings, student, *([masked_lm] if masked_lm else [])),
     )
     cached.unlink()
-    return {
-        **vars(figures),
-        "teacher_cosine_before": round(before["score"], 2),
-        "teacher_cosine": round(after["score"], 2),
-    }
+    return metrics

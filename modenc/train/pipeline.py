@@ -87,7 +87,7 @@ def _hub_for(plan: LanguagePlan, base: BaseModel) -> Hub:
     info = HubInfo(
         base_id=base.id,
         base_fingerprint=base.fingerprint,
-        hidden_size=int(base.load_body().config.hidden_size),
+        hidden_size=base.hidden_size,
         pivot=plan.pivot,
         pooling=plan.base.pooling,
         prompt=plan.base.prompt,
@@ -142,16 +142,15 @@ def _train_language(
 
 
 def _digest(run: StageRun, hub: Hub) -> str:
-    """What the stage trains on: its data, and for alignment the pivot's modules."""
-    objective = getattr(getattr(run.plan, run.name), "objective", getattr(run.plan.vocabulary, "method", ""))
-    if objective in ("none", "base"):
-        return "nothing"
+    """What the stage trains on: its data, and the pivot's modules where it needs them."""
     digests = [part.digest for part in run.data.used_by(run.name)]
-    if run.name == "alignment":
-        if run.plan.lang == run.plan.pivot:
-            return "nothing"
-        if run.plan.pivot in hub.languages():
-            digests.append(json.dumps(hub.card(run.plan.pivot).files, sort_keys=True))
+    if not digests:
+        return "nothing"
+    needs_pivot = run.name == "alignment" or (
+        run.name == "sentence_encoding" and run.plan.sentence_encoding.start == "pivot"
+    )
+    if needs_pivot and run.plan.pivot in hub.languages():
+        digests.append(json.dumps(hub.card(run.plan.pivot).files, sort_keys=True))
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 
@@ -190,6 +189,7 @@ def _vocabulary(run: StageRun) -> dict[str, Any]:
         run.base.load_body().get_input_embeddings().weight.detach().clone(),
         run.data.text.train,
         run.data.text.held_out,
+        run.plan.base.prompt,
         run.folder / "focus",
         run.plan.run.seed,
     )
@@ -217,9 +217,6 @@ def _publish(
     sources = {
         (source.role, source.source): source
         for stage in records
-        if records[stage].settings.get("objective", records[stage].settings.get("method"))
-        not in ("none", "base")
-        and not (stage == "alignment" and plan.lang == plan.pivot)
         for part in data.used_by(stage)
         for source in part.sources
     }

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
 from modenc.errors import HubError
+from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.train.body_module import encode_texts, sentence_model
 from modenc.train.stage import StageRun
@@ -18,21 +19,30 @@ from modenc.train.stage import StageRun
 Vectors = npt.NDArray[np.float32]
 
 
+def open_pivot(run: StageRun) -> LanguageLayout:
+    """The pivot's modules in the recipe's hub.
+
+    Raises:
+        HubError: it has none yet.
+    """
+    hub, pivot = Hub.open(run.plan.hub), run.plan.pivot
+    if pivot not in hub.languages():
+        raise HubError(
+            f"{run.plan.lang} needs the modules of {pivot}, which the hub {run.plan.hub} does not hold (it "
+            f"has: {', '.join(hub.languages()) or 'nothing'}); train {pivot} first: "
+            f"modenc train RECIPE --lang {pivot}"
+        )
+    return hub.layout(pivot)
+
+
 class Pivot:
     """Encodes pivot sentences with the pivot's modules in the hub; results are cached by content."""
 
     def __init__(self, run: StageRun) -> None:
         self.run = run
-        hub = Hub.open(run.plan.hub)
-        pivot = run.plan.pivot
-        if pivot not in hub.languages():
-            raise HubError(
-                f"{run.plan.lang} is aligned to {pivot}, which the hub {run.plan.hub} does not hold (it has: "
-                f"{', '.join(hub.languages()) or 'nothing'}); train {pivot} first: "
-                f"modenc train RECIPE --lang {pivot}"
-            )
-        self.layout = hub.layout(pivot)
-        self.identity = hashlib.sha256(repr(sorted(hub.card(pivot).files.items())).encode()).hexdigest()
+        self.layout = open_pivot(run)
+        files = Hub.open(run.plan.hub).card(run.plan.pivot).files
+        self.identity = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
 
     def encode(self, texts: list[str], max_length: int) -> Vectors:
         """Unit-length vectors [texts, hidden]."""

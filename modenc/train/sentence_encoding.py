@@ -14,12 +14,13 @@ from sentence_transformers.sentence_transformer.losses import (
 from torch import nn
 
 from modenc.recipe.settings import SentenceEncodingSettings
-from modenc.train.adapters_io import ALL_LINEAR_LAYERS, add_lora, save_lora
+from modenc.train.adapters_io import ALL_LINEAR_LAYERS, add_lora, load_lora, save_lora
 from modenc.train.body_module import sentence_model
 from modenc.train.data_access import TrainingData, sample
-from modenc.train.dev import DevData, DevEvaluator
+from modenc.train.dev import DevData
+from modenc.train.pivot import open_pivot
 from modenc.train.stage import StageRun
-from modenc.train.trainers import KeepBest, SentenceTrainer, run_trainer, training_arguments
+from modenc.train.trainers import train_sentence_model
 
 logger = logging.getLogger(__name__)
 
@@ -30,27 +31,15 @@ def encode_sentences(run: StageRun) -> dict[str, Any]:
     if settings.objective == "none":
         return {}
     body = add_lora(run.body_before(), settings.lora, ALL_LINEAR_LAYERS)
+    if settings.start == "pivot":
+        load_lora(body, open_pivot(run).root / "se")
     model = sentence_model(body, run.tokenizer_before(), run.plan.base, settings.max_length)
     train = DatasetDict(training_sets(run.data, settings, run.plan.run.seed))
     logger.info("  %s", {name: len(rows) for name, rows in train.items()})
     loss = _ranking_loss(model, settings)
-    dev = DevData(sts=run.data.dev.sts)
-    evaluator = None if dev.empty() else DevEvaluator(dev)
-    metrics: dict[str, Any] = {"dev_before": evaluator(model)} if evaluator else {}
-    best = KeepBest(run.folder, model) if evaluator else None
-    trainer = SentenceTrainer(
-        model=model,
-        args=training_arguments(
-            settings.optimizer, run.plan.run, run.checkpoints, sentences=True, evaluate=evaluator is not None
-        ),
-        train_dataset=train,
-        loss={name: loss for name in train},
-        evaluator=evaluator,
+    metrics = train_sentence_model(
+        run, settings.optimizer, model, train, {name: loss for name in train}, DevData(sts=run.data.dev.sts)
     )
-    metrics |= vars(run_trainer(trainer, best))
-    if evaluator:
-        metrics["dev_after"] = evaluator(model)
-        logger.info("  dev: %s before, %s after", metrics["dev_before"], metrics["dev_after"])
     save_lora(body, run.modules / "se", run.base.id)
     return metrics
 

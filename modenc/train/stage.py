@@ -26,7 +26,7 @@ from modenc.recipe.settings import LanguagePlan
 from modenc.train.data_access import TrainingData
 
 STAGES = ("vocabulary", "language_adaptation", "sentence_encoding", "alignment")
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True)

@@ -33,11 +33,21 @@ def tokenizer_model(tokenizer: PreTrainedTokenizerFast) -> str:
     return kind
 
 
-def train_like(base: PreTrainedTokenizerFast, texts: Sequence[str], size: int) -> PreTrainedTokenizerFast:
-    """A new tokenizer with the base's normaliser, pre-tokenizer, decoder, special tokens and kind."""
+def train_like(
+    base: PreTrainedTokenizerFast, texts: Sequence[str], size: int, prompt: str = ""
+) -> PreTrainedTokenizerFast:
+    """A new tokenizer with the base's normaliser, pre-tokenizer, decoder, special tokens and kind.
+
+    The ``prompt`` stands before every text, so it is cut as the base cuts it.
+    """
     tokenizer_model(base)
+    pieces = base.convert_ids_to_tokens(_prompt_ids(base, prompt))
     batches = (texts[start : start + _BATCH] for start in range(0, len(texts), _BATCH))
-    return base.train_new_from_iterator(batches, vocab_size=size, show_progress=False)
+    tokenizer = base.train_new_from_iterator(batches, vocab_size=size - len(pieces), show_progress=False)
+    description = json.loads(tokenizer.backend_tokenizer.to_str())
+    # The best score there is: no other way to cut the prompt may win.
+    _add_pieces(description, pieces, score=0.0)
+    return _wrap(tokenizer, description)
 
 
 def piece_counts(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> Counter[int]:
@@ -56,9 +66,9 @@ def tokens_per_sentence(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]
 
 
 def trim(
-    base: PreTrainedTokenizerFast, texts: Sequence[str], size: int
+    base: PreTrainedTokenizerFast, texts: Sequence[str], size: int, prompt: str = ""
 ) -> tuple[PreTrainedTokenizerFast, list[int]]:
-    """Keep the pieces that the texts use most.
+    """Keep the pieces that the texts use most, and those of the ``prompt`` that stands before every text.
 
     Returns:
         The tokenizer, and for each of its ids the id in the base.
@@ -73,7 +83,7 @@ def trim(
     single = {
         vocabulary[form] for char in characters for form in (char, "##" + char, "▁") if form in vocabulary
     }
-    kept = special | single
+    kept = special | single | set(_prompt_ids(base, prompt))
     for number, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         if len(kept) >= size:
             break
@@ -93,15 +103,14 @@ def extend(
     description = json.loads(trimmed.backend_tokenizer.to_str())
     model = description["model"]
     if model["type"] == "WordPiece":
-        for piece in new_pieces:
-            model["vocab"].setdefault(piece, len(model["vocab"]))
+        _add_pieces(description, new_pieces)
         return _wrap(trimmed, description)
     special = set(trimmed.all_special_tokens)
     lowest = min(score for piece, score in model["vocab"] if piece not in special)
     highest = max(score for piece, score in model["vocab"] if piece not in special)
     # New pieces start a little better than the worst old ones; the rounds below settle all scores.
     start = 0.5 * (lowest + highest)
-    model["vocab"] += [[piece, start] for piece in new_pieces]
+    _add_pieces(description, new_pieces, start)
     tokenizer = _wrap(trimmed, description)
     for _ in range(2):
         counts = piece_counts(tokenizer, texts)
@@ -121,6 +130,21 @@ def special_pairs(
         other = source.special_tokens_map.get(role)
         if isinstance(token, str) and isinstance(other, str):
             yield target.convert_tokens_to_ids(token), source.convert_tokens_to_ids(other)
+
+
+def _prompt_ids(base: PreTrainedTokenizerFast, prompt: str) -> list[int]:
+    ids: list[int] = base(prompt, add_special_tokens=False)["input_ids"] if prompt else []
+    return sorted(set(ids) - {base.unk_token_id})
+
+
+def _add_pieces(description: dict[str, Any], pieces: Iterable[str], score: float = 0.0) -> None:
+    model = description["model"]
+    if model["type"] == "WordPiece":
+        for piece in pieces:
+            model["vocab"].setdefault(piece, len(model["vocab"]))
+    else:
+        known = {piece for piece, _ in model["vocab"]}
+        model["vocab"] += [[piece, score] for piece in pieces if piece not in known]
 
 
 def _rebuild(base: PreTrainedTokenizerFast, ids: Sequence[int]) -> PreTrainedTokenizerFast:

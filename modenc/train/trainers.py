@@ -10,14 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from datasets import Dataset, DatasetDict
 from safetensors.torch import load_file, save_file
-from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers import (
+    SentenceTransformer,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+)
 from sentence_transformers.sentence_transformer.training_args import BatchSamplers, MultiDatasetBatchSamplers
 from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from modenc.recipe.settings import OptimizerSettings, RunSettings
+from modenc.train.dev import DevData, DevEvaluator
+from modenc.train.stage import StageRun
 
 logger = logging.getLogger(__name__)
 
@@ -213,3 +220,38 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigur
         best_step=best_step,
         dev=best.history if best is not None else [],
     )
+
+
+def train_sentence_model(
+    run: StageRun,
+    settings: OptimizerSettings,
+    model: SentenceTransformer,
+    train: Dataset | DatasetDict,
+    loss: nn.Module | dict[str, nn.Module],
+    dev: DevData,
+    optimizer: torch.optim.Optimizer | None = None,
+) -> dict[str, Any]:
+    """Train a stage's sentence model and leave it with the weights of the best dev score.
+
+    Returns:
+        :class:`TrainingFigures` as a dictionary, and where there is dev data the metrics on it as
+        ``dev_before`` and ``dev_after``.
+    """
+    evaluator = None if dev.empty() else DevEvaluator(dev)
+    metrics: dict[str, Any] = {"dev_before": evaluator(model)} if evaluator else {}
+    best = KeepBest(run.folder, model) if evaluator else None
+    trainer = SentenceTrainer(
+        model=model,
+        args=training_arguments(
+            settings, run.plan.run, run.checkpoints, sentences=True, evaluate=evaluator is not None
+        ),
+        train_dataset=train,
+        loss=loss,
+        evaluator=evaluator,
+        optimizers=(optimizer, None),
+    )
+    metrics |= vars(run_trainer(trainer, best))
+    if evaluator:
+        metrics["dev_after"] = evaluator(model)
+        logger.info("  dev: %s before, %s after", metrics["dev_before"], metrics["dev_after"])
+    return metrics

@@ -8,7 +8,6 @@ the text uses, so that vectors start out as the base's; ``extend`` adds new piec
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +19,10 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from modenc.recipe.settings import VocabularySettings
+from modenc.train.focus import MIN_COUNT, focus_embeddings
 from modenc.train.tokenizers import extend, piece_counts, special_pairs, tokens_per_sentence, train_like, trim
 
 logger = logging.getLogger(__name__)
-
-_FASTTEXT_MIN_COUNT = 10
 
 
 @dataclass(frozen=True)
@@ -54,6 +52,7 @@ def make_vocabulary(
     base_embeddings: Tensor,
     texts: list[str],
     held_out: list[str],
+    prompt: str,
     work: Path,
     seed: int,
 ) -> Vocabulary:
@@ -65,23 +64,25 @@ def make_vocabulary(
         base_embeddings: the base's embeddings [base tokens, hidden].
         texts: running text.
         held_out: running text on which tokens per sentence are counted.
-        work: folder for the files that deepfocus wants.
-        seed: for fastText and FOCUS.
+        prompt: what stands before every text; it keeps the base's tokens.
+        work: folder for fastText's files.
+        seed: for FOCUS.
     """
     texts = texts[: settings.max_sentences] if settings.max_sentences else texts
-    helper: PreTrainedTokenizerFast | None = None
     if settings.method == "trim":
-        tokenizer, ids = trim(base_tokenizer, texts, settings.size)
+        tokenizer, ids = trim(base_tokenizer, texts, settings.size, prompt)
         embeddings = base_embeddings[ids].clone()
     elif settings.method == "extend":
-        trimmed, ids = trim(base_tokenizer, texts, settings.size - settings.new_pieces)
+        trimmed, ids = trim(base_tokenizer, texts, settings.size - settings.new_pieces, prompt)
         helper = train_like(base_tokenizer, texts, settings.size)
         tokenizer = extend(trimmed, _newcomers(helper, base_tokenizer, texts, settings.new_pieces), texts)
-        embeddings = _focus(settings, tokenizer, base_tokenizer, base_embeddings, texts, work, seed, helper)
+        embeddings = focus_embeddings(
+            tokenizer, base_tokenizer, base_embeddings, texts, settings, work, seed, helper
+        )
         embeddings[: len(ids)] = base_embeddings[ids]
     else:
-        tokenizer = train_like(base_tokenizer, texts, settings.size)
-        embeddings = _focus(settings, tokenizer, base_tokenizer, base_embeddings, texts, work, seed, None)
+        tokenizer = train_like(base_tokenizer, texts, settings.size, prompt)
+        embeddings = focus_embeddings(tokenizer, base_tokenizer, base_embeddings, texts, settings, work, seed)
     for target, source in special_pairs(tokenizer, base_tokenizer):
         embeddings[target] = base_embeddings[source]
     report = _report(tokenizer, base_tokenizer, texts, held_out)
@@ -98,43 +99,6 @@ def _newcomers(
     return [piece for piece in frequent if piece not in known][:count]
 
 
-def _focus(
-    settings: VocabularySettings,
-    tokenizer: PreTrainedTokenizerFast,
-    base_tokenizer: PreTrainedTokenizerFast,
-    base_embeddings: Tensor,
-    texts: list[str],
-    work: Path,
-    seed: int,
-    helper: PreTrainedTokenizerFast | None,
-) -> Tensor:
-    from deepfocus import FOCUS
-
-    # deepfocus keys its fastText cache by path, so the path must change with the text.
-    content = "\n".join(texts) + "\n"
-    digest = hashlib.sha256(content.encode()).hexdigest()[:16]
-    work.mkdir(parents=True, exist_ok=True)
-    path = work / f"focus-{digest}-{len(tokenizer)}.txt"
-    path.write_text(content, encoding="utf-8")
-    try:
-        embeddings: Tensor = FOCUS(
-            target_tokenizer=tokenizer,
-            source_tokenizer=base_tokenizer,
-            source_embeddings=base_embeddings,
-            target_training_data_path=str(path),
-            fasttext_model_epochs=settings.fasttext_epochs,
-            fasttext_model_dim=settings.fasttext_dim,
-            fasttext_model_min_count=_FASTTEXT_MIN_COUNT,
-            extend_tokenizer=helper,
-            processes=1,
-            seed=seed,
-            verbosity="silent",
-        )
-        return embeddings.detach().clone()
-    finally:
-        path.unlink(missing_ok=True)
-
-
 def _report(
     tokenizer: PreTrainedTokenizerFast, base: PreTrainedTokenizerFast, texts: list[str], held_out: list[str]
 ) -> dict[str, Any]:
@@ -142,7 +106,7 @@ def _report(
     counts = piece_counts(tokenizer, texts)
     new = [number for token, number in tokenizer.get_vocab().items() if token not in shared]
     # FOCUS draws at random what fastText has not seen often enough.
-    random = sum(counts.get(number, 0) < _FASTTEXT_MIN_COUNT for number in new)
+    random = sum(counts.get(number, 0) < MIN_COUNT for number in new)
     return {
         "tokens": len(tokenizer),
         "copied": len(shared),

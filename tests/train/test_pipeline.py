@@ -21,6 +21,7 @@ from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
 from modenc.train.pipeline import train_recipe
+from modenc.train.stage import STAGES
 
 
 def _hashes(folder):
@@ -123,6 +124,20 @@ def test_the_other_vocabularies_train(tiny_recipe, tiny_bert, method):
     assert verify_hub(hub) == []
     assert ("tokenizer" in hub.layout("en").present()) == (method != "base")
     assert np.isfinite(ModularEncoder(hub.path).encode("My brother reads", lang="en")).all()
+
+
+def test_sentence_encoding_can_start_from_the_pivots(copied):
+    overrides = ["sentence_encoding.start=pivot", "sentence_encoding.optimizer.learning_rate=1e-12"]
+    train_recipe(load_recipe(copied, overrides), languages=["kk"], stages=STAGES[:3])
+    hub = Hub.open(copied.parent / "hub")
+    english, kazakh = (
+        load_file(hub.layout(lang).root / "se/adapter_model.safetensors") for lang in ("en", "kk")
+    )
+    assert english.keys() == kazakh.keys()
+    assert all(torch.equal(english[name], kazakh[name]) for name in english)
+    other_rank = load_recipe(copied, [*overrides, "sentence_encoding.lora.rank=3"])
+    with pytest.raises(RecipeError, match=r"expected rank 8 and alpha 16, as .* found rank 3"):
+        train_recipe(other_rank, languages=["kk"], stages=STAGES[:3])
 
 
 def test_alignment_needs_the_pivot(tiny_recipe):

@@ -42,6 +42,20 @@ def test_extending_shortens_sentences(base):
     assert tokens_per_sentence(longer, TEXTS) <= tokens_per_sentence(trimmed, TEXTS)
 
 
+@pytest.mark.parametrize("method", ["trim", "focus", "extend"])
+def test_the_prompt_is_cut_as_the_base_cuts_it(base, method):
+    tokenizer = base.load_tokenizer()
+    texts = ["good morning"] * 5
+    if method == "focus":
+        made = train_like(tokenizer, texts, 60, "a dog: ")
+    else:
+        made, _ = trim(tokenizer, texts, 30, "a dog: ")
+        if method == "extend":
+            made = extend(made, ["▁morn"], texts)
+    wanted = tokenizer.tokenize("a dog:")
+    assert made.tokenize("a dog: good")[: len(wanted)] == wanted
+
+
 def test_special_tokens_are_matched_by_role(base):
     tokenizer = base.load_tokenizer()
     new = train_like(tokenizer, TEXTS, 80)
