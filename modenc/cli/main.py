@@ -24,6 +24,7 @@ VERBS: dict[str, str] = {
     "encode": "turn texts into vectors",
     "identify": "tell the language of each text",
     "search": "find the lines nearest to a query",
+    "eval": "judge hubs and models on a suite of test sets",
 }
 
 

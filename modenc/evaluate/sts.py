@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import spearmanr
@@ -19,3 +21,33 @@ def pair_cosines(left: Vectors, right: Vectors) -> Vectors:
 def spearman(left: Vectors, right: Vectors, scores: npt.ArrayLike) -> float:
     """Spearman correlation times 100 of the rows' cosines with ``scores`` [n]."""
     return float(spearmanr(pair_cosines(left, right), np.asarray(scores)).statistic * 100)
+
+
+def cross_similarity(vectors: Vectors, pivot: Vectors, neighbours: int = 8) -> float:
+    """Similarity across two languages without gold scores, where the pivot's own cosines stand for them.
+
+    Spearman correlation times 100 of the cosines between a sentence and the translations of its nearest
+    neighbours, its own included, with the cosines that the pivot gives to those pairs.
+
+    Args:
+        vectors: unit rows [n, d] of sentences.
+        pivot: unit rows [n, d] of their translations.
+        neighbours: how many translations each sentence is compared to.
+    """
+    own = pivot @ pivot.T
+    near = np.argsort(-own, axis=1)[:, : neighbours + 1]
+    across = np.take_along_axis(vectors @ pivot.T, near, axis=1)
+    return float(spearmanr(across.ravel(), np.take_along_axis(own, near, axis=1).ravel()).statistic * 100)
+
+
+def language_bias(pairs: Sequence[tuple[npt.ArrayLike, npt.ArrayLike]]) -> float:
+    """How much a pool of several languages costs (Roy et al., 2020), on a scale of 100.
+
+    Mean Spearman over the language pairs, minus Spearman over all of their items together.
+
+    Args:
+        pairs: for each language pair, cosines [n] and gold scores [n].
+    """
+    each = [spearmanr(cosines, gold).statistic for cosines, gold in pairs]
+    cosines, gold = (np.concatenate([np.asarray(pair[side]) for pair in pairs]) for side in (0, 1))
+    return float((np.mean(each) - spearmanr(cosines, gold).statistic) * 100)

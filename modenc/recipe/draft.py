@@ -14,8 +14,8 @@ from modenc.recipe.build import INVALID, build, describe
 from modenc.recipe.conflicts import Conflict, conflicts, unknown_placeholders
 from modenc.recipe.faults import Faults, Place, did_you_mean, dotted, nearest
 from modenc.recipe.files import merge
-from modenc.recipe.presence import absences, pivot_is_in
-from modenc.recipe.settings import LanguagePlan
+from modenc.recipe.presence import absences, is_in_hub
+from modenc.recipe.settings import FRESH, LanguagePlan
 
 SECTIONS: dict[str, type] = {
     name: hint
@@ -114,10 +114,23 @@ class Draft:
             if all(part is not INVALID for part in parts.values()):
                 plan = LanguagePlan(lang=lang, pivot=self.pivot, recipe=self.name, hub=self.hub, **parts)
                 run = replace(plan.run, work_dir=self._folder(str(plan.run.work_dir)))
-                plans[lang] = (
-                    _as_pivot(replace(plan, run=run)) if lang == self.pivot else replace(plan, run=run)
-                )
+                encoding = replace(plan.sentence_encoding, start=self._start(plan, faults))
+                plan = replace(plan, run=run, sentence_encoding=encoding)
+                plans[lang] = _as_pivot(plan) if lang == self.pivot else plan
         return plans
+
+    def _start(self, plan: LanguagePlan, faults: Faults) -> str:
+        """The normalised code of the language whose adapter is copied, or ``fresh``."""
+        path = ("sentence_encoding", "start")
+        start = plan.sentence_encoding.start
+        if start == FRESH:
+            return FRESH
+        try:
+            code = normalize_code(start)
+        except LanguageError as error:
+            faults.add(path, f"expected {FRESH!r} or a language code: {error}")
+            return FRESH
+        return FRESH if code == plan.lang else code
 
     def check_plans(self, plans: dict[str, LanguagePlan], check_files: bool) -> None:
         """What is wrong in the plans though every value is right by itself."""
@@ -127,6 +140,7 @@ class Draft:
             found += unknown_placeholders(("run", "work_dir"), work_dir, ("recipe",))
             if check_files:
                 found += absences(plan)
+                found += self._absent_start(plan)
             self._note(found, self.by_language[lang])
         if check_files and self.languages and self.pivot not in self.languages:
             self._check_pivot_in_hub()
@@ -196,8 +210,18 @@ class Draft:
             )
             self.faults.add(("languages", code, "alignment", "objective"), message)
 
+    def _absent_start(self, plan: LanguagePlan) -> list[Conflict]:
+        start = plan.sentence_encoding.start
+        if start == FRESH or start in self.languages or is_in_hub(self.hub, start):
+            return []
+        message = (
+            f"expected {start!r} among the languages or in the hub '{self.hub}', found it in neither; "
+            f"add [languages.{start}] or set it to {FRESH!r}"
+        )
+        return [Conflict(("sentence_encoding", "start"), message)]
+
     def _check_pivot_in_hub(self) -> None:
-        if not self.faults.concern(("pivot",)) and not pivot_is_in(self.hub, self.pivot):
+        if not self.faults.concern(("pivot",)) and not is_in_hub(self.hub, self.pivot):
             self.faults.add(
                 ("pivot",),
                 f"expected {self.pivot!r} among the languages or in the hub '{self.hub}', found it in "
@@ -227,7 +251,7 @@ def _as_pivot(plan: LanguagePlan) -> LanguagePlan:
     return replace(
         plan,
         data=data,
-        sentence_encoding=replace(plan.sentence_encoding, start="fresh"),
+        sentence_encoding=replace(plan.sentence_encoding, start=FRESH),
         alignment=replace(plan.alignment, objective="none"),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from modenc.errors import RecipeError
 from modenc.recipe.draft import TOP_LEVEL, Draft
 from modenc.recipe.faults import RecipeFaults
 from modenc.recipe.files import (
@@ -16,7 +17,7 @@ from modenc.recipe.files import (
     shipped_recipes,
 )
 from modenc.recipe.overrides import apply_overrides
-from modenc.recipe.settings import Recipe
+from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
 from modenc.recipe.toml_text import to_toml
 
 __all__ = ["find_recipe", "load_recipe", "shipped_recipes"]
@@ -31,7 +32,7 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), *, check_files:
         check_files: also check that data files, catalogue packages and the hub's pivot are there.
 
     Returns:
-        The recipe with one complete plan per language, the pivot's first.
+        The recipe with one complete plan per language, in the order to train them in.
 
     Raises:
         RecipeError: no such recipe, no valid TOML; or, as ``RecipeFaults``, all that is wrong in it.
@@ -51,6 +52,22 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), *, check_files:
         path=file,
         pivot=draft.pivot,
         hub=draft.hub,
-        plans={lang: plans[lang] for lang in sorted(plans, key=lambda lang: lang != draft.pivot)},
+        plans=_in_order(plans, draft.pivot),
         text=to_toml({"name": draft.name, **draft.tables}, order=TOP_LEVEL),
     )
+
+
+def _in_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, LanguagePlan]:
+    """The pivot first, and each language after the one whose adapter it starts from."""
+    waiting = sorted(plans, key=lambda lang: lang != pivot)
+    ordered: dict[str, LanguagePlan] = {}
+    while waiting:
+        ready = [lang for lang in waiting if plans[lang].sentence_encoding.start not in waiting]
+        if not ready:
+            circle = " and ".join(waiting)
+            raise RecipeError(
+                f"sentence_encoding.start: {circle} wait for each other; set one of them to {FRESH!r}"
+            )
+        ordered |= {lang: plans[lang] for lang in ready}
+        waiting = [lang for lang in waiting if lang not in ordered]
+    return ordered

@@ -26,9 +26,9 @@ def absences(plan: LanguagePlan) -> Iterator[Conflict]:
             yield Conflict((*path, "gettext"), message)
 
 
-def pivot_is_in(hub: Path, pivot: str) -> bool:
-    """Whether a hub folder already holds the pivot's modules."""
-    return (hub / pivot / "card.json").is_file()
+def is_in_hub(hub: Path, lang: str) -> bool:
+    """Whether a hub folder already holds a language's modules."""
+    return (hub / lang / "card.json").is_file()
 
 
 def fill(text: str, plan: LanguagePlan) -> str:

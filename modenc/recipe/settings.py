@@ -13,9 +13,11 @@ from typing import Literal
 VocabularyMethod = Literal["base", "focus", "trim", "extend"]
 AdaptationObjective = Literal["none", "mlm", "distill", "mlm+distill"]
 EncodingObjective = Literal["none", "mnrl", "simcse", "mnrl+simcse"]
-EncodingStart = Literal["fresh", "pivot"]
 AlignmentObjective = Literal["none", "joint", "paraphrase", "parallel"]
 Precision = Literal["auto", "fp32", "bf16"]
+
+FRESH = "fresh"
+"""``sentence_encoding.start``: begin with an adapter that changes nothing."""
 
 
 @dataclass(frozen=True)
@@ -188,8 +190,9 @@ class SentenceEncodingSettings:
 
     objective: EncodingObjective
     """``mnrl`` on paraphrases (paper), ``simcse`` on running text, both in turn, or ``none``."""
-    start: EncodingStart
-    """``fresh`` (paper), or a copy of the ``pivot``'s adapter: what it learned holds in other languages."""
+    start: str
+    """``fresh`` (paper), or the code of a language of the hub whose adapter is copied first, a relative's or
+    the pivot's: much of what it learned holds in other languages."""
     lora: LoraSettings
     """The sentence-encoding adapter SE."""
     optimizer: OptimizerSettings

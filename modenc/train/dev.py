@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.evaluation import SentenceEvaluator
 
 from modenc.evaluate.retrieval import both_ways
-from modenc.evaluate.sts import pair_cosines, spearman
+from modenc.evaluate.sts import cross_similarity, pair_cosines, spearman
 from modenc.train.body_module import encode_texts
 
 Vectors = npt.NDArray[np.float32]
@@ -65,9 +65,9 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
                 data.cross_sts_pivot, vectors, [row[1] for row in data.cross_sts_texts]
             )
         if data.parallel_pivot is not None:
-            figures["retrieval"] = both_ways(
-                encode_texts(model, list(data.parallel_texts)), data.parallel_pivot
-            )
+            vectors = encode_texts(model, list(data.parallel_texts))
+            figures["retrieval"] = both_ways(vectors, data.parallel_pivot)
+            figures["similarity"] = cross_similarity(vectors, data.parallel_pivot)
         if data.teacher is not None:
             vectors = encode_texts(model, list(data.teacher_texts))
             figures["teacher_cosine"] = float(pair_cosines(vectors, data.teacher).mean() * 100)

@@ -142,15 +142,13 @@ def _train_language(
 
 
 def _digest(run: StageRun, hub: Hub) -> str:
-    """What the stage trains on: its data, and the pivot's modules where it needs them."""
+    """What the stage trains on: its data, and the other language's modules that it needs."""
     digests = [part.digest for part in run.data.used_by(run.name)]
     if not digests:
         return "nothing"
-    needs_pivot = run.name == "alignment" or (
-        run.name == "sentence_encoding" and run.plan.sentence_encoding.start == "pivot"
-    )
-    if needs_pivot and run.plan.pivot in hub.languages():
-        digests.append(json.dumps(hub.card(run.plan.pivot).files, sort_keys=True))
+    others = {"alignment": run.plan.pivot, "sentence_encoding": run.plan.sentence_encoding.start}
+    if others.get(run.name) in hub.languages():
+        digests.append(json.dumps(hub.card(others[run.name]).files, sort_keys=True))
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 

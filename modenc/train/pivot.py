@@ -19,20 +19,20 @@ from modenc.train.stage import StageRun
 Vectors = npt.NDArray[np.float32]
 
 
-def open_pivot(run: StageRun) -> LanguageLayout:
-    """The pivot's modules in the recipe's hub.
+def trained_before(run: StageRun, lang: str) -> LanguageLayout:
+    """The modules of another language in the recipe's hub.
 
     Raises:
         HubError: it has none yet.
     """
-    hub, pivot = Hub.open(run.plan.hub), run.plan.pivot
-    if pivot not in hub.languages():
+    hub = Hub.open(run.plan.hub)
+    if lang not in hub.languages():
         raise HubError(
-            f"{run.plan.lang} needs the modules of {pivot}, which the hub {run.plan.hub} does not hold (it "
-            f"has: {', '.join(hub.languages()) or 'nothing'}); train {pivot} first: "
-            f"modenc train RECIPE --lang {pivot}"
+            f"{run.plan.lang} needs the modules of {lang}, which the hub {run.plan.hub} does not hold (it "
+            f"has: {', '.join(hub.languages()) or 'nothing'}); train {lang} first: "
+            f"modenc train RECIPE --lang {lang}"
         )
-    return hub.layout(pivot)
+    return hub.layout(lang)
 
 
 class Pivot:
@@ -40,7 +40,7 @@ class Pivot:
 
     def __init__(self, run: StageRun) -> None:
         self.run = run
-        self.layout = open_pivot(run)
+        self.layout = trained_before(run, run.plan.pivot)
         files = Hub.open(run.plan.hub).card(run.plan.pivot).files
         self.identity = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
 

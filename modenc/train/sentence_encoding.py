@@ -13,12 +13,12 @@ from sentence_transformers.sentence_transformer.losses import (
 )
 from torch import nn
 
-from modenc.recipe.settings import SentenceEncodingSettings
+from modenc.recipe.settings import FRESH, SentenceEncodingSettings
 from modenc.train.adapters_io import ALL_LINEAR_LAYERS, add_lora, load_lora, save_lora
 from modenc.train.body_module import sentence_model
 from modenc.train.data_access import TrainingData, sample
 from modenc.train.dev import DevData
-from modenc.train.pivot import open_pivot
+from modenc.train.pivot import trained_before
 from modenc.train.stage import StageRun
 from modenc.train.trainers import train_sentence_model
 
@@ -31,8 +31,8 @@ def encode_sentences(run: StageRun) -> dict[str, Any]:
     if settings.objective == "none":
         return {}
     body = add_lora(run.body_before(), settings.lora, ALL_LINEAR_LAYERS)
-    if settings.start == "pivot":
-        load_lora(body, open_pivot(run).root / "se")
+    if settings.start != FRESH:
+        load_lora(body, trained_before(run, settings.start).root / "se")
     model = sentence_model(body, run.tokenizer_before(), run.plan.base, settings.max_length)
     train = DatasetDict(training_sets(run.data, settings, run.plan.run.seed))
     logger.info("  %s", {name: len(rows) for name, rows in train.items()})

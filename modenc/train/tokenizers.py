@@ -15,6 +15,7 @@ from modenc.errors import DataError
 
 _BATCH = 1000
 _FLOOR = 0.5
+_COVERAGE = 0.995
 SUPPORTED_MODELS = ("Unigram", "WordPiece")
 
 
@@ -70,6 +71,9 @@ def trim(
 ) -> tuple[PreTrainedTokenizerFast, list[int]]:
     """Keep the pieces that the texts use most, and those of the ``prompt`` that stands before every text.
 
+    Where the texts use fewer than ``size``, the base's likeliest pieces in the texts' letters fill up the
+    rest: words of the language that the texts happen to lack.
+
     Returns:
         The tokenizer, and for each of its ids the id in the base.
     """
@@ -85,6 +89,10 @@ def trim(
     }
     kept = special | single | set(_prompt_ids(base, prompt))
     for number, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        if len(kept) >= size:
+            break
+        kept.add(number)
+    for number in _likely_pieces(base, texts):
         if len(kept) >= size:
             break
         kept.add(number)
@@ -130,6 +138,24 @@ def special_pairs(
         other = source.special_tokens_map.get(role)
         if isinstance(token, str) and isinstance(other, str):
             yield target.convert_tokens_to_ids(token), source.convert_tokens_to_ids(other)
+
+
+def _likely_pieces(base: PreTrainedTokenizerFast, texts: Sequence[str]) -> list[int]:
+    """Ids of the pieces in the letters that make up nearly all of the texts, the likeliest first."""
+    counts = Counter(char.lower() for text in texts for char in text if char.isalpha())
+    total, letters, covered = sum(counts.values()), set[str](), 0
+    for char, count in counts.most_common():
+        if covered >= _COVERAGE * total:
+            break
+        letters.add(char)
+        covered += count
+    model = json.loads(base.backend_tokenizer.to_str())["model"]
+    if model["type"] == "Unigram":
+        scored = sorted(enumerate(model["vocab"]), key=lambda item: -item[1][1])
+        pieces = [(number, piece) for number, (piece, _) in scored]
+    else:  # WordPiece's vocabularies are in the order of frequency
+        pieces = sorted((number, piece) for piece, number in model["vocab"].items())
+    return [number for number, piece in pieces if set(piece.removeprefix("##").strip("▁").lower()) <= letters]
 
 
 def _prompt_ids(base: PreTrainedTokenizerFast, prompt: str) -> list[int]:

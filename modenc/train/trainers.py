@@ -106,20 +106,29 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
         """Note the metrics, and save the weights if they are the best so far."""
         if "eval_score" not in metrics:
             return
-        best = max((entry["score"] for entry in self.history), default=float("-inf"))
         figures = {
-            key.removeprefix("eval_"): round(float(value), 4)
+            key.removeprefix("eval_"): value
             for key, value in metrics.items()
             if isinstance(value, float) and not key.endswith(("runtime", "per_second", "epoch"))
         }
-        self.history = [entry for entry in self.history if entry["step"] < state.global_step]
-        self.history.append({"step": state.global_step, **figures})
-        logger.info("  dev at step %d: %s", state.global_step, figures)
-        if metrics["eval_score"] > best:
+        self.note(state.global_step, figures)
+
+    def note(self, step: int, metrics: dict[str, float]) -> None:
+        """The same at any step; 0 stands for the weights that training starts from."""
+        self.history = [entry for entry in self.history if entry["step"] < step]
+        best = max((entry["score"] for entry in self.history), default=float("-inf"))
+        figures = {key: round(float(value), 4) for key, value in metrics.items()}
+        self.history.append({"step": step, **figures})
+        logger.info("  dev at step %d: %s", step, figures)
+        if figures["score"] > best:
             temporary = self.folder / (_BEST + ".tmp")
             save_file(trainable_state(self.module), temporary)
             temporary.replace(self.folder / _BEST)
         self.path.write_text(json.dumps(self.history, indent=1))
+
+    def last_step(self) -> int:
+        """The step that was evaluated last; -1 before any."""
+        return int(self.history[-1]["step"]) if self.history else -1
 
     def restore(self) -> int | None:
         """Put the best weights back; returns their step, or ``None`` where nothing was evaluated."""
@@ -212,7 +221,11 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigur
     if checkpoint:
         logger.info("  resuming from %s", Path(checkpoint).name)
     result = trainer.train(resume_from_checkpoint=checkpoint)
+    if best is not None and best.last_step() < result.global_step:
+        trainer.evaluate()
     best_step = best.restore() if best is not None else None
+    if best_step == 0:
+        logger.warning("  no step of the training beat its start on the dev set; the start is kept")
     return TrainingFigures(
         steps=result.global_step,
         seconds=round(result.metrics["train_runtime"], 1),
@@ -240,6 +253,8 @@ def train_sentence_model(
     evaluator = None if dev.empty() else DevEvaluator(dev)
     metrics: dict[str, Any] = {"dev_before": evaluator(model)} if evaluator else {}
     best = KeepBest(run.folder, model) if evaluator else None
+    if best and not best.history:
+        best.note(0, metrics["dev_before"])
     trainer = SentenceTrainer(
         model=model,
         args=training_arguments(
@@ -253,5 +268,5 @@ def train_sentence_model(
     metrics |= vars(run_trainer(trainer, best))
     if evaluator:
         metrics["dev_after"] = evaluator(model)
-        logger.info("  dev: %s before, %s after", metrics["dev_before"], metrics["dev_after"])
+        logger.info("  dev: %s kept", metrics["dev_after"])
     return metrics

@@ -263,6 +263,16 @@ def test_packages_that_are_not_installed(faults_of, sound):
     )
 
 
+def test_a_start_must_be_a_language_that_is_trained_or_in_the_hub(faults_of, sound):
+    faults = faults_of(sound, "languages.kk.sentence_encoding.start=ky", check_files=True)
+    assert any(
+        "sentence_encoding.start: expected 'ky' among the languages or in the hub" in fault
+        for fault in faults
+    )
+    (fault,) = faults_of(sound, "languages.kk.sentence_encoding.start=kyrgyzz")
+    assert "languages.kk.sentence_encoding.start: expected 'fresh' or a language code: " in fault
+
+
 def test_the_pivot_must_be_trained_or_in_the_hub(faults_of, tmp_path: Path, write):
     text = (
         "[vocabulary]\nmethod='base'\n[sentence_encoding]\nobjective='none'\n[alignment]\nobjective='none'\n"

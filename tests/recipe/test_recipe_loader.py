@@ -39,6 +39,24 @@ def test_the_pivot_has_no_alignment_and_no_data_for_it(write, sound):
     assert plans["en"].data.parallel == plans["en"].data.cross_paraphrases == ()
 
 
+def test_a_language_comes_after_the_one_whose_adapter_it_starts_from(write, sound):
+    text = sound + '[languages.az]\n[sentence_encoding]\nstart = "kaz_Cyrl"\n'
+    plans = load_recipe(write(text), ["languages.az.alignment.objective=none"], check_files=False).plans
+    assert list(plans) == ["en", "kk", "az"]
+    # The pivot comes first of all, and a language cannot start from itself.
+    assert {lang: plan.sentence_encoding.start for lang, plan in plans.items()} == {
+        "en": "fresh",
+        "kk": "fresh",
+        "az": "kk",
+    }
+
+
+def test_languages_that_wait_for_each_other(write, sound):
+    starts = ["languages.kk.sentence_encoding.start=az", "languages.az.sentence_encoding.start=kk"]
+    with pytest.raises(RecipeError, match="kk and az wait for each other; set one of them to 'fresh'"):
+        load_recipe(write(sound), starts, check_files=False)
+
+
 def test_a_language_overrides_a_single_setting_of_a_section(write, sound):
     plans = load(
         write(sound + "[languages.kk.alignment.optimizer]\n"), "languages.kk.alignment.scale=7"

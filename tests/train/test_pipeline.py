@@ -86,10 +86,12 @@ def test_force_gives_the_same_weights_again(copied):
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_each_stage_moves_only_its_own_files(trained):
-    runs = trained.parent / "runs" / "kk"
-    stages = ("vocabulary", "language_adaptation", "sentence_encoding", "alignment")
-    snapshots = [_hashes(runs / stage / "kk") for stage in stages]
+def test_each_stage_moves_only_its_own_files(copied):
+    # Without dev data the last weights are kept, whatever so short a training does to the scores.
+    nothing = ["data.dev.sts=[]", "data.dev.text_held_out=0", "data.dev.parallel_held_out=0"]
+    train_recipe(load_recipe(copied, nothing), languages=["kk"])
+    runs = copied.parent / "runs" / "kk"
+    snapshots = [_hashes(runs / stage / "kk") for stage in STAGES]
     moved = [
         {name.split("/")[0] for name in after if before.get(name) != after[name]}
         for before, after in pairwise(snapshots)
@@ -126,8 +128,8 @@ def test_the_other_vocabularies_train(tiny_recipe, tiny_bert, method):
     assert np.isfinite(ModularEncoder(hub.path).encode("My brother reads", lang="en")).all()
 
 
-def test_sentence_encoding_can_start_from_the_pivots(copied):
-    overrides = ["sentence_encoding.start=pivot", "sentence_encoding.optimizer.learning_rate=1e-12"]
+def test_sentence_encoding_can_start_from_another_languages(copied):
+    overrides = ["sentence_encoding.start=en", "sentence_encoding.optimizer.learning_rate=1e-12"]
     train_recipe(load_recipe(copied, overrides), languages=["kk"], stages=STAGES[:3])
     hub = Hub.open(copied.parent / "hub")
     english, kazakh = (

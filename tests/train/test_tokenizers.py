@@ -28,6 +28,25 @@ def test_a_small_trim_still_has_no_unknown_tokens(base):
     assert trimmed.unk_token_id not in trimmed("the cat sat in the park")["input_ids"]
 
 
+def test_a_trim_is_filled_up_with_likely_pieces_in_the_same_letters(base):
+    tokenizer = base.load_tokenizer()
+    texts = ["the cat sat on the mat"]
+    _, used = trim(tokenizer, texts, 1)
+    filled, ids = trim(tokenizer, texts, len(used) + 40)
+    added = [
+        token
+        for token in filled.convert_ids_to_tokens(range(len(filled)))
+        if token not in _names(tokenizer, used)
+    ]
+    assert added
+    assert set("".join(added).lower()) <= set("▁#" + texts[0].replace(" ", ""))
+    assert len(ids) == len(filled) <= len(used) + 40
+
+
+def _names(tokenizer, ids):
+    return set(tokenizer.convert_ids_to_tokens(ids))
+
+
 def test_extending_shortens_sentences(base):
     tokenizer = base.load_tokenizer()
     trimmed, ids = trim(tokenizer, TEXTS, 40)

@@ -1,0 +1,153 @@
+"""Pictures of results as PNG files, and all of them with the tables in one HTML page."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from modenc.evaluate.results import SystemResults, markdown
+from modenc.evaluate.runner import Result
+
+_STYLE = (
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}"
+    "table{border-collapse:collapse;margin:1rem 0}td,th{border:1px solid #ccc;padding:.2rem .6rem}"
+    "td:nth-child(n+4){text-align:right;font-variant-numeric:tabular-nums}img{max-width:100%}"
+)
+
+
+def write_report(systems: Sequence[SystemResults], folder: Path) -> Path:
+    """Write ``plots/*.png`` and a self-contained ``report.html`` into ``folder``; returns the page's path."""
+    plots = folder / "plots"
+    plots.mkdir(parents=True, exist_ok=True)
+    images = []
+    for name, figure in _figures(systems):
+        figure.savefig(plots / f"{name}.png", dpi=130, bbox_inches="tight")
+        stream = io.BytesIO()
+        figure.savefig(stream, dpi=130, bbox_inches="tight", format="png")
+        plt.close(figure)
+        data = base64.b64encode(stream.getvalue()).decode()
+        images.append(
+            f'<h2>{html.escape(name)}</h2><img alt="{html.escape(name)}" src="data:image/png;base64,{data}">'
+        )
+    page = folder / "report.html"
+    title = html.escape(f"Suite {systems[0].suite}")
+    page.write_text(
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f"<style>{_STYLE}</style></head><body>{_html(markdown(systems))}{''.join(images)}</body></html>\n",
+        encoding="utf-8",
+    )
+    return page
+
+
+def _figures(systems: Sequence[SystemResults]) -> Iterator[tuple[str, Figure]]:
+    for task, metric in dict.fromkeys(
+        (result.task, result.metric)
+        for system in systems
+        for result in system.results
+        if result.low is not None
+    ):
+        yield f"{task}-{metric}", _bars(systems, task, metric)
+    for task, metric in (("kardes", "spearman"), ("tatoeba", "xsim_error")):
+        for system in systems:
+            chosen = [r for r in system.results if (r.task, r.metric) == (task, metric)]
+            if sum(len(result.languages) == 2 for result in chosen) > 1:
+                yield (
+                    f"{task}-{metric}-matrix-{system.name}",
+                    _matrix(chosen, f"{system.name}: {task} {metric}"),
+                )
+
+
+def _bars(systems: Sequence[SystemResults], task: str, metric: str) -> Figure:
+    """Bars with 95 % intervals, one colour a system."""
+    languages = list(
+        dict.fromkeys(
+            result.languages
+            for system in systems
+            for result in system.results
+            if (result.task, result.metric) == (task, metric)
+        )
+    )
+    figure, axes = _subplots(max(4.0, 1.1 * len(languages) * len(systems) ** 0.5), 3.5)
+    width = 0.8 / len(systems)
+    for number, system in enumerate(systems):
+        found = {r.languages: r for r in system.results if (r.task, r.metric) == (task, metric)}
+        for place, codes in enumerate(languages):
+            result = found.get(codes)
+            if result is None or result.low is None or result.high is None:
+                continue
+            error = [[max(result.value - result.low, 0)], [max(result.high - result.value, 0)]]
+            axes.bar(
+                place + (number - (len(systems) - 1) / 2) * width,
+                result.value,
+                width,
+                yerr=error,
+                color=f"C{number}",
+                label=system.name if place == 0 else None,
+                capsize=2,
+            )
+    axes.set_xticks(range(len(languages)), ["-".join(codes) for codes in languages])
+    axes.set_ylabel(metric.replace("_", " "))
+    axes.set_title(task)
+    axes.legend(fontsize="small", loc="lower right")
+    return figure
+
+
+def _subplots(width: float, height: float) -> tuple[Figure, Any]:
+    """A figure of that size in inches, with one pair of axes."""
+    made: tuple[Figure, Any] = plt.subplots(figsize=(width, height))
+    return made
+
+
+def _matrix(results: Sequence[Result], title: str) -> Figure:
+    """A heat map: language by language, the diagonal within a language."""
+    codes = list(dict.fromkeys(code for result in results for code in result.languages))
+    grid = np.full((len(codes), len(codes)), np.nan)
+    for result in results:
+        first, last = codes.index(result.languages[0]), codes.index(result.languages[-1])
+        grid[first, last] = grid[last, first] = result.value
+    figure, axes = _subplots(1 + 0.8 * len(codes), 0.8 + 0.7 * len(codes))
+    image = axes.imshow(grid, cmap="viridis")
+    for (row, column), value in np.ndenumerate(grid):
+        if not np.isnan(value):
+            axes.text(column, row, f"{value:.1f}", ha="center", va="center", color="white")
+    axes.set_xticks(range(len(codes)), codes)
+    axes.set_yticks(range(len(codes)), codes)
+    axes.set_title(title, fontsize="medium")
+    figure.colorbar(image)
+    return figure
+
+
+def _html(text: str) -> str:
+    """The tables, headings and lines that :func:`markdown` writes, as HTML."""
+    out: list[str] = []
+    rows: list[list[str]] = []
+    for line in [*text.splitlines(), ""]:
+        if line.startswith("|"):
+            cells = [html.escape(cell.strip()) for cell in line.strip("|").split("|")]
+            if not set("".join(cells)) <= set("-: "):
+                rows.append(cells)
+            continue
+        if rows:
+            head, *body = rows
+            out.append(f"<table><tr>{''.join(f'<th>{cell}</th>' for cell in head)}</tr>")
+            out += [f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in body]
+            out.append("</table>")
+            rows = []
+        if line.startswith("#"):
+            level = len(line) - len(line.lstrip("#"))
+            out.append(f"<h{level}>{html.escape(line.lstrip('# '))}</h{level}>")
+        elif line:
+            out.append(f"<p>{html.escape(line)}</p>")
+    return "".join(out)

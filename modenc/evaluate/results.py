@@ -1,0 +1,202 @@
+"""Results on disk, and as Markdown tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modenc.errors import DataError
+from modenc.evaluate.runner import STATISTICS, Outcome, Result
+from modenc.evaluate.significance import Items, paired_p
+
+RESULTS_FILE = "results.json"
+_ITEMS_FILE = "items.npz"
+_FORMAT = 1
+_PACKAGES = ("modenc", "torch", "transformers", "sentence-transformers", "scikit-learn", "faiss-cpu")
+_LOWER_IS_BETTER = ("xsim_error", "xsim_error_cosine", "language_bias", "invariance")
+
+
+@dataclass(frozen=True)
+class SystemResults:
+    """One system's figures as they were stored."""
+
+    name: str
+    suite: str
+    seed: int
+    seconds: float
+    about: dict[str, Any]
+    """System, versions, hardware and date."""
+    results: tuple[Result, ...]
+    items: dict[str, Items]
+    skipped: tuple[str, ...] = ()
+
+    def find(self, key: str) -> Result | None:
+        """The figure with this :attr:`Result.key`."""
+        return next((result for result in self.results if result.key == key), None)
+
+
+def gathered(
+    name: str, suite: str, seed: int, seconds: float, system: dict[str, Any], outcome: Outcome
+) -> SystemResults:
+    """An outcome with all that is needed to make it again."""
+    about = {
+        "system": system,
+        "versions": {package: version(package) for package in _PACKAGES},
+        "hardware": {
+            "machine": platform.machine(),
+            "processors": os.cpu_count(),
+            "system": platform.system(),
+        },
+        "created": datetime.now(UTC).date().isoformat(),
+    }
+    return SystemResults(
+        name,
+        suite,
+        seed,
+        round(seconds, 1),
+        about,
+        tuple(outcome.results),
+        outcome.items,
+        tuple(outcome.skipped),
+    )
+
+
+def save_results(results: SystemResults, folder: Path) -> None:
+    """Write results.json and, for paired tests, items.npz."""
+    folder.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(folder / _ITEMS_FILE, **results.items)  # type: ignore[arg-type]
+    content = {
+        "format": _FORMAT,
+        "name": results.name,
+        "suite": results.suite,
+        "seed": results.seed,
+        "seconds": results.seconds,
+        **results.about,
+        "skipped": list(results.skipped),
+        "results": [asdict(result) for result in results.results],
+    }
+    temporary = folder / (RESULTS_FILE + ".tmp")
+    temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    temporary.replace(folder / RESULTS_FILE)
+
+
+def load_results(folder: Path) -> SystemResults:
+    """Read what :func:`save_results` wrote.
+
+    Raises:
+        DataError: there is nothing, or something else.
+    """
+    path = folder / RESULTS_FILE
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        with np.load(folder / _ITEMS_FILE) as stored:
+            items = {key: stored[key] for key in stored.files}
+        results = [
+            Result(**{**entry, "languages": tuple(entry["languages"])}) for entry in content["results"]
+        ]
+        return SystemResults(
+            content["name"],
+            content["suite"],
+            content["seed"],
+            content["seconds"],
+            {key: content[key] for key in ("system", "versions", "hardware", "created")},
+            tuple(results),
+            items,
+            tuple(content["skipped"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: expected results of `modenc eval`, found none to read ({error})") from error
+
+
+def markdown(systems: Sequence[SystemResults]) -> str:
+    """Tables of all figures, a system a column.
+
+    Each column after the first also has p, from a paired bootstrap against the first on the same items.
+    """
+    first, *others = systems
+    keys = list(dict.fromkeys(result.key for system in systems for result in system.results))
+    lines = [f"# Suite {first.suite}", ""]
+    headings = ["metric", "languages", "n", first.name]
+    for system in others:
+        headings += [system.name, "p"]
+    for task in dict.fromkeys(key.split(".")[0] for key in keys):
+        lines += [f"## {task}", "", _row(headings), _row(["---"] * 3 + ["---:"] * (len(headings) - 3))]
+        for key in (key for key in keys if key.split(".")[0] == task):
+            known = next(result for system in systems if (result := system.find(key)))
+            cells = [known.metric, "-".join(known.languages) or "all pairs", str(known.n)]
+            cells.append(_cell(first.find(key)))
+            for system in others:
+                cells += [_cell(system.find(key)), _p(first, system, known)]
+            lines.append(_row(cells))
+        lines.append("")
+    lines += _means(systems)
+    for system in systems:
+        versions = ", ".join(f"{package} {number}" for package, number in system.about["versions"].items())
+        processors = system.about["hardware"]["processors"]
+        lines.append(
+            f"{system.name}: seed {system.seed}, {system.seconds:.0f} s on {processors} cores; {versions}."
+        )
+        if system.skipped:
+            lines.append(f"Not there, passed over: {', '.join(system.skipped)}.")
+    return "\n".join(lines) + "\n"
+
+
+def _means(systems: Sequence[SystemResults]) -> list[str]:
+    """Unweighted means over languages, within and across."""
+    rows = []
+    groups = dict.fromkeys(
+        (result.task, result.metric, len(result.languages))
+        for result in systems[0].results
+        if 0 < len(result.languages) < 3
+    )
+    for task, metric, size in groups:
+        values = []
+        for system in systems:
+            found = [
+                result.value
+                for result in system.results
+                if (result.task, result.metric, len(result.languages)) == (task, metric, size)
+            ]
+            values.append((np.mean(found) if found else np.nan, len(found)))
+        if values[0][1] > 1:
+            where = f"{'within' if size == 1 else 'across'}, {values[0][1]} sets"
+            rows.append(_row([task, metric, where, *(f"{value:.2f}" for value, _ in values)]))
+    if not rows:
+        return []
+    headings = ["task", "metric", "over", *(system.name for system in systems)]
+    alignment = _row(["---"] * 3 + ["---:"] * len(systems))
+    return ["## Means", "", _row(headings), alignment, *rows, ""]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(result: Result | None) -> str:
+    if result is None:
+        return ""
+    if result.low is None or result.high is None:
+        return f"{result.value:.3g}" if abs(result.value) < 1 else f"{result.value:.2f}"
+    return f"{result.value:.2f} [{result.low:.1f}, {result.high:.1f}]"
+
+
+def _p(first: SystemResults, other: SystemResults, result: Result) -> str:
+    key = result.key
+    if key not in first.items or key not in other.items:
+        return ""
+    value = paired_p(other.items[key], first.items[key], STATISTICS[result.metric], seed=first.seed)
+    return f"{value:.3f}"
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether a smaller figure means a better system."""
+    return metric in _LOWER_IS_BETTER

@@ -1,0 +1,127 @@
+"""Evaluation suites: which test sets, in which languages, for which measure; declared in TOML."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from modenc.errors import RecipeError
+from modenc.languages import normalize_code
+from modenc.recipe.build import build, describe
+from modenc.recipe.faults import Faults, dotted, nearest
+from modenc.recipe.files import recipes_folder
+from modenc.recipe.settings import Source
+
+Kind = Literal["sts", "bitext", "classification", "geometry"]
+
+ROLES: dict[str, tuple[str, ...]] = {
+    "sts": ("sentence1", "sentence2", "score"),
+    "bitext": ("left", "right"),
+    "classification": ("text", "label"),
+    "geometry": ("text", "id"),
+}
+"""The columns that each kind of task reads, by role."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One test set in one or more languages."""
+
+    name: str
+    """What the results call it."""
+    kind: Kind
+    """``classification`` is done in-language and zero-shot from the pivot."""
+    data: Source
+    """The test set. ``{lang}`` is the language, of a pair the second; ``{pivot}`` is the pair's first."""
+    languages: tuple[str, ...] = ()
+    """Within-language sets."""
+    pairs: tuple[str, ...] = ()
+    """Cross-lingual sets, each ``first-second``."""
+    train: Source | None = None
+    """``classification``: what the classifier is fitted on."""
+    dev: Source | None = None
+    """``classification``: what its regularisation is chosen on."""
+    pivot: str = "en"
+    """``classification``: the language that the zero-shot classifier is fitted on."""
+    optional: bool = False
+    """Files that are not there are passed over, and the results say so."""
+
+    def language_pairs(self) -> list[tuple[str, str]]:
+        """``pairs`` as tuples of codes."""
+        return [(left, right) for left, _, right in (pair.partition("-") for pair in self.pairs)]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A checked suite."""
+
+    name: str
+    description: str
+    task: tuple[Task, ...]
+
+
+def suites_folder() -> Path:
+    """The folder of the shipped suites."""
+    return recipes_folder() / "suites"
+
+
+def load_suite(name_or_path: str | Path) -> Suite:
+    """Read a suite by path or shipped name, and check all of it.
+
+    Raises:
+        RecipeError: there is no such suite, or it has faults; all are named.
+    """
+    path = _find(name_or_path)
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{path} is not valid TOML: {error}") from error
+    faults = Faults()
+    suite = build(Suite, {"name": path.stem, **tables}, (), faults)
+    if not faults.found:
+        for position, task in enumerate(suite.task):
+            _check(task, position, faults)
+    if faults.found:
+        lines = "\n".join(f"  {dotted(place)}: {message}" for place, message in faults.found)
+        raise RecipeError(f"suite {path.stem!r} has {len(faults.found)} fault(s):\n{lines}")
+    return suite
+
+
+def _find(name_or_path: str | Path) -> Path:
+    path = Path(name_or_path).expanduser()
+    if path.is_file():
+        return path
+    shipped = {file.stem: file for file in sorted(suites_folder().glob("*.toml"))}
+    name = str(name_or_path)
+    if name in shipped:
+        return shipped[name]
+    match = nearest(path.stem, shipped)
+    hint = f"; did you mean {match!r}?" if match else ""
+    raise RecipeError(
+        f"expected a suite file or the name of a shipped suite ({', '.join(shipped)}), found {name!r}{hint}"
+    )
+
+
+def _check(task: Task, position: int, faults: Faults) -> None:
+    place = ("task", position)
+    if not task.languages and not task.pairs:
+        faults.add(place, "expected languages or pairs, found neither")
+    if task.kind == "bitext" and not task.pairs:
+        faults.add((*place, "pairs"), "'bitext' compares two languages; expected pairs such as \"en-kk\"")
+    if task.kind in ("classification", "geometry") and task.pairs:
+        faults.add((*place, "pairs"), f"{task.kind!r} takes languages, found pairs")
+    if task.kind == "geometry" and len(task.languages) < 2:
+        faults.add((*place, "languages"), "'geometry' compares languages; expected two or more")
+    if task.kind == "classification" and (task.train is None or task.dev is None):
+        faults.add(place, "'classification' needs train and dev, found " + describe(task.name))
+    for pair, (left, right) in zip(task.pairs, task.language_pairs(), strict=True):
+        if not left or not right:
+            faults.add((*place, "pairs"), f"expected two codes with a hyphen between them, found {pair!r}")
+    codes = {*task.languages, *(code for pair in task.language_pairs() for code in pair if code)}
+    for code in sorted(codes):
+        try:
+            normalize_code(code)
+        except ValueError as error:
+            faults.add(place, str(error))

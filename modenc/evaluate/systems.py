@@ -1,0 +1,129 @@
+"""What is judged: anything that turns texts of a known language into vectors."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from sentence_transformers import SentenceTransformer
+
+from modenc.base_model import ME5_SMALL, resolve_base
+from modenc.encoder import ModularEncoder
+from modenc.hub.card import FileRecord
+
+Vectors = npt.NDArray[np.float32]
+
+E5_PROMPT = "query: "
+
+
+class System(Protocol):
+    """An encoder under test."""
+
+    name: str
+
+    def encode(self, texts: list[str], lang: str) -> Vectors:
+        """Vectors [texts, hidden] of texts that the data set says are in ``lang``."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What makes the system what it is, for the results."""
+        ...
+
+
+class ModularSystem:
+    """A hub's modules.
+
+    Args:
+        name: what the tables call it.
+        encoder: the hub's encoder.
+        align: use the alignment modules.
+        identify: let the encoder identify each text's language, instead of telling it.
+        batch_size: texts in a forward pass.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        encoder: ModularEncoder,
+        *,
+        align: bool = True,
+        identify: bool = False,
+        batch_size: int = 32,
+    ) -> None:
+        self.name = name
+        self.encoder = encoder
+        self.align = align
+        self.identify = identify
+        self.batch_size = batch_size
+
+    def encode(self, texts: list[str], lang: str) -> Vectors:
+        """Vectors [texts, hidden] with the modules of ``lang``, or of each text's identified language."""
+        vectors: Vectors = self.encoder.encode(
+            texts,
+            lang=None if self.identify else lang,
+            align=self.align,
+            batch_size=self.batch_size,
+            show_progress_bar=False,
+        )
+        return vectors
+
+    def describe(self) -> dict[str, Any]:
+        """Base, modules by their checksums, and how languages are chosen."""
+        hub = self.encoder.hub
+        return {
+            "kind": "modular",
+            "base": hub.info.base_id,
+            "align": self.align,
+            "identify": self.identify,
+            "modules": {lang: _checksum(hub.card(lang).files) for lang in hub.languages()},
+        }
+
+
+class PlainSystem:
+    """Any ``SentenceTransformer``: one model for all languages.
+
+    Args:
+        name: what the tables call it.
+        model: the model.
+        prompt: what it wants before every text (``None``: the model's own default).
+        batch_size: texts in a forward pass.
+    """
+
+    def __init__(
+        self, name: str, model: SentenceTransformer, *, prompt: str | None = None, batch_size: int = 32
+    ) -> None:
+        self.name = name
+        self.model = model
+        self.prompt = prompt
+        self.batch_size = batch_size
+
+    def encode(self, texts: list[str], lang: str) -> Vectors:
+        """Vectors [texts, hidden]."""
+        vectors: Vectors = self.model.encode(
+            texts, prompt=self.prompt, batch_size=self.batch_size, show_progress_bar=False
+        )
+        return vectors
+
+    def describe(self) -> dict[str, Any]:
+        """The model's name and prompt."""
+        return {"kind": "sentence-transformers", "model": self.name, "prompt": self.prompt}
+
+
+def load_plain(name: str, prompt: str | None = None, batch_size: int = 32) -> PlainSystem:
+    """A base of modenc's without any modules, or a sentence-transformers model, by name or folder."""
+    if name == ME5_SMALL:
+        # E5 was trained with this in front of every text, and with mean pooling, which is the default.
+        prompt = E5_PROMPT if prompt is None else prompt
+        model = SentenceTransformer(resolve_base(name).location)
+    else:
+        model = SentenceTransformer(name)
+    return PlainSystem(Path(name).name, model, prompt=prompt, batch_size=batch_size)
+
+
+def _checksum(files: Mapping[str, FileRecord]) -> str:
+    joined = "".join(files[name]["sha256"] for name in sorted(files))
+    return hashlib.sha256(joined.encode()).hexdigest()
