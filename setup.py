@@ -15,10 +15,11 @@ class BuildWithRecipes(build_py):
         """Build the modules, then add the recipes."""
         super().run()
         if not self.editable_mode:
-            folder = Path(self.build_lib, "modenc", "_recipes")
-            self.mkpath(str(folder))
-            for recipe in sorted(Path("recipes").glob("*.toml")):
-                self.copy_file(str(recipe), str(folder / recipe.name))
+            source, target = Path("recipes"), Path(self.build_lib, "modenc", "_recipes")
+            for file in sorted(source.rglob("*.toml")):
+                destination = target / file.relative_to(source)
+                self.mkpath(str(destination.parent))
+                self.copy_file(str(file), str(destination))
 
 
 setup(cmdclass={"build_py": BuildWithRecipes})

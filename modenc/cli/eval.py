@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import positive
 from modenc.errors import DataError
+from modenc.extras import require_extra
 
 if TYPE_CHECKING:
     from modenc.evaluate.systems import System
@@ -61,6 +62,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
+    require_extra("eval", "scipy", "sklearn", "faiss", "matplotlib")
     from modenc.evaluate.results import gathered, markdown, save_results
     from modenc.evaluate.runner import run_suite
     from modenc.evaluate.suite import load_suite

@@ -1,0 +1,98 @@
+"""``modenc eval`` as a user runs it, on a tiny hub and a tiny base."""
+
+import json
+
+import pytest
+import tiny_models
+
+from modenc.cli.main import main
+
+SUITE = """
+description = "two languages"
+[[task]]
+name = "sim"
+kind = "sts"
+data = "sts.{lang}.tsv"
+languages = ["en", "kk"]
+[[task]]
+name = "bi"
+kind = "bitext"
+data = { path = "bitext.tsv", columns = { left = "{pivot}", right = "{lang}" } }
+pairs = ["en-kk"]
+"""
+
+
+@pytest.fixture
+def suite(tmp_path):
+    texts = {lang: tiny_models.sentences(lang)[:12] for lang in ("en", "kk")}
+    for lang, lines in texts.items():
+        rows = [f"{i % 5}\t{lines[i]}\t{lines[(i * 5 + 1) % 12]}" for i in range(12)]
+        (tmp_path / f"sts.{lang}.tsv").write_text("\n".join(["score\tsentence1\tsentence2", *rows]) + "\n")
+    pairs = ["\t".join(pair) for pair in zip(texts["en"], texts["kk"], strict=True)]
+    (tmp_path / "bitext.tsv").write_text("\n".join(["en\tkk", *pairs]) + "\n")
+    (tmp_path / "two.toml").write_text(SUITE)
+    return tmp_path / "two.toml"
+
+
+def test_two_hubs_side_by_side_with_pictures(suite, tiny_hub, hub_copy, tmp_path, capsys):
+    out = tmp_path / "out"
+    arguments = ["--suite", str(suite), "--data", str(tmp_path), "-o", str(out), "--plots"]
+    hubs = ["--hub", str(tiny_hub.path), "--hub", str(hub_copy.path)]
+    code = main(["eval", *hubs, *arguments])
+    captured = capsys.readouterr()
+    assert code == 0, captured.err
+    names = [f"{hub.path.name}-modular" for hub in (tiny_hub, hub_copy)]
+    assert captured.out == (out / "tables.md").read_text()
+    (row,) = [line for line in captured.out.splitlines() if line.startswith("| spearman | kk | 12 |")]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    # The same modules give the same figure, and no difference to be sure of.
+    assert cells[3] == cells[4]
+    assert cells[5] == "1.000"
+    stored = json.loads((out / names[0] / "results.json").read_text())
+    assert stored["suite"] == "two"
+    assert set(stored["system"]["modules"]) == {"en", "kk", "az"}
+    assert {result["metric"] for result in stored["results"]} >= {"spearman", "xsim_error", "mining_f1"}
+    page = (out / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == len(list((out / "plots").glob("*.png"))) >= 3
+    assert "http" not in page
+
+
+def test_alignment_and_identification_are_switches(suite, tiny_hub, tmp_path, capsys):
+    out = tmp_path / "out"
+    arguments = ["--hub", str(tiny_hub.path), "--suite", str(suite), "--data", str(tmp_path), "-o", str(out)]
+    assert main(["eval", *arguments]) == main(["eval", *arguments, "--no-align", "--identify"]) == 0
+    capsys.readouterr()
+    name = f"{tiny_hub.path.name}-modular"
+    plain, other = (
+        json.loads((out / folder / "results.json").read_text())
+        for folder in (name, f"{name}-not-aligned-identified")
+    )
+    assert (plain["system"]["align"], plain["system"]["identify"]) == (True, False)
+    assert (other["system"]["align"], other["system"]["identify"]) == (False, True)
+    values = [
+        {r["metric"]: r["value"] for r in run["results"] if r["languages"] == ["kk"]}
+        for run in (plain, other)
+    ]
+    assert values[0] != values[1]
+
+
+def test_any_sentence_transformer_is_a_system(suite, tiny_bert, tmp_path, capsys):
+    arguments = ["--suite", str(suite), "--data", str(tmp_path), "-o", str(tmp_path / "out")]
+    assert main(["eval", "--model", str(tiny_bert), "--prompt", "", *arguments]) == 0
+    assert f"| {tiny_bert.name} |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "expected --model or --hub, found neither"),
+        (["--hub", "{hub}", "--hub", "{hub}"], "expected systems of different names"),
+        (["--hub", "{hub}", "--data", "nowhere"], "--data nowhere: expected a folder, found none"),
+        (["--hub", "{hub}", "--suite", "turkish"], "did you mean 'turkic'"),
+    ],
+)
+def test_what_cannot_be_judged(arguments, message, suite, tiny_hub, tmp_path, capsys):
+    given = [part.format(hub=tiny_hub.path) for part in arguments]
+    defaults = ["--suite", str(suite), "--data", str(tmp_path), "-o", str(tmp_path / "out")]
+    assert main(["eval", *defaults, *given]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,88 @@
+"""Retrieval, xsim and mining against loops written out by hand."""
+
+import numpy as np
+import pytest
+
+from modenc.evaluate.bitext import best_match, found, mine, nearest, retrieval_accuracy, xsim_error
+
+
+@pytest.fixture
+def sides():
+    rng = np.random.default_rng(7)
+    left = rng.normal(size=(40, 6)).astype(np.float32)
+    right = (left + 0.9 * rng.normal(size=left.shape)).astype(np.float32)
+    return left, right
+
+
+def _cosine(x, y):
+    return float(x @ y / np.linalg.norm(x) / np.linalg.norm(y))
+
+
+def _margins(left, right, k=4):
+    cosines = np.array([[_cosine(x, y) for y in right] for x in left])
+    of_left = np.sort(cosines, axis=1)[:, -k:].sum(axis=1) / (2 * k)
+    of_right = np.sort(cosines, axis=0)[-k:].sum(axis=0) / (2 * k)
+    return cosines, cosines / (of_left[:, None] + of_right[None, :])
+
+
+def test_neighbours_equal_a_full_sort(sides):
+    cosines, rows = nearest(*sides, k=5)
+    wanted, _ = _margins(*sides)
+    assert np.array_equal(rows, np.argsort(-wanted, axis=1)[:, :5])
+    assert np.allclose(cosines, -np.sort(-wanted, axis=1)[:, :5], atol=1e-5)
+
+
+def test_margin_takes_the_best_of_four_neighbours(sides):
+    cosines, margins = _margins(*sides)
+    scores, rows = best_match(*sides, "margin")
+    for i in range(len(margins)):
+        candidates = np.argsort(-cosines[i])[:4]
+        assert rows[i] == candidates[margins[i, candidates].argmax()]
+        assert scores[i] == pytest.approx(margins[i, rows[i]], abs=1e-5)
+
+
+def test_a_hub_is_found_by_cosine_and_not_by_margin():
+    # The last row of the right side is near to everything, and the right answer to nothing but itself.
+    left = np.array([[1, 0.2, 0], [0.2, 1, 0], [0.6, 0.6, 0.6], [0, 0, 1]], dtype=np.float32)
+    right = np.array([[0.7, 0, -0.7], [0, 0.7, -0.7], [1, 1, 0.2], [0, 0, 1]], dtype=np.float32)
+    assert found(left, right, "cosine").sum() < found(left, right, "margin").sum()
+
+
+def test_both_directions_count(sides):
+    left, right = sides
+    cosines, _ = _margins(left, right)
+    own = np.arange(len(left))
+    there, back = (cosines.argmax(1) == own).mean(), (cosines.argmax(0) == own).mean()
+    assert retrieval_accuracy(left, right) == pytest.approx(50 * (there + back))
+    assert xsim_error(left, right, "cosine") == pytest.approx(100 - 50 * (there + back))
+    assert xsim_error(left, left) == 0
+    assert xsim_error(left, right[::-1]) > 90
+
+
+def test_mining_finds_the_best_threshold(sides):
+    left, right = sides
+    # Rows 20 to 39 of the left are rows 0 to 19 of the right's second part; the rest is noise.
+    a, b = left[:30], right[10:]
+    gold = {(10 + i, i) for i in range(20)}
+    mining = mine(a, b, gold, "cosine")
+    cosines, _ = _margins(a, b)
+    pairs = {(i, int(cosines[i].argmax())) for i in range(30)} | {
+        (int(cosines[:, j].argmax()), j) for j in range(30)
+    }
+    best = 0.0
+    for threshold in sorted(cosines[i, j] for i, j in pairs):
+        taken, rows, columns = set(), set(), set()
+        for i, j in sorted(pairs, key=lambda pair: -cosines[pair]):
+            if cosines[i, j] >= threshold and i not in rows and j not in columns:
+                taken.add((i, j))
+                rows.add(i)
+                columns.add(j)
+        best = max(best, 200 * len(taken & gold) / (len(taken) + len(gold)))
+    assert mining.f1 == pytest.approx(best)
+    assert 0 < mining.f1 < 100
+
+
+def test_mining_without_noise_is_perfect(sides):
+    left, _ = sides
+    mining = mine(left, left, {(i, i) for i in range(len(left))})
+    assert (mining.f1, mining.precision, mining.recall) == (100.0, 100.0, 100.0)
