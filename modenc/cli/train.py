@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from typing import Any
 
@@ -45,10 +46,14 @@ def run(args: argparse.Namespace) -> int:
     from modenc.languages import normalize_code
     from modenc.recipe.loader import load_recipe
     from modenc.train.pipeline import train_recipe
+    from modenc.train.processes import process_state
 
+    first = process_state().is_main_process
+    if not first:
+        logging.getLogger().setLevel(logging.ERROR)
     recipe = load_recipe(args.recipe, args.overrides)
     languages = [normalize_code(code) for code in args.lang] if args.lang else None
     folders = train_recipe(recipe, languages=languages, stages=args.stage, force=args.force)
-    for code, folder in folders.items():
+    for code, folder in folders.items() if first else ():
         sys.stdout.write(f"{code}\t{folder}\n")
     return 0

@@ -192,7 +192,7 @@ class SentenceEncodingSettings:
     """``mnrl`` on paraphrases (paper), ``simcse`` on running text, both in turn, or ``none``."""
     start: str
     """``fresh`` (paper), or the code of a language of the hub whose adapter is copied first, a relative's or
-    the pivot's: much of what it learned holds in other languages."""
+    the pivot's: much of what it learned holds in other languages. With ``objective = "none"`` it stays so."""
     lora: LoraSettings
     """The sentence-encoding adapter SE."""
     optimizer: OptimizerSettings

@@ -16,6 +16,7 @@ from modenc.train.data_access import TrainingData, sample
 from modenc.train.dev import DevData
 from modenc.train.objectives.alignment import PivotAlignmentLoss
 from modenc.train.pivot import Pivot
+from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
 from modenc.train.trainers import train_sentence_model
 
@@ -57,7 +58,8 @@ def align_language(run: StageRun) -> dict[str, Any]:
         {name: PivotAlignmentLoss(model, vectors, before, settings, kinds[name]) for name in rows},
         _dev(run, pivot),
     )
-    save_parallel_adapter(body, run.modules / "cla", run.base.id)
+    if process_state().is_main_process:
+        save_parallel_adapter(body, run.modules / "cla", run.base.id)
     return metrics
 
 

@@ -21,6 +21,7 @@ from modenc.train.data_access import sample
 from modenc.train.dev import DevData
 from modenc.train.objectives.distillation import DistillationLoss
 from modenc.train.objectives.masked_lm import MaskedLM
+from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
 from modenc.train.trainers import BodyTrainer, run_trainer, train_sentence_model, training_arguments
 from modenc.train.vocabulary import save_embeddings
@@ -46,9 +47,10 @@ def adapt_language(run: StageRun) -> dict[str, Any]:
         metrics = _masked_lm(run, masked_lm, tokenizer)
     else:
         metrics = _distil(run, model, masked_lm, tokenizer)
-    save_lora(model, run.modules / "la", run.base.id)
-    if embeddings.weight.requires_grad:
-        save_embeddings(embeddings.weight, run.modules)
+    if process_state().is_main_process:
+        save_lora(model, run.modules / "la", run.base.id)
+        if embeddings.weight.requires_grad:
+            save_embeddings(embeddings.weight, run.modules)
     return metrics
 
 
@@ -122,10 +124,11 @@ def _distil(
         run.base.load_body(), run.base.load_tokenizer(), plan.base, settings.max_length
     )
     cached = run.folder / "teacher.npy"
-    if not cached.is_file():
-        logger.info("  the base's own vectors of %d sentences", len(texts))
-        np.save(cached, encode_texts(teacher_model, texts))
-    teacher = np.load(cached)
+    with process_state().main_process_first():
+        if not cached.is_file():
+            logger.info("  the base's own vectors of %d sentences", len(texts))
+            np.save(cached, encode_texts(teacher_model, texts))
+        teacher = np.load(cached)
     dev = DevData(teacher_texts=held_out, teacher=encode_texts(teacher_model, held_out))
     del teacher_model
     student = sentence_model(model, tokenizer, plan.base, settings.max_length)
@@ -139,5 +142,5 @@ def _distil(
         dev,
         _optimizer(settings, student, *([masked_lm] if masked_lm else [])),
     )
-    cached.unlink()
+    cached.unlink(missing_ok=True)
     return metrics

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import PartialState
 
 from modenc.base_model import BaseModel, resolve_base
 from modenc.errors import LanguageError, RecipeError
@@ -25,6 +24,7 @@ from modenc.recipe.settings import LanguagePlan, Recipe
 from modenc.train.alignment import align_language
 from modenc.train.data_access import TrainingData
 from modenc.train.language_adaptation import adapt_language
+from modenc.train.processes import process_state
 from modenc.train.sentence_encoding import encode_sentences
 from modenc.train.stage import (
     STAGES,
@@ -93,7 +93,7 @@ def _hub_for(plan: LanguagePlan, base: BaseModel) -> Hub:
         prompt=plan.base.prompt,
         max_length=plan.base.max_length,
     )
-    with PartialState().main_process_first():
+    with process_state().main_process_first():
         return Hub.create(plan.hub, info)
 
 
@@ -138,22 +138,26 @@ def _train_language(
         changed or plan.lang not in hub.languages() or _outdated(hub, plan.lang, records)
     ):
         _publish(recipe, plan, hub, before, records, data)
+    # The next language may need these modules.
+    process_state().wait_for_everyone()
     return hub.layout(plan.lang).root
 
 
 def _digest(run: StageRun, hub: Hub) -> str:
     """What the stage trains on: its data, and the other language's modules that it needs."""
     digests = [part.digest for part in run.data.used_by(run.name)]
-    if not digests:
-        return "nothing"
-    others = {"alignment": run.plan.pivot, "sentence_encoding": run.plan.sentence_encoding.start}
-    if others.get(run.name) in hub.languages():
-        digests.append(json.dumps(hub.card(others[run.name]).files, sort_keys=True))
-    return hashlib.sha256("\n".join(digests).encode()).hexdigest()
+    other = ""
+    if run.name == "alignment" and digests:
+        other = run.plan.pivot
+    elif run.name == "sentence_encoding":
+        other = run.plan.sentence_encoding.start
+    if other in hub.languages():
+        digests.append(json.dumps(hub.card(other).files, sort_keys=True))
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else "nothing"
 
 
 def _run_stage(run: StageRun, fingerprint: str, *, force: bool) -> StageRecord:
-    state = PartialState()
+    state = process_state()
     if state.is_main_process:
         begin(run, fingerprint, force=force)
     state.wait_for_everyone()
@@ -179,7 +183,7 @@ def _summary(run: StageRun) -> str:
 
 def _vocabulary(run: StageRun) -> dict[str, Any]:
     settings = run.plan.vocabulary
-    if settings.method == "base" or not PartialState().is_main_process:
+    if settings.method == "base" or not process_state().is_main_process:
         return {}
     vocabulary = make_vocabulary(
         settings,
@@ -210,7 +214,7 @@ def _publish(
     records: dict[str, StageRecord],
     data: TrainingData,
 ) -> None:
-    if not PartialState().is_main_process:
+    if not process_state().is_main_process:
         return
     sources = {
         (source.role, source.source): source

@@ -14,6 +14,7 @@ from modenc.errors import HubError
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.train.body_module import encode_texts, sentence_model
+from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
 
 Vectors = npt.NDArray[np.float32]
@@ -48,14 +49,15 @@ class Pivot:
         """Unit-length vectors [texts, hidden]."""
         key = hashlib.sha256("\x1f".join([self.identity, str(max_length), *texts]).encode()).hexdigest()[:24]
         path: Path = self.run.caches / f"pivot-{key}.npy"
-        if not path.is_file():
-            modules = read_modules(self.layout)
-            body = compose(self.run.base.load_body(), modules, align=False)
-            tokenizer = modules.tokenizer or self.run.base.load_tokenizer()
-            vectors = encode_texts(sentence_model(body, tokenizer, self.run.plan.base, max_length), texts)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = path.with_suffix(".tmp.npy")
-            np.save(temporary, vectors)
-            temporary.replace(path)
+        with process_state().main_process_first():
+            if not path.is_file():
+                modules = read_modules(self.layout)
+                body = compose(self.run.base.load_body(), modules, align=False)
+                tokenizer = modules.tokenizer or self.run.base.load_tokenizer()
+                vectors = encode_texts(sentence_model(body, tokenizer, self.run.plan.base, max_length), texts)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                temporary = path.with_suffix(".tmp.npy")
+                np.save(temporary, vectors)
+                temporary.replace(path)
         cached: Vectors = np.load(path)
         return cached

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from typing import Any
 
 from datasets import Dataset, DatasetDict
@@ -19,6 +20,7 @@ from modenc.train.body_module import sentence_model
 from modenc.train.data_access import TrainingData, sample
 from modenc.train.dev import DevData
 from modenc.train.pivot import trained_before
+from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
 from modenc.train.trainers import train_sentence_model
 
@@ -28,11 +30,14 @@ logger = logging.getLogger(__name__)
 def encode_sentences(run: StageRun) -> dict[str, Any]:
     """Train SE as the recipe says, on the body with LA folded in, and write ``se/``; returns metrics."""
     settings = run.plan.sentence_encoding
+    start = None if settings.start == FRESH else trained_before(run, settings.start).root / "se"
     if settings.objective == "none":
+        if start is not None and process_state().is_main_process:
+            shutil.copytree(start, run.modules / "se")
         return {}
     body = add_lora(run.body_before(), settings.lora, ALL_LINEAR_LAYERS)
-    if settings.start != FRESH:
-        load_lora(body, trained_before(run, settings.start).root / "se")
+    if start is not None:
+        load_lora(body, start)
     model = sentence_model(body, run.tokenizer_before(), run.plan.base, settings.max_length)
     train = DatasetDict(training_sets(run.data, settings, run.plan.run.seed))
     logger.info("  %s", {name: len(rows) for name, rows in train.items()})
@@ -40,7 +45,8 @@ def encode_sentences(run: StageRun) -> dict[str, Any]:
     metrics = train_sentence_model(
         run, settings.optimizer, model, train, {name: loss for name in train}, DevData(sts=run.data.dev.sts)
     )
-    save_lora(body, run.modules / "se", run.base.id)
+    if process_state().is_main_process:
+        save_lora(body, run.modules / "se", run.base.id)
     return metrics
 
 

@@ -24,6 +24,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from modenc.recipe.settings import OptimizerSettings, RunSettings
 from modenc.train.dev import DevData, DevEvaluator
+from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
 
 logger = logging.getLogger(__name__)
@@ -120,6 +121,8 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
         figures = {key: round(float(value), 4) for key, value in metrics.items()}
         self.history.append({"step": step, **figures})
         logger.info("  dev at step %d: %s", step, figures)
+        if not process_state().is_main_process:
+            return
         if figures["score"] > best:
             temporary = self.folder / (_BEST + ".tmp")
             save_file(trainable_state(self.module), temporary)
@@ -132,6 +135,7 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
 
     def restore(self) -> int | None:
         """Put the best weights back; returns their step, or ``None`` where nothing was evaluated."""
+        process_state().wait_for_everyone()
         if not (self.folder / _BEST).is_file() or not self.history:
             return None
         load_trainable_state(load_file(self.folder / _BEST), self.module)

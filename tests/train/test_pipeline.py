@@ -137,6 +137,10 @@ def test_sentence_encoding_can_start_from_another_languages(copied):
     )
     assert english.keys() == kazakh.keys()
     assert all(torch.equal(english[name], kazakh[name]) for name in english)
+    as_it_is = [overrides[0], "sentence_encoding.objective=none"]
+    train_recipe(load_recipe(copied, as_it_is), languages=["kk"], stages=STAGES[:3])
+    copy = load_file(hub.layout("kk").root / "se/adapter_model.safetensors")
+    assert all(torch.equal(english[name], copy[name]) for name in english)
     other_rank = load_recipe(copied, [*overrides, "sentence_encoding.lora.rank=3"])
     with pytest.raises(RecipeError, match=r"expected rank 8 and alpha 16, as .* found rank 3"):
         train_recipe(other_rank, languages=["kk"], stages=STAGES[:3])
@@ -182,3 +186,21 @@ def test_the_card_says_what_it_was_trained_on(trained):
     roles = {entry["role"] for entry in card["data"]}
     assert {"text", "paraphrases", "parallel", "cross_paraphrases"} <= roles
     assert str(trained.parent) not in json.dumps(card["data"])
+
+
+def test_two_processes_train_one_hub(tiny_recipe):
+    path = tiny_recipe("two-processes")
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
+    done = subprocess.run(
+        [*launcher, "-m", "modenc.cli", "train", str(path)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    hub = Hub.open(path.parent / "hub")
+    assert verify_hub(hub) == []
+    assert done.stdout.splitlines() == [f"{lang}\t{hub.layout(lang).root}" for lang in ("en", "kk")]
+    figures = hub.card("kk").stages["sentence_encoding"]["metrics"]
+    assert figures["steps"] == 4
