@@ -1,4 +1,4 @@
-r"""Finding translations: retrieval, xsim error and mining.
+r"""Finding translations: the best match of each sentence, and mining.
 
 With unit rows x and y, NN_k the k nearest rows on the other side and cos the cosine, a pair scores
 cos(x, y), or by ratio margin (Artetxe and Schwenk, 2019)
@@ -68,16 +68,6 @@ def found(queries: Vectors, targets: Vectors, score: Score = "cosine") -> Boolea
     """Whether the best match of each row of ``queries`` [n, d] is the same row of ``targets`` [n, d]."""
     hits: Booleans = best_match(queries, targets, score)[1] == np.arange(len(queries))
     return hits
-
-
-def retrieval_accuracy(left: Vectors, right: Vectors) -> float:
-    """Percent of rows whose nearest row on the other side is their own, mean of both directions."""
-    return float((found(left, right).mean() + found(right, left).mean()) * 50)
-
-
-def xsim_error(left: Vectors, right: Vectors, score: Score = "margin") -> float:
-    """Percent of rows whose best match is not their own, mean of both directions (LASER's xsim)."""
-    return float(100 - (found(left, right, score).mean() + found(right, left, score).mean()) * 50)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import base64
 import html
 import io
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,8 @@ def _figures(systems: Sequence[SystemResults]) -> Iterator[tuple[str, Figure]]:
         if result.low is not None
     ):
         yield f"{task}-{metric}", _bars(systems, task, metric)
-    for task, metric in (("kardes", "spearman"), ("tatoeba", "xsim_error")):
+    tasks = dict.fromkeys(result.task for system in systems for result in system.results)
+    for task, metric in product(tasks, ("spearman", "xsim_error")):
         for system in systems:
             chosen = [r for r in system.results if (r.task, r.metric) == (task, metric)]
             if sum(len(result.languages) == 2 for result in chosen) > 1:
@@ -111,12 +113,14 @@ def _subplots(width: float, height: float) -> tuple[Figure, Any]:
 
 
 def _matrix(results: Sequence[Result], title: str) -> Figure:
-    """A heat map: language by language, the diagonal within a language."""
+    """A heat map: first language by second, mirrored where one order was measured; within on the diagonal."""
     codes = list(dict.fromkeys(code for result in results for code in result.languages))
     grid = np.full((len(codes), len(codes)), np.nan)
     for result in results:
         first, last = codes.index(result.languages[0]), codes.index(result.languages[-1])
-        grid[first, last] = grid[last, first] = result.value
+        grid[first, last] = result.value
+        if np.isnan(grid[last, first]):
+            grid[last, first] = result.value
     figure, axes = _subplots(1 + 0.8 * len(codes), 0.8 + 0.7 * len(codes))
     image = axes.imshow(grid, cmap="viridis")
     for (row, column), value in np.ndenumerate(grid):

@@ -8,7 +8,7 @@ import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ RESULTS_FILE = "results.json"
 _ITEMS_FILE = "items.npz"
 _FORMAT = 1
 _PACKAGES = ("modenc", "torch", "transformers", "sentence-transformers", "scikit-learn", "faiss-cpu")
-_LOWER_IS_BETTER = ("xsim_error", "xsim_error_cosine", "language_bias", "invariance")
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def gathered(
     """An outcome with all that is needed to make it again."""
     about = {
         "system": system,
-        "versions": {package: version(package) for package in _PACKAGES},
+        "versions": {package: _version(package) for package in _PACKAGES},
         "hardware": {
             "machine": platform.machine(),
             "processors": os.cpu_count(),
@@ -70,6 +69,14 @@ def gathered(
     )
 
 
+def _version(package: str) -> str | None:
+    """A package's version; none where another distribution brings the same modules (conda's faiss)."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
 def save_results(results: SystemResults, folder: Path) -> None:
     """Write results.json and, for paired tests, items.npz."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -82,11 +89,18 @@ def save_results(results: SystemResults, folder: Path) -> None:
         "seconds": results.seconds,
         **results.about,
         "skipped": list(results.skipped),
-        "results": [asdict(result) for result in results.results],
+        "results": [_finite(asdict(result)) for result in results.results],
     }
     temporary = folder / (RESULTS_FILE + ".tmp")
     temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     temporary.replace(folder / RESULTS_FILE)
+
+
+def _finite(entry: dict[str, Any]) -> dict[str, Any]:
+    """NaN, which JSON lacks, as null."""
+    return {
+        key: None if isinstance(value, float) and np.isnan(value) else value for key, value in entry.items()
+    }
 
 
 def load_results(folder: Path) -> SystemResults:
@@ -115,6 +129,10 @@ def load_results(folder: Path) -> SystemResults:
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path}: expected results of `modenc eval`, found none to read ({error})") from error
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value
 
 
 def markdown(systems: Sequence[SystemResults]) -> str:
@@ -194,9 +212,4 @@ def _p(first: SystemResults, other: SystemResults, result: Result) -> str:
     if key not in first.items or key not in other.items:
         return ""
     value = paired_p(other.items[key], first.items[key], STATISTICS[result.metric], seed=first.seed)
-    return f"{value:.3f}"
-
-
-def lower_is_better(metric: str) -> bool:
-    """Whether a smaller figure means a better system."""
-    return metric in _LOWER_IS_BETTER
+    return "" if np.isnan(value) else f"{value:.3f}"

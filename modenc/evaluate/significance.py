@@ -45,6 +45,8 @@ def paired_p(
 ) -> float:
     """Two-sided p of a difference between two systems on the same items (paired bootstrap, Koehn, 2004).
 
+    NaN where the statistic has no value, as a correlation with a constant.
+
     Args:
         items_a: rows [n, ...] of one system.
         items_b: rows [n, ...] of the other, item for item.
@@ -58,10 +60,14 @@ def paired_p(
     if len(items_a) != len(items_b):
         raise ValueError(f"expected the same items for both systems, found {len(items_a)} and {len(items_b)}")
     rng = np.random.default_rng(seed)
-    wins = 0.0
+    wins, compared = 0.0, 0
     for _ in range(samples):
         rows = rng.integers(len(items_a), size=len(items_a))
         gap = statistic(items_a[rows]) - statistic(items_b[rows])
-        wins += 1.0 if gap > 0 else 0.5 if gap == 0 else 0.0
-    share = wins / samples
+        if np.isfinite(gap):
+            wins += 1.0 if gap > 0 else 0.5 if gap == 0 else 0.0
+            compared += 1
+    if not compared:
+        return float("nan")
+    share = wins / compared
     return float(min(1.0, 2 * min(share, 1 - share) + 1 / samples))

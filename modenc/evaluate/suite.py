@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from modenc.errors import RecipeError
+from modenc.errors import LanguageError, RecipeError
 from modenc.languages import normalize_code
-from modenc.recipe.build import build, describe
+from modenc.recipe.build import build
 from modenc.recipe.faults import Faults, dotted, nearest
 from modenc.recipe.files import recipes_folder
 from modenc.recipe.settings import Source
@@ -81,8 +83,13 @@ def load_suite(name_or_path: str | Path) -> Suite:
     faults = Faults()
     suite = build(Suite, {"name": path.stem, **tables}, (), faults)
     if not faults.found:
+        seen: set[tuple[str, str, str]] = set()
         for position, task in enumerate(suite.task):
             _check(task, position, faults)
+            for languages in (*task.languages, *task.pairs):
+                if (task.name, task.kind, languages) in seen:
+                    faults.add(("task", position), f"{task.name!r} has {languages!r} twice; name them apart")
+                seen.add((task.name, task.kind, languages))
     if faults.found:
         lines = "\n".join(f"  {dotted(place)}: {message}" for place, message in faults.found)
         raise RecipeError(f"suite {path.stem!r} has {len(faults.found)} fault(s):\n{lines}")
@@ -106,22 +113,36 @@ def _find(name_or_path: str | Path) -> Path:
 
 def _check(task: Task, position: int, faults: Faults) -> None:
     place = ("task", position)
-    if not task.languages and not task.pairs:
-        faults.add(place, "expected languages or pairs, found neither")
-    if task.kind == "bitext" and not task.pairs:
-        faults.add((*place, "pairs"), "'bitext' compares two languages; expected pairs such as \"en-kk\"")
-    if task.kind in ("classification", "geometry") and task.pairs:
-        faults.add((*place, "pairs"), f"{task.kind!r} takes languages, found pairs")
-    if task.kind == "geometry" and len(task.languages) < 2:
-        faults.add((*place, "languages"), "'geometry' compares languages; expected two or more")
-    if task.kind == "classification" and (task.train is None or task.dev is None):
-        faults.add(place, "'classification' needs train and dev, found " + describe(task.name))
+    for key, message in (*_wrong_languages(task), *_wrong_keys(task)):
+        faults.add((*place, key) if key else place, message)
     for pair, (left, right) in zip(task.pairs, task.language_pairs(), strict=True):
         if not left or not right:
             faults.add((*place, "pairs"), f"expected two codes with a hyphen between them, found {pair!r}")
-    codes = {*task.languages, *(code for pair in task.language_pairs() for code in pair if code)}
+    codes = {task.pivot, *task.languages, *(code for pair in task.language_pairs() for code in pair if code)}
     for code in sorted(codes):
         try:
             normalize_code(code)
-        except ValueError as error:
+        except LanguageError as error:
             faults.add(place, str(error))
+
+
+def _wrong_languages(task: Task) -> Iterator[tuple[str, str]]:
+    """(key, fault) of languages and pairs that the kind of task has no use for, or lacks."""
+    if not task.languages and not task.pairs:
+        yield "", "expected languages or pairs, found neither"
+    if task.kind == "bitext" and task.languages:
+        yield "languages", "'bitext' takes pairs such as \"en-kk\", found languages"
+    if task.kind in ("classification", "geometry") and task.pairs:
+        yield "pairs", f"{task.kind!r} takes languages, found pairs"
+    if task.kind == "geometry" and len(task.languages) == 1:
+        yield "languages", "'geometry' compares languages; expected two or more"
+
+
+def _wrong_keys(task: Task) -> Iterator[tuple[str, str]]:
+    """(key, fault) of the other settings."""
+    for key in ("train", "dev"):
+        given = getattr(task, key) is not None
+        if given != (task.kind == "classification"):
+            yield key, f"needed for 'classification', and only there; this task is {task.kind!r}"
+    if not re.fullmatch(r"[\w-]+", task.name):
+        yield "name", f"expected letters, digits, '_' and '-', found {task.name!r}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,8 +10,8 @@ import numpy.typing as npt
 from sentence_transformers import SentenceTransformer
 
 from modenc.base_model import ME5_SMALL, resolve_base
+from modenc.base_model.resolve import fingerprint_of
 from modenc.encoder import ModularEncoder
-from modenc.hub.card import FileRecord
 
 Vectors = npt.NDArray[np.float32]
 
@@ -79,7 +77,7 @@ class ModularSystem:
             "base": hub.info.base_id,
             "align": self.align,
             "identify": self.identify,
-            "modules": {lang: _checksum(hub.card(lang).files) for lang in hub.languages()},
+            "modules": {lang: hub.card(lang).digest() for lang in hub.languages()},
         }
 
 
@@ -87,18 +85,20 @@ class PlainSystem:
     """Any ``SentenceTransformer``: one model for all languages.
 
     Args:
-        name: what the tables call it.
+        location: its name or folder; the tables call it by the last part.
         model: the model.
         prompt: what it wants before every text (``None``: the model's own default).
         batch_size: texts in a forward pass.
     """
 
     def __init__(
-        self, name: str, model: SentenceTransformer, *, prompt: str | None = None, batch_size: int = 32
+        self, location: str, model: SentenceTransformer, *, prompt: str | None = None, batch_size: int = 32
     ) -> None:
-        self.name = name
+        self.name = Path(location).name
+        self.location = location
         self.model = model
-        self.prompt = prompt
+        default = model.prompts.get(model.default_prompt_name or "", "")
+        self.prompt = default if prompt is None else prompt
         self.batch_size = batch_size
 
     def encode(self, texts: list[str], lang: str) -> Vectors:
@@ -109,8 +109,14 @@ class PlainSystem:
         return vectors
 
     def describe(self) -> dict[str, Any]:
-        """The model's name and prompt."""
-        return {"kind": "sentence-transformers", "model": self.name, "prompt": self.prompt}
+        """Name, prompt, longest input, and a fingerprint of the weights."""
+        return {
+            "kind": "sentence-transformers",
+            "model": self.location,
+            "prompt": self.prompt,
+            "max_length": self.model.max_seq_length,
+            "fingerprint": fingerprint_of(self.model),
+        }
 
 
 def load_plain(name: str, prompt: str | None = None, batch_size: int = 32) -> PlainSystem:
@@ -121,9 +127,4 @@ def load_plain(name: str, prompt: str | None = None, batch_size: int = 32) -> Pl
         model = SentenceTransformer(resolve_base(name).location)
     else:
         model = SentenceTransformer(name)
-    return PlainSystem(Path(name).name, model, prompt=prompt, batch_size=batch_size)
-
-
-def _checksum(files: Mapping[str, FileRecord]) -> str:
-    joined = "".join(files[name]["sha256"] for name in sorted(files))
-    return hashlib.sha256(joined.encode()).hexdigest()
+    return PlainSystem(name, model, prompt=prompt, batch_size=batch_size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict
@@ -49,6 +50,15 @@ class Card:
     """ISO 8601 date."""
     files: dict[str, FileRecord] = field(default_factory=dict)
     """Path in the language's folder → size and checksum; filled in on publishing."""
+
+    def digest(self, part: str = "") -> str:
+        """SHA-256 over the checksums of the files below ``part``; README.md, which is for people, aside."""
+        lines = [
+            f"{name} {record['sha256']}"
+            for name, record in sorted(self.files.items())
+            if name.startswith(part) and name != "README.md"
+        ]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     def to_json(self) -> str:
         """The card as the text of ``card.json``."""

@@ -146,8 +146,8 @@ class VocabularySettings:
     """Stage 1: the language's tokenizer and embeddings."""
 
     method: VocabularyMethod
-    """``focus`` (paper): new tokenizer, FOCUS embeddings. ``trim``: the base's pieces that the text
-    uses. ``extend``: trim plus new pieces by FOCUS. ``base``: keep the base's vocabulary."""
+    """``focus`` (paper): new tokenizer, FOCUS embeddings. ``trim``: the base's pieces that the text uses,
+    filled up with likely ones. ``extend``: trim plus new pieces by FOCUS. ``base``: the base's vocabulary."""
     size: int
     """Pieces in the result, special tokens included."""
     new_pieces: int

@@ -38,13 +38,8 @@ def load_lora(model: PeftModel, folder: Path) -> None:
     """Give the model's LoRA the weights of a peft folder.
 
     Raises:
-        RecipeError: there is no such folder, or its adapter is of another rank or alpha.
+        RecipeError: the folder's adapter is of another rank or alpha.
     """
-    if not folder.is_dir():
-        raise RecipeError(
-            f"sentence_encoding.start: expected an adapter in {folder}, found none; start from another "
-            "language, or 'fresh'"
-        )
     stored = load_file(folder / "adapter_model.safetensors")
     theirs = json.loads((folder / "adapter_config.json").read_text())
     mine = model.peft_config["default"]

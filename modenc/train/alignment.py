@@ -50,13 +50,16 @@ def align_language(run: StageRun) -> dict[str, Any]:
     before = torch.from_numpy(encode_texts(model, texts)) if settings.keep_weight else None
     add_parallel_adapter(body, settings.reduction_factor)
     kinds = {"paraphrase": "mnrl", "parallel": settings.parallel_loss}
+    dev = _dev(run, pivot)
     metrics = train_sentence_model(
         run,
         settings.optimizer,
         model,
         DatasetDict({name: _dataset(part, pivot_row, own_row) for name, part in rows.items()}),
         {name: PivotAlignmentLoss(model, vectors, before, settings, kinds[name]) for name in rows},
-        _dev(run, pivot),
+        dev,
+        # Alignment seldom helps within the language: judged by that alone, the start would always win.
+        start_counts=dev.cross_sts_pivot is not None or dev.parallel_pivot is not None,
     )
     if process_state().is_main_process:
         save_parallel_adapter(body, run.modules / "cla", run.base.id)

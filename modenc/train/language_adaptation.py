@@ -140,7 +140,9 @@ def _distil(
         Dataset.from_dict({"text": texts, "label": list(range(len(texts)))}),
         loss,
         dev,
-        _optimizer(settings, student, *([masked_lm] if masked_lm else [])),
+        # The base's own pieces start at the teacher's vectors, so nothing would ever be learned.
+        start_counts=False,
+        optimizer=_optimizer(settings, student, *([masked_lm] if masked_lm else [])),
     )
     cached.unlink(missing_ok=True)
     return metrics

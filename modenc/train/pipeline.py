@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import shutil
 from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ from modenc.hub.card import Card
 from modenc.hub.layout import HubInfo, LanguageLayout
 from modenc.hub.store import Hub
 from modenc.languages import language_name
-from modenc.recipe.settings import LanguagePlan, Recipe
+from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
 from modenc.train.alignment import align_language
 from modenc.train.data_access import TrainingData
 from modenc.train.language_adaptation import adapt_language
@@ -40,6 +39,7 @@ from modenc.train.vocabulary import make_vocabulary
 
 logger = logging.getLogger(__name__)
 
+_ROLES_OF_ENCODING = ("text", "paraphrases")
 _PACKAGES = ("modenc", "torch", "transformers", "sentence-transformers", "peft", "adapters", "deepfocus")
 
 
@@ -146,13 +146,11 @@ def _train_language(
 def _digest(run: StageRun, hub: Hub) -> str:
     """What the stage trains on: its data, and the other language's modules that it needs."""
     digests = [part.digest for part in run.data.used_by(run.name)]
-    other = ""
-    if run.name == "alignment" and digests:
-        other = run.plan.pivot
-    elif run.name == "sentence_encoding":
-        other = run.plan.sentence_encoding.start
-    if other in hub.languages():
-        digests.append(json.dumps(hub.card(other).files, sort_keys=True))
+    start = run.plan.sentence_encoding.start
+    if run.name == "alignment" and digests and run.plan.pivot in hub.languages():
+        digests.append(hub.card(run.plan.pivot).digest())
+    elif run.name == "sentence_encoding" and start in hub.languages():
+        digests.append(hub.card(start).digest("se/"))
     return hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else "nothing"
 
 
@@ -217,19 +215,27 @@ def _publish(
     if not process_state().is_main_process:
         return
     sources = {
-        (source.role, source.source): source
+        (source.role, source.source): vars(source)
         for stage in records
         for part in data.used_by(stage)
         for source in part.sources
     }
+    start = plan.sentence_encoding.start
+    if "sentence_encoding" in records and start != FRESH:
+        # The copied adapter carries what it was trained on.
+        sources |= {
+            (entry["role"], entry["source"]): entry
+            for entry in hub.card(start).data
+            if entry["role"] in _ROLES_OF_ENCODING
+        }
     card = Card(
         lang=plan.lang,
         name=language_name(plan.lang),
         base_id=hub.info.base_id,
         base_fingerprint=hub.info.base_fingerprint,
         stages={name: vars(record) for name, record in records.items()},
-        data=[vars(source) for source in sources.values()],
-        licences=sorted({source.licence for source in sources.values() if source.licence}),
+        data=list(sources.values()),
+        licences=sorted({source["licence"] for source in sources.values() if source["licence"]}),
         scores=_scores(records),
         recipe=recipe.name,
         recipe_hash=hashlib.sha256(recipe.text.encode()).hexdigest(),

@@ -42,8 +42,7 @@ class Pivot:
     def __init__(self, run: StageRun) -> None:
         self.run = run
         self.layout = trained_before(run, run.plan.pivot)
-        files = Hub.open(run.plan.hub).card(run.plan.pivot).files
-        self.identity = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
+        self.identity = Hub.open(run.plan.hub).card(run.plan.pivot).digest()
 
     def encode(self, texts: list[str], max_length: int) -> Vectors:
         """Unit-length vectors [texts, hidden]."""

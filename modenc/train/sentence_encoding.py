@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from pathlib import Path
 from typing import Any
 
 from datasets import Dataset, DatasetDict
@@ -14,6 +15,7 @@ from sentence_transformers.sentence_transformer.losses import (
 )
 from torch import nn
 
+from modenc.errors import RecipeError
 from modenc.recipe.settings import FRESH, SentenceEncodingSettings
 from modenc.train.adapters_io import ALL_LINEAR_LAYERS, add_lora, load_lora, save_lora
 from modenc.train.body_module import sentence_model
@@ -30,7 +32,7 @@ logger = logging.getLogger(__name__)
 def encode_sentences(run: StageRun) -> dict[str, Any]:
     """Train SE as the recipe says, on the body with LA folded in, and write ``se/``; returns metrics."""
     settings = run.plan.sentence_encoding
-    start = None if settings.start == FRESH else trained_before(run, settings.start).root / "se"
+    start = None if settings.start == FRESH else _adapter_of(run, settings.start)
     if settings.objective == "none":
         if start is not None and process_state().is_main_process:
             shutil.copytree(start, run.modules / "se")
@@ -43,11 +45,27 @@ def encode_sentences(run: StageRun) -> dict[str, Any]:
     logger.info("  %s", {name: len(rows) for name, rows in train.items()})
     loss = _ranking_loss(model, settings)
     metrics = train_sentence_model(
-        run, settings.optimizer, model, train, {name: loss for name in train}, DevData(sts=run.data.dev.sts)
+        run,
+        settings.optimizer,
+        model,
+        train,
+        {name: loss for name in train},
+        DevData(sts=run.data.dev.sts),
+        start_counts=True,
     )
     if process_state().is_main_process:
         save_lora(body, run.modules / "se", run.base.id)
     return metrics
+
+
+def _adapter_of(run: StageRun, lang: str) -> Path:
+    folder = trained_before(run, lang).root / "se"
+    if not folder.is_dir():
+        raise RecipeError(
+            f"sentence_encoding.start: expected an adapter of {lang!r} in {folder}, found none; "
+            f"start from another language, or {FRESH!r}"
+        )
+    return folder
 
 
 def training_sets(data: TrainingData, settings: SentenceEncodingSettings, seed: int) -> dict[str, Dataset]:

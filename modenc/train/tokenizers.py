@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
+from unicodedata import category
 
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
@@ -16,6 +17,7 @@ from modenc.errors import DataError
 _BATCH = 1000
 _FLOOR = 0.5
 _COVERAGE = 0.995
+_ROUNDS = 100
 SUPPORTED_MODELS = ("Unigram", "WordPiece")
 
 
@@ -39,16 +41,40 @@ def train_like(
 ) -> PreTrainedTokenizerFast:
     """A new tokenizer with the base's normaliser, pre-tokenizer, decoder, special tokens and kind.
 
-    The ``prompt`` stands before every text, so it is cut as the base cuts it.
+    Its vocabulary holds the tokens of the ``prompt`` too; see :func:`cut_prompt_like`.
     """
     tokenizer_model(base)
     pieces = base.convert_ids_to_tokens(_prompt_ids(base, prompt))
     batches = (texts[start : start + _BATCH] for start in range(0, len(texts), _BATCH))
     tokenizer = base.train_new_from_iterator(batches, vocab_size=size - len(pieces), show_progress=False)
     description = json.loads(tokenizer.backend_tokenizer.to_str())
-    # The best score there is: no other way to cut the prompt may win.
+    # As good as the best: no way to spell the prompt in letters wins.
     _add_pieces(description, pieces, score=0.0)
-    return _wrap(tokenizer, description)
+    return cut_prompt_like(base, _wrap(tokenizer, description), prompt)
+
+
+def cut_prompt_like(
+    base: PreTrainedTokenizerFast, tokenizer: PreTrainedTokenizerFast, prompt: str
+) -> PreTrainedTokenizerFast:
+    """The tokenizer, changed so that it cuts the prompt, which stands before every text, as the base does.
+
+    In a Unigram model, pieces that cut it otherwise lose score, no more than they must. A WordPiece model
+    takes the longest match, and nothing is changed.
+    """
+    description = json.loads(tokenizer.backend_tokenizer.to_str())
+    model = description["model"]
+    wanted = base.tokenize(prompt.rstrip())
+    if model["type"] != "Unigram":
+        return tokenizer
+    row = {piece: number for number, (piece, _) in enumerate(model["vocab"])}
+    for _ in range(_ROUNDS):
+        rivals = set(tokenizer.tokenize(prompt.rstrip())) - set(wanted)
+        if not rivals:
+            break
+        for piece in rivals & row.keys():
+            model["vocab"][row[piece]][1] -= 1.0
+        tokenizer = _wrap(tokenizer, description)
+    return tokenizer
 
 
 def piece_counts(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> Counter[int]:
@@ -72,7 +98,7 @@ def trim(
     """Keep the pieces that the texts use most, and those of the ``prompt`` that stands before every text.
 
     Where the texts use fewer than ``size``, the base's likeliest pieces in the texts' letters fill up the
-    rest: words of the language that the texts happen to lack.
+    rest; among them are words of the language that the texts happen to lack.
 
     Returns:
         The tokenizer, and for each of its ids the id in the base.
@@ -101,9 +127,9 @@ def trim(
 
 
 def extend(
-    trimmed: PreTrainedTokenizerFast, new_pieces: Sequence[str], texts: Sequence[str]
+    trimmed: PreTrainedTokenizerFast, new_pieces: Sequence[str], texts: Sequence[str], prompt: str = ""
 ) -> PreTrainedTokenizerFast:
-    """Add pieces to a trimmed tokenizer.
+    """Add pieces to a trimmed tokenizer; it still cuts the ``prompt`` as before.
 
     A WordPiece tokenizer takes the longest match, so adding is enough; a Unigram tokenizer needs
     scores that old and new pieces share, so both are counted on the texts (two rounds of hard EM).
@@ -127,7 +153,7 @@ def extend(
             if entry[0] not in special:
                 entry[1] = math.log((counts.get(number, 0) + _FLOOR) / total)
         tokenizer = _wrap(trimmed, description)
-    return tokenizer
+    return cut_prompt_like(trimmed, tokenizer, prompt)
 
 
 def special_pairs(
@@ -142,7 +168,7 @@ def special_pairs(
 
 def _likely_pieces(base: PreTrainedTokenizerFast, texts: Sequence[str]) -> list[int]:
     """Ids of the pieces in the letters that make up nearly all of the texts, the likeliest first."""
-    counts = Counter(char.lower() for text in texts for char in text if char.isalpha())
+    counts = Counter(char for text in texts for char in text.lower() if category(char)[0] in "LM")
     total, letters, covered = sum(counts.values()), set[str](), 0
     for char, count in counts.most_common():
         if covered >= _COVERAGE * total:
@@ -159,7 +185,7 @@ def _likely_pieces(base: PreTrainedTokenizerFast, texts: Sequence[str]) -> list[
 
 
 def _prompt_ids(base: PreTrainedTokenizerFast, prompt: str) -> list[int]:
-    ids: list[int] = base(prompt, add_special_tokens=False)["input_ids"] if prompt else []
+    ids: list[int] = base(prompt.rstrip(), add_special_tokens=False)["input_ids"] if prompt else []
     return sorted(set(ids) - {base.unk_token_id})
 
 

@@ -246,9 +246,21 @@ def train_sentence_model(
     train: Dataset | DatasetDict,
     loss: nn.Module | dict[str, nn.Module],
     dev: DevData,
+    *,
+    start_counts: bool,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> dict[str, Any]:
     """Train a stage's sentence model and leave it with the weights of the best dev score.
+
+    Args:
+        run: the stage.
+        settings: steps, batches, rates.
+        model: what learns.
+        train: its data.
+        loss: its loss, or one for each data set.
+        dev: what the best weights are chosen by.
+        start_counts: whether the weights before training may be the best.
+        optimizer: another than AdamW at one rate.
 
     Returns:
         :class:`TrainingFigures` as a dictionary, and where there is dev data the metrics on it as
@@ -257,7 +269,7 @@ def train_sentence_model(
     evaluator = None if dev.empty() else DevEvaluator(dev)
     metrics: dict[str, Any] = {"dev_before": evaluator(model)} if evaluator else {}
     best = KeepBest(run.folder, model) if evaluator else None
-    if best and not best.history:
+    if best and start_counts and not best.history:
         best.note(0, metrics["dev_before"])
     trainer = SentenceTrainer(
         model=model,

@@ -3,7 +3,8 @@
 ``focus`` (Dobler and de Melo, 2023): a token that the base has too takes the base's vector; a new one
 takes a sparsemax-weighted mix of the shared tokens that are most like it, likeness being the cosine
 of fastText vectors trained on the language's tokenised text. ``trim`` keeps the base's pieces that
-the text uses, so that vectors start out as the base's; ``extend`` adds new pieces to them by FOCUS.
+the text uses, filled up with likely ones, so that vectors start out as the base's; ``extend`` adds
+new pieces to them by FOCUS.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ def make_vocabulary(
     elif settings.method == "extend":
         trimmed, ids = trim(base_tokenizer, texts, settings.size - settings.new_pieces, prompt)
         helper = train_like(base_tokenizer, texts, settings.size)
-        tokenizer = extend(trimmed, _newcomers(helper, base_tokenizer, texts, settings.new_pieces), texts)
+        tokenizer = extend(
+            trimmed, _newcomers(helper, base_tokenizer, texts, settings.new_pieces), texts, prompt
+        )
         embeddings = focus_embeddings(
             tokenizer, base_tokenizer, base_embeddings, texts, settings, work, seed, helper
         )

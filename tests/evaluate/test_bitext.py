@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from modenc.evaluate.bitext import best_match, found, mine, nearest, retrieval_accuracy, xsim_error
+from modenc.evaluate.bitext import best_match, found, mine, nearest
+from modenc.evaluate.retrieval import both_ways
 
 
 @pytest.fixture
@@ -42,38 +43,46 @@ def test_margin_takes_the_best_of_four_neighbours(sides):
 
 
 def test_a_hub_is_found_by_cosine_and_not_by_margin():
-    # The last row of the right side is near to everything, and the right answer to nothing but itself.
+    # The third row of the right side is near to everything.
     left = np.array([[1, 0.2, 0], [0.2, 1, 0], [0.6, 0.6, 0.6], [0, 0, 1]], dtype=np.float32)
     right = np.array([[0.7, 0, -0.7], [0, 0.7, -0.7], [1, 1, 0.2], [0, 0, 1]], dtype=np.float32)
     assert found(left, right, "cosine").sum() < found(left, right, "margin").sum()
 
 
-def test_both_directions_count(sides):
+def test_translations_that_are_found_are_the_loops(sides):
     left, right = sides
     cosines, _ = _margins(left, right)
     own = np.arange(len(left))
-    there, back = (cosines.argmax(1) == own).mean(), (cosines.argmax(0) == own).mean()
-    assert retrieval_accuracy(left, right) == pytest.approx(50 * (there + back))
-    assert xsim_error(left, right, "cosine") == pytest.approx(100 - 50 * (there + back))
-    assert xsim_error(left, left) == 0
-    assert xsim_error(left, right[::-1]) > 90
+    there, back = cosines.argmax(1) == own, cosines.argmax(0) == own
+    assert np.array_equal(found(left, right), there)
+    assert np.array_equal(found(right, left), back)
+    assert both_ways(left, right) == pytest.approx(50 * (there.mean() + back.mean()))
+    assert found(left, left, "margin").all()
+    assert found(left, right[::-1], "margin").mean() < 0.1
 
 
-def test_mining_finds_the_best_threshold(sides):
+def _best_of_four(cosines, scores):
+    candidates = np.argsort(-cosines)[:4]
+    return int(candidates[scores[candidates].argmax()])
+
+
+@pytest.mark.parametrize("score", ["cosine", "margin"])
+def test_mining_finds_the_best_threshold(sides, score):
     left, right = sides
-    # Rows 20 to 39 of the left are rows 0 to 19 of the right's second part; the rest is noise.
+    # Rows 10 to 29 of the left have their translations in rows 0 to 19 of the right; the rest is noise.
     a, b = left[:30], right[10:]
     gold = {(10 + i, i) for i in range(20)}
-    mining = mine(a, b, gold, "cosine")
-    cosines, _ = _margins(a, b)
-    pairs = {(i, int(cosines[i].argmax())) for i in range(30)} | {
-        (int(cosines[:, j].argmax()), j) for j in range(30)
+    mining = mine(a, b, gold, score)
+    cosines, margins = _margins(a, b)
+    scores = margins if score == "margin" else cosines
+    pairs = {(i, _best_of_four(cosines[i], scores[i])) for i in range(30)} | {
+        (_best_of_four(cosines[:, j], scores[:, j]), j) for j in range(30)
     }
     best = 0.0
-    for threshold in sorted(cosines[i, j] for i, j in pairs):
+    for threshold in sorted(scores[i, j] for i, j in pairs):
         taken, rows, columns = set(), set(), set()
-        for i, j in sorted(pairs, key=lambda pair: -cosines[pair]):
-            if cosines[i, j] >= threshold and i not in rows and j not in columns:
+        for i, j in sorted(pairs, key=lambda pair: -scores[pair]):
+            if scores[i, j] >= threshold and i not in rows and j not in columns:
                 taken.add((i, j))
                 rows.add(i)
                 columns.add(j)

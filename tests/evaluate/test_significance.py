@@ -29,3 +29,8 @@ def test_paired_differences():
     assert paired_p(first + rng.normal(0, 1, size=first.shape), first, _mean, seed=1) > 0.05
     with pytest.raises(ValueError, match="expected the same items for both systems, found 300 and 299"):
         paired_p(first, first[1:], _mean, seed=1)
+
+
+def test_a_statistic_without_a_value_has_no_p():
+    items = np.ones((20, 1))
+    assert np.isnan(paired_p(items, items, lambda rows: float("nan"), seed=1))

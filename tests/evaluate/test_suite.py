@@ -127,6 +127,7 @@ def test_every_task_is_measured_in_every_language(suite, data):
         "sim.spearman.en-kk",
         "sim.spearman.kk-en",
         "sim.language_bias.",
+        "bi.retrieval_accuracy.en-kk",
         "bi.xsim_error.en-kk",
         "bi.xsim_error_cosine.en-kk",
         "bi.mining_f1.en-kk",
@@ -212,6 +213,11 @@ def test_all_faults_of_a_suite_are_named(tmp_path):
     path.write_text('description = ""\n[[task]]\nname = "a"\nkind = "bitext"\ndata = "a.tsv"\n', "utf-8")
     with pytest.raises(RecipeError, match="found neither"):
         load_suite(path)
+    twice = SUITE.replace('languages = ["en", "kk"]', 'languages = ["en", "en"]', 1)
+    path.write_text(twice.replace('name = "bi"', 'name = "b/i"'), "utf-8")
+    with pytest.raises(RecipeError, match="'sim' has 'en' twice; name them apart") as caught:
+        load_suite(path)
+    assert "task[2].name: expected letters, digits, '_' and '-', found 'b/i'" in str(caught.value)
     with pytest.raises(RecipeError, match="did you mean 'turkic'"):
         load_suite("turkik")
 

@@ -4,7 +4,14 @@ import pytest
 import torch
 
 from modenc.base_model import resolve_base
-from modenc.train.tokenizers import extend, special_pairs, tokens_per_sentence, train_like, trim
+from modenc.train.tokenizers import (
+    extend,
+    special_pairs,
+    tokenizer_model,
+    tokens_per_sentence,
+    train_like,
+    trim,
+)
 
 TEXTS = ["the cat sat on the mat", "a dog ran in the park", "good morning to the cat"] * 5
 
@@ -64,13 +71,15 @@ def test_extending_shortens_sentences(base):
 @pytest.mark.parametrize("method", ["trim", "focus", "extend"])
 def test_the_prompt_is_cut_as_the_base_cuts_it(base, method):
     tokenizer = base.load_tokenizer()
-    texts = ["good morning"] * 5
+    # In a Unigram model, even where pieces that cut the prompt otherwise are in the texts, and frequent.
+    unigram = tokenizer_model(tokenizer) == "Unigram"
+    texts = ["good dogs a dogs", "doggy dog ado"] * 20 if unigram else ["good morning"] * 5
     if method == "focus":
         made = train_like(tokenizer, texts, 60, "a dog: ")
     else:
         made, _ = trim(tokenizer, texts, 30, "a dog: ")
         if method == "extend":
-            made = extend(made, ["▁morn"], texts)
+            made = extend(made, ["▁dog", "▁do", "og"] if unigram else ["##mor"], texts, "a dog: ")
     wanted = tokenizer.tokenize("a dog:")
     assert made.tokenize("a dog: good")[: len(wanted)] == wanted
 
