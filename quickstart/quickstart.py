@@ -39,6 +39,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     for noisy in ("httpx", "sentence_transformers", "datasets"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    logging.getLogger("adapters").setLevel(logging.ERROR)
     warnings.simplefilter("ignore", FutureWarning)
     try:
         if not (SHIPPED / "hub.json").is_file():

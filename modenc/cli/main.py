@@ -50,8 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser(verb).parse_args(arguments)
     logging.basicConfig(level=args.log_level.upper(), format="%(message)s", stream=sys.stderr)
     logging.captureWarnings(True)
-    for noisy in ("httpx", "urllib3", "filelock", "fsspec", "sentence_transformers", "datasets"):
+    for noisy in ("httpx", "urllib3", "filelock", "fsspec", "sentence_transformers", "datasets", "faiss"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    # It warns of each adapter that is not active yet.
+    logging.getLogger("adapters").setLevel(logging.ERROR)
     try:
         return int(args.run(args) or 0)
     except ModencError as error:
