@@ -56,7 +56,9 @@ def test_all_stages_end_in_a_hub_that_verifies_and_encodes(trained):
         encoder.encode(["Мұғалім жаңа кітапты оқиды"], lang="kk", align=a) for a in (True, False)
     )
     assert np.isfinite(aligned).all()
-    assert np.abs(aligned - alone).max() > 1e-4
+    # So short a training may not beat its start, and then alignment changes nothing.
+    learned = card.stages["alignment"]["metrics"]["best_step"] > 0
+    assert (np.abs(aligned - alone).max() > 1e-4) == learned
 
 
 def test_done_stages_are_skipped(copied, caplog):
