@@ -124,7 +124,11 @@ def load_plain(name: str, prompt: str | None = None, batch_size: int = 32) -> Pl
     if name == ME5_SMALL:
         # E5 was trained with this in front of every text, and with mean pooling, which is the default.
         prompt = E5_PROMPT if prompt is None else prompt
-        model = SentenceTransformer(resolve_base(name).location)
+        model = SentenceTransformer(
+            resolve_base(name).location,
+            model_kwargs={"add_pooling_layer": False},
+            processor_kwargs={"fix_mistral_regex": False},
+        )
     else:
         model = SentenceTransformer(name)
     return PlainSystem(name, model, prompt=prompt, batch_size=batch_size)
