@@ -5,15 +5,11 @@ from __future__ import annotations
 import argparse
 import heapq
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from modenc.cli.arguments import add_encoding, add_hub, language_of, open_encoder, positive
 from modenc.cli.text_io import batched, one_line, read_texts
 from modenc.errors import DataError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _LINES_AT_ONCE = 1024
 
@@ -43,16 +39,18 @@ def add_parser(subparsers: Any, summary: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
+    from modenc.evaluate.retrieval import unit
+
     if not args.query.strip():
         raise DataError("expected a query, found an empty one; give a word or a sentence")
     encoder = open_encoder(args)
     options = {"align": args.align, "batch_size": args.batch_size, "show_progress_bar": False}
-    query = _unit(encoder.encode([args.query], lang=args.query_lang, **options))[0]
+    query = unit(encoder.encode([args.query], lang=args.query_lang, **options))[0]
     lang = language_of(args)
     best: list[tuple[float, int, str]] = []
     first = 0
     for texts in batched(read_texts(args.input, args.column), _LINES_AT_ONCE):
-        scores = _unit(encoder.encode(texts, lang=lang, **options)) @ query
+        scores = unit(encoder.encode(texts, lang=lang, **options)) @ query
         # Earlier lines win ties: the negated line number is the second key.
         found = [
             (float(score), -(first + i), text)
@@ -66,12 +64,3 @@ def run(args: argparse.Namespace) -> int:
     for (score, _, text), code in zip(best, codes, strict=True):
         sys.stdout.write(f"{score:.3f}\t{code}\t{one_line(text)}\n")
     return 0
-
-
-def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Rows [n, hidden] scaled to length 1; a zero row stays zero."""
-    import numpy as np
-
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    scaled: NDArray[np.float32] = vectors / np.maximum(lengths, 1e-12)
-    return scaled

@@ -161,12 +161,17 @@ def _sts(sources: Sequence[Source], plan: LanguagePlan) -> list[StsRow]:
     for source in sources:
         found = read_rows(source, plan.data.root, plan.lang, plan.pivot, roles=_STS_ROLES)
         for number, row in enumerate(found, start=1):
-            score = _score(source, number, row["score"])
+            score = read_score(source, number, row["score"])
             rows.append((normalise(row["sentence1"]), normalise(row["sentence2"]), score))
     return rows
 
 
-def _score(source: Source, number: int, value: str) -> float:
+def read_score(source: Source, number: int, value: str) -> float:
+    """A gold score.
+
+    Raises:
+        DataError: it is no finite number; the message names the source and the row.
+    """
     try:
         score = float(value)
     except ValueError:

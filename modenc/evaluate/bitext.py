@@ -18,19 +18,14 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
+from modenc.evaluate.retrieval import unit
+
 Vectors = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 Score = Literal["cosine", "margin"]
 
 NEIGHBOURS = 4
-
-
-def unit(vectors: npt.ArrayLike) -> Vectors:
-    """Rows [n, d] scaled to length 1 as contiguous float32; a zero row stays zero."""
-    rows = np.ascontiguousarray(vectors, dtype=np.float32)
-    scaled: Vectors = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    return scaled
 
 
 def nearest(queries: Vectors, targets: Vectors, k: int) -> tuple[Vectors, Integers]:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 
-from modenc.evaluate.bitext import unit
+from modenc.evaluate.retrieval import unit
 
 Vectors = npt.NDArray[np.float32]
 Booleans = npt.NDArray[np.bool_]

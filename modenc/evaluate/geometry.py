@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from modenc.evaluate.bitext import unit
+from modenc.evaluate.retrieval import unit
 
 Vectors = npt.NDArray[np.float32]
 Floats = npt.NDArray[np.float64]

@@ -8,11 +8,16 @@ import numpy.typing as npt
 Vectors = npt.NDArray[np.float32]
 
 
+def unit(vectors: npt.ArrayLike) -> Vectors:
+    """Rows [n, d] scaled to length 1 as contiguous float32; a zero row stays zero."""
+    rows = np.ascontiguousarray(vectors, dtype=np.float32)
+    scaled: Vectors = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    return scaled
+
+
 def accuracy_at_1(queries: Vectors, targets: Vectors) -> float:
     """Percent of the rows of ``queries`` [n, d] whose nearest row of ``targets`` [n, d] is their own."""
-    queries = queries / np.maximum(np.linalg.norm(queries, axis=1, keepdims=True), 1e-12)
-    targets = targets / np.maximum(np.linalg.norm(targets, axis=1, keepdims=True), 1e-12)
-    nearest = (queries @ targets.T).argmax(axis=1)
+    nearest = (unit(queries) @ unit(targets).T).argmax(axis=1)
     return float((nearest == np.arange(len(queries))).mean() * 100)
 
 

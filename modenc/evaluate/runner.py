@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy.stats import spearmanr
 
 from modenc.data.files import Row
+from modenc.data.pairs import read_score
 from modenc.data.readers import describe_source, read_rows, resolve_source
 from modenc.errors import DataError
 from modenc.evaluate.bitext import Score, found, mine
@@ -150,7 +151,10 @@ class _Run:
             rows = self.rows(task, task.data, right, left)
             if rows is None:
                 continue
-            gold = [_number(task, row["score"]) for row in rows]
+            gold = [
+                read_score(resolve_source(task.data, right, left), number, row["score"])
+                for number, row in enumerate(rows, start=1)
+            ]
             cosines = pair_cosines(
                 self.encode([row["sentence1"] for row in rows], left),
                 self.encode([row["sentence2"] for row in rows], right),
@@ -173,11 +177,13 @@ class _Run:
                 continue
             a = self.encode([row["left"] for row in rows], left)
             b = self.encode([row["right"] for row in rows], right)
-            both = np.column_stack([found(a, b), found(b, a)]).mean(axis=1)
-            self.note(task, "retrieval_accuracy", (left, right), both[:, None])
+            hits = {
+                score: np.column_stack([found(a, b, score), found(b, a, score)]).mean(axis=1, keepdims=True)
+                for score, _ in _SCORES
+            }
+            self.note(task, "retrieval_accuracy", (left, right), hits["cosine"])
             for score, suffix in _SCORES:
-                hits = np.column_stack([found(a, b, score), found(b, a, score)]).mean(axis=1)
-                self.note(task, f"xsim_error{suffix}", (left, right), hits[:, None])
+                self.note(task, f"xsim_error{suffix}", (left, right), hits[score])
             if len(rows) < _MINING_ROWS:
                 continue
             # A third of each side has its translation on the other side, the rest is noise.
@@ -233,10 +239,3 @@ class _Run:
         note("invariance", value=invariance(sides))
         note("calinski_harabasz", value=calinski_harabasz(sides))
         note("isotropy", value=isotropy(np.concatenate(sides)))
-
-
-def _number(task: Task, value: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        raise DataError(f"{task.name}: expected a number as score, found {value!r}") from None

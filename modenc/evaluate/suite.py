@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from modenc.errors import LanguageError, RecipeError
 from modenc.languages import normalize_code
 from modenc.recipe.build import build
 from modenc.recipe.faults import Faults, dotted, nearest
-from modenc.recipe.files import recipes_folder
+from modenc.recipe.files import read_toml, recipes_folder
 from modenc.recipe.settings import Source
 
 Kind = Literal["sts", "bitext", "classification", "geometry"]
@@ -76,12 +75,8 @@ def load_suite(name_or_path: str | Path) -> Suite:
         RecipeError: there is no such suite, or it has faults; all are named.
     """
     path = _find(name_or_path)
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RecipeError(f"{path} is not valid TOML: {error}") from error
     faults = Faults()
-    suite = build(Suite, {"name": path.stem, **tables}, (), faults)
+    suite = build(Suite, {"name": path.stem, **read_toml(path)}, (), faults)
     if not faults.found:
         seen: set[tuple[str, str, str]] = set()
         for position, task in enumerate(suite.task):

@@ -78,7 +78,7 @@ def _read_chain(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     if path.resolve() in above:
         names = " -> ".join(file.name for file in (*above, path))
         raise RecipeError(f"include goes in a circle: {names}; remove one of these includes")
-    tables = _read_toml(path)
+    tables = read_toml(path)
     included = tables.pop("include", None)
     if included is None:
         return tables
@@ -97,7 +97,12 @@ def _find_included(path: Path, included: str) -> Path:
     )
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of one file.
+
+    Raises:
+        RecipeError: it cannot be read, or is no valid TOML.
+    """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except tomllib.TOMLDecodeError as error:

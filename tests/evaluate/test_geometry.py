@@ -6,8 +6,8 @@ from scipy.stats import multivariate_normal, pearsonr
 from sklearn.metrics import calinski_harabasz_score
 
 from modenc.evaluate import geometry
-from modenc.evaluate.bitext import unit
 from modenc.evaluate.geometry import calinski_harabasz, invariance, isotropy, rsim
+from modenc.evaluate.retrieval import unit
 
 
 @pytest.fixture
