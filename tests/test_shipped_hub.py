@@ -47,9 +47,11 @@ def test_the_hub_verifies_and_is_small():
 def test_composition_equals_the_libraries(lang, encoder):
     layout = Hub.open(HUB).layout(lang)
     modules = read_modules(layout)
-    body = resolve_base("me5-small").load_body()
-    tokenizer = modules.tokenizer
-    body.set_input_embeddings(torch.nn.Embedding.from_pretrained(modules.embeddings))
+    base = resolve_base("me5-small")
+    body = base.load_body()
+    tokenizer = modules.tokenizer or base.load_tokenizer()
+    if modules.embeddings is not None:
+        body.set_input_embeddings(torch.nn.Embedding.from_pretrained(modules.embeddings))
     adapters.init(body)
     if modules.parallel:
         body.load_adapter(str(layout.cla), load_as="cla", set_active=True, use_safetensors=True)

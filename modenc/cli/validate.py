@@ -60,7 +60,7 @@ def _stages(plan: LanguagePlan) -> str:
     stages = {
         "vocabulary": plan.vocabulary.method,
         "language adaptation": plan.language_adaptation.objective,
-        "sentence encoding": plan.sentence_encoding.objective,
+        "sentence encoding": plan.sentence_encoding.summary(),
         "alignment": "pivot" if plan.lang == plan.pivot else plan.alignment.objective,
     }
     return ", ".join(f"{stage} {choice}" for stage, choice in stages.items())

@@ -50,6 +50,8 @@ class RowShape:
     """Those of ``required`` that are in the language: script and language are checked."""
     optional: str | None = None
     """Normalised, and emptied alone where it is too short or too long (a hard negative)."""
+    carried: tuple[str, ...] = ()
+    """No text: kept with the row as it is (a score)."""
 
 
 class TextFilter:
@@ -110,7 +112,7 @@ class TextFilter:
         normal = {role: text for role, (text, _) in cleaned.items()}
         if shape.optional is not None and self._length_fault(normal[shape.optional]):
             normal[shape.optional] = ""
-        return normal
+        return normal | {role: row[role] for role in shape.carried}
 
     def _fault(self, texts: Sequence[str], keys: Sequence[str]) -> str | None:
         if not all(any(map(str.isalpha, text)) for text in texts):

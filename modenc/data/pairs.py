@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 
 from modenc.data.collect import Collected, SourceRecord, collect, digest, hold_out
+from modenc.data.files import Row
 from modenc.data.filters import FilterReport, RowShape
 from modenc.data.joining import TRIPLET_ROLES, read_cross_paraphrases, read_parallel
 from modenc.data.language_check import check_enough
@@ -34,6 +35,15 @@ class ParaphraseRow:
 
 
 @dataclass(frozen=True)
+class ScoredRow:
+    """Two sentences and how alike they are, on any scale."""
+
+    sentence1: str
+    sentence2: str
+    score: float
+
+
+@dataclass(frozen=True)
 class ParallelRow:
     """A sentence in the pivot language and its translation."""
 
@@ -55,6 +65,16 @@ class PairSet:
     """Paraphrases within one language."""
 
     rows: list[ParaphraseRow]
+    report: FilterReport
+    sources: list[SourceRecord]
+    digest: str
+
+
+@dataclass(frozen=True)
+class ScoredSet:
+    """Pairs with graded similarity."""
+
+    rows: list[ScoredRow]
     report: FilterReport
     sources: list[SourceRecord]
     digest: str
@@ -107,6 +127,24 @@ def load_paraphrases(plan: LanguagePlan, identifier: LanguageIdentifier | None) 
     return PairSet(rows, collected.report, collected.sources, _digest(rows))
 
 
+def load_scored_pairs(plan: LanguagePlan, identifier: LanguageIdentifier | None) -> ScoredSet:
+    """The graded pairs of ``plan.data.scored_pairs``, in any language; empty where no source is named.
+
+    Raises:
+        DataError: a source cannot be read, none of its rows is usable, or a score is no finite number.
+    """
+    collected = collect(
+        plan,
+        identifier,
+        "scored_pairs",
+        lambda source: _scored(source, plan),
+        RowShape(required=("sentence1", "sentence2"), own=(), carried=("score",)),
+    )
+    _check(collected, plan, "scored_pairs")
+    rows = [ScoredRow(r["sentence1"], r["sentence2"], float(r["score"])) for r in collected.rows()]
+    return ScoredSet(rows, collected.report, collected.sources, _digest(rows))
+
+
 def load_parallel(plan: LanguagePlan, identifier: LanguageIdentifier | None) -> ParallelSet:
     """The translations of ``plan.data.parallel``, filtered; empty where no source is named.
 
@@ -156,6 +194,13 @@ def load_dev(plan: LanguagePlan) -> DevSets:
     return DevSets(sts=_sts(dev.sts, plan), cross_sts=_sts(dev.cross_sts, plan))
 
 
+def _scored(source: Source, plan: LanguagePlan) -> Iterator[Row]:
+    found = read_rows(source, plan.data.root, plan.lang, plan.pivot, roles=_STS_ROLES)
+    for number, row in enumerate(found, start=1):
+        read_score(source, number, row["score"])
+        yield row
+
+
 def _sts(sources: Sequence[Source], plan: LanguagePlan) -> list[StsRow]:
     rows: list[StsRow] = []
     for source in sources:
@@ -193,5 +238,5 @@ def _check(collected: Collected, plan: LanguagePlan, role: str) -> None:
     logger.info("%s %s: %s", plan.lang, role.replace("_", " "), summary)
 
 
-def _digest(*parts: Sequence[ParaphraseRow | ParallelRow | CrossRow]) -> str:
+def _digest(*parts: Sequence[ParaphraseRow | ScoredRow | ParallelRow | CrossRow]) -> str:
     return digest(*([astuple(row) for row in part] for part in parts))

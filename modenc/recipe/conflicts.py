@@ -13,6 +13,7 @@ from modenc.recipe.settings import LanguagePlan, Source
 ROLES: dict[str, tuple[str, ...]] = {
     "text": ("text",),
     "paraphrases": ("anchor", "positive", "negative"),
+    "scored_pairs": ("sentence1", "sentence2", "score"),
     "parallel": ("pivot", "text"),
     "cross_paraphrases": ("anchor", "positive", "negative"),
     "sts": ("sentence1", "sentence2", "score"),
@@ -85,6 +86,11 @@ def _missing_data(plan: LanguagePlan) -> Iterator[Conflict]:
             {"mnrl": ("paraphrases",), "simcse": ("text",), "mnrl+simcse": ("paraphrases", "text")}.get(
                 plan.sentence_encoding.objective, ()
             ),
+        ),
+        (
+            ("sentence_encoding", "scored_steps"),
+            str(plan.sentence_encoding.scored_steps),
+            ("scored_pairs",) if plan.sentence_encoding.scored_steps else (),
         ),
         (
             ("alignment", "objective"),

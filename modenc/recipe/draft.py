@@ -251,7 +251,6 @@ def _as_pivot(plan: LanguagePlan) -> LanguagePlan:
     return replace(
         plan,
         data=data,
-        sentence_encoding=replace(plan.sentence_encoding, start=FRESH),
         alignment=replace(plan.alignment, objective="none"),
     )
 

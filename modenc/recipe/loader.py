@@ -58,16 +58,19 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), *, check_files:
 
 
 def _in_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, LanguagePlan]:
-    """The pivot first, and each language after the one whose adapter it starts from."""
-    waiting = sorted(plans, key=lambda lang: lang != pivot)
+    """The pivot before all that it does not start from, and each language after the one it starts from."""
     ordered: dict[str, LanguagePlan] = {}
-    while waiting:
-        ready = [lang for lang in waiting if plans[lang].sentence_encoding.start not in waiting]
-        if not ready:
-            circle = " and ".join(waiting)
+
+    def place(lang: str, waiting: tuple[str, ...]) -> None:
+        if lang in waiting:
+            circle = " and ".join(sorted(waiting[waiting.index(lang) :]))
             raise RecipeError(
                 f"sentence_encoding.start: {circle} wait for each other; set one of them to {FRESH!r}"
             )
-        ordered |= {lang: plans[lang] for lang in ready}
-        waiting = [lang for lang in waiting if lang not in ordered]
+        if lang in plans and lang not in ordered:
+            place(plans[lang].sentence_encoding.start, (*waiting, lang))
+            ordered[lang] = plans[lang]
+
+    for lang in sorted(plans, key=lambda lang: lang != pivot):
+        place(lang, ())
     return ordered

@@ -56,6 +56,7 @@ RANGES: dict[str, Range] = {
     "mlm_weight": ABOVE_0,
     "scale": ABOVE_0,
     "mini_batch_size": AT_LEAST_0,
+    "scored_steps": AT_LEAST_0,
     "simcse_max_chars": AT_LEAST_1,
     "reduction_factor": AT_LEAST_1,
     "pivot_negatives": AT_LEAST_0,

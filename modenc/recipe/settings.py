@@ -85,6 +85,9 @@ class DataSettings:
     """Running text: stages 1 and 2, and SimCSE in stage 3. Role ``text``."""
     paraphrases: tuple[Source, ...]
     """Stage 3. Roles ``anchor``, ``positive`` and, where there are any, ``negative``."""
+    scored_pairs: tuple[Source, ...]
+    """Stage 3, ``scored_steps``. Roles ``sentence1``, ``sentence2`` and ``score``: how alike people judged
+    them. Not checked for language: the pivot's teach other languages too."""
     parallel: tuple[Source, ...]
     """Stage 4. Roles ``pivot`` and ``text``: a sentence and its translation."""
     cross_paraphrases: tuple[Source, ...]
@@ -193,6 +196,8 @@ class SentenceEncodingSettings:
     start: str
     """``fresh`` (paper), or the code of a language of the hub whose adapter is copied first, a relative's or
     the pivot's: much of what it learned holds in other languages. With ``objective = "none"`` it stays so."""
+    scored_steps: int
+    """Steps on ``data.scored_pairs`` (CoSENT) that follow the objective's own; 0 for none."""
     lora: LoraSettings
     """The sentence-encoding adapter SE."""
     optimizer: OptimizerSettings
@@ -205,6 +210,14 @@ class SentenceEncodingSettings:
     """Above 0, the cached loss (GradCache) runs batches in pieces of this size."""
     simcse_max_chars: int
     """SimCSE reads running-text lines up to this length: short lines are cheap and like captions."""
+
+    def summary(self) -> str:
+        """What is done, in a few words: ``mnrl then scored pairs from kk``, ``copied from kk``, ``none``."""
+        done = [] if self.objective == "none" else [self.objective]
+        done += ["scored pairs"] if self.scored_steps else []
+        if self.start == FRESH:
+            return " then ".join(done) or "none"
+        return f"{' then '.join(done) or 'copied'} from {self.start}"
 
 
 @dataclass(frozen=True)
@@ -295,3 +308,8 @@ class Recipe:
     plans: dict[str, LanguagePlan]
     text: str
     """The whole resolved recipe as TOML (what ``modenc cat`` prints)."""
+
+    def before_pivot(self) -> list[str]:
+        """The languages whose adapter the pivot starts from, directly or not: they are trained before it."""
+        order = list(self.plans)
+        return order[: order.index(self.pivot)] if self.pivot in order else []

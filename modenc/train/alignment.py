@@ -46,7 +46,7 @@ def align_language(run: StageRun) -> dict[str, Any]:
     texts, own_row = _index(row.text for part in rows.values() for row in part)
     vectors = torch.from_numpy(pivot.encode(pivot_texts, settings.max_length))
     body = run.body_before()
-    model = sentence_model(body, run.tokenizer_before(), plan.base, settings.max_length)
+    model = sentence_model(body, run.tokenizer_before(), plan, settings.max_length)
     before = torch.from_numpy(encode_texts(model, texts)) if settings.keep_weight else None
     add_parallel_adapter(body, settings.reduction_factor)
     kinds = {"paraphrase": "mnrl", "parallel": settings.parallel_loss}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,20 +14,28 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from modenc.recipe.settings import BaseSettings
+from modenc.recipe.settings import LanguagePlan
+from modenc.train.precision import uses_bf16
 
 
 class BodyModule(InputModule):  # type: ignore[misc]
     """Tokenise with one tokenizer, run one body: texts → token vectors [batch, length, hidden]."""
 
     def __init__(
-        self, body: nn.Module, tokenizer: PreTrainedTokenizerFast, *, prompt: str, max_length: int
+        self,
+        body: nn.Module,
+        tokenizer: PreTrainedTokenizerFast,
+        *,
+        prompt: str,
+        max_length: int,
+        bf16: bool = False,
     ) -> None:
         super().__init__()
         self.body = body
         self.tokenizer = tokenizer
         self.prompt = prompt
         self.max_seq_length = max_length
+        self.bf16 = bf16
 
     def preprocess(self, inputs: list[str], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
         """Token ids and mask [batch, length] of ``prompt + text``, cut at ``max_seq_length`` tokens."""
@@ -43,20 +52,28 @@ class BodyModule(InputModule):  # type: ignore[misc]
 
     def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
         """Add ``token_embeddings`` to the features."""
-        output = self.body(input_ids=features["input_ids"], attention_mask=features["attention_mask"])
-        return {**features, "token_embeddings": output.last_hidden_state}
+        ids = features["input_ids"]
+        # The trainer chooses for training; this serves the dev set, the pivot and the teacher.
+        with torch.autocast(ids.device.type, torch.bfloat16) if self.bf16 else nullcontext():
+            output = self.body(input_ids=ids, attention_mask=features["attention_mask"])
+        return {**features, "token_embeddings": output.last_hidden_state.float()}
 
     def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
         """Not saved: the trainers keep trainable weights only, the stages write hub files."""
 
 
 def sentence_model(
-    body: PreTrainedModel | nn.Module, tokenizer: PreTrainedTokenizerFast, base: BaseSettings, max_length: int
+    body: PreTrainedModel | nn.Module,
+    tokenizer: PreTrainedTokenizerFast,
+    plan: LanguagePlan,
+    max_length: int,
 ) -> SentenceTransformer:
-    """A sentence-transformers model over one language's body."""
+    """A sentence-transformers model over one language's body, in the plan's precision."""
     hidden: int = body.config.hidden_size  # type: ignore[union-attr, assignment]
-    module = BodyModule(body, tokenizer, prompt=base.prompt, max_length=max_length)
-    model = SentenceTransformer(modules=[module, Pooling(hidden, base.pooling)])
+    module = BodyModule(
+        body, tokenizer, prompt=plan.base.prompt, max_length=max_length, bf16=uses_bf16(plan.run)
+    )
+    model = SentenceTransformer(modules=[module, Pooling(hidden, plan.base.pooling)])
     model.model_card_data.generate_widget_examples = False
     return model
 

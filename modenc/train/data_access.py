@@ -13,15 +13,18 @@ from modenc.data.pairs import (
     DevSets,
     PairSet,
     ParallelSet,
+    ScoredSet,
     load_cross_paraphrases,
     load_dev,
     load_parallel,
     load_paraphrases,
+    load_scored_pairs,
 )
 from modenc.langid import get_identifier
 from modenc.recipe.settings import LanguagePlan
 
 Row = TypeVar("Row")
+TrainingSet = Corpus | PairSet | ScoredSet | ParallelSet | CrossSet
 
 
 class TrainingData:
@@ -42,6 +45,11 @@ class TrainingData:
         return load_paraphrases(self.plan, self.identifier)
 
     @cached_property
+    def scored_pairs(self) -> ScoredSet:
+        """Graded pairs of stage 3."""
+        return load_scored_pairs(self.plan, self.identifier)
+
+    @cached_property
     def parallel(self) -> ParallelSet:
         """Parallel pairs of stage 4."""
         return load_parallel(self.plan, self.identifier)
@@ -56,18 +64,19 @@ class TrainingData:
         """Development sets."""
         return load_dev(self.plan)
 
-    def used_by(self, stage: str) -> list[CrossSet | PairSet | ParallelSet | Corpus]:
+    def used_by(self, stage: str) -> list[TrainingSet]:
         """The sets that a stage trains on, in a fixed order; none where the recipe leaves it out."""
         plan = self.plan
         if stage == "vocabulary":
             return [self.text] if plan.vocabulary.method != "base" else []
         if stage == "language_adaptation":
             return [self.text] if plan.language_adaptation.objective != "none" else []
-        sets: list[CrossSet | PairSet | ParallelSet | Corpus] = []
+        sets: list[TrainingSet] = []
         if stage == "sentence_encoding":
             objective: str = plan.sentence_encoding.objective
             sets += [self.paraphrases] if "mnrl" in objective else []
             sets += [self.text] if "simcse" in objective else []
+            sets += [self.scored_pairs] if plan.sentence_encoding.scored_steps else []
         elif plan.lang != plan.pivot:
             objective = plan.alignment.objective
             sets += [self.cross_paraphrases] if objective in ("joint", "paraphrase") else []

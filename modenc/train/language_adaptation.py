@@ -120,9 +120,7 @@ def _distil(
     needed = optimizer.steps * optimizer.batch_size * optimizer.gradient_accumulation
     texts = sample(run.data.text.train, needed, plan.run.seed)
     held_out = run.data.text.held_out[:200]
-    teacher_model = sentence_model(
-        run.base.load_body(), run.base.load_tokenizer(), plan.base, settings.max_length
-    )
+    teacher_model = sentence_model(run.base.load_body(), run.base.load_tokenizer(), plan, settings.max_length)
     cached = run.folder / "teacher.npy"
     with process_state().main_process_first():
         if not cached.is_file():
@@ -131,7 +129,7 @@ def _distil(
         teacher = np.load(cached)
     dev = DevData(teacher_texts=held_out, teacher=encode_texts(teacher_model, held_out))
     del teacher_model
-    student = sentence_model(model, tokenizer, plan.base, settings.max_length)
+    student = sentence_model(model, tokenizer, plan, settings.max_length)
     loss = DistillationLoss(student, torch.from_numpy(teacher), masked_lm, settings.mlm_weight)
     metrics = train_sentence_model(
         run,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -39,7 +39,7 @@ from modenc.train.vocabulary import make_vocabulary
 
 logger = logging.getLogger(__name__)
 
-_ROLES_OF_ENCODING = ("text", "paraphrases")
+_ROLES_OF_ENCODING = ("text", "paraphrases", "scored_pairs")
 _PACKAGES = ("modenc", "torch", "transformers", "sentence-transformers", "peft", "adapters", "deepfocus")
 
 
@@ -77,10 +77,28 @@ def train_recipe(
     base = resolve_base(plans[0].base.model)
     hub = _hub_for(plans[0], base)
     folders = {}
-    for plan in plans:
+    for plan, due in _jobs(recipe, plans, stages or STAGES):
         logger.info("%s (%s)", plan.lang, language_name(plan.lang))
-        folders[plan.lang] = _train_language(recipe, plan, base, hub, stages=stages, force=force)
+        folders[plan.lang] = _train_language(recipe, plan, base, hub, stages=due, force=force)
     return folders
+
+
+def _jobs(
+    recipe: Recipe, plans: Sequence[LanguagePlan], stages: Sequence[str]
+) -> Iterator[tuple[LanguagePlan, Sequence[str]]]:
+    """What to train in turn: a language that the pivot starts from is aligned once the pivot is there."""
+    to_align = []
+    for plan in plans:
+        if plan.lang not in recipe.before_pivot():
+            yield plan, stages
+        else:
+            if early := [stage for stage in stages if stage != "alignment"]:
+                yield plan, early
+            if "alignment" in stages:
+                to_align.append(plan)
+        if plan is plans[-1] or plan.lang == recipe.pivot:
+            yield from ((waiting, ("alignment",)) for waiting in to_align)
+            to_align = []
 
 
 def _hub_for(plan: LanguagePlan, base: BaseModel) -> Hub:
@@ -103,7 +121,7 @@ def _train_language(
     base: BaseModel,
     hub: Hub,
     *,
-    stages: Sequence[str] | None,
+    stages: Sequence[str],
     force: bool,
 ) -> Path:
     if plan.run.threads:
@@ -118,12 +136,12 @@ def _train_language(
         run = StageRun(stage, plan, base, data, folder, before, plan.run.work_dir / "cache")
         digest = _digest(run, hub)
         fingerprint = stage_fingerprint(plan, stage, digest, fingerprint)
-        wanted = stages is None or stage in stages
+        wanted = stage in stages
         record = finished(folder, fingerprint)
         if record is not None and not (force and wanted):
             logger.info(" %s: done before, skipped", stage)
         elif not wanted:
-            if set(stages or ()) & set(STAGES[STAGES.index(stage) :]):
+            if set(stages) & set(STAGES[STAGES.index(stage) :]):
                 raise RecipeError(
                     f"{plan.lang}: stage {stage} is not done with the present settings and data, "
                     f"and a later stage needs it; run: modenc train {recipe.name} --lang {plan.lang}"
@@ -175,6 +193,8 @@ def _run_stage(run: StageRun, fingerprint: str, *, force: bool) -> StageRecord:
 
 
 def _summary(run: StageRun) -> str:
+    if run.name == "sentence_encoding":
+        return run.plan.sentence_encoding.summary()
     section = getattr(run.plan, run.name)
     return str(getattr(section, "objective", None) or getattr(section, "method", ""))
 
@@ -198,10 +218,10 @@ def _vocabulary(run: StageRun) -> dict[str, Any]:
 
 
 def _outdated(hub: Hub, lang: str, records: dict[str, StageRecord]) -> bool:
-    stages = hub.card(lang).stages
-    return {name: stage.get("fingerprint") for name, stage in stages.items()} != {
-        name: record.fingerprint for name, record in records.items()
-    }
+    published = hub.card(lang).stages
+    return any(
+        published.get(stage, {}).get("fingerprint") != record.fingerprint for stage, record in records.items()
+    )
 
 
 def _publish(

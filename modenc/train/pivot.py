@@ -53,7 +53,7 @@ class Pivot:
                 modules = read_modules(self.layout)
                 body = compose(self.run.base.load_body(), modules, align=False)
                 tokenizer = modules.tokenizer or self.run.base.load_tokenizer()
-                vectors = encode_texts(sentence_model(body, tokenizer, self.run.plan.base, max_length), texts)
+                vectors = encode_texts(sentence_model(body, tokenizer, self.run.plan, max_length), texts)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 temporary = path.with_suffix(".tmp.npy")
                 np.save(temporary, vectors)

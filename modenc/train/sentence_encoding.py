@@ -1,15 +1,22 @@
-"""Stage 3: a LoRA on all linear layers (SE) learns which sentences mean the same; all else is frozen."""
+"""Stage 3: a LoRA on all linear layers (SE) learns which sentences mean the same; all else is frozen.
+
+First the objective, on pairs or on running text; then, where the recipe asks, graded pairs by CoSENT
+(Su, 2022): the order of Sentence-BERT's NLI, then STS (Reimers and Gurevych, 2019, section 4). In turns
+with ranking, batch by batch, the two undo each other.
+"""
 
 from __future__ import annotations
 
 import logging
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from datasets import Dataset, DatasetDict
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import (
+    CoSENTLoss,
     CachedMultipleNegativesRankingLoss,
     MultipleNegativesRankingLoss,
 )
@@ -33,18 +40,32 @@ def encode_sentences(run: StageRun) -> dict[str, Any]:
     """Train SE as the recipe says, on the body with LA folded in, and write ``se/``; returns metrics."""
     settings = run.plan.sentence_encoding
     start = None if settings.start == FRESH else _adapter_of(run, settings.start)
-    if settings.objective == "none":
+    if settings.objective == "none" and not settings.scored_steps:
         if start is not None and process_state().is_main_process:
             shutil.copytree(start, run.modules / "se")
         return {}
     body = add_lora(run.body_before(), settings.lora, ALL_LINEAR_LAYERS)
     if start is not None:
         load_lora(body, start)
-    model = sentence_model(body, run.tokenizer_before(), run.plan.base, settings.max_length)
+    model = sentence_model(body, run.tokenizer_before(), run.plan, settings.max_length)
+    metrics: dict[str, Any] = {}
+    if settings.objective != "none":
+        metrics = _learn_objective(run, model)
+    if settings.scored_steps:
+        scored = _learn_scores(run, model)
+        metrics = {**scored, **metrics, "scored": scored}
+        metrics |= {"dev_after": scored["dev_after"]} if "dev_after" in scored else {}
+    if process_state().is_main_process:
+        save_lora(body, run.modules / "se", run.base.id)
+    return metrics
+
+
+def _learn_objective(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
+    settings = run.plan.sentence_encoding
     train = DatasetDict(training_sets(run.data, settings, run.plan.run.seed))
     logger.info("  %s", {name: len(rows) for name, rows in train.items()})
     loss = _ranking_loss(model, settings)
-    metrics = train_sentence_model(
+    return train_sentence_model(
         run,
         settings.optimizer,
         model,
@@ -53,9 +74,25 @@ def encode_sentences(run: StageRun) -> dict[str, Any]:
         DevData(sts=run.data.dev.sts),
         start_counts=True,
     )
-    if process_state().is_main_process:
-        save_lora(body, run.modules / "se", run.base.id)
-    return metrics
+
+
+def _learn_scores(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
+    settings = run.plan.sentence_encoding
+    rows = run.data.scored_pairs.rows
+    logger.info("  scored pairs: %d", len(rows))
+    columns = ("sentence1", "sentence2", "score")
+    # A folder of its own: a killed run finds the objective's last checkpoint finished, and goes on here.
+    folder = run.checkpoints / "scored"
+    folder.mkdir(parents=True, exist_ok=True)
+    return train_sentence_model(
+        replace(run, folder=folder),
+        replace(settings.optimizer, steps=settings.scored_steps),
+        model,
+        Dataset.from_dict({column: [getattr(row, column) for row in rows] for column in columns}),
+        CoSENTLoss(model, scale=settings.scale),
+        DevData(sts=run.data.dev.sts),
+        start_counts=True,
+    )
 
 
 def _adapter_of(run: StageRun, lang: str) -> Path:

@@ -24,6 +24,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from modenc.recipe.settings import OptimizerSettings, RunSettings
 from modenc.train.dev import DevData, DevEvaluator
+from modenc.train.precision import uses_bf16
 from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
 
@@ -157,7 +158,7 @@ def training_arguments(
     optimizer: OptimizerSettings, run: RunSettings, folder: Path, *, sentences: bool, evaluate: bool
 ) -> TrainingArguments:
     """The libraries' training arguments for a stage; ``sentences`` chooses sentence-transformers' own."""
-    bf16 = run.precision == "bf16" or (run.precision == "auto" and has_bf16())
+    bf16 = uses_bf16(run)
     kind = SentenceTransformerTrainingArguments if sentences else TrainingArguments
     extra: dict[str, Any] = {}
     if sentences:
@@ -178,6 +179,8 @@ def training_arguments(
         weight_decay=optimizer.weight_decay,
         max_grad_norm=optimizer.max_grad_norm,
         bf16=bf16,
+        # Without it the library takes bf16 for a GPU's alone.
+        use_cpu=bf16 and not torch.cuda.is_available(),
         seed=run.seed,
         data_seed=run.seed,
         logging_steps=10,
@@ -191,14 +194,6 @@ def training_arguments(
         report_to=[],
         **extra,
     )
-
-
-def has_bf16() -> bool:
-    """Whether the processor multiplies bfloat16 matrices in hardware (elsewhere it is slower than fp32)."""
-    if torch.cuda.is_available():
-        return bool(torch.cuda.is_bf16_supported())
-    checks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-    return any(getattr(torch.cpu, check, lambda: False)() for check in checks)
 
 
 def last_checkpoint(folder: Path) -> str | None:

@@ -6,8 +6,15 @@ import pytest
 import tiny_models
 
 from modenc.data.corpus import load_text
-from modenc.data.pairs import load_cross_paraphrases, load_dev, load_parallel, load_paraphrases
+from modenc.data.pairs import (
+    load_cross_paraphrases,
+    load_dev,
+    load_parallel,
+    load_paraphrases,
+    load_scored_pairs,
+)
 from modenc.errors import DataError
+from modenc.langid import get_identifier
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import DevSources, Source
 
@@ -44,6 +51,17 @@ def test_sources_without_usable_rows_are_refused(plan, tmp_path):
     _write(tmp_path / "p.tsv", ("anchor", "positive"), ("English only", "In all of it"))
     with pytest.raises(DataError, match=r"kk: found 0 usable pairs \(data\.paraphrases\).*1 wrong script"):
         load_paraphrases(_with(plan, paraphrases=(Source(path="p.tsv"),)), None)
+
+
+def test_graded_pairs_may_be_the_pivots(plan, tmp_path):
+    rows = [("3.5", EN[0], EN[1]), ("0", KK[2], KK[3]), ("5", EN[4], EN[4])]
+    _write(tmp_path / "s.tsv", ("score", "sentence1", "sentence2"), *rows)
+    pairs = load_scored_pairs(_with(plan, scored_pairs=(Source(path="s.tsv"),)), get_identifier(None))
+    assert [(row.sentence1, row.score) for row in pairs.rows] == [(EN[0], 3.5), (KK[2], 0.0)]
+    assert pairs.report.identical == 1
+    _write(tmp_path / "s.tsv", ("score", "sentence1", "sentence2"), ("high", EN[0], EN[1]))
+    with pytest.raises(DataError, match=r"s\.tsv, row 1: expected a number as score, found 'high'"):
+        load_scored_pairs(_with(plan, scored_pairs=(Source(path="s.tsv"),)), None)
 
 
 def test_repeat_shows_rows_again_but_not_in_the_held_out_ones(plan, tmp_path):

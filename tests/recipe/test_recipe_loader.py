@@ -42,18 +42,29 @@ def test_the_pivot_has_no_alignment_and_no_data_for_it(write, sound):
 def test_a_language_comes_after_the_one_whose_adapter_it_starts_from(write, sound):
     text = sound + '[languages.az]\n[sentence_encoding]\nstart = "kaz_Cyrl"\n'
     plans = load_recipe(write(text), ["languages.az.alignment.objective=none"], check_files=False).plans
-    assert list(plans) == ["en", "kk", "az"]
-    # The pivot comes first of all, and a language cannot start from itself.
+    assert list(plans) == ["kk", "en", "az"]
+    # The pivot waits for its start too, and a language cannot start from itself.
     assert {lang: plan.sentence_encoding.start for lang, plan in plans.items()} == {
-        "en": "fresh",
+        "en": "kk",
         "kk": "fresh",
         "az": "kk",
     }
 
 
+def test_the_pivot_comes_before_all_that_it_does_not_start_from(write, sound):
+    recipe = load(write(sound + "[languages.az]\n"), "languages.az.alignment.objective=none")
+    assert (list(recipe.plans), recipe.before_pivot()) == (["en", "kk", "az"], [])
+    recipe = load(
+        write(sound + "[languages.az]\n"),
+        "languages.az.alignment.objective=none",
+        "languages.en.sentence_encoding.start=az",
+    )
+    assert (list(recipe.plans), recipe.before_pivot()) == (["az", "en", "kk"], ["az"])
+
+
 def test_languages_that_wait_for_each_other(write, sound):
     starts = ["languages.kk.sentence_encoding.start=az", "languages.az.sentence_encoding.start=kk"]
-    with pytest.raises(RecipeError, match="kk and az wait for each other; set one of them to 'fresh'"):
+    with pytest.raises(RecipeError, match="az and kk wait for each other; set one of them to 'fresh'"):
         load_recipe(write(sound), starts, check_files=False)
 
 

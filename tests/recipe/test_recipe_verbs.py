@@ -15,7 +15,7 @@ def test_recipes_lists_every_shipped_recipe_with_its_languages(capsys):
     assert main(["recipes"]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in shipped_recipes())
-    assert "en kk az ky ug uz" in out
+    assert "kk en az ky ug uz" in out
     assert "_defaults" not in out
 
 
@@ -36,10 +36,10 @@ def test_validate_says_what_would_be_trained(capsys):
     assert main(["validate", "turkic", "--no-files", "languages.az.alignment.objective=parallel"]) == 0
     out = capsys.readouterr().out
     assert out.startswith(
-        "recipe 'turkic' has no faults; base me5-small, hub 'adapters_hub/me5-small'\n  en: "
+        "recipe 'turkic' has no faults; base me5-small, hub 'adapters_hub/me5-small'\n  kk: "
     )
     assert "alignment pivot" in out
-    assert "az: vocabulary trim, language adaptation none, sentence encoding mnrl, " in out
+    assert "az: vocabulary base, language adaptation none, sentence encoding copied from kk, " in out
 
 
 def test_validate_lists_the_faults_and_gives_1(capsys):

@@ -148,6 +148,45 @@ def test_sentence_encoding_can_start_from_another_languages(copied):
         train_recipe(other_rank, languages=["kk"], stages=STAGES[:3])
 
 
+SCORED = ["data.scored_pairs=['sts.{pivot}.tsv']", "languages.kk.sentence_encoding.scored_steps=4"]
+
+
+@pytest.mark.parametrize("objective", ["mnrl", "none"])
+def test_graded_pairs_follow_the_objective(copied, objective):
+    recipe = load_recipe(copied, [*SCORED, f"languages.kk.sentence_encoding.objective={objective}"])
+    train_recipe(recipe, languages=["kk"], stages=STAGES[:3])
+    card = Hub.open(copied.parent / "hub").card("kk")
+    metrics = card.stages["sentence_encoding"]["metrics"]
+    assert metrics["scored"]["steps"] == 4
+    # The stage's figures span both walks.
+    first = metrics["scored"]["dev_before"]
+    assert (metrics["dev_before"] == first) == (objective == "none" or metrics["best_step"] == 0)
+    assert metrics["dev_after"] == metrics["scored"]["dev_after"]
+    assert [entry["source"] for entry in card.data if entry["role"] == "scored_pairs"] == ["sts.en.tsv"]
+
+
+def test_the_pivot_can_start_from_another_language(tiny_recipe, caplog):
+    path = tiny_recipe("pivot-starts")
+    overrides = [
+        "vocabulary.method=base",
+        "language_adaptation.objective=none",
+        "languages.en.sentence_encoding.start=kk",
+        "languages.en.sentence_encoding.objective=none",
+    ]
+    recipe = load_recipe(path, overrides)
+    assert list(train_recipe(recipe)) == ["kk", "en"]
+    hub = Hub.open(path.parent / "hub")
+    assert verify_hub(hub) == []
+    assert hub.card("en").digest("se/") == hub.card("kk").digest("se/")
+    assert hub.layout("kk").present() == ("se", "cla")
+    before = _hashes(hub.path)
+    caplog.clear()
+    with caplog.at_level("INFO", logger="modenc"):
+        train_recipe(recipe)
+    assert _hashes(hub.path) == before
+    assert "in the hub" not in caplog.text
+
+
 def test_alignment_needs_the_pivot(tiny_recipe):
     recipe = load_recipe(tiny_recipe("no-pivot"))
     with pytest.raises(HubError, match="train en first"):
@@ -162,15 +201,27 @@ def test_wrong_names_are_named(trained):
         train_recipe(recipe, stages=["vocab"])
 
 
-@pytest.mark.parametrize("stage", ["language_adaptation", "sentence_encoding", "alignment"])
-def test_a_killed_run_resumes_and_the_hub_stays_whole(copied, stage):
+@pytest.mark.parametrize(
+    ("stage", "part"),
+    [
+        ("language_adaptation", ""),
+        ("sentence_encoding", ""),
+        ("sentence_encoding", "scored/checkpoints"),
+        ("alignment", ""),
+    ],
+)
+def test_a_killed_run_resumes_and_the_hub_stays_whole(copied, stage, part):
     steps = [f"{stage}.optimizer.steps=60"]
+    if part:
+        steps = [SCORED[0], "sentence_encoding.scored_steps=60"]
     command = [sys.executable, "-m", "modenc.cli", "train", str(copied), "--lang", "kk", *steps]
     folder = copied.parent / "runs" / "kk" / stage
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 120
-        while process.poll() is None and not list(folder.glob("checkpoints/checkpoint-*/trainer_state.json")):
+        while process.poll() is None and not list(
+            folder.glob(f"checkpoints/{part}/checkpoint-*/trainer_state.json")
+        ):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         assert process.poll() is None, "finished before it could be killed"
@@ -180,7 +231,8 @@ def test_a_killed_run_resumes_and_the_hub_stays_whole(copied, stage):
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert "resuming from checkpoint-" in done.stderr
     assert verify_hub(hub) == []
-    assert hub.card("kk").stages[stage]["metrics"]["steps"] == 60
+    metrics = hub.card("kk").stages[stage]["metrics"]
+    assert (metrics["scored"] if part else metrics)["steps"] == 60
 
 
 def test_the_card_says_what_it_was_trained_on(trained):
