@@ -61,6 +61,7 @@ RANGES: dict[str, Range] = {
     "reduction_factor": AT_LEAST_1,
     "pivot_negatives": AT_LEAST_0,
     "keep_weight": AT_LEAST_0,
+    "strength": Range(lambda value: 0 < value <= 1, "a share above 0, at most 1"),
     "seed": SEED,
     "threads": AT_LEAST_0,
     "checkpoint_every": AT_LEAST_1,

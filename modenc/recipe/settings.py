@@ -242,6 +242,10 @@ class AlignmentSettings:
     """Also rank the language's sentences for each pivot sentence."""
     keep_weight: float
     """Weight of a term that keeps within-language cosines where stage 3 left them (0: paper)."""
+    strength: float
+    """Share of the adapter's trained output that is kept, above 0 and up to 1 (paper). What it costs within
+    the language falls with the square of it, what it gains across only in proportion (cf. WiSE-FT,
+    Wortsman et al., 2022)."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,23 @@ def add_parallel_adapter(body: PreTrainedModel, reduction_factor: int) -> None:
     adapters.init(body)
     body.add_adapter(CLA_NAME, config=ParBnConfig(reduction_factor=reduction_factor))
     body.train_adapter(CLA_NAME)
+
+
+@contextmanager
+def weakened(body: PreTrainedModel, strength: float) -> Iterator[None]:
+    """Within the block, the parallel adapter adds ``strength`` times what it learned; then all of it."""
+    last = [
+        parameter for name, parameter in body.named_parameters() if f".{CLA_NAME}.adapter_up." in name
+    ]
+    learned = [parameter.detach().clone() for parameter in last]
+    with torch.no_grad():
+        for parameter in last:
+            parameter.mul_(strength)
+        try:
+            yield
+        finally:
+            for parameter, whole in zip(last, learned, strict=True):
+                parameter.copy_(whole)
 
 
 def save_parallel_adapter(body: PreTrainedModel, folder: Path, base_id: str) -> None:

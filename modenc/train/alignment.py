@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from datasets import Dataset, DatasetDict
 
 from modenc.recipe.settings import AlignmentSettings
-from modenc.train.adapters_io import add_parallel_adapter, save_parallel_adapter
+from modenc.train.adapters_io import add_parallel_adapter, save_parallel_adapter, weakened
 from modenc.train.body_module import encode_texts, sentence_model
 from modenc.train.data_access import TrainingData, sample
 from modenc.train.dev import DevData
@@ -60,9 +61,11 @@ def align_language(run: StageRun) -> dict[str, Any]:
         dev,
         # Alignment seldom helps within the language: judged by that alone, the start would always win.
         start_counts=dev.cross_sts_pivot is not None or dev.parallel_pivot is not None,
+        as_published=partial(weakened, body, settings.strength),
     )
     if process_state().is_main_process:
-        save_parallel_adapter(body, run.modules / "cla", run.base.id)
+        with weakened(body, settings.strength):
+            save_parallel_adapter(body, run.modules / "cla", run.base.id)
     return metrics
 
 

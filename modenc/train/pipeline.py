@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import set_seed
 
 from modenc.base_model import BaseModel, resolve_base
 from modenc.errors import LanguageError, RecipeError
@@ -184,6 +185,8 @@ def _run_stage(run: StageRun, fingerprint: str, *, force: bool) -> StageRecord:
         "sentence_encoding": encode_sentences,
         "alignment": align_language,
     }
+    # Here, so that a new adapter's weights do not hang on what was trained before it in the same process.
+    set_seed(run.plan.run.seed)
     metrics = work[run.name](run)
     record = StageRecord(fingerprint, settings_of(run.plan, run.name), metrics)
     if state.is_main_process:

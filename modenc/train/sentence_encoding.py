@@ -7,6 +7,7 @@ with ranking, batch by batch, the two undo each other.
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 from dataclasses import replace
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset, DatasetDict
+from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import (
     CoSENTLoss,
@@ -31,9 +33,12 @@ from modenc.train.dev import DevData
 from modenc.train.pivot import trained_before
 from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
-from modenc.train.trainers import train_sentence_model
+from modenc.train.trainers import load_trainable_state, train_sentence_model, trainable_state
 
 logger = logging.getLogger(__name__)
+
+_OBJECTIVE_WEIGHTS = "objective.safetensors"
+_OBJECTIVE_METRICS = "objective.json"
 
 
 def encode_sentences(run: StageRun) -> dict[str, Any]:
@@ -50,8 +55,9 @@ def encode_sentences(run: StageRun) -> dict[str, Any]:
     model = sentence_model(body, run.tokenizer_before(), run.plan, settings.max_length)
     metrics: dict[str, Any] = {}
     if settings.objective != "none":
-        metrics = _learn_objective(run, model)
+        metrics = _finished_objective(run, model) or _learn_objective(run, model)
     if settings.scored_steps:
+        _finish_objective(run, model, metrics)
         scored = _learn_scores(run, model)
         metrics = {**scored, **metrics, "scored": scored}
         metrics |= {"dev_after": scored["dev_after"]} if "dev_after" in scored else {}
@@ -76,12 +82,30 @@ def _learn_objective(run: StageRun, model: SentenceTransformer) -> dict[str, Any
     )
 
 
+def _finish_objective(run: StageRun, model: SentenceTransformer, metrics: dict[str, Any]) -> None:
+    """Keep what the objective taught, so that a run killed after it goes on from exactly there."""
+    if process_state().is_main_process and not (run.checkpoints / _OBJECTIVE_METRICS).is_file():
+        run.checkpoints.mkdir(parents=True, exist_ok=True)
+        save_file(trainable_state(model), run.checkpoints / _OBJECTIVE_WEIGHTS)
+        temporary = run.checkpoints / (_OBJECTIVE_METRICS + ".tmp")
+        temporary.write_text(json.dumps(metrics, default=float))
+        temporary.replace(run.checkpoints / _OBJECTIVE_METRICS)
+
+
+def _finished_objective(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
+    """Put back what :func:`_finish_objective` kept; nothing where the objective was not finished."""
+    if not (run.checkpoints / _OBJECTIVE_METRICS).is_file():
+        return {}
+    load_trainable_state(load_file(run.checkpoints / _OBJECTIVE_WEIGHTS), model)
+    metrics: dict[str, Any] = json.loads((run.checkpoints / _OBJECTIVE_METRICS).read_text())
+    return metrics
+
+
 def _learn_scores(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
     settings = run.plan.sentence_encoding
     rows = run.data.scored_pairs.rows
     logger.info("  scored pairs: %d", len(rows))
     columns = ("sentence1", "sentence2", "score")
-    # A folder of its own: a killed run finds the objective's last checkpoint finished, and goes on here.
     folder = run.checkpoints / "scored"
     folder.mkdir(parents=True, exist_ok=True)
     return train_sentence_model(

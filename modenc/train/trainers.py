@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -243,6 +245,7 @@ def train_sentence_model(
     dev: DevData,
     *,
     start_counts: bool,
+    as_published: Callable[[], AbstractContextManager[None]] = nullcontext,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> dict[str, Any]:
     """Train a stage's sentence model and leave it with the weights of the best dev score.
@@ -255,13 +258,14 @@ def train_sentence_model(
         loss: its loss, or one for each data set.
         dev: what the best weights are chosen by.
         start_counts: whether the weights before training may be the best.
+        as_published: gives the model, while it is judged, the weights that are published for it.
         optimizer: another than AdamW at one rate.
 
     Returns:
         :class:`TrainingFigures` as a dictionary, and where there is dev data the metrics on it as
         ``dev_before`` and ``dev_after``.
     """
-    evaluator = None if dev.empty() else DevEvaluator(dev)
+    evaluator = None if dev.empty() else DevEvaluator(dev, as_published)
     metrics: dict[str, Any] = {"dev_before": evaluator(model)} if evaluator else {}
     best = KeepBest(run.folder, model) if evaluator else None
     if best and start_counts and not best.history:

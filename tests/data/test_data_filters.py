@@ -35,6 +35,7 @@ def settings(tmp_path):
         root=tmp_path,
         text=(),
         paraphrases=(),
+        scored_pairs=(),
         parallel=(),
         cross_paraphrases=(),
         dev=DevSources(),

@@ -132,12 +132,17 @@ def test_a_wrong_value_is_said_with_its_place(faults_of, sound, override, fault)
             "add sources or choose another objective",
         ),
         (
+            ["sentence_encoding.scored_steps=9"],
+            "sentence_encoding.scored_steps: '9' needs data.scored_pairs, found none; "
+            "add sources or choose another scored_steps",
+        ),
+        (
             ["data.parallel=[]", "data.cross_paraphrases=[]"],
             "alignment.objective: 'joint' needs data.cross_paraphrases and data.parallel, found none; "
             "add sources or choose another objective (for kk)",
         ),
         (
-            ["data.text=[]", "sentence_encoding.objective=none"],
+            ["data.text=[]", "sentence_encoding.objective=none", "vocabulary.method=trim"],
             "vocabulary.method: 'trim' needs data.text, found none; add sources or choose another method",
         ),
         (
@@ -233,7 +238,6 @@ def test_no_language_at_all(faults_of):
     assert faults_of("[vocabulary]\nsize = 3") == (
         "languages: expected a table [languages.CODE] for each language, found none",
         "vocabulary.size: expected 300 or more, found 3",
-        "vocabulary.method: 'trim' needs data.text, found none; add sources or choose another method",
         "sentence_encoding.objective: 'mnrl' needs data.paraphrases, found none; "
         "add sources or choose another objective",
     )

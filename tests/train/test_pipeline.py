@@ -187,6 +187,21 @@ def test_the_pivot_can_start_from_another_language(tiny_recipe, caplog):
     assert "in the hub" not in caplog.text
 
 
+def test_strength_is_the_share_of_the_adapters_output_that_is_kept(copied):
+    # Without dev data the last weights are published, so that both runs end alike.
+    blind = ["languages.kk.data.dev.sts=[]", "languages.kk.data.dev.parallel_held_out=0"]
+    weights = {}
+    for strength in (1.0, 0.25):
+        recipe = load_recipe(copied, [*blind, f"alignment.strength={strength}"])
+        train_recipe(recipe, languages=["kk"])
+        layout = Hub.open(copied.parent / "hub").layout("kk")
+        weights[strength] = load_file(layout.cla / "adapter.safetensors")
+    for name, whole in weights[1.0].items():
+        share = 0.25 if "adapter_up" in name else 1.0
+        torch.testing.assert_close(weights[0.25][name], whole * share, atol=1e-6, rtol=1e-3)
+        assert not name.endswith("adapter_up.weight") or whole.abs().max() > 1e-4
+
+
 def test_alignment_needs_the_pivot(tiny_recipe):
     recipe = load_recipe(tiny_recipe("no-pivot"))
     with pytest.raises(HubError, match="train en first"):
