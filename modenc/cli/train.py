@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from pathlib import Path
 from typing import Any
 
 from modenc.cli.recipe_arguments import add_recipe
@@ -37,6 +38,12 @@ def add_parser(subparsers: Any, summary: str) -> None:
         metavar="NAME",
         help=f"only this stage; one of {', '.join(STAGES)}",
     )
+    parser.add_argument(
+        "--monolithic",
+        metavar="FOLDER",
+        help="instead of modules, train all parameters of one model on all languages, to compare with "
+        "(settings: [monolithic]); a sentence-transformers model in FOLDER",
+    )
     parser.add_argument("--force", action="store_true", help="redo stages that are already done")
     parser.set_defaults(run=run)
 
@@ -45,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the verb."""
     from modenc.languages import normalize_code
     from modenc.recipe.loader import load_recipe
+    from modenc.train.monolithic import train_monolithic
     from modenc.train.pipeline import train_recipe
     from modenc.train.processes import process_state
 
@@ -52,6 +60,10 @@ def run(args: argparse.Namespace) -> int:
     if not first:
         logging.getLogger().setLevel(logging.ERROR)
     recipe = load_recipe(args.recipe, args.overrides)
+    if args.monolithic:
+        train_monolithic(recipe, Path(args.monolithic))
+        sys.stdout.write(f"{args.monolithic}\n" if first else "")
+        return 0
     languages = [normalize_code(code) for code in args.lang] if args.lang else None
     folders = train_recipe(recipe, languages=languages, stages=args.stage, force=args.force)
     for code, folder in folders.items() if first else ():

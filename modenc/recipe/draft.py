@@ -25,7 +25,7 @@ SECTIONS: dict[str, type] = {
 """The tables of a recipe that become part of every language's plan, in the order of the plan."""
 
 TOP_LEVEL = ("name", "pivot", "hub", *SECTIONS, "languages")
-SHARED = ("base", "hub", "name", "pivot")
+SHARED = ("base", "hub", "monolithic", "name", "pivot")
 """What all languages of a hub have in common, and none can have for itself."""
 
 

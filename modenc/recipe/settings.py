@@ -14,6 +14,7 @@ VocabularyMethod = Literal["base", "focus", "trim", "extend"]
 AdaptationObjective = Literal["none", "mlm", "distill", "mlm+distill"]
 EncodingObjective = Literal["none", "mnrl", "simcse", "mnrl+simcse"]
 AlignmentObjective = Literal["none", "joint", "paraphrase", "parallel"]
+MonolithicObjective = Literal["pivot", "monolingual", "cross", "monolingual+cross"]
 Precision = Literal["auto", "fp32", "bf16"]
 
 FRESH = "fresh"
@@ -213,7 +214,7 @@ class SentenceEncodingSettings:
 
     def summary(self) -> str:
         """What is done, in a few words: ``mnrl then scored pairs from kk``, ``copied from kk``, ``none``."""
-        done = [] if self.objective == "none" else [self.objective]
+        done: list[str] = [] if self.objective == "none" else [self.objective]
         done += ["scored pairs"] if self.scored_steps else []
         if self.start == FRESH:
             return " then ".join(done) or "none"
@@ -246,6 +247,21 @@ class AlignmentSettings:
     """Share of the adapter's trained output that is kept, above 0 and up to 1 (paper). What it costs within
     the language falls with the square of it, what it gains across only in proportion (cf. WiSE-FT,
     Wortsman et al., 2022)."""
+
+
+@dataclass(frozen=True)
+class MonolithicSettings:
+    """``modenc train --monolithic``, to compare with: all of one model learns from all languages."""
+
+    objective: MonolithicObjective
+    """The pivot's paraphrases alone (paper: Full_en), each language's (Full_m), those across each language
+    and the pivot (Full_c), or first the ones, then the others (Full_mc)."""
+    optimizer: OptimizerSettings
+    """Steps, batches, rates; of each of the two walks of ``monolingual+cross``."""
+    max_length: int
+    """Tokens at which a sentence is cut."""
+    scale: float
+    """Inverse temperature of MNRL."""
 
 
 @dataclass(frozen=True)
@@ -299,6 +315,7 @@ class LanguagePlan:
     language_adaptation: LanguageAdaptationSettings
     sentence_encoding: SentenceEncodingSettings
     alignment: AlignmentSettings
+    monolithic: MonolithicSettings
 
 
 @dataclass(frozen=True)

@@ -71,9 +71,7 @@ def add_parallel_adapter(body: PreTrainedModel, reduction_factor: int) -> None:
 @contextmanager
 def weakened(body: PreTrainedModel, strength: float) -> Iterator[None]:
     """Within the block, the parallel adapter adds ``strength`` times what it learned; then all of it."""
-    last = [
-        parameter for name, parameter in body.named_parameters() if f".{CLA_NAME}.adapter_up." in name
-    ]
+    last = [parameter for name, parameter in body.named_parameters() if f".{CLA_NAME}.adapter_up." in name]
     learned = [parameter.detach().clone() for parameter in last]
     with torch.no_grad():
         for parameter in last:

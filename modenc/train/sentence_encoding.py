@@ -7,7 +7,6 @@ with ranking, batch by batch, the two undo each other.
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 from dataclasses import replace
@@ -15,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset, DatasetDict
-from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import (
-    CoSENTLoss,
     CachedMultipleNegativesRankingLoss,
+    CoSENTLoss,
     MultipleNegativesRankingLoss,
 )
 from torch import nn
@@ -33,12 +31,9 @@ from modenc.train.dev import DevData
 from modenc.train.pivot import trained_before
 from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
-from modenc.train.trainers import load_trainable_state, train_sentence_model, trainable_state
+from modenc.train.trainers import train_sentence_model
 
 logger = logging.getLogger(__name__)
-
-_OBJECTIVE_WEIGHTS = "objective.safetensors"
-_OBJECTIVE_METRICS = "objective.json"
 
 
 def encode_sentences(run: StageRun) -> dict[str, Any]:
@@ -55,9 +50,8 @@ def encode_sentences(run: StageRun) -> dict[str, Any]:
     model = sentence_model(body, run.tokenizer_before(), run.plan, settings.max_length)
     metrics: dict[str, Any] = {}
     if settings.objective != "none":
-        metrics = _finished_objective(run, model) or _learn_objective(run, model)
+        metrics = _learn_objective(run, model)
     if settings.scored_steps:
-        _finish_objective(run, model, metrics)
         scored = _learn_scores(run, model)
         metrics = {**scored, **metrics, "scored": scored}
         metrics |= {"dev_after": scored["dev_after"]} if "dev_after" in scored else {}
@@ -80,25 +74,6 @@ def _learn_objective(run: StageRun, model: SentenceTransformer) -> dict[str, Any
         DevData(sts=run.data.dev.sts),
         start_counts=True,
     )
-
-
-def _finish_objective(run: StageRun, model: SentenceTransformer, metrics: dict[str, Any]) -> None:
-    """Keep what the objective taught, so that a run killed after it goes on from exactly there."""
-    if process_state().is_main_process and not (run.checkpoints / _OBJECTIVE_METRICS).is_file():
-        run.checkpoints.mkdir(parents=True, exist_ok=True)
-        save_file(trainable_state(model), run.checkpoints / _OBJECTIVE_WEIGHTS)
-        temporary = run.checkpoints / (_OBJECTIVE_METRICS + ".tmp")
-        temporary.write_text(json.dumps(metrics, default=float))
-        temporary.replace(run.checkpoints / _OBJECTIVE_METRICS)
-
-
-def _finished_objective(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
-    """Put back what :func:`_finish_objective` kept; nothing where the objective was not finished."""
-    if not (run.checkpoints / _OBJECTIVE_METRICS).is_file():
-        return {}
-    load_trainable_state(load_file(run.checkpoints / _OBJECTIVE_WEIGHTS), model)
-    metrics: dict[str, Any] = json.loads((run.checkpoints / _OBJECTIVE_METRICS).read_text())
-    return metrics
 
 
 def _learn_scores(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
@@ -137,28 +112,33 @@ def training_sets(data: TrainingData, settings: SentenceEncodingSettings, seed: 
     sets: dict[str, Dataset] = {}
     batch = settings.optimizer.batch_size
     if "mnrl" in settings.objective:
-        rows = sample(data.paraphrases.rows, 0, seed)
-        triplets = [row for row in rows if row.negative is not None]
-        pairs = [row for row in rows if row.negative is None]
-        if len(triplets) >= batch:
-            sets["triplets"] = Dataset.from_dict(
-                {
-                    part: [getattr(row, part) for row in triplets]
-                    for part in ("anchor", "positive", "negative")
-                }
-            )
-        else:
-            pairs += triplets
-        if len(pairs) >= batch or not sets:
-            sets["pairs"] = Dataset.from_dict(
-                {part: [getattr(row, part) for row in pairs] for part in ("anchor", "positive")}
-            )
+        sets |= paraphrase_sets(data, batch, seed)
     if "simcse" in settings.objective:
         lines = [text for text in data.text.train if len(text) <= settings.simcse_max_chars]
         lines = list(dict.fromkeys(lines)) or data.text.train
         needed = settings.optimizer.steps * batch * settings.optimizer.gradient_accumulation
         lines = sample(lines, needed, seed)
         sets["simcse"] = Dataset.from_dict({"anchor": lines, "positive": lines})
+    return sets
+
+
+def paraphrase_sets(data: TrainingData, batch: int, seed: int) -> dict[str, Dataset]:
+    """A language's triplets, and its pairs without a hard negative; too few of either join the other."""
+    sets: dict[str, Dataset] = {}
+    rows = sample(data.paraphrases.rows, 0, seed)
+    triplets = [row for row in rows if row.negative is not None]
+    pairs = [row for row in rows if row.negative is None]
+    if len(triplets) >= batch:
+        columns = ("anchor", "positive", "negative")
+        sets["triplets"] = Dataset.from_dict(
+            {column: [getattr(row, column) for row in triplets] for column in columns}
+        )
+    else:
+        pairs += triplets
+    if len(pairs) >= batch or not sets:
+        sets["pairs"] = Dataset.from_dict(
+            {column: [getattr(row, column) for row in pairs] for column in ("anchor", "positive")}
+        )
     return sets
 
 

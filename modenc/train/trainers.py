@@ -21,7 +21,7 @@ from sentence_transformers import (
 )
 from sentence_transformers.sentence_transformer.training_args import BatchSamplers, MultiDatasetBatchSamplers
 from torch import Tensor, nn
-from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from modenc.recipe.settings import OptimizerSettings, RunSettings
@@ -151,7 +151,8 @@ class TrainingFigures:
 
     steps: int
     seconds: float
-    loss: float
+    loss: float | None
+    """Mean over the steps; nothing where a resumed run found them all done."""
     best_step: int | None
     dev: list[dict[str, float]] = field(default_factory=list)
 
@@ -221,19 +222,34 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigur
     checkpoint = last_checkpoint(Path(trainer.args.output_dir))
     if checkpoint:
         logger.info("  resuming from %s", Path(checkpoint).name)
-    result = trainer.train(resume_from_checkpoint=checkpoint)
-    if best is not None and best.last_step() < result.global_step:
+    seconds, loss = 0.0, None
+    if checkpoint and _is_at_the_end(checkpoint, trainer):
+        # Resumed there, the trainer would take one step too many.
+        trainer._load_from_checkpoint(checkpoint)
+    else:
+        result = trainer.train(resume_from_checkpoint=checkpoint)
+        seconds, loss = round(result.metrics["train_runtime"], 1), round(result.training_loss, 4)
+    steps = trainer.state.global_step
+    if best is not None and best.last_step() < steps:
         trainer.evaluate()
     best_step = best.restore() if best is not None else None
     if best_step == 0:
         logger.warning("  no step of the training beat its start on the dev set; the start is kept")
     return TrainingFigures(
-        steps=result.global_step,
-        seconds=round(result.metrics["train_runtime"], 1),
-        loss=round(result.training_loss, 4),
+        steps=steps,
+        seconds=seconds,
+        loss=loss,
         best_step=best_step,
         dev=best.history if best is not None else [],
     )
+
+
+def _is_at_the_end(checkpoint: str, trainer: Trainer) -> bool:
+    state = TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json"))
+    if state.global_step < state.max_steps:
+        return False
+    trainer.state = state
+    return True
 
 
 def train_sentence_model(

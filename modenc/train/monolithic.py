@@ -1,0 +1,164 @@
+"""The paper's baselines (section 4, "Monolithic Baselines"): one model, all of its parameters, all languages.
+
+They share the data and the losses of the modular stages, so that a comparison is one of ways, not of texts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, DatasetDict
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from transformers import set_seed
+
+from modenc.base_model import resolve_base
+from modenc.errors import RecipeError
+from modenc.recipe.settings import LanguagePlan, Recipe
+from modenc.train.body_module import sentence_model
+from modenc.train.data_access import TrainingData
+from modenc.train.dev import DevData
+from modenc.train.processes import process_state
+from modenc.train.sentence_encoding import paraphrase_sets
+from modenc.train.stage import StageRun
+from modenc.train.trainers import train_sentence_model
+
+logger = logging.getLogger(__name__)
+
+
+def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
+    """Train one model as ``recipe``'s ``monolithic`` section says, and save it for sentence-transformers.
+
+    Args:
+        recipe: a checked recipe; its languages' data are used, its hub is not touched.
+        output: the model's folder; replaced when the training is done.
+
+    Returns:
+        Each walk's metrics, by its name.
+
+    Raises:
+        RecipeError: the objective needs data that no language has.
+        DataError: the data cannot be used.
+    """
+    plan = next(iter(recipe.plans.values()))
+    settings, base = plan.monolithic, resolve_base(plan.base.model)
+    set_seed(plan.run.seed)
+    body = base.load_body().requires_grad_(True)
+    tokenizer = base.load_tokenizer()
+    model = sentence_model(body, tokenizer, plan, settings.max_length)
+    data = {lang: TrainingData(plan) for lang, plan in recipe.plans.items()}
+    dev = DevData(sts=[row for part in data.values() for row in part.dev.sts])
+    work = plan.run.work_dir / "monolithic"
+    _begin(work, plan, data)
+    metrics = {}
+    for walk in settings.objective.split("+"):
+        train = DatasetDict(_SETS[walk](recipe, data))
+        if not train:
+            raise RecipeError(
+                f"monolithic.objective: {walk!r} needs {_NEEDS[walk]}, found none in any language; "
+                "add sources or choose another objective"
+            )
+        logger.info("%s: %s", walk, {name: len(rows) for name, rows in train.items()})
+        folder = work / walk
+        folder.mkdir(parents=True, exist_ok=True)
+        run = StageRun("monolithic", plan, base, data[plan.lang], folder, None, plan.run.work_dir / "cache")
+        loss = MultipleNegativesRankingLoss(model, scale=settings.scale)
+        metrics[walk] = train_sentence_model(
+            run, settings.optimizer, model, train, {name: loss for name in train}, dev, start_counts=True
+        )
+    if process_state().is_main_process:
+        _save(body, tokenizer, plan, output)
+        shutil.rmtree(work)
+    process_state().wait_for_everyone()
+    return metrics
+
+
+def _begin(work: Path, plan: LanguagePlan, data: dict[str, TrainingData]) -> None:
+    """Checkpoints of other settings or data go, those of these stay."""
+    content = {
+        "settings": asdict(plan.monolithic),
+        "base": asdict(plan.base),
+        "seed": plan.run.seed,
+        "data": {
+            lang: [part.paraphrases.digest, part.cross_paraphrases.digest] for lang, part in data.items()
+        },
+    }
+    fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    marker = work / "started"
+    if process_state().is_main_process and not (marker.is_file() and marker.read_text() == fingerprint):
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        marker.write_text(fingerprint)
+    process_state().wait_for_everyone()
+
+
+def _pivot(recipe: Recipe, data: dict[str, TrainingData]) -> dict[str, Dataset]:
+    pivot = {lang: part for lang, part in data.items() if lang == recipe.pivot}
+    return _monolingual(recipe, pivot)
+
+
+def _monolingual(_: Recipe, data: dict[str, TrainingData]) -> dict[str, Dataset]:
+    return {
+        f"{lang} {name}": rows
+        for lang, part in data.items()
+        if part.paraphrases.rows
+        for name, rows in paraphrase_sets(
+            part, part.plan.monolithic.optimizer.batch_size, part.plan.run.seed
+        ).items()
+    }
+
+
+def _cross(_: Recipe, data: dict[str, TrainingData]) -> dict[str, Dataset]:
+    sets = {}
+    for lang, part in data.items():
+        rows = part.cross_paraphrases.rows
+        for name, chosen in (
+            ("triplets", [row for row in rows if row.pivot_negative is not None]),
+            ("pairs", [row for row in rows if row.pivot_negative is None]),
+        ):
+            if len(chosen) < part.plan.monolithic.optimizer.batch_size:
+                continue
+            columns = {"anchor": [row.text for row in chosen], "positive": [row.pivot for row in chosen]}
+            if name == "triplets":
+                columns["negative"] = [row.pivot_negative or "" for row in chosen]
+            sets[f"{lang} {name}"] = Dataset.from_dict(columns)
+    return sets
+
+
+_SETS: dict[str, Callable[[Recipe, dict[str, TrainingData]], dict[str, Dataset]]] = {
+    "pivot": _pivot,
+    "monolingual": _monolingual,
+    "cross": _cross,
+}
+_NEEDS = {
+    "pivot": "data.paraphrases of the pivot",
+    "monolingual": "data.paraphrases",
+    "cross": "data.cross_paraphrases",
+}
+
+
+def _save(body: Any, tokenizer: Any, plan: LanguagePlan, output: Path) -> None:
+    """A folder that any sentence-transformers loads, written beside ``output`` and then moved there."""
+    parts, whole = output.with_name(output.name + ".parts"), output.with_name(output.name + ".new")
+    for folder in (parts, whole):
+        shutil.rmtree(folder, ignore_errors=True)
+    body.save_pretrained(parts)
+    tokenizer.save_pretrained(parts)
+    transformer = Transformer(str(parts), max_seq_length=plan.base.max_length)
+    model = SentenceTransformer(
+        modules=[transformer, Pooling(body.config.hidden_size, plan.base.pooling)],
+        prompts={"text": plan.base.prompt},
+        default_prompt_name="text",
+    )
+    model.save(str(whole), create_model_card=False)
+    shutil.rmtree(output, ignore_errors=True)
+    whole.replace(output)
+    shutil.rmtree(parts)

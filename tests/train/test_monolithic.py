@@ -1,0 +1,61 @@
+"""The baselines that train all parameters of one model."""
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
+
+from modenc.base_model import resolve_base
+from modenc.cli.main import main
+from modenc.errors import RecipeError
+from modenc.recipe.loader import load_recipe
+from modenc.train.monolithic import train_monolithic
+
+FEW = ["monolithic.optimizer.steps=2", "monolithic.optimizer.batch_size=8", "monolithic.max_length=32"]
+# Without a dev set the last weights are kept, whether or not so few steps helped.
+BLIND = ["data.dev.sts=[]"]
+
+
+@pytest.mark.parametrize(
+    ("objective", "walks"),
+    [
+        ("pivot", {"pivot": 2}),
+        ("monolingual", {"monolingual": 2}),
+        ("cross", {"cross": 2}),
+        ("monolingual+cross", {"monolingual": 2, "cross": 2}),
+    ],
+)
+def test_one_model_learns_and_loads_anywhere(tiny_recipe, tmp_path, objective, walks):
+    recipe = load_recipe(tiny_recipe("mono"), [*FEW, *BLIND, f"monolithic.objective={objective}"])
+    metrics = train_monolithic(recipe, tmp_path / "model")
+    assert {walk: figures["steps"] for walk, figures in metrics.items()} == walks
+    model = SentenceTransformer(str(tmp_path / "model"))
+    assert np.isfinite(model.encode(["Мұғалім жаңа кітапты оқиды", "My brother reads"])).all()
+    learned = load_file(tmp_path / "model" / "model.safetensors")
+    start = resolve_base(recipe.plans["en"].base.model).load_body().state_dict()
+    moved = {name for name in start if name in learned and not learned[name].equal(start[name])}
+    # The words that the batches hold, and every layer.
+    assert "embeddings.word_embeddings.weight" in moved
+    assert {name for name in moved if name.startswith("encoder.layer.1.attention.self.query")}
+    assert not recipe.hub.exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"model"}
+
+
+def test_the_same_recipe_gives_the_same_model(tiny_recipe, tmp_path, capsys):
+    path = tiny_recipe("mono-again")
+    weights = []
+    for name in ("first", "second"):
+        work = f"run.work_dir={tmp_path}/{name}-work"
+        words = ["train", str(path), "--monolithic", str(tmp_path / name), work]
+        assert main([*words, *FEW, *BLIND]) == 0
+        weights.append(load_file(tmp_path / name / "model.safetensors"))
+    assert capsys.readouterr().out == f"{tmp_path}/first\n{tmp_path}/second\n"
+    assert all(weights[0][key].equal(weights[1][key]) for key in weights[0])
+
+
+def test_without_data_the_objective_is_refused(tiny_recipe, tmp_path):
+    overrides = ["languages.kk.data.cross_paraphrases=[]", "languages.kk.alignment.objective=parallel"]
+    recipe = load_recipe(tiny_recipe("mono-none"), [*FEW, *overrides, "monolithic.objective=cross"])
+    with pytest.raises(RecipeError, match=r"monolithic\.objective: 'cross' needs data\.cross_paraphrases"):
+        train_monolithic(recipe, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
