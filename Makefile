@@ -1,16 +1,17 @@
-# make quickstart | test | check      VENV=.venv PYTHON=python3
+# make quickstart | test | check | reproduce DATA=...      VENV=.venv PYTHON=python3
 
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help quickstart test check
+.PHONY: help quickstart test check reproduce
 
 help:
 	@echo "make quickstart   use the shipped modules, then train a language that is not shipped (minutes)"
 	@echo "make test         the whole test suite"
 	@echo "make check        ruff and mypy, the same checks as pre-commit"
+	@echo "make reproduce    train and judge every variant of the paper's comparison (hours; DATA=DIR, SEEDS=...)"
 	@echo "Each makes the virtual environment $(VENV) where there is none (VENV=DIR: another place)."
 
 quickstart: $(VENV)/.catalogues
@@ -23,6 +24,11 @@ check: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Goes on where it was stopped; stored runs are not made again (benchmarks/results/).
+SEEDS ?= 13
+reproduce: $(INSTALLED)
+	$(BIN)/python benchmarks/reproduce.py --data "$(or $(DATA),$(error DATA=DIR is missing: the folder with mono/, parallel/, paraphrase/ and eval/))" --seeds $(SEEDS)
 
 # torch first: an index or folder of its CPU builds, where pip is told of one, then decides alone.
 $(INSTALLED): pyproject.toml

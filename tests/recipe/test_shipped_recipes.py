@@ -10,6 +10,17 @@ from modenc.recipe.files import recipes_folder
 from modenc.recipe.loader import load_recipe, shipped_recipes
 
 SHIPPED = shipped_recipes()
+VARIANTS = sorted((recipes_folder() / "variants").glob("[a-z]*.toml"))
+
+
+def _training_sources(data):
+    return (
+        *data.text,
+        *data.paraphrases,
+        *data.scored_pairs,
+        *data.parallel,
+        *data.cross_paraphrases,
+    )
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -31,7 +42,7 @@ def test_it_opens_with_what_it_is_for_and_the_command_that_runs_it(name):
 def test_every_source_states_its_licence(name):
     for plan in load_recipe(name, check_files=False).plans.values():
         data = plan.data
-        for source in (*data.text, *data.paraphrases, *data.parallel, *data.cross_paraphrases, *data.dev.sts):
+        for source in (*_training_sources(data), *data.dev.sts):
             assert source.licence, source
 
 
@@ -39,7 +50,7 @@ def test_every_source_states_its_licence(name):
 def test_evaluation_sets_are_not_trained_on(name):
     for plan in load_recipe(name, check_files=False).plans.values():
         data = plan.data
-        for source in (*data.text, *data.paraphrases, *data.parallel, *data.cross_paraphrases):
+        for source in _training_sources(data):
             assert not (source.path or "").startswith("eval/")
 
 
@@ -73,3 +84,29 @@ def test_the_papers_settings():
     assert (alignment.objective, alignment.parallel_loss, alignment.max_length) == ("joint", "cosine", 128)
     assert (alignment.optimizer.batch_size, alignment.optimizer.learning_rate) == (256, 2e-5)
     assert len(labse["en"].data.paraphrases) == 5
+
+
+def test_variants_share_data_base_seed_and_sentences_seen():
+    recipes = {path.stem: load_recipe(path, check_files=False) for path in VARIANTS}
+    full, modular = ({name for name in recipes if name.startswith(kind)} for kind in ("full_", "mod_"))
+    assert full == {"full_en", "full_m", "full_c", "full_mc"}
+    assert modular == {*("mod_en", "mod_m", "mod_mc_pp", "mod_mc_pl", "mod_mc_jt", "mod_m_no_la", "mod_c_jt")}
+    like = recipes["mod_mc_jt"].plans
+    seen = {}
+    for name, recipe in recipes.items():
+        assert (recipe.name, set(recipe.plans)) == (name, set(like))
+        for lang, plan in recipe.plans.items():
+            assert (plan.data, plan.base) == (like[lang].data, like[lang].base)
+            assert plan.run.seed == like[lang].run.seed
+        plans = recipe.plans.values()
+        seen[name] = sum(
+            plan.sentence_encoding.optimizer.steps * plan.sentence_encoding.optimizer.batch_size
+            for plan in plans
+            if plan.sentence_encoding.objective != "none"
+        )
+        if name in full:
+            settings = recipe.plans["en"].monolithic
+            seen[name] = settings.optimizer.steps * settings.optimizer.batch_size
+    assert {seen[name] for name in recipes if name != "mod_c_jt"} == {360 * 32}
+    aligned = [plan.alignment.optimizer for lang, plan in like.items() if lang != "en"]
+    assert sum(optimizer.steps * optimizer.batch_size for optimizer in aligned) == 360 * 32

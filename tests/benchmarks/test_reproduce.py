@@ -1,0 +1,88 @@
+"""The tables of ``make reproduce``, from stored runs whose figures are known."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from modenc.evaluate.results import SystemResults, save_results
+from modenc.evaluate.runner import Result
+
+PATH = Path(__file__).parents[2] / "benchmarks" / "reproduce.py"
+
+
+@pytest.fixture(scope="module")
+def reproduce():
+    spec = importlib.util.spec_from_file_location("reproduce", PATH)
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up there.
+    sys.modules["reproduce"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _store(folder, name, seed, values, noise, system=None):
+    rng = np.random.default_rng(seed)
+    gold = np.arange(60, dtype=float)
+    results, items = [], {}
+    for (task, metric, languages), value in values.items():
+        result = Result(task, metric, languages, value, 60, value - 1, value + 1)
+        results.append(result)
+        if metric == "spearman":
+            items[result.key] = np.stack([gold + rng.normal(scale=noise, size=60), gold], axis=1)
+    about = {
+        "system": {"training_seconds": 7, **(system or {})},
+        "versions": {"torch": "2.0"},
+        "hardware": {"machine": "x", "processors": 2},
+        "created": "2026-01-01",
+    }
+    run = SystemResults(name, "turkic", seed, 1.0, about, tuple(results), items)
+    save_results(run, folder / name / f"seed-{seed}")
+
+
+def _figures(within):
+    return {
+        ("kardes", "spearman", ("az",)): within,
+        ("kardes", "spearman", ("kk",)): within + 2,
+        ("kardes", "language_bias", ()): 4.0,
+    }
+
+
+def test_rows_average_sets_and_seeds_and_test_against_the_base(reproduce, tmp_path):
+    _store(tmp_path, "base", 13, _figures(70.0), noise=40.0)
+    cost = {"modules": {"se": {"bytes": 1_500_000.0, "seconds": 90.4}}}
+    _store(tmp_path, "mod_m", 13, _figures(80.0), noise=1.0, system=cost)
+    _store(tmp_path, "mod_m", 14, _figures(82.0), noise=1.0)
+    _store(tmp_path, "full_m", 13, _figures(60.0), noise=40.0)
+    lines = reproduce.tables(tmp_path).splitlines()
+    base, full, modular = (
+        next(line for line in lines if line.startswith(f"| {name} |")) for name in ("base", "full_m", "mod_m")
+    )
+    assert "| 71.0 (72.5) |" in base
+    assert "| 2 | 82.0 ± 1.4 (82.1) |" in modular
+    assert "| 4.0 ± 0.0 (2.8) |" in modular
+    assert "| – (69.8) |" in modular
+    assert float(modular.split("|")[-3]) < 0.01
+    assert "| 61.0 (79.6) |" in full
+    assert "| mod_m | se | 1.50 | 90 |" in lines
+    assert "| full_m | whole model |  | 7 in all |" in lines
+    assert "| mod_m |  | 80.0 [79.0, 81.0] | 82.0 [81.0, 83.0] |  |  |  |" in lines
+
+
+def test_nothing_stored_is_said(reproduce, tmp_path):
+    with pytest.raises(SystemExit, match="expected stored results, found none"):
+        reproduce.tables(tmp_path)
+
+
+def test_every_variant_has_its_recipe_and_its_row_of_the_paper(reproduce):
+    import tomllib
+
+    rows = tomllib.loads((PATH.parent / "paper.toml").read_text())["rows"]
+    names = {variant.name for variant in reproduce.VARIANTS}
+    assert names - set(rows) == {"turkic"}
+    assert set(rows) < names
+    root = PATH.parents[1]
+    assert all((root / variant.recipe).is_file() for variant in reproduce.VARIANTS if variant.recipe)
+    assert all(set(figures) == set(reproduce.COLUMNS) for figures in rows.values())
