@@ -86,8 +86,14 @@ def main() -> None:
     """Run what is missing, then write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the data root of recipes/turkic.toml")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[13], help="run.seed of each repetition")
-    parser.add_argument("--only", nargs="+", choices=[v.name for v in VARIANTS], help="these variants")
+    parser.add_argument("--seed", action="append", type=int, help="run.seed; may be repeated (default: 13)")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=[variant.name for variant in VARIANTS],
+        metavar="VARIANT",
+        help="only this one; may be repeated",
+    )
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "reproduce", help="hubs, checkpoints")
     parser.add_argument("--results", type=Path, default=HERE / "results", help="where figures are stored")
     parser.add_argument("--suite", default="turkic", help="what the runs are judged on")
@@ -104,12 +110,13 @@ def main() -> None:
 
 def reproduce(args: argparse.Namespace) -> None:
     """Train and judge every variant and seed that has no stored results."""
+    seeds = args.seed or [13]
     due = [
         (variant, seed)
-        for seed in args.seeds
+        for seed in seeds
         for variant in VARIANTS
         # The base has nothing to seed.
-        if (not args.only or variant.name in args.only) and (variant.kind != BASE or seed == args.seeds[0])
+        if (not args.only or variant.name in args.only) and (variant.kind != BASE or seed == seeds[0])
     ]
     for number, (variant, seed) in enumerate(due, start=1):
         stored = args.results / variant.name / f"seed-{seed}"

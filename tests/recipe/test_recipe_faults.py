@@ -87,7 +87,7 @@ def test_the_message_counts_the_faults_and_names_the_recipe(write):
         (
             "seed=1",
             "seed: unknown key; known: name, pivot, hub, base, run, data, vocabulary, "
-            "language_adaptation, sentence_encoding, alignment, languages",
+            "language_adaptation, sentence_encoding, alignment, monolithic, languages",
         ),
         ("languages.kk=1", "languages.kk: expected a table, found 1"),
         (
