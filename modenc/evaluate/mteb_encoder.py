@@ -1,0 +1,86 @@
+"""A hub under MTEB: ``mteb.evaluate`` with the language of each side, as the task's metadata name it.
+
+MTEB takes a ``ModularEncoder`` as it is, too; every text's language is then identified.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modenc.encoder import ModularEncoder
+from modenc.errors import LanguageError
+from modenc.extras import require_extra
+from modenc.languages import normalize_code
+
+require_extra("mteb", "mteb")
+
+from mteb.models.abs_encoder import AbsEncoder  # noqa: E402
+from mteb.models.model_meta import ModelMeta  # noqa: E402
+
+if TYPE_CHECKING:
+    from mteb.abstasks.task_metadata import TaskMetadata
+    from torch.utils.data import DataLoader
+
+
+class MtebEncoder(AbsEncoder):  # type: ignore[misc]
+    """``mteb``'s encoder interface over a hub.
+
+    Args:
+        encoder: the hub's encoder.
+        name: what results call it (``organisation/name``).
+        align: use the alignment modules.
+    """
+
+    def __init__(self, encoder: ModularEncoder, name: str = "modenc/hub", *, align: bool = True) -> None:
+        self.model = encoder
+        self.align = align
+        self.mteb_model_meta = ModelMeta.create_empty({"name": name})
+
+    def encode(
+        self,
+        inputs: DataLoader[Any],
+        *,
+        task_metadata: TaskMetadata,
+        hf_split: str,
+        hf_subset: str,
+        prompt_type: Any = None,
+        **options: Any,
+    ) -> npt.NDArray[np.float32]:
+        """Vectors [texts, hidden] of one side of one subset."""
+        texts = [text for batch in inputs for text in batch["text"]]
+        vectors: npt.NDArray[np.float32] = self.model.encode(
+            texts,
+            lang=self.language_of(texts, task_metadata, hf_subset),
+            align=self.align,
+            batch_size=options.get("batch_size", 32),
+            show_progress_bar=options.get("show_progress_bar", False),
+        )
+        return vectors
+
+    def language_of(self, texts: list[str], task_metadata: TaskMetadata, hf_subset: str) -> str | None:
+        """The code of a side's language; ``None`` where it has to be identified text by text.
+
+        A side is in one language. Where the subset names two, MTEB does not say which side is asked for:
+        then it is the one of them that most of the texts are identified as.
+        """
+        codes = _codes(task_metadata.hf_subsets_to_langscripts.get(hf_subset, [hf_subset]))
+        if len(codes) < 2:
+            return next(iter(codes), None)
+        counts = Counter(found.code for found in self.model.identify(texts))
+        likeliest = max(codes, key=lambda code: counts[code])
+        return likeliest if counts[likeliest] else None
+
+
+def _codes(langscripts: list[str]) -> list[str]:
+    """Distinct normalised codes of ``kaz-Cyrl`` and the like; what is no language's code is left out."""
+    codes = []
+    for langscript in langscripts:
+        try:
+            codes.append(normalize_code(langscript))
+        except LanguageError:
+            continue
+    return list(dict.fromkeys(codes))
