@@ -1,7 +1,7 @@
 """``make reproduce``: train and judge the paper's variants, then write RESULTS.md from the stored figures.
 
 Each run ends as benchmarks/results/VARIANT/seed-N/; one that is there is not made again, so the command
-goes on where it was stopped, and a deleted folder is all it takes to measure a variant anew.
+goes on where it was stopped. To measure a variant anew, delete that folder and runs/reproduce/VARIANT/.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ logger = logging.getLogger("reproduce")
 
 ROOT = Path(__file__).resolve().parents[1]
 HERE = ROOT / "benchmarks"
+RUNS = ROOT / "runs" / "reproduce"
+RESULTS = HERE / "results"
 BASE, OURS, MODULAR, MONOLITHIC = "base", "shipped recipe", "modular", "monolithic"
 
 
@@ -80,6 +82,7 @@ HEADINGS = {
     "rsim": "RSIM",
 }
 _TESTED = ("within", "across")
+SECONDS = "seconds.txt"
 
 
 def main() -> None:
@@ -94,12 +97,14 @@ def main() -> None:
         metavar="VARIANT",
         help="only this one; may be repeated",
     )
-    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "reproduce", help="hubs, checkpoints")
-    parser.add_argument("--results", type=Path, default=HERE / "results", help="where figures are stored")
+    parser.add_argument("--runs", type=Path, default=RUNS, help="hubs, checkpoints")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where figures are stored")
     parser.add_argument("--suite", default="turkic", help="what the runs are judged on")
     parser.add_argument("--tables-only", action="store_true", help="train nothing")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="for every recipe (trials)")
     args = parser.parse_args()
+    if args.overrides and (args.runs, args.results) == (RUNS, RESULTS):
+        parser.error("overrides are for trials: give them --runs and --results of their own")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     if not args.tables_only:
         reproduce(args)
@@ -125,12 +130,10 @@ def reproduce(args: argparse.Namespace) -> None:
             logger.info("%s: stored in %s", where, stored)
             continue
         logger.info("%s: training", where)
-        started = time.perf_counter()
         work = args.runs / variant.name / f"seed-{seed}"
         judged = train(variant, seed, work, args)
-        seconds = time.perf_counter() - started
-        logger.info("%s: trained in %.0f s; judging", where, seconds)
-        judge(variant, judged, work / "eval", stored, seconds, args)
+        logger.info("%s: judging", where)
+        judge(variant, judged, work, stored, args)
 
 
 def train(variant: Variant, seed: int, work: Path, args: argparse.Namespace) -> list[str]:
@@ -138,8 +141,9 @@ def train(variant: Variant, seed: int, work: Path, args: argparse.Namespace) -> 
     if variant.kind == BASE:
         return ["--model", "me5-small"]
     relative = args.runs / variant.like / f"seed-{seed}"
-    if variant.like and not work.exists() and relative.exists():
-        shutil.copytree(relative, work)
+    finished = (args.results / variant.like / f"seed-{seed}" / "results.json").is_file()
+    if variant.like and finished and relative.exists() and not work.exists():
+        copy_of_stages(relative, work)
     words = [
         str(ROOT / variant.recipe),
         f"data.root={args.data}",
@@ -150,27 +154,46 @@ def train(variant: Variant, seed: int, work: Path, args: argparse.Namespace) -> 
     ]
     if variant.kind == MONOLITHIC:
         if not (work / "model").exists():
-            call("train", *words, "--monolithic", str(work / "model"))
+            timed(work, "train", *words, "--monolithic", str(work / "model"))
         return ["--model", str(work / "model")]
-    call("train", *words)
+    timed(work, "train", *words)
     return ["--hub", str(work / "hub")]
 
 
+def copy_of_stages(source: Path, work: Path) -> None:
+    """Start a run from another's finished stages; whole or not at all."""
+    part = work.with_name(work.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    for name in ("work", "hub"):
+        shutil.copytree(source / name, part / name)
+    shutil.copyfile(source / SECONDS, part / SECONDS)
+    part.replace(work)
+
+
+def timed(work: Path, *words: str) -> None:
+    """Run modenc, and add its seconds to those of earlier calls for the same run."""
+    work.mkdir(parents=True, exist_ok=True)
+    path = work / SECONDS
+    before = float(path.read_text()) if path.is_file() else 0.0
+    started = time.perf_counter()
+    try:
+        call(*words)
+    finally:
+        path.write_text(f"{before + time.perf_counter() - started:.0f}")
+
+
 def judge(
-    variant: Variant,
-    judged: Sequence[str],
-    output: Path,
-    stored: Path,
-    seconds: float,
-    args: argparse.Namespace,
+    variant: Variant, judged: Sequence[str], work: Path, stored: Path, args: argparse.Namespace
 ) -> None:
     """Measure one trained run, and store its figures under the variant's name."""
+    output = work / "eval"
     call("eval", *judged, "--suite", args.suite, "--data", str(args.data), "-o", str(output))
     (folder,) = (path.parent for path in output.glob("*/results.json"))
     results = load_results(folder)
+    seconds = float((work / SECONDS).read_text()) if (work / SECONDS).is_file() else 0.0
     about = {**results.about, "system": {**results.about["system"], "training_seconds": round(seconds)}}
     if judged[0] == "--hub":
-        about["system"]["modules"] = sizes(Path(judged[1]))
+        about["system"]["module_costs"] = costs(Path(judged[1]))
     renamed = SystemResults(
         variant.name,
         results.suite,
@@ -184,7 +207,7 @@ def judge(
     save_results(renamed, stored)
 
 
-def sizes(hub_folder: Path) -> dict[str, dict[str, float]]:
+def costs(hub_folder: Path) -> dict[str, dict[str, float]]:
     """Module → bytes and seconds of training, means over the hub's languages that have it."""
     found: dict[str, list[tuple[int, float]]] = {}
     stages = {"la": "language_adaptation", "se": "sentence_encoding", "cla": "alignment"}
@@ -210,7 +233,8 @@ def call(verb: str, *words: str) -> None:
 def stored_runs(folder: Path) -> Iterator[tuple[Variant, list[SystemResults]]]:
     """Each variant with its stored runs, in the order of the table; those without any are left out."""
     for variant in VARIANTS:
-        paths = sorted((folder / variant.name).glob("seed-*/results.json"))
+        found = (folder / variant.name).glob("seed-*/results.json")
+        paths = sorted(found, key=lambda path: int(path.parent.name.removeprefix("seed-")))
         runs = [load_results(path.parent) for path in paths]
         if runs:
             yield variant, runs
@@ -236,7 +260,7 @@ def tables(folder: Path) -> str:
         "# Results",
         "",
         "Made by `make reproduce` from the runs stored in `results/`; no figure here is typed by hand,",
-        "but the paper's (`paper.toml`). The findings are in FINDINGS.md.",
+        "but the paper's (`paper.toml`).",
         "",
         "## The paper's Table 2, on this budget",
         "",
@@ -244,7 +268,7 @@ def tables(folder: Path) -> str:
         "ug, uz), SIB-200 (en, az, kk); means over seeds, ± their standard deviation where there are",
         "several. In brackets the paper's, of mE5-base on other languages and test sets, with 600,000",
         "paraphrases a language where we have 1,000. p: of so large a difference from the base by",
-        "chance, two-sided, from a paired bootstrap on the same pairs; the largest of the column's sets.",
+        "chance, two-sided, from a paired bootstrap on the same pairs (first seed, the largest of the sets).",
         "",
     ]
     headings = ["variant", "seeds", *HEADINGS.values(), *(f"p {HEADINGS[name]}" for name in _TESTED)]
@@ -298,7 +322,7 @@ def cost_table(stored: Sequence[tuple[Variant, list[SystemResults]]]) -> list[st
     lines += [row(["---", "---", "---:", "---:"])]
     for variant, runs in stored:
         about = runs[0].about["system"]
-        for part, cost in about.get("modules", {}).items():
+        for part, cost in about.get("module_costs", {}).items():
             lines.append(row([variant.name, part, f"{cost['bytes'] / 1e6:.2f}", f"{cost['seconds']:.0f}"]))
         if variant.kind == MONOLITHIC:
             lines.append(row([variant.name, "whole model", "", f"{about['training_seconds']} in all"]))

@@ -50,6 +50,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
+    from modenc.errors import RecipeError
     from modenc.languages import normalize_code
     from modenc.recipe.loader import load_recipe
     from modenc.train.monolithic import train_monolithic
@@ -61,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
         logging.getLogger().setLevel(logging.ERROR)
     recipe = load_recipe(args.recipe, args.overrides)
     if args.monolithic:
+        if args.lang or args.stage or args.force:
+            raise RecipeError("--monolithic trains one model: leave out --lang, --stage and --force")
         train_monolithic(recipe, Path(args.monolithic))
         sys.stdout.write(f"{args.monolithic}\n" if first else "")
         return 0

@@ -244,9 +244,9 @@ class AlignmentSettings:
     keep_weight: float
     """Weight of a term that keeps within-language cosines where stage 3 left them (0: paper)."""
     strength: float
-    """Share of the adapter's trained output that is kept, above 0 and up to 1 (paper). What it costs within
-    the language falls with the square of it, what it gains across only in proportion (cf. WiSE-FT,
-    Wortsman et al., 2022)."""
+    """Share of the adapter's trained output that is kept, above 0 and up to 1 (paper). Less keeps more within
+    the language; half of it also gained most across, in turkic. A step back towards the start, as WiSE-FT's
+    (Wortsman et al., 2022)."""
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ class MonolithicSettings:
     """The pivot's paraphrases alone (paper: Full_en), each language's (Full_m), those across each language
     and the pivot (Full_c), or first the ones, then the others (Full_mc)."""
     optimizer: OptimizerSettings
-    """Steps, batches, rates; of each of the two walks of ``monolingual+cross``."""
+    """Steps, batches, rates; of each of the two phases of ``monolingual+cross``."""
     max_length: int
     """Tokens at which a sentence is cut."""
     scale: float
@@ -320,7 +320,10 @@ class LanguagePlan:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A checked recipe: one plan per language, the pivot's first."""
+    """A checked recipe: a plan for each language, in the order of training.
+
+    Each comes after the one it starts from, and the pivot before the rest.
+    """
 
     name: str
     path: Path

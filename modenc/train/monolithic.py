@@ -21,13 +21,14 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from transformers import set_seed
 
 from modenc.base_model import resolve_base
+from modenc.data.pairs import ParaphraseRow
 from modenc.errors import RecipeError
 from modenc.recipe.settings import LanguagePlan, Recipe
 from modenc.train.body_module import sentence_model
 from modenc.train.data_access import TrainingData
 from modenc.train.dev import DevData
 from modenc.train.processes import process_state
-from modenc.train.sentence_encoding import paraphrase_sets
+from modenc.train.sentence_encoding import row_sets
 from modenc.train.stage import StageRun
 from modenc.train.trainers import train_sentence_model
 
@@ -42,12 +43,15 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
         output: the model's folder; replaced when the training is done.
 
     Returns:
-        Each walk's metrics, by its name.
+        Each phase's metrics, by its name.
 
     Raises:
-        RecipeError: the objective needs data that no language has.
+        RecipeError: the objective needs data that no language has, or ``output`` holds other files.
         DataError: the data cannot be used.
     """
+    output = output.resolve()
+    if output.exists() and not (output / "modules.json").is_file():
+        raise RecipeError(f"{output}: expected no such folder, or an earlier model; found other files")
     plan = next(iter(recipe.plans.values()))
     settings, base = plan.monolithic, resolve_base(plan.base.model)
     set_seed(plan.run.seed)
@@ -59,19 +63,19 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     work = plan.run.work_dir / "monolithic"
     _begin(work, plan, data)
     metrics = {}
-    for walk in settings.objective.split("+"):
-        train = DatasetDict(_SETS[walk](recipe, data))
+    for phase in settings.objective.split("+"):
+        train = DatasetDict(_SETS[phase](recipe, data))
         if not train:
             raise RecipeError(
-                f"monolithic.objective: {walk!r} needs {_NEEDS[walk]}, found none in any language; "
+                f"monolithic.objective: {phase!r} needs {_NEEDS[phase]}, found none in any language; "
                 "add sources or choose another objective"
             )
-        logger.info("%s: %s", walk, {name: len(rows) for name, rows in train.items()})
-        folder = work / walk
+        logger.info("%s: %s", phase, {name: len(rows) for name, rows in train.items()})
+        folder = work / phase
         folder.mkdir(parents=True, exist_ok=True)
         run = StageRun("monolithic", plan, base, data[plan.lang], folder, None, plan.run.work_dir / "cache")
         loss = MultipleNegativesRankingLoss(model, scale=settings.scale)
-        metrics[walk] = train_sentence_model(
+        metrics[phase] = train_sentence_model(
             run, settings.optimizer, model, train, {name: loss for name in train}, dev, start_counts=True
         )
     if process_state().is_main_process:
@@ -87,6 +91,8 @@ def _begin(work: Path, plan: LanguagePlan, data: dict[str, TrainingData]) -> Non
         "settings": asdict(plan.monolithic),
         "base": asdict(plan.base),
         "seed": plan.run.seed,
+        "evaluate_every": plan.run.evaluate_every,
+        "dev": [part.dev.sts for part in data.values()],
         "data": {
             lang: [part.paraphrases.digest, part.cross_paraphrases.digest] for lang, part in data.items()
         },
@@ -110,26 +116,19 @@ def _monolingual(_: Recipe, data: dict[str, TrainingData]) -> dict[str, Dataset]
         f"{lang} {name}": rows
         for lang, part in data.items()
         if part.paraphrases.rows
-        for name, rows in paraphrase_sets(
-            part, part.plan.monolithic.optimizer.batch_size, part.plan.run.seed
+        for name, rows in row_sets(
+            part.paraphrases.rows, part.plan.monolithic.optimizer.batch_size, part.plan.run.seed
         ).items()
     }
 
 
 def _cross(_: Recipe, data: dict[str, TrainingData]) -> dict[str, Dataset]:
-    sets = {}
+    sets: dict[str, Dataset] = {}
     for lang, part in data.items():
-        rows = part.cross_paraphrases.rows
-        for name, chosen in (
-            ("triplets", [row for row in rows if row.pivot_negative is not None]),
-            ("pairs", [row for row in rows if row.pivot_negative is None]),
-        ):
-            if len(chosen) < part.plan.monolithic.optimizer.batch_size:
-                continue
-            columns = {"anchor": [row.text for row in chosen], "positive": [row.pivot for row in chosen]}
-            if name == "triplets":
-                columns["negative"] = [row.pivot_negative or "" for row in chosen]
-            sets[f"{lang} {name}"] = Dataset.from_dict(columns)
+        rows = [ParaphraseRow(row.text, row.pivot, row.pivot_negative) for row in part.cross_paraphrases.rows]
+        if rows:
+            found = row_sets(rows, part.plan.monolithic.optimizer.batch_size, part.plan.run.seed)
+            sets |= {f"{lang} {name}": chosen for name, chosen in found.items()}
     return sets
 
 

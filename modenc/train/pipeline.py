@@ -51,7 +51,9 @@ def train_recipe(
     stages: Sequence[str] | None = None,
     force: bool = False,
 ) -> dict[str, Path]:
-    """Train the modules of a recipe's languages, the pivot's first, and publish them in its hub.
+    """Train the modules of a recipe's languages in its order, and publish them in its hub.
+
+    A language that the pivot starts from is published without alignment first, and with it after the pivot.
 
     Args:
         recipe: a checked recipe.
@@ -177,6 +179,9 @@ def _run_stage(run: StageRun, fingerprint: str, *, force: bool) -> StageRecord:
     state = process_state()
     if state.is_main_process:
         begin(run, fingerprint, force=force)
+        # What was built on this stage's old result is not done any more, forced or not.
+        for later in STAGES[STAGES.index(run.name) + 1 :]:
+            shutil.rmtree(run.folder.parent / later, ignore_errors=True)
     state.wait_for_everyone()
     logger.info(" %s: %s", run.name, _summary(run))
     work: dict[str, Callable[[StageRun], dict[str, Any]]] = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from sentence_transformers.sentence_transformer.losses import (
 )
 from torch import nn
 
+from modenc.data.pairs import ParaphraseRow
 from modenc.errors import RecipeError
 from modenc.recipe.settings import FRESH, SentenceEncodingSettings
 from modenc.train.adapters_io import ALL_LINEAR_LAYERS, add_lora, load_lora, save_lora
@@ -53,7 +55,8 @@ def encode_sentences(run: StageRun) -> dict[str, Any]:
         metrics = _learn_objective(run, model)
     if settings.scored_steps:
         scored = _learn_scores(run, model)
-        metrics = {**scored, **metrics, "scored": scored}
+        seconds = metrics.get("seconds", 0.0) + scored["seconds"]
+        metrics = {**scored, **metrics, "scored": scored, "seconds": seconds}
         metrics |= {"dev_after": scored["dev_after"]} if "dev_after" in scored else {}
     if process_state().is_main_process:
         save_lora(body, run.modules / "se", run.base.id)
@@ -112,7 +115,7 @@ def training_sets(data: TrainingData, settings: SentenceEncodingSettings, seed: 
     sets: dict[str, Dataset] = {}
     batch = settings.optimizer.batch_size
     if "mnrl" in settings.objective:
-        sets |= paraphrase_sets(data, batch, seed)
+        sets |= row_sets(data.paraphrases.rows, batch, seed)
     if "simcse" in settings.objective:
         lines = [text for text in data.text.train if len(text) <= settings.simcse_max_chars]
         lines = list(dict.fromkeys(lines)) or data.text.train
@@ -122,10 +125,10 @@ def training_sets(data: TrainingData, settings: SentenceEncodingSettings, seed: 
     return sets
 
 
-def paraphrase_sets(data: TrainingData, batch: int, seed: int) -> dict[str, Dataset]:
-    """A language's triplets, and its pairs without a hard negative; too few of either join the other."""
+def row_sets(rows: Sequence[ParaphraseRow], batch: int, seed: int) -> dict[str, Dataset]:
+    """Triplets, and pairs without a hard negative, shuffled; triplets fewer than a batch join the pairs."""
     sets: dict[str, Dataset] = {}
-    rows = sample(data.paraphrases.rows, 0, seed)
+    rows = sample(rows, 0, seed)
     triplets = [row for row in rows if row.negative is not None]
     pairs = [row for row in rows if row.negative is None]
     if len(triplets) >= batch:

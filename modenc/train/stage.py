@@ -26,7 +26,7 @@ from modenc.recipe.settings import LanguagePlan
 from modenc.train.data_access import TrainingData
 
 STAGES = ("vocabulary", "language_adaptation", "sentence_encoding", "alignment")
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,14 @@ def settings_of(plan: LanguagePlan, stage: str) -> dict[str, Any]:
 
 
 def stage_fingerprint(plan: LanguagePlan, stage: str, data_digest: str, before: str) -> str:
-    """sha256 of everything that decides a stage's result: settings, data, earlier stages, seed."""
+    """sha256 of everything that decides a stage's result: settings, data, dev sets, earlier stages, seed."""
     content = {
         "format": _FORMAT,
         "stage": stage,
         "settings": settings_of(plan, stage),
         "base": dataclasses.asdict(plan.base),
         "seed": plan.run.seed,
+        "chosen": [dataclasses.asdict(plan.data.dev), plan.run.evaluate_every],
         "data": data_digest,
         "before": before,
     }

@@ -52,7 +52,7 @@ def _figures(within):
 
 def test_rows_average_sets_and_seeds_and_test_against_the_base(reproduce, tmp_path):
     _store(tmp_path, "base", 13, _figures(70.0), noise=40.0)
-    cost = {"modules": {"se": {"bytes": 1_500_000.0, "seconds": 90.4}}}
+    cost = {"module_costs": {"se": {"bytes": 1_500_000.0, "seconds": 90.4}}}
     _store(tmp_path, "mod_m", 13, _figures(80.0), noise=1.0, system=cost)
     _store(tmp_path, "mod_m", 14, _figures(82.0), noise=1.0)
     _store(tmp_path, "full_m", 13, _figures(60.0), noise=40.0)

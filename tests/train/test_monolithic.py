@@ -53,6 +53,16 @@ def test_the_same_recipe_gives_the_same_model(tiny_recipe, tmp_path, capsys):
     assert all(weights[0][key].equal(weights[1][key]) for key in weights[0])
 
 
+def test_a_folder_of_other_files_is_not_touched(tiny_recipe, tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("mine")
+    path = tiny_recipe("mono-safe")
+    with pytest.raises(RecipeError, match="expected no such folder, or an earlier model; found other files"):
+        train_monolithic(load_recipe(path, [*FEW, *BLIND]), tmp_path)
+    assert main(["train", str(path), "--monolithic", str(tmp_path / "x"), "--lang", "kk"]) == 2
+    assert "leave out --lang, --stage and --force" in capsys.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
+
+
 def test_without_data_the_objective_is_refused(tiny_recipe, tmp_path):
     overrides = ["languages.kk.data.cross_paraphrases=[]", "languages.kk.alignment.objective=parallel"]
     recipe = load_recipe(tiny_recipe("mono-none"), [*FEW, *overrides, "monolithic.objective=cross"])

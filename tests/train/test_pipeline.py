@@ -165,6 +165,42 @@ def test_graded_pairs_follow_the_objective(copied, objective):
     assert [entry["source"] for entry in card.data if entry["role"] == "scored_pairs"] == ["sts.en.tsv"]
 
 
+def test_forced_stages_reach_the_hub_and_all_that_starts_from_them(tiny_recipe, monkeypatch):
+    drawn = iter(range(100))
+
+    def learn(run, settings, model, *_, **__):
+        generator = torch.Generator().manual_seed(next(drawn))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.requires_grad:
+                    parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.01)
+        return {"steps": settings.steps, "seconds": 0.0}
+
+    monkeypatch.setattr("modenc.train.sentence_encoding.train_sentence_model", learn)
+    monkeypatch.setattr("modenc.train.alignment.train_sentence_model", learn)
+    path = tiny_recipe("forced")
+    overrides = [
+        "vocabulary.method=base",
+        "language_adaptation.objective=none",
+        "languages.en.sentence_encoding.start=kk",
+        "languages.en.sentence_encoding.objective=none",
+    ]
+    recipe = load_recipe(path, overrides)
+    train_recipe(recipe)
+    hub = Hub.open(path.parent / "hub")
+    first = hub.card("kk").digest("se/")
+    train_recipe(recipe, force=True)
+    second = hub.card("kk").digest("se/")
+    assert first != second == hub.card("en").digest("se/")
+    before = _hashes(hub.path)
+    train_recipe(recipe)
+    assert _hashes(hub.path) == before
+    train_recipe(recipe, languages=["kk"], stages=["sentence_encoding"], force=True)
+    assert hub.card("kk").digest("se/") not in (first, second)
+    assert hub.layout("kk").present() == ("se",)
+    assert verify_hub(hub) == []
+
+
 def test_the_pivot_can_start_from_another_language(tiny_recipe, caplog):
     path = tiny_recipe("pivot-starts")
     overrides = [
@@ -244,7 +280,8 @@ def test_a_killed_run_resumes_and_the_hub_stays_whole(copied, stage, part):
     hub = Hub.open(copied.parent / "hub")
     assert verify_hub(hub) == []
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert "resuming from checkpoint-" in done.stderr
+    # In the second phase the first one's checkpoint is found, too, and nothing of it is trained again.
+    assert done.stderr.count("resuming from checkpoint-") == (2 if part else 1)
     assert verify_hub(hub) == []
     metrics = hub.card("kk").stages[stage]["metrics"]
     assert (metrics["scored"] if part else metrics)["steps"] == 60
