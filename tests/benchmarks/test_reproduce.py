@@ -86,3 +86,55 @@ def test_every_variant_has_its_recipe_and_its_row_of_the_paper(reproduce):
     root = PATH.parents[1]
     assert all((root / variant.recipe).is_file() for variant in reproduce.VARIANTS if variant.recipe)
     assert all(set(figures) == set(reproduce.COLUMNS) for figures in rows.values())
+
+
+@pytest.fixture
+def called(reproduce, tmp_path, monkeypatch):
+    """The words of every call of modenc; trainings and judgements only leave their files."""
+    calls = []
+
+    def call(verb, *words):
+        calls.append((verb, *words))
+        if verb == "train":
+            (work,) = (Path(word.split("=", 1)[1]) for word in words if word.startswith("run.work_dir="))
+            work.mkdir(parents=True, exist_ok=True)
+            (work / "stages").touch()
+            tiny = work.with_name("hub")
+            tiny.mkdir(exist_ok=True)
+        else:
+            _store(tmp_path / "judged", "x", 13, _figures(75.0), noise=1.0)
+            output = Path(words[words.index("-o") + 1])
+            output.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "judged" / "x" / "seed-13").replace(output / "x")
+
+    monkeypatch.setattr(reproduce, "call", call)
+    monkeypatch.setattr(reproduce, "costs", lambda hub: {})
+    return calls
+
+
+def _run(reproduce, monkeypatch, tmp_path, *words):
+    folders = ["--runs", str(tmp_path / "runs"), "--results", str(tmp_path / "out" / "results")]
+    monkeypatch.setattr(sys, "argv", ["reproduce", "--data", "D", *folders, *words])
+    reproduce.main()
+    return (tmp_path / "out" / "RESULTS.md").read_text()
+
+
+def test_runs_share_stages_are_stored_and_not_made_again(reproduce, called, tmp_path, monkeypatch):
+    text = _run(reproduce, monkeypatch, tmp_path, "--only", "mod_m", "--only", "mod_mc_jt", "--only", "base")
+    assert [words[0] for words in called] == ["eval", "train", "eval", "train", "eval"]
+    assert called[0][1:3] == ("--model", "me5-small")
+    assert "run.seed=13" in called[1]
+    assert all(f"| {name} |" in text for name in ("base", "mod_m", "mod_mc_jt"))
+    shared = tmp_path / "runs" / "mod_mc_jt" / "seed-13"
+    assert (shared / "work" / "stages").is_file()
+    assert not shared.with_name("seed-13.part").exists()
+    called.clear()
+    assert _run(reproduce, monkeypatch, tmp_path, "--only", "mod_m") == text
+    assert called == []
+
+
+def test_trials_do_not_count_as_runs(reproduce, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["reproduce", "--data", "D", "alignment.scale=7"])
+    with pytest.raises(SystemExit):
+        reproduce.main()
+    assert "give them --runs and --results of their own" in capsys.readouterr().err

@@ -1,10 +1,18 @@
 """The best weights on the dev set are kept, the start's among them."""
 
 import logging
+from functools import partial
 
+import tiny_models
 import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import nn
 
+from modenc.base_model import resolve_base
+from modenc.train.adapters_io import add_parallel_adapter, weakened
+from modenc.train.body_module import BodyModule
+from modenc.train.dev import DevData, DevEvaluator
 from modenc.train.trainers import KeepBest
 
 
@@ -30,3 +38,27 @@ def test_a_resumed_run_forgets_what_came_after_its_checkpoint(tmp_path, caplog):
         best.note(step, {"score": score})
     assert [entry["step"] for entry in best.history] == [0, 10]
     assert "dev at step 20: {'score': 9.0}" in caplog.text
+
+
+def test_the_dev_set_judges_the_weights_that_are_published(tiny_xlmr):
+    body = resolve_base(str(tiny_xlmr)).load_body()
+    tokenizer = resolve_base(str(tiny_xlmr)).load_tokenizer()
+    add_parallel_adapter(body, 2)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for name, parameter in body.named_parameters():
+            if "adapter_up" in name:
+                parameter.normal_()
+    module = BodyModule(body, tokenizer, prompt="", max_length=32)
+    model = SentenceTransformer(modules=[module, Pooling(32, "mean")])
+    lines = tiny_models.sentences("kk")
+    data = DevData(sts=[(lines[i], lines[i + 1 + i % 3], float(i % 5)) for i in range(30)])
+    before = {name: parameter.clone() for name, parameter in body.named_parameters()}
+    whole = DevEvaluator(data)(model)["sts"]
+    share = DevEvaluator(data, partial(weakened, body, 0.25))(model)["sts"]
+    assert all(torch.equal(before[name], parameter) for name, parameter in body.named_parameters())
+    with torch.no_grad():
+        for name, parameter in body.named_parameters():
+            if "adapter_up" in name:
+                parameter.mul_(0.25)
+    assert whole != share == DevEvaluator(data)(model)["sts"]
