@@ -192,6 +192,9 @@ def judge(
     results = load_results(folder)
     seconds = float((work / SECONDS).read_text()) if (work / SECONDS).is_file() else 0.0
     about = {**results.about, "system": {**results.about["system"], "training_seconds": round(seconds)}}
+    if variant.kind == MONOLITHIC:
+        # Not the folder of this machine.
+        about["system"]["model"] = variant.name
     if judged[0] == "--hub":
         about["system"]["module_costs"] = costs(Path(judged[1]))
     renamed = SystemResults(

@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.manifold import TSNE
 
 from modenc.evaluate.retrieval import unit
 
@@ -80,3 +81,24 @@ def isotropy(vectors: Vectors) -> float:
     _, directions = np.linalg.eigh(rows.T @ rows)
     partition = np.exp(rows @ directions).sum(axis=0)
     return float(partition.min() / partition.max())
+
+
+def translation_map(sides: Sequence[Vectors], seed: int) -> npt.NDArray[np.float64]:
+    """Translations on a plane, as EMMA-X draws them: t-SNE (van der Maaten and Hinton, 2008) of cosines.
+
+    Args:
+        sides: vectors [n, hidden] of each language, row i of each the same meaning.
+        seed: of t-SNE.
+
+    Returns:
+        Rows [languages * n, 4]: x, y, the language's number, the meaning's number.
+    """
+    count = len(sides[0])
+    points = np.concatenate(sides)
+    # scikit-learn wants the perplexity below the number of points.
+    perplexity = min(30.0, (len(points) - 1) / 3)
+    plane = TSNE(metric="cosine", init="random", perplexity=perplexity, random_state=seed).fit_transform(
+        points
+    )
+    language, meaning = np.divmod(np.arange(len(points)), count)
+    return np.column_stack([plane, language, meaning]).astype(np.float64)

@@ -19,7 +19,8 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from modenc.evaluate.results import SystemResults, markdown
-from modenc.evaluate.runner import Result
+from modenc.evaluate.runner import MAP, Result
+from modenc.evaluate.significance import Items
 
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}"
@@ -69,6 +70,58 @@ def _figures(systems: Sequence[SystemResults]) -> Iterator[tuple[str, Figure]]:
                     f"{task}-{metric}-matrix-{system.name}",
                     _matrix(chosen, f"{system.name}: {task} {metric}"),
                 )
+
+    for system in systems:
+        for key, rows in system.items.items():
+            task, name, *languages = key.split(".")
+            if name == MAP:
+                title = f"{system.name}: {task}"
+                yield f"{task}-{MAP}-{system.name}", _map(rows, languages[0].split("-"), title)
+        for stage, curves in _curves(system).items():
+            yield f"training-{stage}-{system.name}", _training(curves, f"{system.name}: {stage}")
+
+
+def _curves(system: SystemResults) -> dict[str, dict[str, list[tuple[int, float]]]]:
+    """Stage → language → (step, dev score), of the trainings that were judged on the way."""
+    curves: dict[str, dict[str, list[tuple[int, float]]]] = {}
+    for lang, stages in system.about["system"].get("dev_curves", {}).items():
+        for stage, points in stages.items():
+            curves.setdefault(stage, {})[lang] = points
+    return curves
+
+
+def _training(curves: dict[str, list[tuple[int, float]]], title: str) -> Figure:
+    """Dev score by step, a line a language."""
+    figure, axes = _subplots(6.0, 3.5)
+    for lang, points in curves.items():
+        axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=lang)
+    axes.set_xlabel("step")
+    axes.set_ylabel("dev score")
+    axes.set_title(title, fontsize="medium")
+    axes.legend(fontsize="small")
+    return figure
+
+
+def _map(rows: Items, languages: Sequence[str], title: str) -> Figure:
+    """Translations on a plane, coloured by language and, linked, by meaning."""
+    figure: Figure = plt.figure(figsize=(12, 5.5))
+    panels = figure.subplots(1, 2)
+    by_language, by_meaning = panels
+    for number, lang in enumerate(languages):
+        x, y = rows[rows[:, 2] == number, :2].T
+        by_language.scatter(x, y, s=12, label=lang)
+    by_language.legend(fontsize="small")
+    by_language.set_title(f"{title}, by language", fontsize="medium")
+    meanings = np.unique(rows[:, 3])
+    colours = plt.get_cmap("hsv")(np.linspace(0, 1, len(meanings), endpoint=False))
+    for meaning, colour in zip(meanings, colours, strict=True):
+        x, y = rows[rows[:, 3] == meaning, :2].T
+        by_meaning.plot(x, y, color=colour, marker="o", markersize=3, linewidth=0.6)
+    by_meaning.set_title("by meaning: lines join translations", fontsize="medium")
+    for axes in panels:
+        axes.set_xticks([])
+        axes.set_yticks([])
+    return figure
 
 
 def _bars(systems: Sequence[SystemResults], task: str, metric: str) -> Figure:

@@ -20,7 +20,13 @@ from modenc.data.readers import describe_source, read_rows, resolve_source
 from modenc.errors import DataError
 from modenc.evaluate.bitext import Score, found, mine
 from modenc.evaluate.classification import TopicClassifier
-from modenc.evaluate.geometry import calinski_harabasz, invariance, isotropy, rsim
+from modenc.evaluate.geometry import (
+    calinski_harabasz,
+    invariance,
+    isotropy,
+    rsim,
+    translation_map,
+)
 from modenc.evaluate.significance import Items, bootstrap_interval
 from modenc.evaluate.sts import language_bias, pair_cosines
 from modenc.evaluate.suite import ROLES, Kind, Suite, Task
@@ -40,6 +46,12 @@ STATISTICS: dict[str, Callable[[Items], float]] = {
     "xsim_error_cosine": lambda items: float(100 - items.mean() * 100),
 }
 """Metrics that are statistics of a test set's items, and so have intervals and paired tests."""
+
+MAP = "map"
+"""Names the items that are no metric's: translations on a plane, see ``translation_map``."""
+
+# More points hide each other.
+_MAP_MEANINGS = 100
 
 # With fewer there is no third to find and no noise around it.
 _MINING_ROWS = 3
@@ -73,7 +85,7 @@ class Outcome:
 
     results: list[Result] = field(default_factory=list)
     items: dict[str, Items] = field(default_factory=dict)
-    """:attr:`Result.key` → rows [n, ...], for paired tests."""
+    """:attr:`Result.key` → rows [n, ...], for paired tests; and ``task.map.languages``, for its picture."""
     skipped: list[str] = field(default_factory=list)
 
 
@@ -239,3 +251,5 @@ class _Run:
         note("invariance", value=invariance(sides))
         note("calinski_harabasz", value=calinski_harabasz(sides))
         note("isotropy", value=isotropy(np.concatenate(sides)))
+        chosen = [side[:_MAP_MEANINGS] for side in sides]
+        self.outcome.items[f"{task.name}.{MAP}.{'-'.join(languages)}"] = translation_map(chosen, self.seed)

@@ -70,7 +70,7 @@ class ModularSystem:
         return vectors
 
     def describe(self) -> dict[str, Any]:
-        """Base, modules by their checksums, and how languages are chosen."""
+        """Base, modules by their checksums, their trainings' dev scores, and how languages are chosen."""
         hub = self.encoder.hub
         return {
             "kind": "modular",
@@ -78,6 +78,14 @@ class ModularSystem:
             "align": self.align,
             "identify": self.identify,
             "modules": {lang: hub.card(lang).digest() for lang in hub.languages()},
+            "dev_curves": {
+                lang: {
+                    stage: [[entry["step"], entry["score"]] for entry in record["metrics"]["dev"]]
+                    for stage, record in hub.card(lang).stages.items()
+                    if record.get("metrics", {}).get("dev")
+                }
+                for lang in hub.languages()
+            },
         }
 
 

@@ -19,6 +19,11 @@ name = "bi"
 kind = "bitext"
 data = { path = "bitext.tsv", columns = { left = "{pivot}", right = "{lang}" } }
 pairs = ["en-kk"]
+[[task]]
+name = "shape"
+kind = "geometry"
+data = "shape.{lang}.tsv"
+languages = ["en", "kk"]
 """
 
 
@@ -28,6 +33,8 @@ def suite(tmp_path):
     for lang, lines in texts.items():
         rows = [f"{i % 5}\t{lines[i]}\t{lines[(i * 5 + 1) % 12]}" for i in range(12)]
         (tmp_path / f"sts.{lang}.tsv").write_text("\n".join(["score\tsentence1\tsentence2", *rows]) + "\n")
+        numbered = [f"{i}\t{line}" for i, line in enumerate(lines)]
+        (tmp_path / f"shape.{lang}.tsv").write_text("\n".join(["id\ttext", *numbered]) + "\n")
     pairs = ["\t".join(pair) for pair in zip(texts["en"], texts["kk"], strict=True)]
     (tmp_path / "bitext.tsv").write_text("\n".join(["en\tkk", *pairs]) + "\n")
     (tmp_path / "two.toml").write_text(SUITE)
@@ -55,6 +62,7 @@ def test_two_hubs_side_by_side_with_pictures(suite, tiny_hub, hub_copy, tmp_path
     page = (out / "report.html").read_text()
     assert page.count("data:image/png;base64,") == len(list((out / "plots").glob("*.png"))) >= 3
     assert "http" not in page
+    assert {f"shape-map-{name}.png" for name in names} <= {path.name for path in (out / "plots").iterdir()}
 
 
 def test_alignment_and_identification_are_switches(suite, tiny_hub, tmp_path, capsys):
