@@ -12,6 +12,7 @@ from sentence_transformers import SentenceTransformer
 from modenc.base_model import ME5_SMALL, resolve_base
 from modenc.base_model.resolve import fingerprint_of
 from modenc.encoder import ModularEncoder
+from modenc.hub.card import Card
 
 Vectors = npt.NDArray[np.float32]
 
@@ -78,15 +79,20 @@ class ModularSystem:
             "align": self.align,
             "identify": self.identify,
             "modules": {lang: hub.card(lang).digest() for lang in hub.languages()},
-            "dev_curves": {
-                lang: {
-                    stage: [[entry["step"], entry["score"]] for entry in record["metrics"]["dev"]]
-                    for stage, record in hub.card(lang).stages.items()
-                    if record.get("metrics", {}).get("dev")
-                }
-                for lang in hub.languages()
-            },
+            "dev_curves": {lang: _dev_curves(hub.card(lang)) for lang in hub.languages()},
         }
+
+
+def _dev_curves(card: Card) -> dict[str, list[list[float]]]:
+    """Stage → [step, dev score] of a language's training; scored pairs have a curve of their own."""
+    curves = {}
+    for stage, record in card.stages.items():
+        metrics = record.get("metrics", {})
+        phases = {stage: metrics, f"{stage}-scored-pairs": metrics.get("scored", {})}
+        for name, figures in phases.items():
+            if points := [[entry["step"], entry["score"]] for entry in figures.get("dev", [])]:
+                curves[name] = points
+    return curves
 
 
 class PlainSystem:
