@@ -56,11 +56,17 @@ def _summary(recipe: Recipe) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _alignment(plan: LanguagePlan) -> str:
+    if plan.aligned_with_all():
+        return f"{plan.alignment.objective} with all"
+    return "pivot" if plan.lang == plan.pivot else plan.alignment.objective
+
+
 def _stages(plan: LanguagePlan) -> str:
     stages = {
         "vocabulary": plan.vocabulary.method,
         "language adaptation": plan.language_adaptation.objective,
         "sentence encoding": plan.sentence_encoding.summary(),
-        "alignment": "pivot" if plan.lang == plan.pivot else plan.alignment.objective,
+        "alignment": _alignment(plan),
     }
     return ", ".join(f"{stage} {choice}" for stage, choice in stages.items())

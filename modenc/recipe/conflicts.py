@@ -37,6 +37,8 @@ def conflicts(plan: LanguagePlan) -> Iterator[Conflict]:
     """All conflicts among one language's settings."""
     yield from _vocabulary(plan)
     yield from _missing_data(plan)
+    yield from _whitening(plan)
+    yield from _all_pairs(plan)
     yield from _lengths_and_steps(plan)
     for path, role, source in sources(plan):
         yield from _source(path, role, source)
@@ -67,6 +69,32 @@ def _vocabulary(plan: LanguagePlan) -> Iterator[Conflict]:
         yield Conflict(path, "'extend' needs 1 or more, found 0; method = 'trim' adds no pieces", reads)
 
 
+def _whitening(plan: LanguagePlan) -> Iterator[Conflict]:
+    if plan.lang == plan.pivot and plan.sentence_encoding.whitening.steps:
+        yield Conflict(
+            ("sentence_encoding", "whitening", "steps"),
+            f"the pivot {plan.pivot!r} has no translations to whiten by; set 0 for it, and "
+            "sentence_encoding.start = the code of a language that has",
+        )
+
+
+def _all_pairs(plan: LanguagePlan) -> Iterator[Conflict]:
+    """What holds a language where it was, or uses the pivot's cached vectors, needs a pivot that rests."""
+    alignment = plan.alignment
+    if alignment.partners == "pivot" or alignment.objective == "none":
+        return
+    for name, value, wanted in (
+        ("objective", alignment.objective, ("joint", "paraphrase", "parallel")),
+        ("keep_weight", alignment.keep_weight, (0.0,)),
+        ("pivot_negatives", alignment.pivot_negatives, (0,)),
+        ("strength", alignment.strength, (1.0,)),
+    ):
+        if value not in wanted:
+            choices = ", ".join(str(choice) for choice in wanted)
+            message = f"with partners = 'all' expected {choices}; found {value}"
+            yield Conflict(("alignment", name), message, (("alignment", "partners"),))
+
+
 def _missing_data(plan: LanguagePlan) -> Iterator[Conflict]:
     """What each stage's choice needs and the recipe's data do not have."""
     needs: list[tuple[Place, str, tuple[str, ...]]] = [
@@ -93,14 +121,11 @@ def _missing_data(plan: LanguagePlan) -> Iterator[Conflict]:
             ("scored_pairs",) if plan.sentence_encoding.scored_steps else (),
         ),
         (
-            ("alignment", "objective"),
-            plan.alignment.objective,
-            {
-                "joint": ("cross_paraphrases", "parallel"),
-                "paraphrase": ("cross_paraphrases",),
-                "parallel": ("parallel",),
-            }.get(plan.alignment.objective, ()),
+            ("sentence_encoding", "whitening", "steps"),
+            str(plan.sentence_encoding.whitening.steps),
+            ("parallel",) if plan.sentence_encoding.whitening.steps and plan.lang != plan.pivot else (),
         ),
+        (("alignment", "objective"), plan.alignment.objective, _aligned_by(plan)),
     ]
     for path, choice, lists in needs:
         missing = [name for name in lists if not getattr(plan.data, name)]
@@ -108,6 +133,22 @@ def _missing_data(plan: LanguagePlan) -> Iterator[Conflict]:
             names = " and ".join(f"data.{name}" for name in missing)
             message = f"{choice!r} needs {names}, found none; add sources or choose another {path[-1]}"
             yield Conflict(path, message, tuple(("data", name) for name in missing))
+
+
+def _aligned_by(plan: LanguagePlan) -> tuple[str, ...]:
+    """The data that alignment reads."""
+    needs: dict[str, tuple[str, ...]] = {
+        "joint": ("cross_paraphrases", "parallel"),
+        "paraphrase": ("cross_paraphrases",),
+        "parallel": ("parallel",),
+        "map": ("parallel",),
+    }
+    found = needs.get(plan.alignment.objective, ())
+    if plan.alignment.partners == "pivot":
+        return found
+    own = ("paraphrases",) if "cross_paraphrases" in found else ()
+    # The pivot's side of the rest comes with the other languages.
+    return own if plan.lang == plan.pivot else (*own, *found)
 
 
 def _lengths_and_steps(plan: LanguagePlan) -> Iterator[Conflict]:

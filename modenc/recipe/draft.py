@@ -142,6 +142,7 @@ class Draft:
                 found += absences(plan)
                 found += self._absent_start(plan)
             self._note(found, self.by_language[lang])
+        self._check_all_pairs(plans)
         if check_files and self.languages and self.pivot not in self.languages:
             self._check_pivot_in_hub()
 
@@ -204,9 +205,12 @@ class Draft:
                 self.faults.add(("languages", code, key), f"unknown key{did_you_mean(key, allowed)}")
         alignment = own.get("alignment")
         objective = alignment.get("objective", "none") if isinstance(alignment, dict) else "none"
-        if code == self.pivot and objective != "none":
+        merged = merge(self.tables, own).get("alignment")
+        partners = merged.get("partners") if isinstance(merged, dict) else None
+        if code == self.pivot and objective != "none" and partners != "all":
             message = (
-                f"the pivot is what the others are aligned to: expected 'none', found {describe(objective)}"
+                "the pivot is what the others are aligned to: expected 'none', or alignment.partners = "
+                f"'all'; found {describe(objective)}"
             )
             self.faults.add(("languages", code, "alignment", "objective"), message)
 
@@ -219,6 +223,16 @@ class Draft:
             f"add [languages.{start}] or set it to {FRESH!r}"
         )
         return [Conflict(("sentence_encoding", "start"), message)]
+
+    def _check_all_pairs(self, plans: dict[str, LanguagePlan]) -> None:
+        together = [lang for lang, plan in plans.items() if plan.aligned_with_all()]
+        others = [lang for lang in self.languages if lang not in together]
+        if together and (others or self.pivot not in self.languages):
+            message = (
+                "'all' is one training of all languages, the pivot too: expected it and an objective for "
+                f"each; found otherwise for {', '.join(others or [self.pivot])}"
+            )
+            self.faults.add(("alignment", "partners"), message)
 
     def _check_pivot_in_hub(self) -> None:
         if not self.faults.concern(("pivot",)) and not is_in_hub(self.hub, self.pivot):
@@ -247,11 +261,12 @@ class Draft:
 
 def _as_pivot(plan: LanguagePlan) -> LanguagePlan:
     """The plan without what only languages that are aligned to the pivot have."""
+    objective = plan.alignment.objective if plan.alignment.partners == "all" else "none"
     data = replace(plan.data, parallel=(), cross_paraphrases=(), dev=replace(plan.data.dev, cross_sts=()))
     return replace(
         plan,
         data=data,
-        alignment=replace(plan.alignment, objective="none"),
+        alignment=replace(plan.alignment, objective=objective),
     )
 
 

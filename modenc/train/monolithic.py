@@ -29,7 +29,7 @@ from modenc.train.data_access import TrainingData
 from modenc.train.dev import DevData
 from modenc.train.processes import process_state
 from modenc.train.sentence_encoding import row_sets
-from modenc.train.stage import StageRun
+from modenc.train.stage import StageRun, begin_shared
 from modenc.train.trainers import train_sentence_model
 
 logger = logging.getLogger(__name__)
@@ -98,11 +98,8 @@ def _begin(work: Path, plan: LanguagePlan, data: dict[str, TrainingData]) -> Non
         },
     }
     fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    marker = work / "started"
-    if process_state().is_main_process and not (marker.is_file() and marker.read_text() == fingerprint):
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir(parents=True)
-        marker.write_text(fingerprint)
+    if process_state().is_main_process:
+        begin_shared(work, fingerprint, force=False)
     process_state().wait_for_everyone()
 
 

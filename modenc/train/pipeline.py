@@ -22,6 +22,7 @@ from modenc.hub.store import Hub
 from modenc.languages import language_name
 from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
 from modenc.train.alignment import align_language
+from modenc.train.all_pairs import align_all_pairs
 from modenc.train.data_access import TrainingData
 from modenc.train.language_adaptation import adapt_language
 from modenc.train.processes import process_state
@@ -31,6 +32,7 @@ from modenc.train.stage import (
     StageRecord,
     StageRun,
     begin,
+    begin_shared,
     finish,
     finished,
     settings_of,
@@ -79,10 +81,16 @@ def train_recipe(
     plans = [plan for lang, plan in recipe.plans.items() if not languages or lang in languages]
     base = resolve_base(plans[0].base.model)
     hub = _hub_for(plans[0], base)
+    due = list(stages or STAGES)
+    together = "alignment" in due and _aligned_together(recipe, plans)
+    if together:
+        due.remove("alignment")
     folders = {}
-    for plan, due in _jobs(recipe, plans, stages or STAGES):
+    for plan, part in _jobs(recipe, plans, due):
         logger.info("%s (%s)", plan.lang, language_name(plan.lang))
-        folders[plan.lang] = _train_language(recipe, plan, base, hub, stages=due, force=force)
+        folders[plan.lang] = _train_language(recipe, plan, base, hub, stages=part, force=force)
+    if together:
+        folders = _align_together(recipe, plans, base, hub, force=force)
     return folders
 
 
@@ -102,6 +110,22 @@ def _jobs(
         if plan is plans[-1] or plan.lang == recipe.pivot:
             yield from ((waiting, ("alignment",)) for waiting in to_align)
             to_align = []
+
+
+def _aligned_together(recipe: Recipe, plans: Sequence[LanguagePlan]) -> bool:
+    """Whether the languages are aligned all with all.
+
+    Raises:
+        RecipeError: they are, but some are left out.
+    """
+    if not plans[0].aligned_with_all():
+        return False
+    if len(plans) < len(recipe.plans):
+        raise RecipeError(
+            "alignment.partners = 'all' trains all languages of the recipe in one; leave --lang out, or "
+            f"choose stages before it: {' '.join(f'--stage {stage}' for stage in STAGES[:-1])}"
+        )
+    return True
 
 
 def _hub_for(plan: LanguagePlan, base: BaseModel) -> Hub:
@@ -132,15 +156,11 @@ def _train_language(
     data = TrainingData(plan)
     records: dict[str, StageRecord] = {}
     before: LanguageLayout | None = None
-    fingerprint = base.fingerprint
     changed = False
-    for stage in STAGES:
-        folder = plan.run.work_dir / plan.lang / stage
-        run = StageRun(stage, plan, base, data, folder, before, plan.run.work_dir / "cache")
-        digest = _digest(run, hub)
-        fingerprint = stage_fingerprint(plan, stage, digest, fingerprint)
+    for run, fingerprint in _runs(plan, base, hub, data):
+        stage = run.name
         wanted = stage in stages
-        record = finished(folder, fingerprint)
+        record = finished(run.folder, fingerprint)
         if record is not None and not (force and wanted):
             logger.info(" %s: done before, skipped", stage)
         elif not wanted:
@@ -164,11 +184,70 @@ def _train_language(
     return hub.layout(plan.lang).root
 
 
+def _runs(
+    plan: LanguagePlan, base: BaseModel, hub: Hub, data: TrainingData
+) -> Iterator[tuple[StageRun, str]]:
+    """A language's stages with their fingerprints; each is asked for once the one before it is done."""
+    before: LanguageLayout | None = None
+    fingerprint = base.fingerprint
+    for stage in STAGES:
+        folder = plan.run.work_dir / plan.lang / stage
+        run = StageRun(stage, plan, base, data, folder, before, plan.run.work_dir / "cache")
+        fingerprint = stage_fingerprint(plan, stage, _digest(run, hub), fingerprint)
+        yield run, fingerprint
+        before = LanguageLayout(run.modules)
+
+
+def _align_together(
+    recipe: Recipe, plans: Sequence[LanguagePlan], base: BaseModel, hub: Hub, *, force: bool
+) -> dict[str, Path]:
+    """One training for the alignment stage of all languages, which is done when all of them are."""
+    chains = {plan.lang: list(_runs(plan, base, hub, TrainingData(plan))) for plan in plans}
+    runs = {lang: chain[-1][0] for lang, chain in chains.items()}
+    joined = hashlib.sha256("\n".join(chain[-1][1] for chain in chains.values()).encode()).hexdigest()
+    records = {lang: finished(run.folder, joined) for lang, run in runs.items()}
+    logger.info("all with all: alignment")
+    if not force and all(records.values()):
+        logger.info(" alignment: done before, skipped")
+    else:
+        state = process_state()
+        folder = plans[0].run.work_dir / "all_pairs"
+        if state.is_main_process:
+            begin_shared(folder, joined, force=force)
+            for run in runs.values():
+                begin(run, joined, force=True)
+        state.wait_for_everyone()
+        set_seed(plans[0].run.seed)
+        metrics = align_all_pairs(runs, folder)
+        for lang, run in runs.items():
+            records[lang] = StageRecord(joined, settings_of(run.plan, "alignment"), metrics)
+            if state.is_main_process:
+                finish(run, StageRecord(joined, settings_of(run.plan, "alignment"), metrics))
+        state.wait_for_everyone()
+    for plan in plans:
+        found = {
+            run.name: record
+            for run, fingerprint in chains[plan.lang][:-1]
+            if (record := finished(run.folder, fingerprint)) is not None
+        }
+        last = records[plan.lang]
+        if last is not None:
+            found["alignment"] = last
+        run = runs[plan.lang]
+        if _outdated(hub, plan.lang, found):
+            _publish(recipe, plan, hub, LanguageLayout(run.modules), found, run.data)
+    if process_state().is_main_process:
+        shutil.rmtree(plans[0].run.work_dir / "all_pairs", ignore_errors=True)
+    process_state().wait_for_everyone()
+    return {plan.lang: hub.layout(plan.lang).root for plan in plans}
+
+
 def _digest(run: StageRun, hub: Hub) -> str:
     """What the stage trains on: its data, and the other language's modules that it needs."""
     digests = [part.digest for part in run.data.used_by(run.name)]
     start = run.plan.sentence_encoding.start
-    if run.name == "alignment" and digests and run.plan.pivot in hub.languages():
+    frozen = run.plan.alignment.partners == "pivot"
+    if run.name == "alignment" and digests and frozen and run.plan.pivot in hub.languages():
         digests.append(hub.card(run.plan.pivot).digest())
     elif run.name == "sentence_encoding" and start in hub.languages():
         digests.append(hub.card(start).digest("se/"))

@@ -126,6 +126,15 @@ def begin(run: StageRun, fingerprint: str, *, force: bool) -> None:
         run.modules.mkdir()
 
 
+def begin_shared(folder: Path, fingerprint: str, *, force: bool) -> None:
+    """Make a folder ready for the checkpoints of a training that several languages share."""
+    marker = folder / "started"
+    if force or not (marker.is_file() and marker.read_text() == fingerprint):
+        shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    marker.write_text(fingerprint)
+
+
 def finish(run: StageRun, record: StageRecord) -> None:
     """Write the done mark last, and drop the checkpoints, which nothing needs any more."""
     temporary = run.folder / "done.json.tmp"

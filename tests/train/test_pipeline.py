@@ -1,5 +1,6 @@
 """The four stages end to end on a tiny base: what they write, skip, redo, resume and leave alone."""
 
+import glob
 import hashlib
 import json
 import os
@@ -165,6 +166,114 @@ def test_graded_pairs_follow_the_objective(copied, objective):
     assert [entry["source"] for entry in card.data if entry["role"] == "scored_pairs"] == ["sts.en.tsv"]
 
 
+WHITENING = ["languages.kk.sentence_encoding.whitening.pairs=40"]
+
+
+def test_whitening_comes_last_and_is_told_of(copied, caplog):
+    steps = [*SCORED, *WHITENING, "languages.kk.sentence_encoding.whitening.steps=4"]
+    recipe = load_recipe(copied, steps)
+    assert recipe.plans["kk"].sentence_encoding.summary() == "mnrl+simcse then scored pairs then whitening"
+    with caplog.at_level("INFO", logger="modenc"):
+        train_recipe(recipe, languages=["kk"], stages=STAGES[:3])
+    assert "whitening by 40 of" in caplog.text
+    hub = Hub.open(copied.parent / "hub")
+    metrics = hub.card("kk").stages["sentence_encoding"]["metrics"]
+    assert [metrics[phase]["steps"] for phase in ("scored", "whitening")] == [4, 4]
+    assert metrics["dev_after"] == metrics["whitening"]["dev_after"]
+    roles = {entry["role"] for entry in hub.card("kk").data}
+    assert "parallel" in roles
+    assert verify_hub(hub) == []
+
+
+def test_alignment_can_learn_a_map(copied, caplog):
+    steps = ["alignment.objective=map", "alignment.map_pairs=30", "alignment.optimizer.steps=20"]
+    blind = ["languages.kk.data.dev.sts=[]", "languages.kk.data.dev.parallel_held_out=0"]
+    with caplog.at_level("INFO", logger="modenc"):
+        train_recipe(load_recipe(copied, [*steps, *blind]), languages=["kk"])
+    assert "a map from 30 of" in caplog.text
+    hub = Hub.open(copied.parent / "hub")
+    assert verify_hub(hub) == []
+    encoder = ModularEncoder(hub.path)
+    rows = [
+        line.split("\t") for line in (copied.parent / "data/parallel.kk.tsv").read_text().splitlines()[1:]
+    ]
+    english = encoder.encode([row[0] for row in rows], lang="en", normalize_embeddings=True)
+    gaps = [
+        1
+        - (
+            encoder.encode([row[1] for row in rows], lang="kk", align=align, normalize_embeddings=True)
+            * english
+        )
+        .sum(axis=1)
+        .mean()
+        for align in (False, True)
+    ]
+    assert gaps[1] < gaps[0]
+
+
+ALL_PAIRS = [
+    "alignment.partners=all",
+    "alignment.keep_weight=0",
+    "alignment.pivot_negatives=0",
+    "languages.en.alignment.objective=joint",
+]
+
+
+def test_all_languages_can_be_aligned_with_each_other(tiny_recipe, caplog):
+    path = tiny_recipe("all-pairs")
+    recipe = load_recipe(path, ALL_PAIRS)
+    folders = train_recipe(recipe)
+    assert list(folders) == ["en", "kk"]
+    hub = Hub.open(path.parent / "hub")
+    assert verify_hub(hub) == []
+    encoder = ModularEncoder(hub.path)
+    for lang in ("en", "kk"):
+        assert set(hub.layout(lang).present()) == {"embeddings", "tokenizer", "la", "se", "cla"}
+        # Four steps for each language but the pivot.
+        assert hub.card(lang).stages["alignment"]["metrics"]["steps"] == 4
+        texts = ["My brother reads", "Мұғалім жаңа кітапты оқиды"]
+        assert not np.allclose(*(encoder.encode(texts, lang=lang, align=align) for align in (True, False)))
+    before = _hashes(hub.path)
+    caplog.clear()
+    with caplog.at_level("INFO", logger="modenc"):
+        train_recipe(recipe)
+    assert _hashes(hub.path) == before
+    assert "in the hub" not in caplog.text
+    train_recipe(load_recipe(path, [*ALL_PAIRS, "alignment.optimizer.steps=3"]))
+    assert hub.card("en").stages["alignment"]["metrics"]["steps"] == 3
+    # Back to a pivot that rests.
+    train_recipe(load_recipe(path))
+    assert "cla" not in hub.layout("en").present()
+    assert verify_hub(hub) == []
+
+
+def test_all_pairs_is_for_all_languages_at_once(tiny_recipe):
+    path = tiny_recipe("all-pairs-of-some")
+    with pytest.raises(RecipeError, match="leave --lang out, or choose stages before it: --stage vocabulary"):
+        train_recipe(load_recipe(path, ALL_PAIRS), languages=["kk"])
+    with pytest.raises(RecipeError, match=r"expected it and an objective for each; found otherwise for en"):
+        load_recipe(path, ALL_PAIRS[:3])
+    few = [*ALL_PAIRS, "alignment.optimizer.batch_size=5000"]
+    with pytest.raises(RecipeError, match="expected 5000 meanings or more of paraphrase data"):
+        train_recipe(load_recipe(path, few))
+
+
+def test_a_killed_training_of_all_pairs_resumes(tiny_recipe):
+    path = tiny_recipe("all-pairs-killed")
+    train_recipe(load_recipe(path, ALL_PAIRS), stages=STAGES[:3])
+    command = [sys.executable, "-m", "modenc.cli", "train", str(path), *ALL_PAIRS]
+    command.append("alignment.optimizer.steps=60")
+    _kill_once_there(command, path.parent / "runs" / "all_pairs" / "checkpoint-*/trainer_state.json")
+    hub = Hub.open(path.parent / "hub")
+    assert verify_hub(hub) == []
+    done = subprocess.run(
+        command, env={**os.environ, "HF_HUB_OFFLINE": "1"}, capture_output=True, text=True, check=True
+    )
+    assert done.stderr.count("resuming from checkpoint-") == 1
+    assert hub.card("en").stages["alignment"]["metrics"]["steps"] == 60
+    assert not (path.parent / "runs" / "all_pairs").exists()
+
+
 def test_forced_stages_reach_the_hub_and_all_that_starts_from_them(tiny_recipe, monkeypatch):
     drawn = iter(range(100))
 
@@ -252,31 +361,39 @@ def test_wrong_names_are_named(trained):
         train_recipe(recipe, stages=["vocab"])
 
 
+def _kill_once_there(command, pattern):
+    with subprocess.Popen(
+        command, env={**os.environ, "HF_HUB_OFFLINE": "1"}, stderr=subprocess.DEVNULL
+    ) as process:
+        deadline = time.monotonic() + 120
+        while process.poll() is None and not glob.glob(str(pattern)):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert process.poll() is None, "finished before it could be killed"
+        process.send_signal(signal.SIGKILL)
+
+
 @pytest.mark.parametrize(
     ("stage", "part"),
     [
         ("language_adaptation", ""),
         ("sentence_encoding", ""),
         ("sentence_encoding", "scored/checkpoints"),
+        ("sentence_encoding", "whitening/checkpoints"),
         ("alignment", ""),
     ],
 )
 def test_a_killed_run_resumes_and_the_hub_stays_whole(copied, stage, part):
     steps = [f"{stage}.optimizer.steps=60"]
-    if part:
+    phase = part.split("/")[0]
+    if phase == "scored":
         steps = [SCORED[0], "sentence_encoding.scored_steps=60"]
+    elif phase == "whitening":
+        steps = [*WHITENING, "languages.kk.sentence_encoding.whitening.steps=60"]
     command = [sys.executable, "-m", "modenc.cli", "train", str(copied), "--lang", "kk", *steps]
     folder = copied.parent / "runs" / "kk" / stage
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 120
-        while process.poll() is None and not list(
-            folder.glob(f"checkpoints/{part}/checkpoint-*/trainer_state.json")
-        ):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        assert process.poll() is None, "finished before it could be killed"
-        process.send_signal(signal.SIGKILL)
+    _kill_once_there(command, folder / "checkpoints" / part / "checkpoint-*/trainer_state.json")
     hub = Hub.open(copied.parent / "hub")
     assert verify_hub(hub) == []
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
@@ -284,7 +401,7 @@ def test_a_killed_run_resumes_and_the_hub_stays_whole(copied, stage, part):
     assert done.stderr.count("resuming from checkpoint-") == (2 if part else 1)
     assert verify_hub(hub) == []
     metrics = hub.card("kk").stages[stage]["metrics"]
-    assert (metrics["scored"] if part else metrics)["steps"] == 60
+    assert (metrics[phase] if phase else metrics)["steps"] == 60
 
 
 def test_the_card_says_what_it_was_trained_on(trained):
