@@ -281,20 +281,26 @@ def tables(folder: Path) -> str:
     base = next((runs[0] for variant, runs in stored if variant.kind == BASE), None)
     for variant, runs in stored:
         cells = [variant.name, str(len(runs))]
-        for name in COLUMNS:
-            values = [column(run, name) for run in runs]
-            digits = 2 if name == "rsim" else 1
-            text = "–" if np.isnan(values).any() else f"{np.mean(values):.{digits}f}"
-            if len(values) > 1 and text != "–":
-                text += f" ± {np.std(values, ddof=1):.{digits}f}"
-            theirs = paper["rows"].get(variant.name, {}).get(name)
-            cells.append(text + (f" ({theirs:.{digits}f})" if theirs is not None else ""))
+        theirs = paper["rows"].get(variant.name, {})
+        cells += [cell(runs, name, theirs.get(name)) for name in COLUMNS]
         cells += [shown_p(runs[0], base, name) for name in _TESTED]
         lines.append(row(cells))
+    lines += ["", "## The paper's Table 3: aligned with English, or all with all", ""]
+    lines += ["In brackets the paper's, on seven languages.", "", *all_pairs_table(stored, paper)]
     lines += ["", "## The paper's findings", "", *finding_table(stored, paper), ""]
     lines += [(HERE / "findings.md").read_text(encoding="utf-8").strip()]
     lines += ["", *interval_table(stored), "", *cost_table(stored), "", *provenance(stored)]
     return "\n".join(lines) + "\n"
+
+
+def cell(runs: Sequence[SystemResults], name: str, theirs: float | None) -> str:
+    """The mean over seeds, ± their standard deviation, and the paper's figure in brackets."""
+    values = [column(run, name) for run in runs]
+    digits = 2 if name == "rsim" else 1
+    text = "–" if np.isnan(values).any() else f"{np.mean(values):.{digits}f}"
+    if len(values) > 1 and text != "–":
+        text += f" ± {np.std(values, ddof=1):.{digits}f}"
+    return text + (f" ({theirs:.{digits}f})" if theirs is not None else "")
 
 
 def column_p(run: SystemResults, other: SystemResults, name: str) -> float:
@@ -330,7 +336,8 @@ def finding_table(
     yield row(["---", "---", "---", "---:", "---:", "---:", "---"])
     for finding in paper["findings"]:
         high, low, name = finding["high"], finding["low"], finding["column"]
-        theirs = paper["rows"][high][name] - paper["rows"][low][name]
+        table = paper[finding.get("table", "rows")]
+        theirs = table[high][name] - table[low][name]
         words = [finding["claim"], HEADINGS[name], f"{high} − {low}", f"{theirs:+.1f}"]
         if high not in runs or low not in runs:
             yield row([*words, "", "", "not measured"])
@@ -342,6 +349,19 @@ def finding_table(
         if p > _CHANCE:
             verdict += ", within chance"
         yield row([*words, f"{ours:+.1f}", "" if np.isnan(p) else f"{p:.3f}", verdict])
+
+
+def all_pairs_table(
+    stored: Sequence[tuple[Variant, list[SystemResults]]], paper: dict[str, Any]
+) -> Iterator[str]:
+    """The paper's Table 3."""
+    names = ("within", "across", "language_bias")
+    yield row(["variant", *(HEADINGS[name] for name in names)])
+    yield row(["---", *("---:" for _ in names)])
+    for variant, runs in stored:
+        theirs = paper["all_pairs"].get(variant.name)
+        if theirs:
+            yield row([variant.name, *(cell(runs, name, theirs.get(name)) for name in names)])
 
 
 def interval_table(stored: Sequence[tuple[Variant, list[SystemResults]]]) -> list[str]:

@@ -37,7 +37,6 @@ def conflicts(plan: LanguagePlan) -> Iterator[Conflict]:
     """All conflicts among one language's settings."""
     yield from _vocabulary(plan)
     yield from _missing_data(plan)
-    yield from _whitening(plan)
     yield from _all_pairs(plan)
     yield from _lengths_and_steps(plan)
     for path, role, source in sources(plan):
@@ -67,15 +66,6 @@ def _vocabulary(plan: LanguagePlan) -> Iterator[Conflict]:
         )
     if vocabulary.new_pieces == 0:
         yield Conflict(path, "'extend' needs 1 or more, found 0; method = 'trim' adds no pieces", reads)
-
-
-def _whitening(plan: LanguagePlan) -> Iterator[Conflict]:
-    if plan.lang == plan.pivot and plan.sentence_encoding.whitening.steps:
-        yield Conflict(
-            ("sentence_encoding", "whitening", "steps"),
-            f"the pivot {plan.pivot!r} has no translations to whiten by; set 0 for it, and "
-            "sentence_encoding.start = the code of a language that has",
-        )
 
 
 def _all_pairs(plan: LanguagePlan) -> Iterator[Conflict]:
@@ -120,11 +110,6 @@ def _missing_data(plan: LanguagePlan) -> Iterator[Conflict]:
             str(plan.sentence_encoding.scored_steps),
             ("scored_pairs",) if plan.sentence_encoding.scored_steps else (),
         ),
-        (
-            ("sentence_encoding", "whitening", "steps"),
-            str(plan.sentence_encoding.whitening.steps),
-            ("parallel",) if plan.sentence_encoding.whitening.steps and plan.lang != plan.pivot else (),
-        ),
         (("alignment", "objective"), plan.alignment.objective, _aligned_by(plan)),
     ]
     for path, choice, lists in needs:
@@ -141,7 +126,6 @@ def _aligned_by(plan: LanguagePlan) -> tuple[str, ...]:
         "joint": ("cross_paraphrases", "parallel"),
         "paraphrase": ("cross_paraphrases",),
         "parallel": ("parallel",),
-        "map": ("parallel",),
     }
     found = needs.get(plan.alignment.objective, ())
     if plan.alignment.partners == "pivot":

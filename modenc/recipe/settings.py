@@ -13,7 +13,7 @@ from typing import Literal
 VocabularyMethod = Literal["base", "focus", "trim", "extend"]
 AdaptationObjective = Literal["none", "mlm", "distill", "mlm+distill"]
 EncodingObjective = Literal["none", "mnrl", "simcse", "mnrl+simcse"]
-AlignmentObjective = Literal["none", "joint", "paraphrase", "parallel", "map"]
+AlignmentObjective = Literal["none", "joint", "paraphrase", "parallel"]
 MonolithicObjective = Literal["pivot", "monolingual", "cross", "monolingual+cross"]
 Precision = Literal["auto", "fp32", "bf16"]
 
@@ -90,7 +90,7 @@ class DataSettings:
     """Stage 3, ``scored_steps``. Roles ``sentence1``, ``sentence2`` and ``score``: how alike people judged
     them. Not checked for language: the pivot's teach other languages too."""
     parallel: tuple[Source, ...]
-    """Stage 4, and stage 3's whitening. Roles ``pivot`` and ``text``: a sentence and its translation."""
+    """Stage 4. Roles ``pivot`` and ``text``: a sentence and its translation."""
     cross_paraphrases: tuple[Source, ...]
     """Stage 4. ``anchor``/``positive``/``negative`` of the language joined with the pivot's."""
     dev: DevSources
@@ -189,20 +189,6 @@ class LanguageAdaptationSettings:
 
 
 @dataclass(frozen=True)
-class WhiteningSettings:
-    """Stage 3's last phase: directions in which translations differ count for less."""
-
-    steps: int
-    """Steps of learning the adapter's own vectors, whitened; 0 for none (paper)."""
-    pairs: int
-    """Parallel pairs that the whitening is computed from."""
-    ridge: float
-    """Added to the variances between translations, in units of their mean: more holds small ones."""
-    power: float
-    """0 changes nothing; 0.5 whitens fully."""
-
-
-@dataclass(frozen=True)
 class SentenceEncodingSettings:
     """Stage 3: a LoRA on all linear layers learns sentence similarity; all else is frozen."""
 
@@ -213,8 +199,6 @@ class SentenceEncodingSettings:
     the pivot's: much of what it learned holds in other languages. With ``objective = "none"`` it stays so."""
     scored_steps: int
     """Steps on ``data.scored_pairs`` (CoSENT) that follow the objective's own; 0 for none."""
-    whitening: WhiteningSettings
-    """What follows them."""
     lora: LoraSettings
     """The sentence-encoding adapter SE."""
     optimizer: OptimizerSettings
@@ -232,7 +216,6 @@ class SentenceEncodingSettings:
         """What is done, in a few words: ``mnrl then scored pairs from kk``, ``copied from kk``, ``none``."""
         done: list[str] = [] if self.objective == "none" else [self.objective]
         done += ["scored pairs"] if self.scored_steps else []
-        done += ["whitening"] if self.whitening.steps else []
         if self.start == FRESH:
             return " then ".join(done) or "none"
         return f"{' then '.join(done) or 'copied'} from {self.start}"
@@ -243,8 +226,7 @@ class AlignmentSettings:
     """Stage 4: a parallel adapter CLA pulls the language onto the frozen pivot."""
 
     objective: AlignmentObjective
-    """``joint`` (paper): paraphrase and parallel batches in turn; or one of them; or ``none``. ``map``: learn
-    what a linear map, fitted in closed form on parallel pairs, makes of the language's vectors."""
+    """``joint`` (paper): paraphrase and parallel batches in turn; or one of them; or ``none``."""
     partners: Literal["pivot", "all"]
     """Each language onto the frozen ``pivot`` (paper), or ``all`` languages with each other: one training in
     which every language, the pivot too, learns an adapter (the paper's Table 3)."""
@@ -264,10 +246,6 @@ class AlignmentSettings:
     """Also rank the language's sentences for each pivot sentence."""
     keep_weight: float
     """Weight of a term that keeps within-language cosines where stage 3 left them (0: paper)."""
-    map_pairs: int
-    """``map`` only: parallel pairs that the map is fitted on."""
-    map_ridge: float
-    """``map`` only: how strongly it is held to no change, in units of the vectors' mean variance."""
     strength: float
     """Share of the adapter's trained output that is kept, above 0 and up to 1 (paper). Less keeps more within
     the language; half of it also gained most across, in turkic. A step back towards the start, as WiSE-FT's

@@ -77,13 +77,12 @@ class TrainingData:
             sets += [self.paraphrases] if "mnrl" in objective else []
             sets += [self.text] if "simcse" in objective else []
             sets += [self.scored_pairs] if plan.sentence_encoding.scored_steps else []
-            sets += [self.parallel] if plan.sentence_encoding.whitening.steps else []
         else:
             objective = plan.alignment.objective
             paraphrases, learns = objective in ("joint", "paraphrase"), plan.lang != plan.pivot
             sets += [self.paraphrases] if paraphrases and plan.alignment.partners == "all" else []
             sets += [self.cross_paraphrases] if paraphrases and learns else []
-            sets += [self.parallel] if objective in ("joint", "parallel", "map") and learns else []
+            sets += [self.parallel] if objective in ("joint", "parallel") and learns else []
         return sets
 
 

@@ -2,8 +2,7 @@
 
 First the objective, on pairs or on running text; then, where the recipe asks, graded pairs by CoSENT
 (Su, 2022): the order of Sentence-BERT's NLI, then STS (Reimers and Gurevych, 2019, section 4). In turns
-with ranking, batch by batch, the two undo each other. Last, where the recipe asks, the adapter learns its
-own vectors whitened by what differs between translations.
+with ranking, batch by batch, the two undo each other.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from datasets import Dataset, DatasetDict
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import (
@@ -26,14 +24,12 @@ from sentence_transformers.sentence_transformer.losses import (
 from torch import nn
 
 from modenc.data.pairs import ParaphraseRow
-from modenc.errors import DataError, RecipeError
+from modenc.errors import RecipeError
 from modenc.recipe.settings import FRESH, SentenceEncodingSettings
 from modenc.train.adapters_io import ALL_LINEAR_LAYERS, add_lora, load_lora, save_lora
-from modenc.train.body_module import encode_texts, sentence_model
+from modenc.train.body_module import sentence_model
 from modenc.train.data_access import TrainingData, sample
 from modenc.train.dev import DevData
-from modenc.train.objectives.distillation import UNIT_GEOMETRY, DistillationLoss
-from modenc.train.objectives.whitening import translation_whitening
 from modenc.train.pivot import trained_before
 from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
@@ -46,7 +42,7 @@ def encode_sentences(run: StageRun) -> dict[str, Any]:
     """Train SE as the recipe says, on the body with LA folded in, and write ``se/``; returns metrics."""
     settings = run.plan.sentence_encoding
     start = None if settings.start == FRESH else _adapter_of(run, settings.start)
-    if settings.objective == "none" and not settings.scored_steps and not settings.whitening.steps:
+    if settings.objective == "none" and not settings.scored_steps:
         if start is not None and process_state().is_main_process:
             shutil.copytree(start, run.modules / "se")
         return {}
@@ -58,9 +54,10 @@ def encode_sentences(run: StageRun) -> dict[str, Any]:
     if settings.objective != "none":
         metrics = _learn_objective(run, model)
     if settings.scored_steps:
-        metrics = _joined(metrics, "scored", _learn_scores(run, model))
-    if settings.whitening.steps:
-        metrics = _joined(metrics, "whitening", _learn_whitening(run, model))
+        scored = _learn_scores(run, model)
+        seconds = metrics.get("seconds", 0.0) + scored["seconds"]
+        metrics = {**scored, **metrics, "scored": scored, "seconds": seconds}
+        metrics |= {"dev_after": scored["dev_after"]} if "dev_after" in scored else {}
     if process_state().is_main_process:
         save_lora(body, run.modules / "se", run.base.id)
     return metrics
@@ -87,8 +84,10 @@ def _learn_scores(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
     rows = run.data.scored_pairs.rows
     logger.info("  scored pairs: %d", len(rows))
     columns = ("sentence1", "sentence2", "score")
+    folder = run.checkpoints / "scored"
+    folder.mkdir(parents=True, exist_ok=True)
     return train_sentence_model(
-        _phase(run, "scored"),
+        replace(run, folder=folder),
         replace(settings.optimizer, steps=settings.scored_steps),
         model,
         Dataset.from_dict({column: [getattr(row, column) for row in rows] for column in columns}),
@@ -96,51 +95,6 @@ def _learn_scores(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
         DevData(sts=run.data.dev.sts),
         start_counts=True,
     )
-
-
-def _learn_whitening(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
-    """Compute the map from parallel pairs, and learn what it makes of the vectors of both their sides."""
-    settings = run.plan.sentence_encoding
-    optimizer, whitening = settings.optimizer, settings.whitening
-    needed = whitening.steps * optimizer.batch_size * optimizer.gradient_accumulation
-    pairs = sample(run.data.parallel.train, max(whitening.pairs, needed // 2), run.plan.run.seed)
-    known = pairs[: whitening.pairs]
-    logger.info("  whitening by %d of %d pairs", len(known), len(pairs))
-    texts = [row.text for row in pairs] + [row.pivot for row in pairs]
-    vectors = encode_texts(model, texts)
-    try:
-        whitener = translation_whitening(
-            vectors[: len(known)],
-            vectors[len(pairs) : len(pairs) + len(known)],
-            ridge=whitening.ridge,
-            power=whitening.power,
-        )
-    except ValueError as error:
-        raise DataError(f"{run.plan.lang}: data.parallel: {error}") from error
-    rows = sample(range(len(texts)), 0, run.plan.run.seed)
-    return train_sentence_model(
-        _phase(run, "whitening"),
-        replace(optimizer, steps=whitening.steps),
-        model,
-        Dataset.from_dict({"text": [texts[row] for row in rows], "label": rows}),
-        DistillationLoss(model, torch.from_numpy(vectors @ whitener).float(), geometry_weight=UNIT_GEOMETRY),
-        DevData(sts=run.data.dev.sts),
-        start_counts=True,
-    )
-
-
-def _phase(run: StageRun, name: str) -> StageRun:
-    """The run with a folder of its own for a later phase's best weights."""
-    folder = run.checkpoints / name
-    folder.mkdir(parents=True, exist_ok=True)
-    return replace(run, folder=folder)
-
-
-def _joined(before: dict[str, Any], name: str, phase: dict[str, Any]) -> dict[str, Any]:
-    """The stage's metrics: the first phase's start, the last one's end, every later phase by its name."""
-    seconds = before.get("seconds", 0.0) + phase["seconds"]
-    joined = {**phase, **before, name: phase, "seconds": seconds}
-    return joined | ({"dev_after": phase["dev_after"]} if "dev_after" in phase else {})
 
 
 def _adapter_of(run: StageRun, lang: str) -> Path:

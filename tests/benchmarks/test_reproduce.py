@@ -71,6 +71,34 @@ def test_rows_average_sets_and_seeds_and_test_against_the_base(reproduce, tmp_pa
     assert "| mod_m |  | 80.0 [79.0, 81.0] | 82.0 [81.0, 83.0] |  |  |  |" in lines
 
 
+def test_findings_compare_two_rows_here_and_in_the_paper(reproduce, tmp_path):
+    _store(tmp_path, "base", 13, _figures(70.0), noise=40.0)
+    _store(tmp_path, "full_m", 13, _figures(80.0), noise=1.0)
+    _store(tmp_path, "full_c", 13, _figures(80.5), noise=1.0)
+    lines = reproduce.tables(tmp_path).splitlines()
+    own, lost, *_ = (line for line in lines if "| full_m − " in line)
+    assert "| STS within | full_m − base | +7.1 | +10.0 | 0.00" in own
+    assert own.endswith("| agrees |")
+    assert "| full_m − full_c | +1.9 | -0.5 |" in lost
+    assert lost.endswith("| does not agree, within chance |")
+    assert any(line.endswith("|  |  | not measured |") for line in lines)
+
+
+def test_a_columns_p_is_of_the_mean_over_its_sets(reproduce, tmp_path):
+    rng = np.random.default_rng(0)
+    gold = np.arange(80, dtype=float)
+    # One system is better on one set and worse on the other, by as much.
+    better, worse = (np.stack([gold + rng.normal(scale=s, size=80), gold], axis=1) for s in (20, 40))
+    keys = reproduce.COLUMNS["within"]
+    runs = [
+        SystemResults(name, "turkic", 13, 1.0, {}, (), dict(zip(keys, pair, strict=True)))
+        for name, pair in (("a", (better, worse)), ("b", (worse, better)), ("c", (worse, worse)))
+    ]
+    assert reproduce.column_p(runs[0], runs[1], "within") > 0.5
+    assert reproduce.column_p(runs[0], runs[2], "within") < 0.2
+    assert np.isnan(reproduce.column_p(runs[0], runs[2], "across"))
+
+
 def test_nothing_stored_is_said(reproduce, tmp_path):
     with pytest.raises(SystemExit, match="expected stored results, found none"):
         reproduce.tables(tmp_path)
@@ -79,10 +107,14 @@ def test_nothing_stored_is_said(reproduce, tmp_path):
 def test_every_variant_has_its_recipe_and_its_row_of_the_paper(reproduce):
     import tomllib
 
-    rows = tomllib.loads((PATH.parent / "paper.toml").read_text())["rows"]
+    paper = tomllib.loads((PATH.parent / "paper.toml").read_text())
+    rows = paper["rows"]
     names = {variant.name for variant in reproduce.VARIANTS}
-    assert names - set(rows) == {"turkic"}
-    assert set(rows) < names
+    assert names - set(rows) - set(paper["all_pairs"]) == {"turkic"}
+    assert set(rows) | set(paper["all_pairs"]) < names
+    for finding in paper["findings"]:
+        table = paper[finding.get("table", "rows")]
+        assert finding["column"] in table[finding["high"]].keys() & table[finding["low"]].keys()
     root = PATH.parents[1]
     assert all((root / variant.recipe).is_file() for variant in reproduce.VARIANTS if variant.recipe)
     assert all(set(figures) == set(reproduce.COLUMNS) for figures in rows.values())

@@ -3,16 +3,12 @@
 import math
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import Ridge
 
 from modenc.train.objectives.alignment import PivotAlignmentLoss
 from modenc.train.objectives.all_pairs import AllPairs, Side
 from modenc.train.objectives.distillation import DistillationLoss
-from modenc.train.objectives.pivot_map import fit_pivot_map
-from modenc.train.objectives.whitening import translation_whitening
 
 
 class _Encoder(torch.nn.Module):
@@ -81,74 +77,6 @@ def test_distillation_is_zero_at_the_teacher(vectors):
     rows = torch.arange(4)
     assert float(loss([{"rows": rows}], rows)) == pytest.approx(0.0, abs=1e-6)
     assert float(loss([{"rows": rows}], rows.flip(0))) > 0.1
-
-
-def test_distillation_weighs_the_geometry(vectors):
-    teacher = torch.randn(4, 8, generator=torch.Generator().manual_seed(1))
-    rows = torch.arange(4)
-    plain, weighed = (
-        float(DistillationLoss(_Encoder(vectors), teacher, geometry_weight=w)([{"rows": rows}], rows))
-        for w in (0.0, 3.0)
-    )
-    s, t = _unit(vectors), _unit(teacher)
-    gap = sum(float(s[i] @ s[j] - t[i] @ t[j]) ** 2 for i in range(4) for j in range(4)) / 16
-    assert weighed - plain == pytest.approx(3 * gap, rel=1e-4)
-
-
-@pytest.fixture
-def translations():
-    rng = np.random.default_rng(0)
-    meaning = rng.normal(size=(400, 6))
-    noise = rng.normal(size=(400, 6)) * [5, 1, 1, 1, 1, 0.2]
-    return meaning.astype(np.float32), (meaning + noise + 3.0).astype(np.float32)
-
-
-def test_full_whitening_makes_translations_differ_alike_in_all_directions(translations):
-    texts, others = translations
-    whitener = translation_whitening(texts, others, ridge=1e-9, power=0.5)
-    gaps = (texts - others) @ whitener
-    np.testing.assert_allclose(np.cov(gaps.T, bias=True), np.eye(6), atol=1e-3)
-    np.testing.assert_allclose(whitener, whitener.T, atol=1e-9)
-
-
-def test_whitening_shrinks_noise_less_with_more_ridge_and_less_power(translations):
-    def ratio(ridge, power):
-        whitener = translation_whitening(*translations, ridge=ridge, power=power)
-        return whitener[0, 0] / whitener[5, 5]
-
-    assert ratio(1e-9, 0.5) == pytest.approx(0.2 / 5, rel=0.2)
-    assert ratio(1e-9, 0.5) < ratio(1.0, 0.5) < ratio(1.0, 0.25) < 1
-    assert ratio(1e9, 0.5) == pytest.approx(1.0)
-
-
-def test_whitening_says_what_it_lacks(translations):
-    texts, others = translations
-    with pytest.raises(ValueError, match="expected two pairs or more to whiten by, found 1"):
-        translation_whitening(texts[:1], others[:1], ridge=1.0, power=0.5)
-    with pytest.raises(ValueError, match="expected translations that differ from each other, found none"):
-        translation_whitening(texts, texts, ridge=1.0, power=0.5)
-
-
-def test_the_pivot_map_is_ridge_regression_on_the_change(translations):
-    texts, others = translations
-    fitted = fit_pivot_map(texts, others, ridge=2.0)
-    x, y = (part.astype(float) - part.astype(float).mean(axis=0) for part in (texts, others))
-    strength = 2.0 * np.square(x).sum() / 6
-    change = Ridge(alpha=strength, fit_intercept=False).fit(x, y - x).coef_.T
-    np.testing.assert_allclose(fitted.matrix, np.eye(6) + change, atol=1e-6)
-    np.testing.assert_allclose(fitted(texts), (x + x @ change) + others.mean(axis=0), atol=1e-4)
-
-
-def test_the_pivot_map_finds_a_rotation_and_is_held_to_none(translations):
-    texts, _ = translations
-    rotation = np.linalg.qr(np.random.default_rng(1).normal(size=(6, 6)))[0].astype(np.float32)
-    np.testing.assert_allclose(
-        fit_pivot_map(texts, texts @ rotation, ridge=1e-9)(texts), texts @ rotation, atol=1e-3
-    )
-    held = fit_pivot_map(texts, texts @ rotation, ridge=1e9)
-    np.testing.assert_allclose(held.matrix, np.eye(6), atol=1e-6)
-    with pytest.raises(ValueError, match="two or more different texts to fit a map on, found 3 alike"):
-        fit_pivot_map(np.ones((3, 6), np.float32), texts[:3], ridge=1.0)
 
 
 class _Words(torch.nn.Module):

@@ -166,51 +166,6 @@ def test_graded_pairs_follow_the_objective(copied, objective):
     assert [entry["source"] for entry in card.data if entry["role"] == "scored_pairs"] == ["sts.en.tsv"]
 
 
-WHITENING = ["languages.kk.sentence_encoding.whitening.pairs=40"]
-
-
-def test_whitening_comes_last_and_is_told_of(copied, caplog):
-    steps = [*SCORED, *WHITENING, "languages.kk.sentence_encoding.whitening.steps=4"]
-    recipe = load_recipe(copied, steps)
-    assert recipe.plans["kk"].sentence_encoding.summary() == "mnrl+simcse then scored pairs then whitening"
-    with caplog.at_level("INFO", logger="modenc"):
-        train_recipe(recipe, languages=["kk"], stages=STAGES[:3])
-    assert "whitening by 40 of" in caplog.text
-    hub = Hub.open(copied.parent / "hub")
-    metrics = hub.card("kk").stages["sentence_encoding"]["metrics"]
-    assert [metrics[phase]["steps"] for phase in ("scored", "whitening")] == [4, 4]
-    assert metrics["dev_after"] == metrics["whitening"]["dev_after"]
-    roles = {entry["role"] for entry in hub.card("kk").data}
-    assert "parallel" in roles
-    assert verify_hub(hub) == []
-
-
-def test_alignment_can_learn_a_map(copied, caplog):
-    steps = ["alignment.objective=map", "alignment.map_pairs=30", "alignment.optimizer.steps=20"]
-    blind = ["languages.kk.data.dev.sts=[]", "languages.kk.data.dev.parallel_held_out=0"]
-    with caplog.at_level("INFO", logger="modenc"):
-        train_recipe(load_recipe(copied, [*steps, *blind]), languages=["kk"])
-    assert "a map from 30 of" in caplog.text
-    hub = Hub.open(copied.parent / "hub")
-    assert verify_hub(hub) == []
-    encoder = ModularEncoder(hub.path)
-    rows = [
-        line.split("\t") for line in (copied.parent / "data/parallel.kk.tsv").read_text().splitlines()[1:]
-    ]
-    english = encoder.encode([row[0] for row in rows], lang="en", normalize_embeddings=True)
-    gaps = [
-        1
-        - (
-            encoder.encode([row[1] for row in rows], lang="kk", align=align, normalize_embeddings=True)
-            * english
-        )
-        .sum(axis=1)
-        .mean()
-        for align in (False, True)
-    ]
-    assert gaps[1] < gaps[0]
-
-
 ALL_PAIRS = [
     "alignment.partners=all",
     "alignment.keep_weight=0",
@@ -379,7 +334,6 @@ def _kill_once_there(command, pattern):
         ("language_adaptation", ""),
         ("sentence_encoding", ""),
         ("sentence_encoding", "scored/checkpoints"),
-        ("sentence_encoding", "whitening/checkpoints"),
         ("alignment", ""),
     ],
 )
@@ -388,8 +342,6 @@ def test_a_killed_run_resumes_and_the_hub_stays_whole(copied, stage, part):
     phase = part.split("/")[0]
     if phase == "scored":
         steps = [SCORED[0], "sentence_encoding.scored_steps=60"]
-    elif phase == "whitening":
-        steps = [*WHITENING, "languages.kk.sentence_encoding.whitening.steps=60"]
     command = [sys.executable, "-m", "modenc.cli", "train", str(copied), "--lang", "kk", *steps]
     folder = copied.parent / "runs" / "kk" / stage
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}

@@ -1,7 +1,7 @@
-r"""Distillation of sentence vectors: the base's into a vocabulary, mapped ones into an adapter.
+r"""Distillation of a language's new vocabulary from the base's own sentence vectors.
 
-With unit vectors s_i of the student and t_i of the teacher (such as the base with its own tokenizer) for the
-sentences of a batch: ``L = mean_i (1 - s_i·t_i) + w mean_ij (s_i·s_j - t_i·t_j)²``. The second term
+With unit vectors s_i of the student and t_i of the teacher (the base with its own tokenizer) for the
+sentences of a batch: ``L = mean_i (1 - s_i·t_i) + mean_ij (s_i·s_j - t_i·t_j)²``. The second term
 keeps the geometry between sentences; ``mlm+distill`` adds a weighted masked-LM loss.
 """
 
@@ -14,10 +14,6 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 from modenc.train.objectives.masked_lm import MaskedLM
-
-UNIT_GEOMETRY = 10.0
-"""A weight w for targets in the student's own space: its vectors are much alike there, and what tells
-sentences apart is in their cosines with each other."""
 
 
 class DistillationLoss(nn.Module):
@@ -33,22 +29,19 @@ class DistillationLoss(nn.Module):
         teacher: Tensor,
         masked_lm: MaskedLM | None = None,
         mlm_weight: float = 0.0,
-        geometry_weight: float = 1.0,
     ) -> None:
         super().__init__()
         self.model = model
         self.teacher = nn.functional.normalize(teacher, dim=-1)
         self.masked_lm = masked_lm
         self.mlm_weight = mlm_weight
-        self.geometry_weight = geometry_weight
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """The loss of one batch (a scalar)."""
         (features,) = sentence_features
         student = nn.functional.normalize(self.model(features)["sentence_embedding"], dim=-1)
         teacher = self.teacher[labels.cpu()].to(student)
-        loss = (1 - (student * teacher).sum(-1)).mean()
-        loss = loss + self.geometry_weight * similarity_gap(student, teacher)
+        loss = (1 - (student * teacher).sum(-1)).mean() + similarity_gap(student, teacher)
         if self.masked_lm is not None:
             loss = loss + self.mlm_weight * self.masked_lm.loss_of(features)
         return loss
