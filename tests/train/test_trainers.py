@@ -48,11 +48,12 @@ def test_the_dev_set_judges_the_weights_that_are_published(tiny_xlmr):
     with torch.no_grad():
         for name, parameter in body.named_parameters():
             if "adapter_up" in name:
-                parameter.normal_(std=30.0)
+                parameter.normal_(std=1.0)
     module = BodyModule(body, tokenizer, prompt="", max_length=32)
     model = SentenceTransformer(modules=[module, Pooling(32, "mean")])
     lines = tiny_models.sentences("kk")
-    data = DevData(sts=[(lines[i], lines[i + 1 + i % 3], float(i % 5)) for i in range(30)])
+    texts = list(zip(lines, lines[1:] + lines[:1], strict=True))[:150]
+    data = DevData(sts=[(*pair, i / 10) for i, pair in enumerate(texts)])
     before = {name: parameter.clone() for name, parameter in body.named_parameters()}
     whole = DevEvaluator(data)(model)["sts"]
     share = DevEvaluator(data, partial(weakened, body, 0.25))(model)["sts"]
