@@ -78,8 +78,10 @@ def test_a_changed_setting_redoes_its_stage_and_what_follows(copied, caplog):
         train_recipe(recipe, languages=["kk"])
     after = _hashes(copied.parent / "hub")
     assert caplog.text.count("done before, skipped") == 3
+    assert "alignment: joint" in caplog.text
     changed = {name for name in after if before.get(name) != after[name]}
-    assert changed - {"kk/README.md"} == {"kk/card.json", "kk/cla/adapter.safetensors"}
+    # So short a training may not beat its start, and then the weights are the same.
+    assert {"kk/card.json"} <= changed <= {"kk/card.json", "kk/README.md", "kk/cla/adapter.safetensors"}
 
 
 def test_force_gives_the_same_weights_again(copied):
@@ -90,9 +92,7 @@ def test_force_gives_the_same_weights_again(copied):
 
 
 def test_each_stage_moves_only_its_own_files(copied):
-    # Without dev data the last weights are kept, whatever so short a training does to the scores.
-    nothing = ["data.dev.sts=[]", "data.dev.text_held_out=0", "data.dev.parallel_held_out=0"]
-    train_recipe(load_recipe(copied, nothing), languages=["kk"])
+    train_recipe(load_recipe(copied, NO_DEV), languages=["kk"])
     runs = copied.parent / "runs" / "kk"
     snapshots = [_hashes(runs / stage / "kk") for stage in STAGES]
     moved = [
@@ -166,6 +166,8 @@ def test_graded_pairs_follow_the_objective(copied, objective):
     assert [entry["source"] for entry in card.data if entry["role"] == "scored_pairs"] == ["sts.en.tsv"]
 
 
+# Without dev data the last weights are kept, whatever so short a training does to the scores.
+NO_DEV = ["data.dev.sts=[]", "data.dev.text_held_out=0", "data.dev.parallel_held_out=0"]
 ALL_PAIRS = [
     "alignment.partners=all",
     "alignment.keep_weight=0",
@@ -176,7 +178,7 @@ ALL_PAIRS = [
 
 def test_all_languages_can_be_aligned_with_each_other(tiny_recipe, caplog):
     path = tiny_recipe("all-pairs")
-    recipe = load_recipe(path, ALL_PAIRS)
+    recipe = load_recipe(path, [*ALL_PAIRS, *NO_DEV])
     folders = train_recipe(recipe)
     assert list(folders) == ["en", "kk"]
     hub = Hub.open(path.parent / "hub")
@@ -194,7 +196,7 @@ def test_all_languages_can_be_aligned_with_each_other(tiny_recipe, caplog):
         train_recipe(recipe)
     assert _hashes(hub.path) == before
     assert "in the hub" not in caplog.text
-    train_recipe(load_recipe(path, [*ALL_PAIRS, "alignment.optimizer.steps=3"]))
+    train_recipe(load_recipe(path, [*ALL_PAIRS, *NO_DEV, "alignment.optimizer.steps=3"]))
     assert hub.card("en").stages["alignment"]["metrics"]["steps"] == 3
     # Back to a pivot that rests.
     train_recipe(load_recipe(path))
