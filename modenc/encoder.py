@@ -9,14 +9,16 @@ from typing import Any
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
+from modenc.composition.engine import BASE
 from modenc.composition.language_choice import ChoiceSettings
-from modenc.composition.residency import BASE
+from modenc.composition.settings import ComputeSettings
 from modenc.composition.st_module import ModularTransformer
 from modenc.hub.store import Hub
 from modenc.langid import Identification, LanguageIdentifier
 from modenc.languages import normalize_code
-from modenc.texts import as_texts
+from modenc.texts import TaggedText, as_texts
 
+_BATCH_SIZE = 32
 _PROMPT_NAMES = ("default", "query", "document")
 
 
@@ -30,13 +32,18 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         fallback: for a language without modules: ``base`` (the base alone), ``error``, or a code.
         min_confidence: texts identified with less than this (0 to 1) go to the fallback.
         identifier: a fastText file (GlotLID), an object with ``identify``, or ``None`` for py3langid.
+        compute: what to compute in: ``fp32``, ``bf16`` (vectors differ in the third digit), or ``auto``: bf16
+            where the device has it in hardware.
+        max_memory: bytes, or a text such as ``2GB``, that languages may take beside the base; the least
+            recently used make room. ``None``: no limit.
         device: where to compute, as in ``SentenceTransformer``.
         **options: anything else that ``SentenceTransformer`` takes, such as ``truncate_dim``, ``prompts`` or
             ``similarity_fn_name``.
 
     Raises:
         HubError: ``hub`` is not a hub folder.
-        BaseModelError: the base is not found, or is another one.
+        BaseModelError: the base is not found, or is another one; or ``compute`` or ``max_memory`` is none of
+            those named.
         LanguageError: the fallback is no language of the hub.
 
     Example:
@@ -53,12 +60,19 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         fallback: str = BASE,
         min_confidence: float = 0.0,
         identifier: LanguageIdentifier | str | Path | None = None,
+        compute: str = "fp32",
+        max_memory: int | str | None = None,
         device: str | None = None,
         **options: Any,
     ) -> None:
         opened = Hub.open(hub)
         info = opened.info
-        transformer = ModularTransformer(opened, base, ChoiceSettings(fallback, min_confidence, identifier))
+        transformer = ModularTransformer(
+            opened,
+            base,
+            ChoiceSettings(fallback, min_confidence, identifier),
+            ComputeSettings(compute, max_memory),
+        )
         prompts = {name: info.prompt for name in _PROMPT_NAMES} | dict(options.pop("prompts", None) or {})
         options.setdefault("similarity_fn_name", "cosine")
         super().__init__(
@@ -86,6 +100,11 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         """Codes of the languages in memory."""
         return self._transformer.residency.loaded()
 
+    @property
+    def memory(self) -> int:
+        """Bytes that the languages in memory take, the base's own weights not counted."""
+        return self._transformer.residency.nbytes
+
     def load(self, codes: str | Iterable[str]) -> None:
         """Read languages now instead of on first use.
 
@@ -94,7 +113,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             HubError: its modules are damaged or made for another base.
         """
         for code in _listed(codes):
-            self._transformer.residency.body(self._transformer.chooser.require(code), align=True)
+            self._transformer.residency.load(self._transformer.chooser.require(code))
 
     def unload(self, codes: str | Iterable[str]) -> None:
         """Free the memory that languages take; they load again on their next use.
@@ -145,7 +164,18 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         if single and not (lang is None or isinstance(lang, str)):
             lang = list(lang)
         tagged = self._transformer.tag(texts, lang)
+        if options.get("pool") is None and not isinstance(options.get("device"), list):
+            prompt = self._resolve_prompt(options.get("prompt"), options.get("prompt_name"))
+            batch_size = options.get("batch_size", _BATCH_SIZE)
+            self._transformer.tokenise(tagged, prompt or "", batch_size)
         return super().encode(tagged[0] if single else tagged, *args, align=align, **options)
+
+    @staticmethod
+    def _input_length(sample: Any) -> int:
+        """What sentence-transformers sorts texts by before it cuts them into batches."""
+        if isinstance(sample, TaggedText) and sample.order is not None:
+            return sample.order
+        return int(SentenceTransformer._input_length(sample))
 
     @property
     def _transformer(self) -> ModularTransformer:

@@ -17,13 +17,19 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 class TaggedText(str):
     """A text that carries the code of its language, wherever it is sorted or sent to."""
 
-    __slots__ = ("lang",)
+    __slots__ = ("lang", "order", "tokens")
     lang: str
+    tokens: tuple[str, int, list[int]] | None
+    """Prompt, length at which it was cut, and token ids with the prompt's, where it has been tokenised."""
+    order: int | None
+    """Texts of similar order belong into one batch."""
 
     def __new__(cls, text: str, lang: str) -> TaggedText:
         """A text in the language ``lang``."""
         tagged = super().__new__(cls, text)
         tagged.lang = lang
+        tagged.tokens = None
+        tagged.order = None
         return tagged
 
     def __reduce__(self) -> tuple[type[TaggedText], tuple[str, str]]:

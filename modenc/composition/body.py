@@ -57,43 +57,58 @@ def compose(body: PreTrainedModel, modules: LanguageModules, *, align: bool) -> 
     Raises:
         HubError: a module names a layer that the body lacks, or its shape does not fit.
     """
+    check_fit(body, modules)
     shared = {id(tensor): tensor for tensor in chain(body.parameters(), body.buffers())}
     composed: PreTrainedModel = copy.deepcopy(body, shared)
     if modules.embeddings is not None and modules.tokenizer is not None:
         _set_embeddings(composed, modules)
     for name, change in modules.low_rank.items():
-        layer = _linear(composed, name, modules.lang)
-        if (layer.out_features, layer.in_features) != (change.b.shape[0], change.a.shape[1]):
-            raise HubError(
-                f"{modules.lang}: the adapter of {name} maps {change.a.shape[1]} to {change.b.shape[0]}, "
-                f"the base's layer {layer.in_features} to {layer.out_features}; "
-                "these modules were made for another base"
-            )
+        layer = composed.get_submodule(name)
         merged = layer.weight.detach() + (change.b @ change.a).to(layer.weight)
         layer.weight = nn.Parameter(merged, requires_grad=False)
     if align:
         for number, adapter in modules.parallel.items():
-            if number >= len(composed.encoder.layer):
-                raise HubError(
-                    f"{modules.lang}: alignment of layer {number}, the base has {len(body.encoder.layer)}"
-                )
             block = composed.encoder.layer[number]
             device = block.output.dense.weight.device
             block.output = ParallelOutput(block.output, adapter).to(device)
     return composed.eval()
 
 
-def _set_embeddings(body: PreTrainedModel, modules: LanguageModules) -> None:
+def check_fit(body: PreTrainedModel, modules: LanguageModules) -> None:
+    """See that a language's modules were made for a body like this one.
+
+    Raises:
+        HubError: a module names a layer that the body lacks, or its shape does not fit.
+    """
+    for name, change in modules.low_rank.items():
+        layer = _linear(body, name, modules.lang)
+        if (layer.out_features, layer.in_features) != (change.b.shape[0], change.a.shape[1]):
+            raise HubError(
+                f"{modules.lang}: the adapter of {name} maps {change.a.shape[1]} to {change.b.shape[0]}, "
+                f"the base's layer {layer.in_features} to {layer.out_features}; "
+                "these modules were made for another base"
+            )
+    hidden, layers = body.config.hidden_size, body.config.num_hidden_layers
+    for number, adapter in modules.parallel.items():
+        if number >= layers:
+            raise HubError(f"{modules.lang}: alignment of layer {number}, the base has {layers}")
+        if (adapter.down_weight.shape[1], adapter.up_weight.shape[0]) != (hidden, hidden):
+            raise HubError(
+                f"{modules.lang}: the alignment of layer {number} is {adapter.down_weight.shape[1]} wide, "
+                f"the base {hidden}; these modules were made for another base"
+            )
+    if modules.embeddings is not None:
+        _check_embeddings(body, modules, modules.embeddings)
+
+
+def _check_embeddings(body: PreTrainedModel, modules: LanguageModules, table: Tensor) -> None:
     before = body.get_input_embeddings()
-    table, tokenizer = modules.embeddings, modules.tokenizer
-    assert table is not None
-    assert tokenizer is not None
     if table.shape[1] != before.embedding_dim:
         raise HubError(
             f"{modules.lang}: embeddings of width {table.shape[1]}, the base's are {before.embedding_dim} "
             "wide; these modules were made for another base"
         )
-    pad = tokenizer.pad_token_id
+    pad = None if modules.tokenizer is None else modules.tokenizer.pad_token_id
     # RoBERTa-like bodies count positions from the padding id.
     if (
         hasattr(body.embeddings, "padding_idx")
@@ -103,7 +118,14 @@ def _set_embeddings(body: PreTrainedModel, modules: LanguageModules) -> None:
         raise HubError(
             f"{modules.lang}: expected padding id {before.padding_idx} as in the base, found {pad}"
         )
-    table = table.to(before.weight.device, before.weight.dtype)
+
+
+def _set_embeddings(body: PreTrainedModel, modules: LanguageModules) -> None:
+    before = body.get_input_embeddings()
+    assert modules.embeddings is not None
+    assert modules.tokenizer is not None
+    pad = modules.tokenizer.pad_token_id
+    table = modules.embeddings.to(before.weight.device, before.weight.dtype)
     embedding = nn.Embedding(table.shape[0], table.shape[1], padding_idx=pad, _weight=table, _freeze=True)
     body.set_input_embeddings(embedding)
     body.config.vocab_size = table.shape[0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modenc.composition.residency import BASE
+from modenc.composition.engine import BASE
 from modenc.errors import LanguageError
 from modenc.hub.store import Hub
 from modenc.langid import Identification, LanguageIdentifier, get_identifier

@@ -7,6 +7,7 @@ they are read as one adapter of the summed rank. CLA is an AdapterHub folder.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -69,6 +70,26 @@ class LanguageModules:
     """Module name in the body → LA and SE together."""
     parallel: dict[int, ParallelLayer]
     """Layer number → CLA; empty where the language has none (the pivot)."""
+
+    @property
+    def low_rank_digest(self) -> str:
+        """The same for languages whose LA and SE change the body alike; empty where nothing is changed."""
+        digest = hashlib.blake2b(digest_size=16)
+        for name, change in sorted(self.low_rank.items()):
+            digest.update(name.encode())
+            for tensor in (change.a, change.b):
+                digest.update(tensor.contiguous().numpy().tobytes())
+        return digest.hexdigest() if self.low_rank else ""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tensors."""
+        tensors = [tensor for change in self.low_rank.values() for tensor in (change.a, change.b)]
+        for layer in self.parallel.values():
+            tensors += [layer.down_weight, layer.down_bias, layer.up_weight, layer.up_bias]
+        return sum(tensor.nbytes for tensor in tensors) + (
+            0 if self.embeddings is None else self.embeddings.nbytes
+        )
 
 
 def read_modules(layout: LanguageLayout) -> LanguageModules:

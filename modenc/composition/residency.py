@@ -1,73 +1,92 @@
-"""Which languages are in memory: loaded on first use, composed once, freed on request."""
+"""Which languages are in memory: loaded on first use, least recently used ones freed when it is full."""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel
-from modenc.composition.body import compose
-from modenc.composition.modules import LanguageModules, read_modules
+from modenc.composition.composed_engine import ComposedEngine
+from modenc.composition.engine import BASE, Engine
+from modenc.composition.modules import read_modules
+from modenc.composition.packed_body import PackedBody
+from modenc.composition.packed_engine import PackedEngine
+from modenc.composition.settings import ComputeSettings
 from modenc.hub.store import Hub
 from modenc.hub.verify import check_language
 
 logger = logging.getLogger(__name__)
 
-BASE = "base"
-"""In place of a language code: the base's own tokenizer and weights, no modules."""
-
 
 class Residency:
-    """The languages of a hub that are in memory, and their bodies.
+    """The languages of a hub that are in memory, and the engine that runs them.
 
-    Threads may share it: what is there is read without waiting, one thread at a time adds to it.
+    Threads may share it. A language that a batch is using is not freed before the batch is done.
+
+    Args:
+        hub: the hub folder.
+        base: where its base's tokenizer comes from.
+        body: its base's model, used in place.
+        settings: what it computes in, and how much memory it may take.
     """
 
-    def __init__(self, hub: Hub, base: BaseModel, body: PreTrainedModel) -> None:
+    def __init__(self, hub: Hub, base: BaseModel, body: PreTrainedModel, settings: ComputeSettings) -> None:
         self._hub = hub
         self._base = base
         self._body = body
+        self._settings = settings
         self._base_tokenizer: PreTrainedTokenizerFast | None = None
-        self._modules: dict[str, LanguageModules] = {}
-        self._bodies: dict[tuple[str, bool], PreTrainedModel] = {}
+        self._start()
+
+    def _start(self) -> None:
+        self._engine: Engine | None = None
+        # In the order of their last use.
+        self._tokenizers: dict[str, PreTrainedTokenizerFast | None] = {}
+        self._users: Counter[str] = Counter()
+        self._unwanted: set[str] = set()
         self._lock = RLock()
 
     def loaded(self) -> list[str]:
         """Codes of the languages in memory, sorted."""
-        return sorted(self._modules)
+        return sorted(set(self._tokenizers) - self._unwanted)
 
-    def load(self, code: str) -> LanguageModules:
-        """The modules of a language, read and checked on first use.
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all languages take, the base's own weights not counted."""
+        with self._lock:
+            return self._running().nbytes
+
+    def load(self, code: str) -> None:
+        """Read and check a language's modules, unless they are in memory.
 
         Raises:
             HubError: a file is missing, foreign or damaged, or made for another base.
         """
-        if modules := self._modules.get(code):
-            return modules
-        with self._lock:
-            if code not in self._modules:
-                check_language(self._hub, code)
-                logger.debug("loading the modules of %s from %s", code, self._hub.path)
-                # Weights made in inference mode could never be trained on or moved by others.
-                with torch.inference_mode(False):
-                    self._modules[code] = read_modules(self._hub.layout(code))
-            return self._modules[code]
+        with self.using([code]):
+            pass
 
     def unload(self, code: str) -> None:
-        """Free a language's modules and bodies; nothing happens if they are not in memory."""
+        """Free a language, now or when the batches that use it are done; it may be out of memory already."""
         with self._lock:
-            self._modules.pop(code, None)
-            for key in [key for key in self._bodies if key[0] == code]:
-                del self._bodies[key]
+            if code in self._tokenizers:
+                self._unwanted.add(code)
+                self._free_unwanted()
+                self._running().tidy()
 
     def tokenizer(self, code: str) -> PreTrainedTokenizerFast:
         """The tokenizer of a language: its own, or the base's."""
-        tokenizer = None if code == BASE else self.load(code).tokenizer
-        return tokenizer if tokenizer is not None else self.base_tokenizer()
+        if code == BASE:
+            return self.base_tokenizer()
+        with self.using([code]):
+            return self._tokenizers[code] or self.base_tokenizer()
 
     def base_tokenizer(self) -> PreTrainedTokenizerFast:
         """The base's own tokenizer."""
@@ -76,31 +95,89 @@ class Residency:
                 self._base_tokenizer = self._base.load_tokenizer()
             return self._base_tokenizer
 
-    def body(self, code: str, align: bool) -> PreTrainedModel:
-        """The body of a language, composed on first use; the base itself for :data:`BASE`."""
-        if code == BASE:
-            return self._body
-        modules = self.load(code)
-        key = (code, align and bool(modules.parallel))
-        if body := self._bodies.get(key):
-            return body
-        with self._lock:
-            if key not in self._bodies:
-                with torch.inference_mode(False), torch.no_grad():
-                    composed = compose(self._body, modules, align=key[1])
-                    self._bodies[key] = composed.to(self._body.device, self._body.dtype)
-            return self._bodies[key]
+    def run(self, ids: Tensor, mask: Tensor, languages: Sequence[str], *, align: bool) -> Tensor:
+        """Token vectors of a padded batch: see :meth:`Engine.run`."""
+        with self.using(languages) as engine:
+            return engine.run(ids, mask, languages, align=align)
 
-    def forget_bodies(self) -> None:
-        """Compose all bodies anew on their next use, because the base has moved or changed type."""
+    @contextmanager
+    def using(self, codes: Sequence[str]) -> Iterator[Engine]:
+        """Languages in memory as long as the context lasts, and the engine that has them.
+
+        Raises:
+            HubError: a language cannot be loaded.
+        """
+        needed = [code for code in dict.fromkeys(codes) if code != BASE]
         with self._lock:
-            self._bodies.clear()
+            engine = self._running()
+            for code in needed:
+                self._take_in(code, engine)
+                self._users[code] += 1
+                self._unwanted.discard(code)
+        try:
+            yield engine
+        finally:
+            with self._lock:
+                if engine is self._engine:
+                    self._users.subtract(needed)
+                    self._free_unwanted()
+                    self._keep_within_limit(engine)
+
+    def restart(self) -> None:
+        """Load all languages anew on their next use, because the base has moved or changed type."""
+        with self._lock:
+            lock = self._lock
+            self._start()
+            self._lock = lock
+
+    def _running(self) -> Engine:
+        if self._engine is None:
+            precision = self._settings.precision(self._body.device)
+            if PackedBody.supports(self._body):
+                self._engine = PackedEngine(self._body, precision)
+            else:
+                self._engine = ComposedEngine(
+                    self._body.to(torch.bfloat16) if precision == "bf16" else self._body
+                )
+        return self._engine
+
+    def _take_in(self, code: str, engine: Engine) -> None:
+        if code in self._tokenizers:
+            self._tokenizers[code] = self._tokenizers.pop(code)
+            return
+        check_language(self._hub, code)
+        logger.debug("loading the modules of %s from %s", code, self._hub.path)
+        # Weights made in inference mode could never be trained on or moved by others.
+        with torch.inference_mode(False), torch.no_grad():
+            modules = read_modules(self._hub.layout(code))
+            engine.put(modules)
+        self._tokenizers[code] = modules.tokenizer
+
+    def _free_unwanted(self) -> None:
+        for code in [code for code in self._unwanted if not self._users[code]]:
+            self._free(code)
+
+    def _keep_within_limit(self, engine: Engine) -> None:
+        limit = self._settings.memory_limit
+        if limit is None:
+            return
+        engine.shrink(engine.nbytes - limit)
+        for code in [code for code in self._tokenizers if not self._users[code]]:
+            if engine.nbytes > limit:
+                self._free(code)
+        if engine.nbytes > limit:
+            engine.tidy()
+
+    def _free(self, code: str) -> None:
+        self._unwanted.discard(code)
+        del self._tokenizers[code]
+        self._running().remove(code)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Another process reads what it needs from the hub; the lock and the bodies stay here.
-        kept = {"_hub": self._hub, "_base": self._base, "_body": self._body}
-        return {**kept, "_base_tokenizer": None, "_modules": {}, "_bodies": {}}
+        # Another process reads what it needs from the hub; the lock and the engine stay here.
+        return {name: getattr(self, name) for name in ("_hub", "_base", "_body", "_settings")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._lock = RLock()
+        self._base_tokenizer = None
+        self._start()

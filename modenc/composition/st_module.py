@@ -1,12 +1,13 @@
 """The module through which sentence-transformers runs a hub: texts in, token vectors out.
 
-Rows of a batch are grouped by language; each group runs through its language's own tokenizer and
-body, no wider than the group needs, so that neither neighbours nor their padding touch a result.
+Each row goes through its language's own tokenizer; then all rows of a batch run together, without their
+padding, so that neither neighbours nor their padding touch a result.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -22,12 +23,15 @@ from modenc.base_model import BaseModel, resolve_base
 from modenc.base_model.resolve import fingerprint_of
 from modenc.composition.language_choice import ChoiceSettings, LanguageChooser
 from modenc.composition.residency import Residency
+from modenc.composition.settings import ComputeSettings
 from modenc.errors import BaseModelError, HubError, LanguageError
 from modenc.hub.store import Hub
 from modenc.texts import TaggedText, as_texts
 
 # No tokenizer makes fewer tokens of real text, so nothing that counts is cut.
 _CHARACTERS_PER_TOKEN = 64
+# More than any text has tokens.
+_FAR = 1 << 20
 _truncation_lock = Lock()
 
 
@@ -38,6 +42,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         hub: the hub folder.
         base: where the base is found, if not under the name in the hub.
         choice: how languages are chosen.
+        compute: how vectors are computed.
 
     Raises:
         BaseModelError: the base cannot be loaded, or is not the one the modules were trained on.
@@ -47,37 +52,50 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
     config_keys = ["max_seq_length"]  # noqa: RUF012
     save_in_root = True
 
-    def __init__(self, hub: Hub, base: str | None = None, choice: ChoiceSettings | None = None) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        base: str | None = None,
+        choice: ChoiceSettings | None = None,
+        compute: ComputeSettings | None = None,
+    ) -> None:
         super().__init__()
         self.hub = hub
         self.chooser = LanguageChooser(hub, choice or ChoiceSettings())
         found = resolve_base(base or hub.info.base_id)
         self.auto_model = _matching_body(found, hub)
-        self.residency = Residency(hub, found, self.auto_model)
+        self.residency = Residency(hub, found, self.auto_model, compute or ComputeSettings())
         self._max_seq_length = min(hub.info.max_length, _positions(self.auto_model))
 
     @classmethod
     def load(cls, model_name_or_path: str, subfolder: str = "", **options: Any) -> ModularTransformer:
         """Called by ``SentenceTransformer(hub)``.
 
-        ``model_kwargs`` may hold ``base`` and the fields of :class:`ChoiceSettings`.
+        ``model_kwargs`` may hold ``base`` and the fields of :class:`ChoiceSettings` and
+        :class:`ComputeSettings`.
 
         Raises:
             HubError: the folder is no hub, or ``model_kwargs`` holds something else.
         """
         settings = dict(options.get("model_kwargs") or {})
         base = settings.pop("base", None)
-        known = [field.name for field in fields(ChoiceSettings)]
-        if unknown := sorted(set(settings) - set(known)):
-            raise HubError(
-                f"model_kwargs: expected {', '.join(['base', *known])}, found {', '.join(unknown)}"
-            )
+        choice, compute = (
+            [field.name for field in fields(kind)] for kind in (ChoiceSettings, ComputeSettings)
+        )
+        if unknown := sorted(set(settings) - {*choice, *compute}):
+            expected = ", ".join(["base", *choice, *compute])
+            raise HubError(f"model_kwargs: expected {expected}, found {', '.join(unknown)}")
         folder = model_name_or_path
         if not Path(folder).is_dir():
             places = ("token", "cache_folder", "revision", "local_files_only")
             where = {key: options[key] for key in places if key in options}
             folder = cls.load_dir_path(model_name_or_path, subfolder=subfolder, **where)
-        return cls(Hub.open(folder), base, ChoiceSettings(**settings))
+        return cls(
+            Hub.open(folder),
+            base,
+            ChoiceSettings(**{name: settings[name] for name in choice if name in settings}),
+            ComputeSettings(**{name: settings[name] for name in compute if name in settings}),
+        )
 
     def save(self, output_path: str, *args: Any, **options: Any) -> None:
         """Copy the hub with all its languages to ``output_path``."""
@@ -149,17 +167,8 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             )
         texts, _single = as_texts(list(inputs), self.max_characters)
         codes = self.chooser.choose(texts, lang)
-        rows: list[list[int]] = [[] for _ in texts]
-        padding = [0] * len(texts)
-        for code in dict.fromkeys(codes):
-            tokenizer = self.residency.tokenizer(code)
-            members = [row for row, other in enumerate(codes) if other == code]
-            batch = _tokenise(
-                tokenizer, [(prompt or "") + texts[row] for row in members], self._max_seq_length
-            )
-            for row, ids in zip(members, batch, strict=True):
-                rows[row] = ids
-                padding[row] = tokenizer.pad_token_id
+        rows = self._tokenised(texts, codes, prompt or "")
+        padding = [self.residency.tokenizer(code).pad_token_id for code in codes]
         width = max(map(len, rows))
         padded = [ids + [pad] * (width - len(ids)) for ids, pad in zip(rows, padding, strict=True)]
         mask = [[1] * len(ids) + [0] * (width - len(ids)) for ids in rows]
@@ -169,8 +178,38 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             "language": torch.tensor([_number(code) for code in codes]),
         }
 
+    def tokenise(self, texts: Sequence[TaggedText], prompt: str, batch_size: int) -> None:
+        """Tokenise texts ahead of :meth:`preprocess`, and order them so that batches hold alike ones.
+
+        A language with texts for two batches or more has batches of its own; texts of the others share
+        theirs with texts of the same length.
+        """
+        codes = [text.lang for text in texts]
+        count = Counter(codes)
+        many = [code for code in count if count[code] >= 2 * batch_size]
+        place = {code: position * _FAR for position, code in enumerate(many, start=1)}
+        for text, tokens in zip(texts, self._tokenised(texts, codes, prompt), strict=True):
+            text.tokens = (prompt, self._max_seq_length, tokens)
+            text.order = place.get(text.lang, 0) + len(tokens)
+
+    def _tokenised(self, texts: Sequence[str], codes: Sequence[str], prompt: str) -> list[list[int]]:
+        rows: list[list[int]] = [[] for _ in texts]
+        left: dict[str, list[int]] = {}
+        for row, (text, code) in enumerate(zip(texts, codes, strict=True)):
+            done = text.tokens if isinstance(text, TaggedText) and text.lang == code else None
+            if done is not None and done[:2] == (prompt, self._max_seq_length):
+                rows[row] = done[2]
+            else:
+                left.setdefault(code, []).append(row)
+        for code, members in left.items():
+            tokenizer = self.residency.tokenizer(code)
+            batch = _tokenise(tokenizer, [prompt + texts[row] for row in members], self._max_seq_length)
+            for row, ids in zip(members, batch, strict=True):
+                rows[row] = ids
+        return rows
+
     def forward(self, features: dict[str, Tensor], align: bool = True, **_: Any) -> dict[str, Tensor]:
-        """Run each language's rows through its body.
+        """Run all rows through the body, each with its language's modules.
 
         Args:
             features: what :meth:`preprocess` gave.
@@ -179,18 +218,10 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         Returns:
             ``features`` with ``token_embeddings`` [batch, length, hidden], zero where there is no token.
         """
-        ids, mask = features["input_ids"], features["attention_mask"]
-        output: Tensor | None = None
-        for number in torch.unique(features["language"]).tolist():
-            rows = (features["language"] == number).nonzero().squeeze(1)
-            length = int(mask[rows].sum(dim=1).max())
-            body = self.residency.body(_code(number), align)
-            hidden = body(input_ids=ids[rows, :length], attention_mask=mask[rows, :length]).last_hidden_state
-            if output is None:
-                output = hidden.new_zeros((*ids.shape, hidden.shape[-1]))
-            output[rows, :length] = hidden
-        assert output is not None
-        features["token_embeddings"] = output
+        languages = [_code(number) for number in features["language"].tolist()]
+        features["token_embeddings"] = self.residency.run(
+            features["input_ids"], features["attention_mask"], languages, align=align
+        )
         return features
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ModularTransformer:
@@ -199,7 +230,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         super()._apply(fn, recurse)
         after = next(self.auto_model.parameters())
         if (after.device, after.dtype) != place:
-            self.residency.forget_bodies()
+            self.residency.restart()
         return self
 
 

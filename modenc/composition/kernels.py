@@ -1,0 +1,108 @@
+"""Dense layers ``act(x W^T + b) [+ residual]`` in the precision an engine computes in.
+
+On CPUs oneDNN's own matrix product takes weights packed once and the activation or residual in the same
+pass; where torch is built without it, torch's ``linear`` does the same in two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+Precision = Literal["fp32", "bf16"]
+Activation = Literal["none", "relu", "gelu"]
+_ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "none": lambda x: x,
+    "relu": torch.relu,
+    "gelu": functional.gelu,
+}
+# oneDNN packs for a number of rows; any other number still computes.
+_TYPICAL_ROWS = 1024
+
+
+class Dense(Protocol):
+    """A dense layer: x [tokens, in] to [tokens, out]."""
+
+    def __call__(self, x: Tensor, activation: Activation = "none", residual: Tensor | None = None) -> Tensor:
+        """``activation(x W^T + b) + residual``; an activation and a residual never come together."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the weights take."""
+        ...
+
+
+def make_dense(weight: Tensor, bias: Tensor, precision: Precision) -> Dense:
+    """The fastest exact layer at hand for ``weight`` [out, in] and ``bias`` [out], both detached."""
+    if precision == "bf16":
+        weight, bias = weight.bfloat16(), bias.bfloat16()
+    if weight.device.type == "cpu" and onednn_works(weight.dtype):
+        return OneDnnDense(weight, bias)
+    return TorchDense(weight, bias)
+
+
+class TorchDense:
+    """torch's ``linear``: any device, any type."""
+
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        self._weight, self._bias = weight, bias
+
+    def __call__(self, x: Tensor, activation: Activation = "none", residual: Tensor | None = None) -> Tensor:
+        """See :class:`Dense`."""
+        y: Tensor = _ACTIVATIONS[activation](functional.linear(x, self._weight, self._bias))
+        return y if residual is None else y.add_(residual)
+
+    @property
+    def nbytes(self) -> int:
+        """See :class:`Dense`."""
+        return self._weight.nbytes + self._bias.nbytes
+
+
+class OneDnnDense:
+    """oneDNN on a CPU, float32 or bfloat16, with packed weights."""
+
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        self._bias = bias
+        self._nbytes = weight.nbytes + bias.nbytes
+        self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _TYPICAL_ROWS)
+
+    def __call__(self, x: Tensor, activation: Activation = "none", residual: Tensor | None = None) -> Tensor:
+        """See :class:`Dense`."""
+        if residual is not None:
+            added: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
+                x, residual, self._packed, self._bias, "add"
+            )
+            return added
+        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self._bias, activation, [], "none")
+        return y
+
+    @property
+    def nbytes(self) -> int:
+        """See :class:`Dense`."""
+        return self._nbytes
+
+
+@cache
+def onednn_works(dtype: torch.dtype) -> bool:
+    """Whether this torch has the operators, and they compute what ``linear`` does."""
+    if dtype not in (torch.float32, torch.bfloat16) or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    generator = torch.Generator().manual_seed(0)
+    x, weight, bias, residual = (
+        torch.rand(shape, generator=generator).to(dtype) for shape in ((8, 32), (16, 32), (16,), (8, 16))
+    )
+    try:
+        with torch.inference_mode():
+            layer, reference = OneDnnDense(weight, bias), TorchDense(weight, bias)
+            pairs = [(layer(x, activation), reference(x, activation)) for activation in _ACTIVATIONS]
+            pairs.append((layer(x, residual=residual), reference(x, residual=residual)))
+    except (AttributeError, RuntimeError):
+        return False
+    tolerance = 1e-5 if dtype == torch.float32 else 0.1
+    return all(torch.allclose(found.float(), right.float(), atol=tolerance) for found, right in pairs)

@@ -1,0 +1,215 @@
+"""The body of the BERT family: every layer's norm after its residual.
+
+``x = norm(x + Attention(x))``, then ``x = norm(x + FFN(x) + scaling * Up(relu(Down(x))))``. The layers'
+weights are merged ones, or the base's with a :class:`~modenc.composition.bank.BankRows` beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedModel
+from transformers.activations import ACT2FN
+
+from modenc.composition.bank import BankRows, Site
+from modenc.composition.kernels import Dense, Precision, make_dense
+from modenc.composition.modules import LowRank
+from modenc.composition.packing import Bucket
+
+FAMILIES = ("bert", "roberta", "xlm-roberta", "camembert")
+"""Model types whose bodies are built alike."""
+QUERY, KEY, VALUE = (f"attention.self.{part}" for part in ("query", "key", "value"))
+ATTENTION_OUTPUT, INTERMEDIATE, OUTPUT = "attention.output.dense", "intermediate.dense", "output.dense"
+_SCORES_AT_A_TIME = 400_000
+
+Parallel = tuple[Tensor, Tensor, Tensor, Tensor]
+"""Down [bottleneck, hidden], its bias, up [bottleneck, hidden] with the scaling in it, its bias."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer's weights, ready to compute with."""
+
+    query: Dense
+    key: Dense
+    value: Dense
+    attention_output: Dense
+    attention_norm: tuple[Tensor, Tensor]
+    intermediate: Dense
+    output: Dense
+    norm: tuple[Tensor, Tensor]
+    down: Dense | None
+    up: Dense | None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the dense layers take."""
+        parts = (getattr(self, part.name) for part in fields(self))
+        return sum(dense.nbytes for dense in parts if hasattr(dense, "nbytes"))
+
+
+class PackedBody:
+    """A frozen body of one of the :data:`FAMILIES`, for inference.
+
+    Args:
+        body: the model; its embeddings are used in place.
+        precision: of the linear layers and of what lies between them. The embeddings' sum and norm are
+            float32, and so is what comes out.
+    """
+
+    def __init__(self, body: PreTrainedModel, precision: Precision) -> None:
+        config: Any = body.config
+        self._body = body
+        self._precision = precision
+        self._heads: int = config.num_attention_heads
+        self._epsilon: float = config.layer_norm_eps
+        activation = config.hidden_act
+        self._fused = activation if activation in ("gelu", "relu") else None
+        self._activation: Callable[[Tensor], Tensor] = ACT2FN[activation]
+        self._skipped = 0 if config.model_type == "bert" else config.pad_token_id + 1
+        own: torch.dtype = body.dtype
+        self.dtype = torch.bfloat16 if precision == "bf16" else own
+        """Type that tokens have between the layers."""
+
+    @staticmethod
+    def supports(body: PreTrainedModel) -> bool:
+        """Whether a model is built as this class computes."""
+        config: Any = body.config
+        absolute = getattr(config, "position_embedding_type", "absolute") in ("absolute", None)
+        return config.model_type in FAMILIES and absolute and not getattr(config, "is_decoder", False)
+
+    @property
+    def sites(self) -> dict[Site, tuple[int, int]]:
+        """Inputs and outputs of every linear layer that an adapter can change."""
+        names = (QUERY, KEY, VALUE, ATTENTION_OUTPUT, INTERMEDIATE, OUTPUT)
+        return {
+            (number, name): (layer.get_submodule(name).in_features, layer.get_submodule(name).out_features)
+            for number, layer in enumerate(self._body.encoder.layer)
+            for name in names
+        }
+
+    def layers(
+        self, low_rank: Mapping[Site, LowRank] | None = None, parallel: Mapping[int, Parallel] | None = None
+    ) -> list[Layer]:
+        """The layers' weights with a language's changes merged in float32, or the base's own."""
+        low_rank, parallel = low_rank or {}, parallel or {}
+        return [
+            self._layer(number, layer, low_rank, parallel.get(number))
+            for number, layer in enumerate(self._body.encoder.layer)
+        ]
+
+    def run(self, words: Tensor, bucket: Bucket, layers: list[Layer], rows: BankRows | None = None) -> Tensor:
+        """Vectors after all layers.
+
+        Args:
+            words: [rows, length, hidden], each token's row of its language's embeddings.
+            bucket: the rows.
+            layers: see :meth:`layers`.
+            rows: what acts beside the layers.
+
+        Returns:
+            [rows, length, hidden], of no meaning where there is no token.
+        """
+        parts: Any = self._body.embeddings
+        positions = parts.position_embeddings.weight[self._skipped :][: words.shape[1]]
+        x = parts.LayerNorm(words + positions + parts.token_type_embeddings.weight[0])
+        before = x.dtype
+        x = x.to(self.dtype)
+        for number, layer in enumerate(layers):
+            x = self._step(x, bucket, number, layer, rows)
+        y: Tensor = x.to(before)
+        return y
+
+    def _step(self, x: Tensor, bucket: Bucket, number: int, layer: Layer, rows: BankRows | None) -> Tensor:
+        def add(y: Tensor, name: str, x: Tensor) -> Tensor:
+            return y if rows is None else rows.add((number, name), y, x)
+
+        hidden = x.shape[2:]
+        query, key, value = (
+            add(dense(x), name, x)
+            for dense, name in ((layer.query, QUERY), (layer.key, KEY), (layer.value, VALUE))
+        )
+        context = _attention(query, key, value, bucket.mask, self._heads)
+        y = add(layer.attention_output(context, residual=x), ATTENTION_OUTPUT, context)
+        x = functional.layer_norm(y, hidden, *layer.attention_norm, self._epsilon)
+        if self._fused is not None and not (rows and rows.changes((number, INTERMEDIATE))):
+            inner = layer.intermediate(x, activation=self._fused)
+        else:
+            inner = self._activation(add(layer.intermediate(x), INTERMEDIATE, x))
+        y = layer.output(inner, residual=x)
+        if layer.down is not None and layer.up is not None:
+            y = layer.up(layer.down(x, activation="relu"), residual=y)
+        y = add(y, OUTPUT, inner)
+        if rows is not None:
+            y = rows.add_beside(number, y, x)
+        return functional.layer_norm(y, hidden, *layer.norm, self._epsilon)
+
+    def _layer(
+        self, number: int, layer: nn.Module, low_rank: Mapping[Site, LowRank], parallel: Parallel | None
+    ) -> Layer:
+        def merged(name: str) -> tuple[Tensor, Tensor]:
+            linear: Any = layer.get_submodule(name)
+            weight = linear.weight.detach()
+            if change := low_rank.get((number, name)):
+                weight = weight + (change.b.float() @ change.a.float()).to(weight)
+            return weight, linear.bias.detach()
+
+        def dense(name: str) -> Dense:
+            return make_dense(*merged(name), self._precision)
+
+        def norm(name: str) -> tuple[Tensor, Tensor]:
+            part: Any = layer.get_submodule(name)
+            return part.weight.detach().to(self.dtype), part.bias.detach().to(self.dtype)
+
+        down, up = None, None
+        if parallel is not None:
+            kind = self._body.dtype
+            down_weight, down_bias, up_weight, up_bias = (part.to(kind) for part in parallel)
+            down = make_dense(down_weight, down_bias, self._precision)
+            up = make_dense(up_weight.T, up_bias, self._precision)
+        return Layer(
+            query=dense(QUERY),
+            key=dense(KEY),
+            value=dense(VALUE),
+            attention_output=dense(ATTENTION_OUTPUT),
+            attention_norm=norm("attention.output.LayerNorm"),
+            intermediate=dense(INTERMEDIATE),
+            output=dense(OUTPUT),
+            norm=norm("output.LayerNorm"),
+            down=down,
+            up=up,
+        )
+
+
+def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, heads: int) -> Tensor:
+    """All [rows, length, hidden]."""
+    split = (*query.shape[:2], heads, -1)
+    query, key, value = (part.view(split).transpose(1, 2) for part in (query, key, value))
+    if query.device.type == "cpu":
+        context = _attend_in_chunks(query, key, value, mask)
+    else:
+        mask = None if mask is None else mask.to(query.dtype)
+        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    return context.transpose(1, 2).flatten(2)
+
+
+def _attend_in_chunks(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    """Attention by plain products on a few rows at a time, whose scores stay in the processor's cache.
+
+    On CPUs that is faster than the fused operator at every length that bodies have.
+    """
+    rows, heads, width, size = query.shape
+    chunk = max(1, _SCORES_AT_A_TIME // (heads * width * width))
+    output = query.new_empty(rows, width, heads, size).transpose(1, 2)
+    for start in range(0, rows, chunk):
+        part = slice(start, start + chunk)
+        scores = torch.matmul(query[part], key[part].transpose(-1, -2))
+        scores = scores if scores.dtype == torch.float64 else scores.float()
+        scores = scores.mul_(size**-0.5) if mask is None else torch.add(mask[part], scores, alpha=size**-0.5)
+        output[part] = torch.matmul(scores.softmax(dim=-1).to(value.dtype), value[part])
+    return output

@@ -1,0 +1,13 @@
+"""What a device computes fast in."""
+
+from __future__ import annotations
+
+import torch
+
+
+def has_bf16(device: torch.device) -> bool:
+    """Whether ``device`` multiplies bfloat16 matrices in hardware (elsewhere it is slower than fp32)."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported())
+    checks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return device.type == "cpu" and any(getattr(torch.cpu, check, lambda: False)() for check in checks)

@@ -1,0 +1,359 @@
+"""Every engine gives what one composed body per language gives, whatever the mixture."""
+
+from threading import Thread
+
+import numpy as np
+import pytest
+import torch
+from transformers import ElectraConfig, ElectraModel
+
+from modenc import ModularEncoder
+from modenc.base_model import resolve_base
+from modenc.composition import packed_engine
+from modenc.composition.body import compose
+from modenc.composition.composed_engine import ComposedEngine
+from modenc.composition.engine import BASE
+from modenc.composition.kernels import OneDnnDense, TorchDense, make_dense, onednn_works
+from modenc.composition.modules import LanguageModules, LowRank, ParallelLayer
+from modenc.composition.packed_body import PackedBody
+from modenc.composition.packed_engine import PackedEngine
+from modenc.composition.packing import buckets
+from modenc.composition.settings import ComputeSettings
+from modenc.errors import BaseModelError, HubError
+
+HIDDEN, INNER, LAYERS = 32, 64, 2
+SITES = {
+    "attention.self.query": (HIDDEN, HIDDEN),
+    "attention.self.key": (HIDDEN, HIDDEN),
+    "attention.self.value": (HIDDEN, HIDDEN),
+    "attention.output.dense": (HIDDEN, HIDDEN),
+    "intermediate.dense": (HIDDEN, INNER),
+    "output.dense": (INNER, HIDDEN),
+}
+
+
+def made(lang, seed, rank=4, bottleneck=8, sites=SITES):
+    """A language's random modules; ``bottleneck=0``: no alignment."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def rand(*shape):
+        return torch.randn(*shape, generator=generator) * 0.1
+
+    low_rank = {
+        f"encoder.layer.{layer}.{name}": LowRank(rand(rank, sites[name][0]), rand(sites[name][1], rank))
+        for layer in range(LAYERS)
+        for name in sites
+    }
+    parallel = {
+        layer: ParallelLayer(
+            rand(bottleneck, HIDDEN), rand(bottleneck), rand(HIDDEN, bottleneck), rand(HIDDEN), scaling=4.0
+        )
+        for layer in range(LAYERS if bottleneck else 0)
+    }
+    return LanguageModules(lang, None, None, low_rank, parallel)
+
+
+ATTENTION = {name: size for name, size in SITES.items() if "self" in name}
+LANGUAGES = [
+    made("en", 1, bottleneck=0),
+    made("kk", 2, rank=3),
+    made("az", 3, rank=12, bottleneck=20),
+    made("ky", 4, sites=ATTENTION),
+]
+ROWS = ["kk", BASE, "en", "az", "kk", "ky", "az", "kk"]
+
+
+@pytest.fixture(params=["tiny_bert", "tiny_xlmr"])
+def body(request):
+    return resolve_base(str(request.getfixturevalue(request.param))).load_body().requires_grad_(False)
+
+
+@pytest.fixture(params=[PackedEngine, ComposedEngine])
+def engine(request, body):
+    engine = PackedEngine(body, "fp32") if request.param is PackedEngine else ComposedEngine(body)
+    for modules in LANGUAGES:
+        engine.put(modules)
+    return engine
+
+
+def batch(rows=8, longest=20):
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.randint(2, longest + 1, (rows,), generator=generator)
+    ids = torch.randint(5, 60, (rows, longest), generator=generator)
+    mask = (torch.arange(longest) < lengths[:, None]).long()
+    return ids.masked_fill(mask == 0, 1), mask
+
+
+def expected(body, ids, mask, languages, align):
+    """One row after another, without padding."""
+    known = {modules.lang: modules for modules in LANGUAGES}
+    output = torch.zeros(*ids.shape, HIDDEN)
+    for row, code in enumerate(languages):
+        composed = body if code == BASE else compose(body, known[code], align=align)
+        width = int(mask[row].sum())
+        output[row, :width] = composed(input_ids=ids[row : row + 1, :width]).last_hidden_state[0]
+    return output
+
+
+@torch.inference_mode()
+def close(engine, body, ids, mask, languages, align=True, tolerance=1e-5):
+    found = engine.run(ids, mask, languages, align=align)
+    right = expected(body, ids, mask, languages, align)
+    return found.shape == right.shape and bool((found - right).abs().max() <= tolerance)
+
+
+@pytest.mark.parametrize("align", [True, False])
+def test_a_mixed_batch_equals_one_body_per_language(engine, body, align):
+    ids, mask = batch()
+    assert close(engine, body, ids, mask, ROWS, align)
+    assert (engine.run(ids, mask, ROWS, align=align)[mask == 0] == 0).all()
+
+
+@pytest.mark.parametrize("align", [True, False])
+@pytest.mark.parametrize("code", ["kk", "en", BASE])
+def test_a_merged_language_equals_its_body(body, code, align, monkeypatch):
+    monkeypatch.setattr(packed_engine, "_TOKENS_BEFORE_MERGING", 1)
+    engine = PackedEngine(body, "fp32")
+    for modules in LANGUAGES:
+        engine.put(modules)
+    ids, mask = batch()
+    before = engine.nbytes
+    assert close(engine, body, ids, mask, [code] * len(ROWS), align)
+    assert (engine.nbytes > before) == (code != BASE)
+
+
+def test_merging_waits_until_it_pays(body):
+    engine = PackedEngine(body, "fp32")
+    engine.put(LANGUAGES[1])
+    before = engine.nbytes
+    ids, mask = batch(rows=64, longest=60)
+    engine.run(ids[:2], mask[:2], ["kk"] * 2, align=True)
+    assert engine.nbytes == before
+    for _ in range(4):
+        engine.run(ids, mask, ["kk"] * 64, align=True)
+    assert engine.nbytes > before
+
+
+def test_languages_with_the_same_adapter_share_a_merged_copy(body, monkeypatch):
+    monkeypatch.setattr(packed_engine, "_TOKENS_BEFORE_MERGING", 1)
+    engine = PackedEngine(body, "fp32")
+    alike = [made(code, 7) for code in ("kk", "az")]
+    other = made("az", 8)
+    engine.put(alike[0])
+    engine.put(LanguageModules("az", None, None, alike[1].low_rank, other.parallel))
+    before = engine.nbytes
+    ids, mask = batch(rows=4)
+    found = engine.run(ids, mask, ["kk", "az", "kk", "az"], align=False)
+    copy = engine.nbytes - before
+    assert copy > 0
+    engine.run(ids, mask, ["kk"] * 4, align=False)
+    assert engine.nbytes - before == copy
+    assert torch.allclose(found, engine.run(ids, mask, ["az"] * 4, align=False), atol=1e-5)
+    mixed = engine.run(ids, mask, ["kk", "az", "kk", "az"], align=True)
+    for code, rows in (("kk", [0, 2]), ("az", [1, 3])):
+        alone = engine.run(ids[rows], mask[rows], [code] * 2, align=True)
+        assert torch.allclose(mixed[rows], alone, atol=1e-5)
+
+
+def test_languages_come_and_go(engine, body):
+    ids, mask = batch()
+    full = engine.nbytes
+    engine.remove("en")
+    engine.remove("az")
+    engine.remove("ky")
+    engine.tidy()
+    assert 0 < engine.nbytes < full
+    assert close(engine, body, ids, mask, ["kk", BASE] * 4)
+    for modules in LANGUAGES[::-1]:
+        if modules.lang != "kk":
+            engine.put(modules)
+    assert close(engine, body, ids, mask, ROWS)
+    for modules in LANGUAGES:
+        engine.remove(modules.lang)
+    engine.tidy()
+    assert engine.nbytes == 0
+    assert close(engine, body, ids, mask, [BASE] * 8)
+
+
+def test_shrinking_frees_only_what_is_for_speed(engine, body, monkeypatch):
+    monkeypatch.setattr(packed_engine, "_TOKENS_BEFORE_MERGING", 1)
+    ids, mask = batch()
+    before = engine.nbytes
+    engine.run(ids, mask, ["kk"] * 8, align=True)
+    assert engine.nbytes > before
+    engine.shrink(1)
+    assert engine.nbytes == before
+    assert close(engine, body, ids, mask, ROWS)
+
+
+def test_a_batch_sees_the_languages_that_it_began_with(body):
+    """Others are put in and taken out while it computes."""
+    engine = PackedEngine(body, "fp32")
+    for modules in LANGUAGES:
+        engine.put(modules)
+    ids, mask = batch()
+    right = expected(body, ids, mask, ROWS, align=True)
+    stop, faults = [], []
+
+    def come_and_go():
+        number = 0
+        while not stop:
+            number += 1
+            engine.put(made(f"x{number}", number, rank=1 + number % 20))
+            if number > 3:
+                engine.remove(f"x{number - 3}")
+
+    def encode():
+        with torch.inference_mode():
+            for _ in range(30):
+                found = engine.run(ids, mask, ROWS, align=True)
+                if not torch.allclose(found, right, atol=1e-5):
+                    faults.append(float((found - right).abs().max()))
+
+    other = Thread(target=come_and_go)
+    encoders = [Thread(target=encode) for _ in range(3)]
+    other.start()
+    for thread in encoders:
+        thread.start()
+    for thread in encoders:
+        thread.join()
+    stop.append(True)
+    other.join()
+    assert faults == []
+
+
+def test_bf16_is_near(body):
+    engine = PackedEngine(body, "bf16")
+    for modules in LANGUAGES:
+        engine.put(modules)
+    ids, mask = batch()
+    found = engine.run(ids, mask, ROWS, align=True)
+    right = expected(body, ids, mask, ROWS, align=True)
+    assert found.dtype == torch.float32
+    assert torch.nn.functional.cosine_similarity(found[mask == 1], right[mask == 1], dim=-1).min() > 0.99
+    assert not torch.equal(found, right)
+
+
+def test_what_does_not_fit_is_refused(engine):
+    narrow = LowRank(torch.ones(4, 7), torch.ones(7, 4))
+    foreign = LanguageModules("tr", None, None, {"encoder.layer.0.output.dense": narrow}, {})
+    with pytest.raises(HubError, match=r"tr: the adapter of encoder\.layer\.0\.output\.dense maps 7 to 7"):
+        engine.put(foreign)
+    deep = LanguageModules("tr", None, None, {}, {5: made("tr", 1).parallel[0]})
+    with pytest.raises(HubError, match="tr: alignment of layer 5, the base has 2"):
+        engine.put(deep)
+    wide = ParallelLayer(torch.ones(4, 48), torch.ones(4), torch.ones(48, 4), torch.ones(48), 1.0)
+    with pytest.raises(HubError, match="tr: the alignment of layer 0 is 48 wide, the base 32"):
+        engine.put(LanguageModules("tr", None, None, {}, {0: wide}))
+
+
+def test_another_family_is_composed(tmp_path):
+    config = ElectraConfig(
+        vocab_size=80,
+        embedding_size=HIDDEN,
+        hidden_size=HIDDEN,
+        intermediate_size=INNER,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=4,
+    )
+    body = ElectraModel(config).eval().requires_grad_(False)
+    assert not PackedBody.supports(body)
+    engine = ComposedEngine(body)
+    for modules in LANGUAGES:
+        engine.put(modules)
+    ids, mask = batch()
+    assert close(engine, body, ids, mask, ROWS)
+
+
+def test_buckets_waste_little_and_keep_every_row():
+    ids, mask = batch(rows=64, longest=90)
+    groups = [row % 5 for row in range(64)]
+    found = buckets(ids, mask, groups)
+    assert sorted(row for bucket in found for row in bucket.rows.tolist()) == list(range(64))
+    cells = sum(bucket.ids.numel() for bucket in found)
+    real = int(mask.sum())
+    # A bucket costs what a hundred tokens do: more of them would not pay, fewer would waste.
+    assert cells + 100 * len(found) <= min(64 * int(mask.sum(1).max()) + 100, real + 64 * 100)
+    for bucket in found:
+        assert bucket.groups.tolist() == sorted(bucket.groups.tolist())
+        assert [groups[row] for row in bucket.rows.tolist()] == bucket.groups.tolist()
+        assert torch.equal(bucket.ids, ids[bucket.rows][:, : bucket.ids.shape[1]])
+    even = buckets(ids[:, :7], torch.ones(64, 7, dtype=torch.long), [0] * 64)
+    assert [(bucket.rows, bucket.mask) for bucket in even] == [(None, None)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_kernels_agree(dtype):
+    torch.manual_seed(0)
+    weight, bias = torch.randn(24, 40).to(dtype), torch.randn(24).to(dtype)
+    x, residual = torch.randn(3, 5, 40).to(dtype), torch.randn(3, 5, 24).to(dtype)
+    reference = TorchDense(weight, bias)
+    layer = make_dense(weight, bias, "fp32")
+    assert isinstance(layer, OneDnnDense) == onednn_works(dtype)
+    tolerance = {"atol": 1e-5} if dtype == torch.float32 else {"atol": 0.05, "rtol": 0.02}
+    for options in ({}, {"activation": "gelu"}, {"activation": "relu"}, {"residual": residual}):
+        assert torch.allclose(layer(x, **options), reference(x, **options), **tolerance)
+    assert layer.nbytes == reference.nbytes == weight.nbytes + bias.nbytes
+
+
+TEXTS = ["A small child.", "Мұғалім жаңа кітапты оқиды.", "Qonşumuz qırmızı almanı alır.", "Our neighbour"]
+CODES = ["en", "kk", "az", "en"]
+
+
+def test_memory_is_kept_within_its_limit(tiny_hub):
+    free = ModularEncoder(tiny_hub.path)
+    right = free.encode(TEXTS, lang=CODES)
+    free.load(["en", "kk", "az"])
+    needed = free.memory
+    assert free.loaded == ["az", "en", "kk"]
+    tight = ModularEncoder(tiny_hub.path, max_memory=needed - 1)
+    assert np.allclose(tight.encode(TEXTS, lang=CODES), right, atol=1e-5)
+    assert len(tight.loaded) == 2
+    assert tight.memory < needed
+    for code in ("kk", "az", "en", "kk"):
+        rows = [row for row, other in enumerate(CODES) if other == code]
+        vectors = tight.encode([TEXTS[row] for row in rows], lang=code)
+        assert np.allclose(vectors, right[rows], atol=1e-5)
+        assert tight.memory < needed
+        assert code in tight.loaded
+    none = ModularEncoder(tiny_hub.path, max_memory="0MB")
+    assert np.allclose(none.encode(TEXTS, lang=CODES), right, atol=1e-5)
+    assert (none.loaded, none.memory) == ([], 0)
+
+
+def test_unloading_gives_memory_back(tiny_hub):
+    encoder = ModularEncoder(tiny_hub.path)
+    encoder.load(["en", "kk"])
+    both = encoder.memory
+    encoder.unload("kk")
+    assert 0 < encoder.memory < both
+    encoder.unload("en")
+    assert (encoder.loaded, encoder.memory) == ([], 0)
+
+
+def test_settings_of_computing(tiny_hub):
+    assert ComputeSettings(max_memory="1.5 GB").memory_limit == 1_500_000_000
+    assert ComputeSettings(max_memory=300).memory_limit == 300
+    with pytest.raises(BaseModelError, match="compute: expected fp32, bf16 or auto, found 'fp8'"):
+        ModularEncoder(tiny_hub.path, compute="fp8")
+    with pytest.raises(BaseModelError, match="max_memory: expected bytes, or a text such as"):
+        ModularEncoder(tiny_hub.path, max_memory="lots")
+    for compute in ("bf16", "auto"):
+        near = ModularEncoder(tiny_hub.path, compute=compute).encode(TEXTS, lang=CODES)
+        right = ModularEncoder(tiny_hub.path).encode(TEXTS, lang=CODES)
+        assert np.abs(near - right).max() < 0.1
+
+
+def test_many_texts_of_one_language_have_batches_of_their_own(tiny_hub, monkeypatch):
+    encoder = ModularEncoder(tiny_hub.path)
+    seen = []
+    run = encoder[0].residency.run
+    monkeypatch.setattr(
+        encoder[0].residency, "run", lambda i, m, codes, **o: seen.append(set(codes)) or run(i, m, codes, **o)
+    )
+    texts = [TEXTS[1]] * 9 + [TEXTS[2], TEXTS[0]] + [TEXTS[1] + " " + TEXTS[1]] * 3
+    codes = ["kk"] * 9 + ["az", "en"] + ["kk"] * 3
+    vectors = encoder.encode(texts, lang=codes, batch_size=4)
+    assert [len(codes) for codes in seen] == [1, 1, 1, 2]
+    assert np.allclose(vectors[0], encoder.encode(TEXTS[1], lang="kk"), atol=1e-5)
+    assert np.allclose(vectors[9], encoder.encode(TEXTS[2], lang="az"), atol=1e-5)
