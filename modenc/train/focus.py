@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
+from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
 from modenc.recipe.settings import VocabularySettings
@@ -17,6 +23,10 @@ MIN_COUNT = 10
 _THREADS = 10
 # Pieces are short: their n-grams are a tenth of what fastText's default of 2 million rows holds.
 _BUCKETS = 200_000
+# Similarities held at a time, and vectors of the mixes.
+_CELLS = 1 << 22
+# Sparsemax keeps a few of thousands of tokens; where more than these count, more are looked at.
+_LIKELY_SUPPORT = 64
 
 
 def focus_embeddings(
@@ -63,14 +73,98 @@ def focus_embeddings(
             thread=_THREADS,
             verbose=0,
         ).save_model(str(model))
-        embeddings: Tensor = FOCUS(
-            target_tokenizer=target,
-            source_tokenizer=source,
-            source_embeddings=source_embeddings,
-            fasttext_model_path=str(model),
-            extend_tokenizer=helper,
-            processes=1,
-            seed=seed,
-            verbosity="silent",
-        )
+        with _quick_steps():
+            embeddings: Tensor = FOCUS(
+                target_tokenizer=target,
+                source_tokenizer=source,
+                source_embeddings=source_embeddings,
+                fasttext_model_path=str(model),
+                extend_tokenizer=helper,
+                processes=1,
+                seed=seed,
+                verbosity="silent",
+            )
         return embeddings.detach().clone()
+
+
+def mixes(new: Tensor, shared: Tensor, vectors: Tensor) -> Tensor:
+    """Convex mixes of shared tokens' vectors, by likeness: ``sparsemax(cos(new, shared)) vectors``.
+
+    Sparsemax is that of Martins and Astudillo (2016). Rows are done in blocks, in float32, and only the
+    greatest similarities of each are sorted.
+
+    Args:
+        new: fastText vectors of the new tokens [new, dim].
+        shared: those of the shared tokens [shared, dim].
+        vectors: the base's vectors of the shared tokens [shared, hidden].
+
+    Returns:
+        [new, hidden]
+    """
+    new, shared = functional.normalize(new.float()), functional.normalize(shared.float())
+    output = vectors.new_empty(len(new), vectors.shape[1])
+    block = max(1, _CELLS // len(shared))
+    for start in range(0, len(new), block):
+        weights, places = _sparsemax(new[start : start + block] @ shared.T)
+        part = max(1, _CELLS // (weights.shape[1] * vectors.shape[1]))
+        for row in range(0, len(weights), part):
+            mixed = torch.bmm(weights[row : row + part, None].to(vectors), vectors[places[row : row + part]])
+            output[start + row : start + row + len(mixed)] = mixed[:, 0]
+    return output
+
+
+def _sparsemax(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights [rows, k] that are not zero, and the columns they belong to, for k as small as it can be."""
+    k = min(_LIKELY_SUPPORT, scores.shape[1])
+    while True:
+        top, places = scores.topk(k, dim=1)
+        top = top.double()
+        # The support is the longest prefix of the sorted scores z with 1 + j z_j > sum of the first j.
+        sums = top.cumsum(dim=1)
+        inside = 1 + torch.arange(1, k + 1) * top > sums
+        support = inside.sum(dim=1, keepdim=True)
+        if k == scores.shape[1] or bool((support < k).all()):
+            threshold = (sums.gather(1, support - 1) - 1) / support
+            kept = int(support.max())
+            return (top - threshold).clamp_min(0)[:, :kept], places[:, :kept]
+        k = min(4 * k, scores.shape[1])
+
+
+class _FastText:
+    """A fastText model that looks words up in a set; its own ``in`` goes through a list."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._words = set(model.words)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._words
+
+    def __getitem__(self, word: str) -> np.ndarray[Any, np.dtype[np.float32]]:
+        vector: np.ndarray[Any, np.dtype[np.float32]] = self._model[word]
+        return vector
+
+
+@contextmanager
+def _quick_steps() -> Iterator[None]:
+    """Put quicker equals in the place of deepfocus's slow steps; its matching of tokens stays."""
+    from deepfocus import focus
+
+    load, mix = focus.load_target_token_embedding, focus.focus_additional_token_initialization
+
+    def mixed(shared: dict[str, Any], new: dict[str, Any], embeddings: Tensor, **_: Any) -> Tensor:
+        if new:
+            of_new, of_shared = (
+                torch.from_numpy(np.stack([token.auxiliary_embedding for token in group.values()]))
+                for group in (new, shared)
+            )
+            vectors = torch.stack([token.source_embedding for token in shared.values()])
+            embeddings[[token.target.id for token in new.values()]] = mixes(of_new, of_shared, vectors)
+        return embeddings
+
+    focus.load_target_token_embedding = lambda *args, **options: _FastText(load(*args, **options))
+    focus.focus_additional_token_initialization = mixed
+    try:
+        yield
+    finally:
+        focus.load_target_token_embedding, focus.focus_additional_token_initialization = load, mix

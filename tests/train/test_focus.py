@@ -1,0 +1,51 @@
+"""The quick steps of FOCUS equal deepfocus's own."""
+
+import fasttext
+import pytest
+import tiny_models
+import torch
+from deepfocus import FOCUS
+from entmax import sparsemax
+
+from modenc.train import focus
+
+
+@pytest.mark.parametrize(("new", "shared", "spread"), [(50, 400, 1.0), (7, 3, 1.0), (30, 500, 0.01)])
+def test_mixes_are_sparsemax_of_cosines(new, shared, spread, monkeypatch):
+    monkeypatch.setattr(focus, "_CELLS", 2000)  # several blocks
+    torch.manual_seed(0)
+    centre = torch.randn(20)
+    queries, keys = (centre * (spread < 1) + spread * torch.randn(count, 20) for count in (new, shared))
+    vectors = torch.randn(shared, 16)
+    cosines = torch.nn.functional.cosine_similarity(queries[:, None].double(), keys.double(), dim=2)
+    weights = sparsemax(cosines, dim=1)
+    if spread < 1:
+        assert (weights > 0).sum(dim=1).max() > focus._LIKELY_SUPPORT  # more are looked at
+    expected = (weights @ vectors.double()).float()
+    torch.testing.assert_close(focus.mixes(queries, keys, vectors), expected, atol=1e-5, rtol=0)
+
+
+def test_focus_gives_what_deepfocus_gives(tmp_path):
+    lines = tiny_models.sentences("kk") + tiny_models.sentences("az")
+    source = tiny_models.unigram_tokenizer(tiny_models.sentences("en"), size=200)
+    target = tiny_models.unigram_tokenizer(lines, size=300)
+    (tmp_path / "tokens.txt").write_text("\n".join(" ".join(target.tokenize(line)) for line in lines))
+    options = {"model": "cbow", "dim": 10, "minCount": 1, "bucket": 1000, "thread": 10, "verbose": 0}
+    fasttext.train_unsupervised(str(tmp_path / "tokens.txt"), **options).save_model(
+        str(tmp_path / "model.bin")
+    )
+    torch.manual_seed(0)
+    settings = {
+        "target_tokenizer": target,
+        "source_tokenizer": source,
+        "source_embeddings": torch.randn(len(source), 16),
+        "fasttext_model_path": str(tmp_path / "model.bin"),
+        "processes": 1,
+        "verbosity": "silent",
+    }
+    slow = FOCUS(**settings)
+    with focus._quick_steps():
+        quick = FOCUS(**settings)
+    assert len(set(target.get_vocab()) - set(source.get_vocab())) > 20
+    torch.testing.assert_close(quick, slow, atol=1e-5, rtol=0)
+    torch.testing.assert_close(FOCUS(**settings), slow, atol=0, rtol=0)
