@@ -1,16 +1,17 @@
-# make quickstart | test | check | reproduce DATA=...      VENV=.venv PYTHON=python3
+# make quickstart | test | check | bench DATA=... | reproduce DATA=...      VENV=.venv PYTHON=python3
 
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help quickstart test check reproduce
+.PHONY: help quickstart test check bench reproduce
 
 help:
 	@echo "make quickstart   use the shipped modules, then train a language that is not shipped (minutes)"
 	@echo "make test         the whole test suite"
 	@echo "make check        ruff and mypy, the same checks as pre-commit"
+	@echo "make bench        time and memory against peers, as ratios (half an hour; DATA=DIR)"
 	@echo "make reproduce    train and judge every variant of the paper's comparison (hours; DATA=DIR, SEEDS=...)"
 	@echo "Each makes the virtual environment $(VENV) where there is none (VENV=DIR: another place)."
 
@@ -24,6 +25,10 @@ check: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Its int8 peers are measured where optimum-onnx[onnxruntime] and optimum-intel[openvino] are installed.
+bench: $(INSTALLED)
+	$(BIN)/python benchmarks/performance.py --data "$(or $(DATA),$(error DATA=DIR is missing: the folder with mono/ and eval/))"
 
 # Goes on where it was stopped; stored runs are not made again (benchmarks/results/).
 SEEDS ?= 13

@@ -15,6 +15,7 @@ from modenc.train.adapters_io import add_parallel_adapter, save_parallel_adapter
 from modenc.train.body_module import encode_texts, sentence_model
 from modenc.train.data_access import TrainingData, sample
 from modenc.train.dev import DevData
+from modenc.train.frozen import pack_frozen
 from modenc.train.objectives.alignment import PivotAlignmentLoss
 from modenc.train.pivot import Pivot
 from modenc.train.processes import process_state
@@ -50,6 +51,7 @@ def align_language(run: StageRun) -> dict[str, Any]:
     model = sentence_model(body, run.tokenizer_before(), plan, settings.max_length)
     before = torch.from_numpy(encode_texts(model, texts)) if settings.keep_weight else None
     add_parallel_adapter(body, settings.reduction_factor)
+    pack_frozen(body)
     kinds = {"paraphrase": "mnrl", "parallel": settings.parallel_loss}
     dev = _dev(run, pivot)
     metrics = train_sentence_model(

@@ -16,6 +16,7 @@ from modenc.errors import RecipeError
 from modenc.recipe.settings import AlignmentSettings
 from modenc.train.adapters_io import add_parallel_adapter, save_parallel_adapter
 from modenc.train.body_module import sentence_model
+from modenc.train.frozen import pack_frozen
 from modenc.train.objectives.all_pairs import AllPairs, Side
 from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
@@ -52,6 +53,7 @@ def align_all_pairs(runs: Mapping[str, StageRun], folder: Path) -> dict[str, Any
         body = run.body_before()
         models[lang] = sentence_model(body, run.tokenizer_before(), run.plan, settings.max_length)
         add_parallel_adapter(body, settings.reduction_factor)
+        pack_frozen(body)
     together = AllPairs(models, sides, settings)
     # A row is a batch, so that it stays within one pair of languages.
     trainer = BodyTrainer(

@@ -73,7 +73,7 @@ def focus_embeddings(
             thread=_THREADS,
             verbose=0,
         ).save_model(str(model))
-        with _quick_steps():
+        with quick_steps():
             embeddings: Tensor = FOCUS(
                 target_tokenizer=target,
                 source_tokenizer=source,
@@ -146,7 +146,7 @@ class _FastText:
 
 
 @contextmanager
-def _quick_steps() -> Iterator[None]:
+def quick_steps() -> Iterator[None]:
     """Put quicker equals in the place of deepfocus's slow steps; its matching of tokens stays."""
     from deepfocus import focus
 

@@ -19,6 +19,7 @@ from modenc.train.adapters_io import ATTENTION_LAYERS, add_lora, save_lora
 from modenc.train.body_module import encode_texts, sentence_model
 from modenc.train.data_access import sample
 from modenc.train.dev import DevData
+from modenc.train.frozen import pack_frozen
 from modenc.train.objectives.distillation import DistillationLoss
 from modenc.train.objectives.masked_lm import MaskedLM
 from modenc.train.processes import process_state
@@ -36,6 +37,7 @@ def adapt_language(run: StageRun) -> dict[str, Any]:
         return {}
     tokenizer = run.tokenizer_before()
     model = add_lora(run.body_before(), settings.lora, ATTENTION_LAYERS)
+    pack_frozen(model)
     own_vocabulary = run.plan.vocabulary.method != "base"
     embeddings = model.get_input_embeddings()
     embeddings.weight.requires_grad_(settings.train_embeddings and own_vocabulary)

@@ -30,6 +30,7 @@ from modenc.train.adapters_io import ALL_LINEAR_LAYERS, add_lora, load_lora, sav
 from modenc.train.body_module import sentence_model
 from modenc.train.data_access import TrainingData, sample
 from modenc.train.dev import DevData
+from modenc.train.frozen import pack_frozen
 from modenc.train.pivot import trained_before
 from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
@@ -49,6 +50,7 @@ def encode_sentences(run: StageRun) -> dict[str, Any]:
     body = add_lora(run.body_before(), settings.lora, ALL_LINEAR_LAYERS)
     if start is not None:
         load_lora(body, start)
+    pack_frozen(body)
     model = sentence_model(body, run.tokenizer_before(), run.plan, settings.max_length)
     metrics: dict[str, Any] = {}
     if settings.objective != "none":

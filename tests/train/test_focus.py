@@ -44,7 +44,7 @@ def test_focus_gives_what_deepfocus_gives(tmp_path):
         "verbosity": "silent",
     }
     slow = FOCUS(**settings)
-    with focus._quick_steps():
+    with focus.quick_steps():
         quick = FOCUS(**settings)
     assert len(set(target.get_vocab()) - set(source.get_vocab())) > 20
     torch.testing.assert_close(quick, slow, atol=1e-5, rtol=0)
