@@ -18,6 +18,8 @@ from modenc.langid import Identification, LanguageIdentifier
 from modenc.languages import normalize_code
 from modenc.texts import TaggedText, as_texts
 
+# Of ``SentenceTransformer.encode``, after the texts, and its default.
+_FIRST_OPTIONS = ("prompt_name", "prompt", "batch_size")
 _BATCH_SIZE = 32
 _PROMPT_NAMES = ("default", "query", "document")
 
@@ -164,10 +166,10 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         if single and not (lang is None or isinstance(lang, str)):
             lang = list(lang)
         tagged = self._transformer.tag(texts, lang)
-        if options.get("pool") is None and not isinstance(options.get("device"), list):
-            prompt = self._resolve_prompt(options.get("prompt"), options.get("prompt_name"))
-            batch_size = options.get("batch_size", _BATCH_SIZE)
-            self._transformer.tokenise(tagged, prompt or "", batch_size)
+        given = dict(zip(_FIRST_OPTIONS, args, strict=False)) | options
+        if given.get("pool") is None and not isinstance(given.get("device"), list):
+            prompt = self._resolve_prompt(given.get("prompt"), given.get("prompt_name"))
+            self._transformer.tokenise(tagged, prompt or "", given.get("batch_size", _BATCH_SIZE))
         return super().encode(tagged[0] if single else tagged, *args, align=align, **options)
 
     @staticmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterable, Mapping, Set
 from reprlib import repr as short_repr
 from typing import Any
@@ -19,7 +20,7 @@ class TaggedText(str):
 
     __slots__ = ("lang", "order", "tokens")
     lang: str
-    tokens: tuple[str, int, list[int]] | None
+    tokens: tuple[str, int, array[int]] | None
     """Prompt, length at which it was cut, and token ids with the prompt's, where it has been tokenised."""
     order: int | None
     """Texts of similar order belong into one batch."""

@@ -31,7 +31,7 @@ def add_hub(parser: argparse.ArgumentParser) -> None:
 
 
 def add_encoding(parser: argparse.ArgumentParser) -> None:
-    """``--lang``, ``--no-align``, ``--batch-size`` and ``--column``."""
+    """``--lang``, ``--no-align``, ``--batch-size``, ``--compute``, ``--max-memory`` and ``--column``."""
     parser.add_argument(
         "--lang",
         default=AUTO,
@@ -45,6 +45,18 @@ def add_encoding(parser: argparse.ArgumentParser) -> None:
         help="leave the alignment modules out: best within one language, not comparable across",
     )
     parser.add_argument("--batch-size", type=positive, default=32, metavar="N", help="texts a forward pass")
+    parser.add_argument(
+        "--compute",
+        default="fp32",
+        choices=("fp32", "bf16", "auto"),
+        help="what to compute in; auto: bf16 where the device has it in hardware (default: fp32)",
+    )
+    parser.add_argument(
+        "--max-memory",
+        default=None,
+        metavar="BYTES|2GB",
+        help="what all languages may take beside the base; the least recently used make room",
+    )
     add_column(parser)
 
 
@@ -75,5 +87,6 @@ def open_encoder(args: argparse.Namespace) -> ModularEncoder:
     """The encoder that the arguments describe."""
     from modenc.encoder import ModularEncoder
 
-    options = {} if args.min_confidence is None else {"min_confidence": args.min_confidence}
+    given = {name: getattr(args, name, None) for name in ("min_confidence", "compute", "max_memory")}
+    options = {name: value for name, value in given.items() if value is not None}
     return ModularEncoder(args.hub, fallback=args.fallback, **options)

@@ -104,7 +104,7 @@ def _encode(
 
 def _job(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:
     """What must be the same for finished shards to count."""
-    settings = ("input", "column", "lang", "align", "fallback", "min_confidence", "shard_size")
+    settings = ("input", "column", "lang", "align", "fallback", "min_confidence", "shard_size", "compute")
     job: dict[str, Any] = {name: getattr(args, name) for name in settings}
     if args.input != STDIN:
         path = Path(args.input)

@@ -71,7 +71,12 @@ class ModuleBank:
     @property
     def nbytes(self) -> int:
         """Bytes that slots take; those never used take none."""
-        return sum(tensor[0].nbytes for tensor in self.tensors.all()) * max(self._used)
+        return self.slot_nbytes * max(self._used)
+
+    @property
+    def slot_nbytes(self) -> int:
+        """Bytes that one slot takes."""
+        return sum(tensor[0].nbytes for tensor in self.tensors.all())
 
     @property
     def spare(self) -> int:
@@ -145,6 +150,9 @@ class ModuleBank:
         if (capacity, rank, bottleneck) != (self._capacity, self._rank, self._bottleneck):
             self._resize(capacity, rank, bottleneck, list(range(self._capacity)))
 
+    # Called in inference mode too, whose tensors no later call could write to.
+    @torch.inference_mode(False)
+    @torch.no_grad()
     def _resize(self, capacity: int, rank: int, bottleneck: int, slots: list[int]) -> None:
         """New tensors that begin with the given slots; what is not written costs no memory."""
 

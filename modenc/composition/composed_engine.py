@@ -28,6 +28,10 @@ class ComposedEngine:
         check_fit(self._base, modules)
         self._modules[modules.lang] = modules
 
+    def cost(self, modules: LanguageModules) -> int:
+        """Bytes that :meth:`put` would add."""
+        return modules.nbytes
+
     def remove(self, code: str) -> None:
         """Forget a language that no batch is using."""
         with self._lock:

@@ -31,6 +31,10 @@ class Engine(Protocol):
         """
         ...
 
+    def cost(self, modules: LanguageModules) -> int:
+        """Bytes that :meth:`put` would add."""
+        ...
+
     def remove(self, code: str) -> None:
         """Forget a language that no batch is using."""
         ...

@@ -70,6 +70,12 @@ class PackedEngine:
             slot = self._bank.put(modules)
             self._placed[modules.lang] = _Placed(slot, embeddings, digest, aligned=bool(modules.parallel))
 
+    def cost(self, modules: LanguageModules) -> int:
+        """Bytes that :meth:`put` would add."""
+        table = 0 if modules.embeddings is None else modules.embeddings.nbytes
+        with self._lock:
+            return table if self._bank.spare else max(self._bank.slot_nbytes + table, modules.nbytes)
+
     def remove(self, code: str) -> None:
         """Forget a language that no batch is using."""
         with self._lock:

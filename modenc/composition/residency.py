@@ -16,7 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from modenc.base_model import BaseModel
 from modenc.composition.composed_engine import ComposedEngine
 from modenc.composition.engine import BASE, Engine
-from modenc.composition.modules import read_modules
+from modenc.composition.modules import LanguageModules, read_modules
 from modenc.composition.packed_body import PackedBody
 from modenc.composition.packed_engine import PackedEngine
 from modenc.composition.settings import ComputeSettings
@@ -44,6 +44,7 @@ class Residency:
         self._body = body
         self._settings = settings
         self._base_tokenizer: PreTrainedTokenizerFast | None = None
+        self._lock = RLock()
         self._start()
 
     def _start(self) -> None:
@@ -52,7 +53,6 @@ class Residency:
         self._tokenizers: dict[str, PreTrainedTokenizerFast | None] = {}
         self._users: Counter[str] = Counter()
         self._unwanted: set[str] = set()
-        self._lock = RLock()
 
     def loaded(self) -> list[str]:
         """Codes of the languages in memory, sorted."""
@@ -110,25 +110,24 @@ class Residency:
         needed = [code for code in dict.fromkeys(codes) if code != BASE]
         with self._lock:
             engine = self._running()
-            for code in needed:
-                self._take_in(code, engine)
-                self._users[code] += 1
-                self._unwanted.discard(code)
+            self._users.update(needed)
+            self._unwanted.difference_update(needed)
         try:
+            with self._lock:
+                for code in needed:
+                    self._take_in(code, engine)
             yield engine
         finally:
             with self._lock:
                 if engine is self._engine:
                     self._users.subtract(needed)
                     self._free_unwanted()
-                    self._keep_within_limit(engine)
+                    self._make_room(engine)
 
     def restart(self) -> None:
         """Load all languages anew on their next use, because the base has moved or changed type."""
         with self._lock:
-            lock = self._lock
             self._start()
-            self._lock = lock
 
     def _running(self) -> Engine:
         if self._engine is None:
@@ -150,6 +149,7 @@ class Residency:
         # Weights made in inference mode could never be trained on or moved by others.
         with torch.inference_mode(False), torch.no_grad():
             modules = read_modules(self._hub.layout(code))
+            self._make_room(engine, modules)
             engine.put(modules)
         self._tokenizers[code] = modules.tokenizer
 
@@ -157,16 +157,21 @@ class Residency:
         for code in [code for code in self._unwanted if not self._users[code]]:
             self._free(code)
 
-    def _keep_within_limit(self, engine: Engine) -> None:
+    def _make_room(self, engine: Engine, modules: LanguageModules | None = None) -> None:
+        """Free what no batch uses until all, with ``modules`` to come, is within the limit."""
         limit = self._settings.memory_limit
         if limit is None:
             return
-        engine.shrink(engine.nbytes - limit)
+
+        def excess() -> int:
+            return engine.nbytes + (0 if modules is None else engine.cost(modules)) - limit
+
+        engine.shrink(excess())
         for code in [code for code in self._tokenizers if not self._users[code]]:
-            if engine.nbytes > limit:
+            if excess() > 0:
                 self._free(code)
-        if engine.nbytes > limit:
-            engine.tidy()
+                if modules is None and excess() > 0:
+                    engine.tidy()
 
     def _free(self, code: str) -> None:
         self._unwanted.discard(code)
@@ -180,4 +185,5 @@ class Residency:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._base_tokenizer = None
+        self._lock = RLock()
         self._start()

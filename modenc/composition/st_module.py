@@ -7,13 +7,15 @@ padding, so that neither neighbours nor their padding touch a result.
 from __future__ import annotations
 
 import itertools
+from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import numpy as np
 import torch
 from sentence_transformers.base.modules.input_module import InputModule
 from torch import Tensor
@@ -32,6 +34,8 @@ from modenc.texts import TaggedText, as_texts
 _CHARACTERS_PER_TOKEN = 64
 # More than any text has tokens.
 _FAR = 1 << 20
+# The tokenizer's own results are many times as large as the tokens.
+_TEXTS_AT_A_TIME = 10_000
 _truncation_lock = Lock()
 
 
@@ -168,13 +172,16 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         texts, _single = as_texts(list(inputs), self.max_characters)
         codes = self.chooser.choose(texts, lang)
         rows = self._tokenised(texts, codes, prompt or "")
-        padding = [self.residency.tokenizer(code).pad_token_id for code in codes]
-        width = max(map(len, rows))
-        padded = [ids + [pad] * (width - len(ids)) for ids, pad in zip(rows, padding, strict=True)]
-        mask = [[1] * len(ids) + [0] * (width - len(ids)) for ids in rows]
+        pads = {code: self.residency.tokenizer(code).pad_token_id for code in dict.fromkeys(codes)}
+        padding = [pads[code] for code in codes]
+        lengths = np.array([len(row) for row in rows])
+        mask = np.arange(lengths.max()) < lengths[:, None]
+        ids = np.where(mask, 0, np.array(padding)[:, None])
+        for row, tokens in enumerate(rows):
+            ids[row, : len(tokens)] = tokens
         return {
-            "input_ids": torch.tensor(padded),
-            "attention_mask": torch.tensor(mask),
+            "input_ids": torch.from_numpy(ids),
+            "attention_mask": torch.from_numpy(mask.astype(np.int64)),
             "language": torch.tensor([_number(code) for code in codes]),
         }
 
@@ -192,8 +199,8 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             text.tokens = (prompt, self._max_seq_length, tokens)
             text.order = place.get(text.lang, 0) + len(tokens)
 
-    def _tokenised(self, texts: Sequence[str], codes: Sequence[str], prompt: str) -> list[list[int]]:
-        rows: list[list[int]] = [[] for _ in texts]
+    def _tokenised(self, texts: Sequence[str], codes: Sequence[str], prompt: str) -> list[array[int]]:
+        rows = [array("i")] * len(texts)
         left: dict[str, list[int]] = {}
         for row, (text, code) in enumerate(zip(texts, codes, strict=True)):
             done = text.tokens if isinstance(text, TaggedText) and text.lang == code else None
@@ -254,7 +261,7 @@ def _positions(body: PreTrainedModel) -> int:
     return int(body.config.max_position_embeddings - skipped)
 
 
-def _tokenise(tokenizer: PreTrainedTokenizerFast, texts: list[str], max_length: int) -> list[list[int]]:
+def _tokenise(tokenizer: PreTrainedTokenizerFast, texts: list[str], max_length: int) -> Iterator[array[int]]:
     backend = tokenizer.backend_tokenizer
     with _truncation_lock:
         if (backend.truncation or {}).get("max_length") != max_length:
@@ -262,15 +269,11 @@ def _tokenise(tokenizer: PreTrainedTokenizerFast, texts: list[str], max_length: 
         if backend.padding is not None:
             backend.no_padding()
     # A text of no tokens at all still needs one to have a vector.
-    filler = next(
-        (
-            i
-            for i in (tokenizer.cls_token_id, tokenizer.unk_token_id, tokenizer.pad_token_id)
-            if i is not None
-        ),
-        0,
-    )
-    return [encoding.ids or [filler] for encoding in backend.encode_batch_fast(texts)]
+    candidates = (tokenizer.cls_token_id, tokenizer.unk_token_id, tokenizer.pad_token_id)
+    filler = next((number for number in candidates if number is not None), 0)
+    for start in range(0, len(texts), _TEXTS_AT_A_TIME):
+        for encoding in backend.encode_batch_fast(texts[start : start + _TEXTS_AT_A_TIME]):
+            yield array("i", encoding.ids or [filler])
 
 
 def _number(code: str) -> int:

@@ -93,6 +93,15 @@ def test_lang_and_no_align_reach_the_encoder(encode, texts, tiny_hub, tmp_path):
     )
 
 
+def test_computing_and_memory_reach_the_encoder(encode, texts, expected, tmp_path, capsys):
+    assert encode(texts, tmp_path / "v.npy", "--compute", "bf16", "--max-memory", "1KB") == 0
+    vectors = np.load(tmp_path / "v.npy")
+    np.testing.assert_allclose(vectors, expected, atol=0.1)
+    assert np.abs(vectors - expected).max() > 1e-5
+    assert encode(texts, tmp_path / "v.npy", "--max-memory", "much") != 0
+    assert "max_memory: expected bytes, or a text such as" in capsys.readouterr().err
+
+
 def test_empty_and_blank_lines(encode, tmp_path):
     (tmp_path / "none.txt").write_text("")
     assert encode(tmp_path / "none.txt", tmp_path / "v.npy") == 0
