@@ -21,6 +21,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -169,7 +170,8 @@ def focus(data: Path, _pairs: int) -> list[Row]:
     return [
         _compared(f"FOCUS, {named}: that step", quick["mixing"], slow["mixing"]),
         _compared("FOCUS, all that follows fastText", quick["seconds"], slow["seconds"]),
-        _compared("memory that FOCUS adds, MB", quick["MB"], slow["MB"]),
+        _compared("memory that this step adds, MB", quick["mixing_MB"], slow["mixing_MB"]),
+        _compared("memory that all of it adds, MB", quick["MB"], slow["MB"]),
         {"what": "largest difference of any number", "difference": float(np.abs(found[0] - found[1]).max())},
     ]
 
@@ -291,23 +293,26 @@ def _focus(folder: Path, quick: bool) -> Row:
         step = deep.focus_additional_token_initialization
 
         def watched(shared: Any, new: Any, embeddings: torch.Tensor, **other: Any) -> torch.Tensor:
-            timed.update(new=len(new), shared=len(shared), mixing=time.perf_counter())
-            result = step(shared, new, embeddings, **other)
-            timed["mixing"] = time.perf_counter() - timed["mixing"]
+            start = time.perf_counter()
+            with _Watch() as memory:
+                result = step(shared, new, embeddings, **other)
+            seconds = time.perf_counter() - start
+            timed.update(new=len(new), shared=len(shared), mixing=seconds, mixing_MB=memory.added)
             return result
 
         deep.focus_additional_token_initialization = watched
-        before, start = _peak_mb(), time.perf_counter()
-        found = deep.FOCUS(
-            load_tokenizer(folder / "tokenizer"),
-            base.load_tokenizer(),
-            vectors,
-            fasttext_model_path=str(folder / "model.bin"),
-            verbosity="silent",
-        )
-        seconds = time.perf_counter() - start
+        with _Watch() as memory:
+            start = time.perf_counter()
+            found = deep.FOCUS(
+                load_tokenizer(folder / "tokenizer"),
+                base.load_tokenizer(),
+                vectors,
+                fasttext_model_path=str(folder / "model.bin"),
+                verbosity="silent",
+            )
+            seconds = time.perf_counter() - start
     np.save(folder / ("quick.npy" if quick else "slow.npy"), found.numpy())
-    return {**timed, "seconds": seconds, "MB": _peak_mb() - before}
+    return {**timed, "seconds": seconds, "MB": memory.added}
 
 
 IN_PROCESS: dict[str, Callable[[Path], Row]] = {
@@ -531,8 +536,24 @@ def _resident_mb() -> float:
     return pages * resource.getpagesize() / 1e6
 
 
-def _peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+class _Watch:
+    """The most memory that a block adds, in MB, looked at a hundred times a second."""
+
+    added = 0.0
+
+    def __enter__(self) -> _Watch:
+        self._before, self._done = _resident_mb(), Event()
+        self._thread = Thread(target=self._look)
+        self._thread.start()
+        return self
+
+    def _look(self) -> None:
+        while not self._done.wait(0.01):
+            self.added = max(self.added, _resident_mb() - self._before)
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
 
 
 def _in_process(name: str, path: Path) -> Row:
@@ -587,8 +608,28 @@ def _report() -> str:
         doc = (SECTIONS[name].__doc__ or "").strip()
         parts += ["", f"## {name.replace('_', ' ').capitalize()}", "", doc, "", _table(stored["rows"]), ""]
         parts.append("; ".join(f"{key} {value}" for key, value in stored["where"].items()))
+        if name == "growth":
+            _draw(stored["rows"], STORED / "growth.png")
+            parts += ["", "![time against size](performance/growth.png)"]
     notes = ROOT / "benchmarks" / "performance.md"
     return "\n".join([*parts, "", notes.read_text().rstrip() if notes.is_file() else ""]).rstrip() + "\n"
+
+
+def _draw(rows: list[Row], path: Path) -> None:
+    """Seconds against size, a panel for each thing that grows."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    kinds = list(dict.fromkeys(row["what"] for row in rows))
+    figure, axes = plt.subplots(1, len(kinds), figsize=(3.2 * len(kinds), 2.8), squeeze=False)
+    for axis, kind in zip(axes[0], kinds, strict=True):
+        own = [row for row in rows if row["what"] == kind]
+        axis.loglog([row["size"] for row in own], [row["seconds"] for row in own], marker="o")
+        axis.set(xlabel=kind, ylabel="seconds")
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
 
 
 def _table(rows: list[Row]) -> str:

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
+from modenc.composition.kernels import make_dense
 from modenc.recipe.settings import VocabularySettings
 
 # deepfocus's own; rarer tokens are drawn at random.
@@ -27,6 +28,7 @@ _BUCKETS = 200_000
 _CELLS = 1 << 22
 # Sparsemax keeps a few of thousands of tokens; where more than these count, more are looked at.
 _LIKELY_SUPPORT = 64
+_STRETCH = 16
 
 
 def focus_embeddings(
@@ -102,10 +104,11 @@ def mixes(new: Tensor, shared: Tensor, vectors: Tensor) -> Tensor:
         [new, hidden]
     """
     new, shared = functional.normalize(new.float()), functional.normalize(shared.float())
+    likeness = make_dense(shared, shared.new_zeros(len(shared)), "fp32")
     output = vectors.new_empty(len(new), vectors.shape[1])
     block = max(1, _CELLS // len(shared))
     for start in range(0, len(new), block):
-        weights, places = _sparsemax(new[start : start + block] @ shared.T)
+        weights, places = _sparsemax(likeness(new[start : start + block]))
         part = max(1, _CELLS // (weights.shape[1] * vectors.shape[1]))
         for row in range(0, len(weights), part):
             mixed = torch.bmm(weights[row : row + part, None].to(vectors), vectors[places[row : row + part]])
@@ -117,7 +120,7 @@ def _sparsemax(scores: Tensor) -> tuple[Tensor, Tensor]:
     """Weights [rows, k] that are not zero, and the columns they belong to, for k as small as it can be."""
     k = min(_LIKELY_SUPPORT, scores.shape[1])
     while True:
-        top, places = scores.topk(k, dim=1)
+        top, places = _greatest(scores, k)
         top = top.double()
         # The support is the longest prefix of the sorted scores z with 1 + j z_j > sum of the first j.
         sums = top.cumsum(dim=1)
@@ -128,6 +131,24 @@ def _sparsemax(scores: Tensor) -> tuple[Tensor, Tensor]:
             kept = int(support.max())
             return (top - threshold).clamp_min(0)[:, :kept], places[:, :kept]
         k = min(4 * k, scores.shape[1])
+
+
+def _greatest(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k greatest scores of each row, sorted, and their columns.
+
+    They lie in the k stretches of columns with the greatest maxima, so that only those are sorted.
+    """
+    rows, columns = scores.shape
+    stretches = columns // _STRETCH
+    if stretches <= k:
+        return scores.topk(k, dim=1)
+    even = scores[:, : stretches * _STRETCH].view(rows, stretches, _STRETCH)
+    best = even.amax(dim=2).topk(k, dim=1).indices
+    places = (best[:, :, None] * _STRETCH + torch.arange(_STRETCH)).flatten(1)
+    rest = torch.arange(stretches * _STRETCH, columns).expand(rows, -1)
+    places = torch.cat([places, rest], dim=1)
+    top, chosen = scores.gather(1, places).topk(k, dim=1)
+    return top, places.gather(1, chosen)
 
 
 class _FastText:

@@ -10,7 +10,9 @@ from entmax import sparsemax
 from modenc.train import focus
 
 
-@pytest.mark.parametrize(("new", "shared", "spread"), [(50, 400, 1.0), (7, 3, 1.0), (30, 500, 0.01)])
+@pytest.mark.parametrize(
+    ("new", "shared", "spread"), [(50, 400, 1.0), (20, 1500, 1.0), (7, 3, 1.0), (30, 500, 0.01)]
+)
 def test_mixes_are_sparsemax_of_cosines(new, shared, spread, monkeypatch):
     monkeypatch.setattr(focus, "_CELLS", 2000)  # several blocks
     torch.manual_seed(0)
@@ -23,6 +25,14 @@ def test_mixes_are_sparsemax_of_cosines(new, shared, spread, monkeypatch):
         assert (weights > 0).sum(dim=1).max() > focus._LIKELY_SUPPORT  # more are looked at
     expected = (weights @ vectors.double()).float()
     torch.testing.assert_close(focus.mixes(queries, keys, vectors), expected, atol=1e-5, rtol=0)
+
+
+def test_the_greatest_are_those_of_topk():
+    torch.manual_seed(0)
+    scores = torch.randn(9, 1003)
+    top, places = focus._greatest(scores, 20)
+    assert torch.equal(top, scores.topk(20, dim=1).values)
+    assert torch.equal(scores.gather(1, places), top)
 
 
 def test_focus_gives_what_deepfocus_gives(tmp_path):
