@@ -8,6 +8,7 @@ import torch
 def has_bf16(device: torch.device) -> bool:
     """Whether ``device`` multiplies bfloat16 matrices in hardware (elsewhere it is slower than fp32)."""
     if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported())
+        with torch.cuda.device(device):
+            return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     checks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
     return device.type == "cpu" and any(getattr(torch.cpu, check, lambda: False)() for check in checks)

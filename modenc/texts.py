@@ -73,7 +73,7 @@ def clean(text: str, max_characters: int) -> str:
     White space stays as it is, and so does everything else that a tokenizer may look at.
     """
     if isinstance(text, TaggedText):
-        return text
+        return text if text.tokens is not None else TaggedText(clean(str(text), max_characters), text.lang)
     if len(text) > max_characters:
         text = text.lstrip()[:max_characters]
     if _SURROGATE.search(text):

@@ -1,4 +1,5 @@
 import pickle
+from array import array
 
 import numpy as np
 import pytest
@@ -80,4 +81,7 @@ def test_long_text_is_cut_after_its_leading_space():
 def test_tagged_text_is_a_text_that_keeps_its_language_when_sent_on():
     tagged = pickle.loads(pickle.dumps(TaggedText("Қайырлы таң", "kk")))
     assert (tagged, tagged.lang) == ("Қайырлы таң", "kk")
+    cut = clean(TaggedText("Қай\x00ырлы", "kk"), 5)
+    assert (cut, cut.lang) == ("Қайы", "kk")
+    tagged.tokens = ("", 9, array("i", [5]))
     assert clean(tagged, 3) is tagged

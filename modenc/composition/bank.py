@@ -64,24 +64,33 @@ class ModuleBank:
         self._layers = layers
         self._dtype, self._device = dtype, device
         self._capacity, self._rank, self._bottleneck = 1, 0, 0
-        self._used = [NO_LANGUAGE]
+        # Rank and bottleneck of the language in each slot, and how many slots were ever written to.
+        self._used: dict[int, tuple[int, int]] = {NO_LANGUAGE: (0, 0)}
+        self._touched = 1
         self.tensors = BankTensors({}, {})
         """As they are now."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes that slots take; those never used take none."""
-        return self.slot_nbytes * max(self._used)
-
-    @property
-    def slot_nbytes(self) -> int:
-        """Bytes that one slot takes."""
-        return sum(tensor[0].nbytes for tensor in self.tensors.all())
+        """Bytes that slots take, the one of zeros not counted; those never used take none."""
+        return self._slot_nbytes(self._rank, self._bottleneck) * (self._touched - 1)
 
     @property
     def spare(self) -> int:
         """Slots that take memory and hold no language."""
-        return max(self._used) + 1 - len(self._used)
+        return self._touched - len(self._used)
+
+    def cost(self, modules: LanguageModules) -> int:
+        """Bytes that :meth:`put` would add: a wider language widens every slot."""
+        rank, bottleneck = _widths(modules)
+        slots = self._touched - (1 if self.spare else 0)
+        wide = self._slot_nbytes(max(rank, self._rank), max(bottleneck, self._bottleneck))
+        return wide * slots - self.nbytes
+
+    def _slot_nbytes(self, rank: int, bottleneck: int) -> int:
+        low_rank = rank * sum(width + out for width, out in self._sites.values())
+        parallel = self._layers * (bottleneck * (2 * self._hidden + 1) + self._hidden) if bottleneck else 0
+        return (low_rank + parallel) * self._dtype.itemsize
 
     def put(self, modules: LanguageModules) -> int:
         """Copy a language's adapters in; they must fit the body.
@@ -89,12 +98,9 @@ class ModuleBank:
         Returns:
             Its slot.
         """
-        self._make_room(
-            max((change.a.shape[0] for change in modules.low_rank.values()), default=0),
-            max((layer.down_bias.shape[0] for layer in modules.parallel.values()), default=0),
-        )
+        widths = _widths(modules)
+        self._make_room(*widths)
         slot = min(set(range(self._capacity)) - set(self._used))
-        self._used.append(slot)
         by_site = sites_of(modules)
         for site, (a, b) in self.tensors.low_rank.items():
             a[slot].zero_()
@@ -113,11 +119,13 @@ class ModuleBank:
                 down_bias[slot, :width] = adapter.down_bias
                 up[slot, :width] = adapter.up_weight.T * adapter.scaling
                 up_bias[slot] = adapter.up_bias * adapter.scaling
+        self._used[slot] = widths
+        self._touched = max(self._touched, slot + 1)
         return slot
 
     def free(self, slot: int) -> None:
         """Give a slot back; nothing may be computing with it."""
-        self._used.remove(slot)
+        del self._used[slot]
 
     def compact(self) -> dict[int, int]:
         """Move the languages together into new tensors that have no spare slot.
@@ -126,8 +134,11 @@ class ModuleBank:
             Old slot → new slot.
         """
         slots = sorted(self._used)
-        self._resize(len(slots), self._rank, self._bottleneck, slots)
-        self._used = list(range(len(slots)))
+        kept = [self._used[slot] for slot in slots]
+        rank, bottleneck = (max(widths[part] for widths in kept) for part in (0, 1))
+        self._resize(len(slots), rank, bottleneck, slots)
+        self._used = dict(enumerate(kept))
+        self._touched = len(slots)
         return {old: new for new, old in enumerate(slots)}
 
     def low_rank(self, slot: int) -> dict[Site, LowRank]:
@@ -142,13 +153,12 @@ class ModuleBank:
         }
 
     def _make_room(self, rank: int, bottleneck: int) -> None:
-        rank, bottleneck = (-(-width // _ALIGNMENT) * _ALIGNMENT for width in (rank, bottleneck))
         rank, bottleneck = max(rank, self._rank), max(bottleneck, self._bottleneck)
         capacity = self._capacity
         if len(self._used) == capacity:
             capacity += max(_LEAST_GROWTH, capacity // 2)
         if (capacity, rank, bottleneck) != (self._capacity, self._rank, self._bottleneck):
-            self._resize(capacity, rank, bottleneck, list(range(self._capacity)))
+            self._resize(capacity, rank, bottleneck, list(range(self._touched)))
 
     # Called in inference mode too, whose tensors no later call could write to.
     @torch.inference_mode(False)
@@ -157,13 +167,14 @@ class ModuleBank:
         """New tensors that begin with the given slots; what is not written costs no memory."""
 
         def resized(before: Tensor | None, *shape: int) -> Tensor:
-            after = torch.zeros(capacity, *shape, dtype=self._dtype, device=self._device)
+            after = torch.empty(capacity, *shape, dtype=self._dtype, device=self._device)
+            after[: len(slots)].zero_()
             if before is not None:
                 for new, old in enumerate(slots):
-                    target = after[new]
-                    for dim, size in enumerate(before.shape[1:]):
-                        target = target.narrow(dim, 0, size)
-                    target.copy_(before[old])
+                    target, source = after[new], before[old]
+                    for dim, size in enumerate(map(min, target.shape, source.shape)):
+                        target, source = target.narrow(dim, 0, size), source.narrow(dim, 0, size)
+                    target.copy_(source)
             return after
 
         hidden = self._hidden
@@ -216,6 +227,14 @@ class BankRows:
         down, down_bias, up, up_bias = (part.index_select(0, self._slots) for part in self._parallel[number])
         inner = torch.baddbmm(down_bias[:, None], x, down.transpose(1, 2)).relu_()
         return y.baddbmm_(inner, up).add_(up_bias[:, None])
+
+
+def _widths(modules: LanguageModules) -> tuple[int, int]:
+    """Rank and bottleneck that a slot needs."""
+    ranks = [change.a.shape[0] for change in modules.low_rank.values()]
+    bottlenecks = [layer.down_bias.shape[0] for layer in modules.parallel.values()]
+    rank, bottleneck = (-(-max(part, default=0) // _ALIGNMENT) * _ALIGNMENT for part in (ranks, bottlenecks))
+    return rank, bottleneck
 
 
 def sites_of(modules: LanguageModules) -> dict[Site, LowRank]:

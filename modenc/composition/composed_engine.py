@@ -52,9 +52,11 @@ class ComposedEngine:
     def nbytes(self) -> int:
         """Bytes that all languages take, the body's own weights not counted."""
         with self._lock:
-            shared = {id(tensor) for tensor in self._base.parameters()}
-            own = {id(part): part for body in self._bodies.values() for part in body.parameters()}
-            total: int = sum(part.nbytes for key, part in own.items() if key not in shared)
+            shared = {tensor.data_ptr() for tensor in self._base.parameters()}
+            tables = [at.embeddings for at in self._modules.values() if at.embeddings is not None]
+            shared |= {table.data_ptr() for table in tables}
+            parts = {part.data_ptr(): part for body in self._bodies.values() for part in body.parameters()}
+            total: int = sum(part.nbytes for place, part in parts.items() if place not in shared)
             return total + sum(modules.nbytes for modules in self._modules.values())
 
     def run(self, ids: Tensor, mask: Tensor, languages: Sequence[str], *, align: bool) -> Tensor:

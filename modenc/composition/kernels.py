@@ -39,7 +39,7 @@ class Dense(Protocol):
 
 
 def make_dense(weight: Tensor, bias: Tensor, precision: Precision) -> Dense:
-    """The fastest exact layer at hand for ``weight`` [out, in] and ``bias`` [out], both detached."""
+    """The fastest layer at hand for ``weight`` [out, in] and ``bias`` [out], both detached."""
     if precision == "bf16":
         weight, bias = weight.bfloat16(), bias.bfloat16()
     if weight.device.type == "cpu" and onednn_works(weight.dtype):

@@ -21,7 +21,7 @@ from modenc.composition.kernels import Dense, Precision, make_dense
 from modenc.composition.modules import LowRank
 from modenc.composition.packing import Bucket
 
-FAMILIES = ("bert", "roberta", "xlm-roberta", "camembert")
+FAMILIES = ("bert", "roberta", "xlm-roberta")
 """Model types whose bodies are built alike."""
 QUERY, KEY, VALUE = (f"attention.self.{part}" for part in ("query", "key", "value"))
 ATTENTION_OUTPUT, INTERMEDIATE, OUTPUT = "attention.output.dense", "intermediate.dense", "output.dense"
@@ -58,8 +58,8 @@ class PackedBody:
 
     Args:
         body: the model; its embeddings are used in place.
-        precision: of the linear layers and of what lies between them. The embeddings' sum and norm are
-            float32, and so is what comes out.
+        precision: of the linear layers and of what lies between them; the embeddings' sum and norm, and what
+            comes out, keep the body's own type.
     """
 
     def __init__(self, body: PreTrainedModel, precision: Precision) -> None:
@@ -71,7 +71,7 @@ class PackedBody:
         activation = config.hidden_act
         self._fused = activation if activation in ("gelu", "relu") else None
         self._activation: Callable[[Tensor], Tensor] = ACT2FN[activation]
-        self._skipped = 0 if config.model_type == "bert" else config.pad_token_id + 1
+        self._padding: int | None = None if config.model_type == "bert" else config.pad_token_id
         own: torch.dtype = body.dtype
         self.dtype = torch.bfloat16 if precision == "bf16" else own
         """Type that tokens have between the layers."""
@@ -96,7 +96,7 @@ class PackedBody:
     def layers(
         self, low_rank: Mapping[Site, LowRank] | None = None, parallel: Mapping[int, Parallel] | None = None
     ) -> list[Layer]:
-        """The layers' weights with a language's changes merged in float32, or the base's own."""
+        """The layers' weights with a language's changes merged, or the base's own."""
         low_rank, parallel = low_rank or {}, parallel or {}
         return [
             self._layer(number, layer, low_rank, parallel.get(number))
@@ -116,7 +116,7 @@ class PackedBody:
             [rows, length, hidden], of no meaning where there is no token.
         """
         parts: Any = self._body.embeddings
-        positions = parts.position_embeddings.weight[self._skipped :][: words.shape[1]]
+        positions = self._positions(bucket.ids)
         x = parts.LayerNorm(words + positions + parts.token_type_embeddings.weight[0])
         before = x.dtype
         x = x.to(self.dtype)
@@ -124,6 +124,15 @@ class PackedBody:
             x = self._step(x, bucket, number, layer, rows)
         y: Tensor = x.to(before)
         return y
+
+    def _positions(self, ids: Tensor) -> Tensor:
+        """Position vectors, [length, hidden] or [rows, length, hidden]."""
+        table: Tensor = self._body.embeddings.position_embeddings.weight
+        if self._padding is None:
+            return table[: ids.shape[1]]
+        # RoBERTa-like bodies count from the padding id on, and pass over padding that a text may hold.
+        real = ids.ne(self._padding)
+        return functional.embedding(real.cumsum(dim=1) * real + self._padding, table)
 
     def _step(self, x: Tensor, bucket: Bucket, number: int, layer: Layer, rows: BankRows | None) -> Tensor:
         def add(y: Tensor, name: str, x: Tensor) -> Tensor:
@@ -169,7 +178,8 @@ class PackedBody:
         down, up = None, None
         if parallel is not None:
             kind = self._body.dtype
-            down_weight, down_bias, up_weight, up_bias = (part.to(kind) for part in parallel)
+            # Copies: views would keep the whole bank as it is now in memory.
+            down_weight, down_bias, up_weight, up_bias = (part.to(kind, copy=True) for part in parallel)
             down = make_dense(down_weight, down_bias, self._precision)
             up = make_dense(up_weight.T, up_bias, self._precision)
         return Layer(

@@ -42,10 +42,11 @@ class _Placed:
 
 
 class PackedEngine:
-    """For bodies of the BERT family: see the module's text."""
+    """For bodies of the BERT family; within ``max_bytes`` it makes merged copies."""
 
-    def __init__(self, body: PreTrainedModel, precision: Precision) -> None:
+    def __init__(self, body: PreTrainedModel, precision: Precision, max_bytes: int | None = None) -> None:
         self._base = body
+        self._max_bytes = max_bytes
         self._body = PackedBody(body, precision)
         self._bank = ModuleBank(
             self._body.sites,
@@ -74,7 +75,7 @@ class PackedEngine:
         """Bytes that :meth:`put` would add."""
         table = 0 if modules.embeddings is None else modules.embeddings.nbytes
         with self._lock:
-            return table if self._bank.spare else max(self._bank.slot_nbytes + table, modules.nbytes)
+            return self._bank.cost(modules) + table
 
     def remove(self, code: str) -> None:
         """Forget a language that no batch is using."""
@@ -161,7 +162,8 @@ class PackedEngine:
         """A merged copy of the weights, made as soon as it has been wanted for enough tokens."""
         with self._lock:
             self._seen[copy] += tokens
-            if copy not in self._copies and self._seen[copy] >= _TOKENS_BEFORE_MERGING:
+            wanted = copy not in self._copies and self._seen[copy] >= _TOKENS_BEFORE_MERGING
+            if wanted and self._fits_a_copy():
                 low_rank, code = copy
                 slot = next(
                     at.slot
@@ -177,6 +179,11 @@ class PackedEngine:
             if copy in self._copies:
                 self._copies[copy] = self._copies.pop(copy)
             return self._copies.get(copy)
+
+    def _fits_a_copy(self) -> bool:
+        if self._max_bytes is None:
+            return True
+        return self.nbytes + sum(layer.nbytes for layer in self._own_layers()) <= self._max_bytes
 
     def _words(self, bucket: Bucket, tables: dict[int, Tensor | None]) -> Tensor:
         """Each token's row of its language's embeddings, or of the base's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -79,7 +80,6 @@ class Residency:
             if code in self._tokenizers:
                 self._unwanted.add(code)
                 self._free_unwanted()
-                self._running().tidy()
 
     def tokenizer(self, code: str) -> PreTrainedTokenizerFast:
         """The tokenizer of a language: its own, or the base's."""
@@ -112,10 +112,13 @@ class Residency:
             engine = self._running()
             self._users.update(needed)
             self._unwanted.difference_update(needed)
-        try:
-            with self._lock:
+            try:
                 for code in needed:
                     self._take_in(code, engine)
+            except BaseException:
+                self._users.subtract(needed)
+                raise
+        try:
             yield engine
         finally:
             with self._lock:
@@ -133,11 +136,11 @@ class Residency:
         if self._engine is None:
             precision = self._settings.precision(self._body.device)
             if PackedBody.supports(self._body):
-                self._engine = PackedEngine(self._body, precision)
+                self._engine = PackedEngine(self._body, precision, self._settings.memory_limit)
             else:
-                self._engine = ComposedEngine(
-                    self._body.to(torch.bfloat16) if precision == "bf16" else self._body
-                )
+                with torch.inference_mode(False):
+                    body = copy.deepcopy(self._body).bfloat16() if precision == "bf16" else self._body
+                self._engine = ComposedEngine(body)
         return self._engine
 
     def _take_in(self, code: str, engine: Engine) -> None:
@@ -156,6 +159,7 @@ class Residency:
     def _free_unwanted(self) -> None:
         for code in [code for code in self._unwanted if not self._users[code]]:
             self._free(code)
+            self._running().tidy()
 
     def _make_room(self, engine: Engine, modules: LanguageModules | None = None) -> None:
         """Free what no batch uses until all, with ``modules`` to come, is within the limit."""

@@ -172,11 +172,10 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         texts, _single = as_texts(list(inputs), self.max_characters)
         codes = self.chooser.choose(texts, lang)
         rows = self._tokenised(texts, codes, prompt or "")
-        pads = {code: self.residency.tokenizer(code).pad_token_id for code in dict.fromkeys(codes)}
-        padding = [pads[code] for code in codes]
         lengths = np.array([len(row) for row in rows])
         mask = np.arange(lengths.max()) < lengths[:, None]
-        ids = np.where(mask, 0, np.array(padding)[:, None])
+        # Padding is never looked at, but has to be in the row's own table: its first token is.
+        ids = np.repeat(np.array([row[0] for row in rows])[:, None], mask.shape[1], axis=1)
         for row, tokens in enumerate(rows):
             ids[row, : len(tokens)] = tokens
         return {

@@ -24,11 +24,13 @@ MIN_COUNT = 10
 _THREADS = 10
 # Pieces are short: their n-grams are a tenth of what fastText's default of 2 million rows holds.
 _BUCKETS = 200_000
-# Similarities held at a time, and vectors of the mixes.
-_CELLS = 1 << 22
-# Sparsemax keeps a few of thousands of tokens; where more than these count, more are looked at.
+# Similarities held at a time.
+_CELLS = 1 << 20
+# Sparsemax keeps a few of thousands of tokens, mostly.
 _LIKELY_SUPPORT = 64
 _STRETCH = 16
+# Ten are enough in practice; rounding could make the last two take turns.
+_MOST_ROUNDS = 50
 
 
 def focus_embeddings(
@@ -105,50 +107,51 @@ def mixes(new: Tensor, shared: Tensor, vectors: Tensor) -> Tensor:
     """
     new, shared = functional.normalize(new.float()), functional.normalize(shared.float())
     likeness = make_dense(shared, shared.new_zeros(len(shared)), "fp32")
+    mixed = make_dense(vectors.float().T.contiguous(), vectors.new_zeros(vectors.shape[1]).float(), "fp32")
     output = vectors.new_empty(len(new), vectors.shape[1])
     block = max(1, _CELLS // len(shared))
     for start in range(0, len(new), block):
-        weights, places = _sparsemax(likeness(new[start : start + block]))
-        part = max(1, _CELLS // (weights.shape[1] * vectors.shape[1]))
-        for row in range(0, len(weights), part):
-            mixed = torch.bmm(weights[row : row + part, None].to(vectors), vectors[places[row : row + part]])
-            output[start + row : start + row + len(mixed)] = mixed[:, 0]
+        scores = likeness(new[start : start + block])
+        output[start : start + block] = mixed(scores.sub_(_threshold(scores)).clamp_min_(0))
     return output
 
 
-def _sparsemax(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights [rows, k] that are not zero, and the columns they belong to, for k as small as it can be."""
+def _threshold(scores: Tensor) -> Tensor:
+    """What sparsemax takes off each row [rows, 1] before it cuts at zero, so that one is left in all.
+
+    Over the greatest scores alone it is at most as high as over all; from there on, dropping what is below
+    and taking the rest's (sum - 1) / count ends at the support (Michelot, 1986).
+    """
     k = min(_LIKELY_SUPPORT, scores.shape[1])
-    while True:
-        top, places = _greatest(scores, k)
-        top = top.double()
-        # The support is the longest prefix of the sorted scores z with 1 + j z_j > sum of the first j.
-        sums = top.cumsum(dim=1)
-        inside = 1 + torch.arange(1, k + 1) * top > sums
-        support = inside.sum(dim=1, keepdim=True)
-        if k == scores.shape[1] or bool((support < k).all()):
-            threshold = (sums.gather(1, support - 1) - 1) / support
-            kept = int(support.max())
-            return (top - threshold).clamp_min(0)[:, :kept], places[:, :kept]
-        k = min(4 * k, scores.shape[1])
+    top = _greatest(scores, k).double()
+    # The support is the longest prefix of the sorted scores z with 1 + j z_j > sum of the first j.
+    sums = top.cumsum(dim=1)
+    support = (1 + torch.arange(1, k + 1) * top > sums).sum(dim=1, keepdim=True)
+    threshold = (sums.gather(1, support - 1) - 1) / support
+    for _ in range(_MOST_ROUNDS if bool((support >= k).any()) else 0):
+        kept = scores > threshold.float()
+        count = kept.sum(dim=1, keepdim=True)
+        if torch.equal(count, support):
+            break
+        left = torch.where(kept, scores, 0).sum(dim=1, keepdim=True).double()
+        threshold, support = (left - 1) / count, count
+    return threshold.float()
 
 
-def _greatest(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k greatest scores of each row, sorted, and their columns.
+def _greatest(scores: Tensor, k: int) -> Tensor:
+    """The k greatest scores of each row, sorted.
 
     They lie in the k stretches of columns with the greatest maxima, so that only those are sorted.
     """
     rows, columns = scores.shape
     stretches = columns // _STRETCH
     if stretches <= k:
-        return scores.topk(k, dim=1)
+        return scores.topk(k, dim=1).values
     even = scores[:, : stretches * _STRETCH].view(rows, stretches, _STRETCH)
     best = even.amax(dim=2).topk(k, dim=1).indices
-    places = (best[:, :, None] * _STRETCH + torch.arange(_STRETCH)).flatten(1)
-    rest = torch.arange(stretches * _STRETCH, columns).expand(rows, -1)
-    places = torch.cat([places, rest], dim=1)
-    top, chosen = scores.gather(1, places).topk(k, dim=1)
-    return top, places.gather(1, chosen)
+    likely = even.gather(1, best[:, :, None].expand(-1, -1, _STRETCH)).flatten(1)
+    rest = scores[:, stretches * _STRETCH :]
+    return torch.cat([likely, rest], dim=1).topk(k, dim=1).values
 
 
 class _FastText:

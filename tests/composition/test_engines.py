@@ -175,6 +175,39 @@ def test_languages_come_and_go(engine, body):
     assert close(engine, body, ids, mask, [BASE] * 8)
 
 
+def test_what_the_bank_counts_is_what_it_holds(body):
+    engine = PackedEngine(body, "fp32")
+    bank = engine._bank
+    narrow, wide = [made(f"n{i}", i, rank=4) for i in range(6)], made("wide", 9, rank=60, bottleneck=30)
+    for modules in [*narrow, wide]:
+        before, cost = engine.nbytes, engine.cost(modules)
+        engine.put(modules)
+        assert engine.nbytes == before + cost
+    for modules in [wide, *narrow[:0:-1]]:
+        engine.remove(modules.lang)
+        engine.tidy()
+        held = sum(tensor.nbytes for tensor in bank.tensors.all())
+        assert engine.nbytes == held * (bank._capacity - 1) // bank._capacity
+    assert engine.nbytes == PackedEngine(body, "fp32").cost(narrow[0])
+
+
+def test_no_copy_is_made_that_does_not_fit(body, monkeypatch):
+    monkeypatch.setattr(packed_engine, "_TOKENS_BEFORE_MERGING", 1)
+    ids, mask = batch()
+    for room, copies in ((None, True), (10**9, True), (100_000, False)):
+        engine = PackedEngine(body, "fp32", room)
+        engine.put(LANGUAGES[1])
+        before = engine.nbytes
+        assert close(engine, body, ids, mask, ["kk"] * 8)
+        assert (engine.nbytes > before) == copies
+
+
+def test_padding_inside_a_text_has_the_position_it_has_in_the_body(engine, body):
+    ids, mask = batch()
+    ids[:, 1] = body.config.pad_token_id
+    assert close(engine, body, ids, mask, ROWS)
+
+
 def test_shrinking_frees_only_what_is_for_speed(engine, body, monkeypatch):
     monkeypatch.setattr(packed_engine, "_TOKENS_BEFORE_MERGING", 1)
     ids, mask = batch()
