@@ -26,8 +26,8 @@ _THREADS = 10
 _BUCKETS = 200_000
 # Similarities held at a time.
 _CELLS = 1 << 20
-# Sparsemax keeps a few of thousands of tokens, mostly.
-_LIKELY_SUPPORT = 64
+# Sparsemax keeps no more of thousands of tokens, mostly.
+_LIKELY_SUPPORT = 256
 _STRETCH = 16
 # Ten are enough in practice; rounding could make the last two take turns.
 _MOST_ROUNDS = 50
