@@ -7,17 +7,16 @@ each with its own slot's matrices. One slot is all zeros, for the base alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 
 import torch
 from torch import Tensor
 
 from modenc.composition.modules import LanguageModules, LowRank
 
-# Rows of a grouped product's matrices begin at multiples of 16 bytes.
-_ALIGNMENT = 8
+# Widths round up to multiples of this, so that a slightly wider language seldom moves all slots.
+_WIDTH_STEP = 8
 _LEAST_GROWTH = 3
 NO_LANGUAGE = 0
 """The slot of zeros."""
@@ -34,10 +33,6 @@ class BankTensors:
     """A [slots, rank, in] and B [slots, rank, out] of each adapted linear layer."""
     parallel: dict[int, tuple[Tensor, Tensor, Tensor, Tensor]]
     """By layer: down [slots, bottleneck, hidden], its bias, up [slots, bottleneck, hidden], its bias."""
-
-    def all(self) -> Iterator[Tensor]:
-        """Every tensor."""
-        yield from chain(*self.low_rank.values(), *self.parallel.values())
 
 
 class ModuleBank:
@@ -233,7 +228,9 @@ def _widths(modules: LanguageModules) -> tuple[int, int]:
     """Rank and bottleneck that a slot needs."""
     ranks = [change.a.shape[0] for change in modules.low_rank.values()]
     bottlenecks = [layer.down_bias.shape[0] for layer in modules.parallel.values()]
-    rank, bottleneck = (-(-max(part, default=0) // _ALIGNMENT) * _ALIGNMENT for part in (ranks, bottlenecks))
+    rank, bottleneck = (
+        -(-max(part, default=0) // _WIDTH_STEP) * _WIDTH_STEP for part in (ranks, bottlenecks)
+    )
     return rank, bottleneck
 
 

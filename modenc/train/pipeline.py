@@ -206,12 +206,11 @@ def _align_together(
     runs = {lang: chain[-1][0] for lang, chain in chains.items()}
     joined = hashlib.sha256("\n".join(chain[-1][1] for chain in chains.values()).encode()).hexdigest()
     records = {lang: finished(run.folder, joined) for lang, run in runs.items()}
+    folder, state = plans[0].run.work_dir / "all_pairs", process_state()
     logger.info("all with all: alignment")
     if not force and all(records.values()):
         logger.info(" alignment: done before, skipped")
     else:
-        state = process_state()
-        folder = plans[0].run.work_dir / "all_pairs"
         if state.is_main_process:
             begin_shared(folder, joined, force=force)
             for run in runs.values():
@@ -220,9 +219,9 @@ def _align_together(
         set_seed(plans[0].run.seed)
         metrics = align_all_pairs(runs, folder)
         for lang, run in runs.items():
-            records[lang] = StageRecord(joined, settings_of(run.plan, "alignment"), metrics)
+            records[lang] = aligned = StageRecord(joined, settings_of(run.plan, "alignment"), metrics)
             if state.is_main_process:
-                finish(run, StageRecord(joined, settings_of(run.plan, "alignment"), metrics))
+                finish(run, aligned)
         state.wait_for_everyone()
     for plan in plans:
         found = {
@@ -236,9 +235,9 @@ def _align_together(
         run = runs[plan.lang]
         if _outdated(hub, plan.lang, found):
             _publish(recipe, plan, hub, LanguageLayout(run.modules), found, run.data)
-    if process_state().is_main_process:
-        shutil.rmtree(plans[0].run.work_dir / "all_pairs", ignore_errors=True)
-    process_state().wait_for_everyone()
+    if state.is_main_process:
+        shutil.rmtree(folder, ignore_errors=True)
+    state.wait_for_everyone()
     return {plan.lang: hub.layout(plan.lang).root for plan in plans}
 
 

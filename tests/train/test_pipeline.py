@@ -166,6 +166,15 @@ def test_graded_pairs_follow_the_objective(copied, objective):
     assert [entry["source"] for entry in card.data if entry["role"] == "scored_pairs"] == ["sts.en.tsv"]
 
 
+def _training_again_changes_nothing(recipe, hub, caplog):
+    before = _hashes(hub.path)
+    caplog.clear()
+    with caplog.at_level("INFO", logger="modenc"):
+        train_recipe(recipe)
+    assert _hashes(hub.path) == before
+    assert "in the hub" not in caplog.text
+
+
 # Without dev data the last weights are kept, whatever so short a training does to the scores.
 NO_DEV = ["data.dev.sts=[]", "data.dev.text_held_out=0", "data.dev.parallel_held_out=0"]
 ALL_PAIRS = [
@@ -190,12 +199,7 @@ def test_all_languages_can_be_aligned_with_each_other(tiny_recipe, caplog):
         assert hub.card(lang).stages["alignment"]["metrics"]["steps"] == 4
         texts = ["My brother reads", "Мұғалім жаңа кітапты оқиды"]
         assert not np.allclose(*(encoder.encode(texts, lang=lang, align=align) for align in (True, False)))
-    before = _hashes(hub.path)
-    caplog.clear()
-    with caplog.at_level("INFO", logger="modenc"):
-        train_recipe(recipe)
-    assert _hashes(hub.path) == before
-    assert "in the hub" not in caplog.text
+    _training_again_changes_nothing(recipe, hub, caplog)
     train_recipe(load_recipe(path, [*ALL_PAIRS, *NO_DEV, "alignment.optimizer.steps=3"]))
     assert hub.card("en").stages["alignment"]["metrics"]["steps"] == 3
     # Back to a pivot that rests.
@@ -281,12 +285,7 @@ def test_the_pivot_can_start_from_another_language(tiny_recipe, caplog):
     assert verify_hub(hub) == []
     assert hub.card("en").digest("se/") == hub.card("kk").digest("se/")
     assert hub.layout("kk").present() == ("se", "cla")
-    before = _hashes(hub.path)
-    caplog.clear()
-    with caplog.at_level("INFO", logger="modenc"):
-        train_recipe(recipe)
-    assert _hashes(hub.path) == before
-    assert "in the hub" not in caplog.text
+    _training_again_changes_nothing(recipe, hub, caplog)
 
 
 def test_strength_is_the_share_of_the_adapters_output_that_is_kept(copied):

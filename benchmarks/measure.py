@@ -1,0 +1,120 @@
+"""Seconds and megabytes of two things run in turn, as rows of a table."""
+
+from __future__ import annotations
+
+import platform
+import resource
+import time
+from collections.abc import Callable, Iterable
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import numpy as np
+import torch
+
+Row = dict[str, Any]
+
+
+def seconds_of(run: Callable[[], Any]) -> float:
+    """How long a run takes."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def paired(ours: Callable[[], Any], peer: Callable[[], Any], pairs: int) -> tuple[list[float], list[float]]:
+    """Seconds of each run, ours and the peer's in turn, after one of each to warm up."""
+    ours(), peer()
+    seconds = [(seconds_of(ours), seconds_of(peer)) for _ in range(pairs)]
+    return [own for own, _ in seconds], [other for _, other in seconds]
+
+
+def ratio(what: str, ours: list[float], peer: list[float], count: int) -> Row:
+    """How many times faster ours is."""
+    quartiles = np.percentile(np.array(peer) / np.array(ours), (50, 25, 75))
+    return {
+        "what": what,
+        "ours /s": count / median(ours),
+        "peer /s": count / median(peer),
+        "ratio": quartiles[0],
+        "spread": list(quartiles[1:]),
+    }
+
+
+def slowdown(what: str, ours: list[float], peer: list[float]) -> Row:
+    """How many times the peer's time ours takes."""
+    quartiles = np.percentile(np.array(ours) / np.array(peer), (50, 25, 75))
+    row = {"what": f"{what} (time, lower is better)", "ours s": median(ours), "peer s": median(peer)}
+    return {**row, "ratio": quartiles[0], "spread": list(quartiles[1:])}
+
+
+def compared(what: str, ours: float, peer: float) -> Row:
+    """A row of two figures of which the lower is the better."""
+    return {"what": what, "ours": ours, "peer": peer, "ratio": peer / max(ours, 1e-9)}
+
+
+def point(what: str, size: int, seconds: float, count: int) -> Row:
+    """A point of a growth curve; ``count`` texts, 0 where none were encoded."""
+    return {"what": what, "size": size, "seconds": seconds, **({"texts/s": count / seconds} if count else {})}
+
+
+def median(values: Iterable[float]) -> float:
+    """The median."""
+    return float(np.median(list(values)))
+
+
+def resident_mb() -> float:
+    """Memory that this process has in use."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
+class Watch:
+    """The most memory that a block adds, in MB, looked at a hundred times a second."""
+
+    added = 0.0
+
+    def __enter__(self) -> Watch:
+        self._before, self._done = resident_mb(), Event()
+        self._thread = Thread(target=self._look)
+        self._thread.start()
+        return self
+
+    def _look(self) -> None:
+        while not self._done.wait(0.01):
+            self.added = max(self.added, resident_mb() - self._before)
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+
+def where() -> dict[str, str]:
+    """The machine and the versions."""
+    packages = (
+        "torch",
+        "transformers",
+        "sentence-transformers",
+        "peft",
+        "onnxruntime",
+        "openvino",
+        "deepfocus",
+    )
+    versions = {name: version(name) for name in packages if find_spec(name.replace("-", "_"))}
+    cpu = next(
+        (
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        platform.processor(),
+    )
+    return {
+        "cpu": cpu,
+        "threads": str(torch.get_num_threads()),
+        "date": time.strftime("%Y-%m-%d"),
+        **versions,
+    }

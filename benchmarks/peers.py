@@ -1,0 +1,170 @@
+"""What modenc is compared with, and the texts and hubs that the comparison runs on."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from measure import Row, paired, ratio
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+from modenc import ModularEncoder
+from modenc.base_model import resolve_base
+from modenc.data.files import read_file
+from modenc.hub.store import Hub
+from modenc.languages import normalize_code
+
+HUB = Path(__file__).resolve().parents[1] / "adapters_hub" / "me5-small"
+PROMPT = "query: "
+
+
+def stock(folder: str | None = None, **options: Any) -> SentenceTransformer:
+    """The base as sentence-transformers runs it."""
+    if folder is not None:
+        return SentenceTransformer(folder, device="cpu", **options)
+    with tempfile.TemporaryDirectory() as saved:
+        _save_stock(Path(saved))
+        return SentenceTransformer(saved, device="cpu", **options)
+
+
+def _save_stock(folder: Path) -> None:
+    base = resolve_base("me5-small")
+    body = Transformer(str(base.location), max_seq_length=256)
+    SentenceTransformer(modules=[body, Pooling(body.get_embedding_dimension(), "mean")], device="cpu").save(
+        str(folder)
+    )
+
+
+def int8_peers(folder: Path, texts: list[str]) -> dict[str, SentenceTransformer]:
+    """sentence-transformers' int8 backends, where their packages are installed."""
+    peers = {}
+    if find_spec("onnxruntime") and find_spec("optimum"):
+        from sentence_transformers.backend import export_dynamic_quantized_onnx_model
+
+        place = folder / "onnx"
+        _save_stock(place)
+        model = stock(str(place), backend="onnx")
+        model.save(str(place))
+        export_dynamic_quantized_onnx_model(model, "avx512_vnni", str(place))
+        file = {"file_name": "onnx/model_qint8_avx512_vnni.onnx"}
+        peers["its int8 ONNX backend"] = stock(str(place), backend="onnx", model_kwargs=file)
+    if find_spec("openvino") and find_spec("optimum"):
+        from datasets import Dataset
+        from optimum.intel import OVConfig, OVQuantizationConfig, OVQuantizer
+
+        place = folder / "openvino"
+        _save_stock(place)
+        model = stock(str(place), backend="openvino")
+        # What export_static_quantized_openvino_model does, with texts at hand instead of a public set.
+        prompted = [PROMPT + text for text in texts]
+        rows = model.tokenizer(prompted, padding="max_length", max_length=128, truncation=True)
+        names = [port.get_any_name() for port in model[0].auto_model.model.inputs]
+        columns = {name: rows.get(name, [[0] * 128] * len(texts)) for name in names}
+        OVQuantizer.from_pretrained(model[0].auto_model).quantize(
+            calibration_dataset=Dataset.from_dict(columns),
+            save_directory=str(place),
+            ov_config=OVConfig(quantization_config=OVQuantizationConfig()),
+        )
+        file = {"file_name": "openvino/openvino_model.xml"}
+        peers["its int8 OpenVINO backend"] = stock(str(place), backend="openvino", model_kwargs=file)
+    return peers
+
+
+def against_peft(hub: Hub, texts: list[str], pairs: int) -> Row:
+    """A mixed batch without alignment, which peft cannot mix: its ``adapter_names`` over the same LoRAs."""
+    from peft import PeftModel
+
+    codes = [code for code in hub.languages() if code != "kk"][:6]
+    base = resolve_base("me5-small")
+    body, tokenizer = base.load_body().eval(), base.load_tokenizer()
+    model = PeftModel.from_pretrained(body, hub.layout(codes[0]).se, adapter_name=codes[0])
+    for code in codes[1:]:
+        model.load_adapter(hub.layout(code).se, adapter_name=code)
+    model.eval()
+    langs = [codes[row % 6] for row in range(len(texts))]
+    order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
+    batches = [order[start : start + 32] for start in range(0, len(order), 32)]
+    encoder = ModularEncoder(hub.path)
+
+    @torch.inference_mode()
+    def peer() -> torch.Tensor:
+        found = []
+        for rows in batches:
+            batch = tokenizer([PROMPT + texts[row] for row in rows], padding=True, return_tensors="pt")
+            names = [langs[row] for row in rows]
+            hidden = model(**batch, adapter_names=names).last_hidden_state
+            mask = batch["attention_mask"][..., None]
+            found.append((hidden * mask).sum(1) / mask.sum(1))
+        return torch.cat(found)
+
+    def ours() -> torch.Tensor:
+        return encoder.encode(texts, lang=langs, align=False, convert_to_tensor=True)
+
+    difference = float((ours()[[row for rows in batches for row in rows]] - peer()).abs().max())
+    row = ratio(
+        "64 texts of 6 languages, LA and SE alone, to peft's adapter_names, fp32",
+        *paired(ours, peer, pairs),
+        count=64,
+    )
+    return {**row, "largest difference": difference}
+
+
+def synthetic(path: Path, count: int) -> Hub:
+    """A hub of ``count`` languages: Kazakh's modules, each with noise of its own."""
+    from safetensors.torch import load_file, save_file
+
+    shipped = Hub.open(HUB)
+    layout, card = shipped.layout("kk"), shipped.card("kk")
+    hub = Hub.create(path, shipped.info)
+    weights = load_file(layout.se / "adapter_model.safetensors")
+    aligned = load_file(layout.cla / "adapter.safetensors")
+    for seed, code in zip(range(count), _codes(), strict=False):
+        noise = torch.Generator().manual_seed(seed)
+        with hub.staging(code) as staging:
+            for part, name, tensors in (
+                ("se", "adapter_model.safetensors", weights),
+                ("cla", "adapter.safetensors", aligned),
+            ):
+                (staging / part).mkdir()
+                config = (layout.root / part / "adapter_config.json").read_text()
+                (staging / part / "adapter_config.json").write_text(config)
+                moved = {
+                    key: value + value.std() * 0.1 * torch.randn(value.shape, generator=noise).to(value)
+                    for key, value in tensors.items()
+                }
+                save_file(moved, staging / part / name, metadata={"format": "pt"})
+            hub.publish(staging, replace(card, lang=code))
+    return hub
+
+
+def _codes() -> Iterator[str]:
+    """Language codes, English and Kazakh first."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    seen: set[str] = set()
+    guesses = (
+        first + second + third for third in ("", "a", "n", "r") for first in letters for second in letters
+    )
+    for guess in ("en", "kk", *guesses):
+        try:
+            code = normalize_code(guess)
+        except ValueError:
+            continue
+        if code not in seen:
+            seen.add(code)
+            yield code
+
+
+def lines(path: Path) -> list[str]:
+    """The texts of a file with one a line."""
+    return [row["text"] for row in read_file(path)]
+
+
+def texts_of(data: Path, lang: str, count: int) -> list[str]:
+    """Running text of a language, lines of middling length."""
+    return [line for line in lines(data / "mono" / f"{lang}.txt.gz") if 60 < len(line) < 400][:count]
