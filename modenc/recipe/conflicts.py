@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modenc.recipe.faults import Place, did_you_mean
-from modenc.recipe.settings import LanguagePlan, Source
+from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Source
 
 ROLES: dict[str, tuple[str, ...]] = {
     "text": ("text",),
@@ -38,6 +38,7 @@ def conflicts(plan: LanguagePlan) -> Iterator[Conflict]:
     yield from _vocabulary(plan)
     yield from _missing_data(plan)
     yield from _all_pairs(plan)
+    yield from _papers(plan)
     yield from _lengths_and_steps(plan)
     for path, role, source in sources(plan):
         yield from _source(path, role, source)
@@ -126,6 +127,8 @@ def _aligned_by(plan: LanguagePlan) -> tuple[str, ...]:
         "joint": ("cross_paraphrases", "parallel"),
         "paraphrase": ("cross_paraphrases",),
         "parallel": ("parallel",),
+        **dict.fromkeys(PAPER_SECTIONS, ("parallel",)),
+        "emma_x": _emma_x_reads(plan),
     }
     found = needs.get(plan.alignment.objective, ())
     if plan.alignment.partners == "pivot":
@@ -133,6 +136,24 @@ def _aligned_by(plan: LanguagePlan) -> tuple[str, ...]:
     own = ("paraphrases",) if "cross_paraphrases" in found else ()
     # The pivot's side of the rest comes with the other languages.
     return own if plan.lang == plan.pivot else (*own, *found)
+
+
+def _emma_x_reads(plan: LanguagePlan) -> tuple[str, ...]:
+    """Text in phase 2; translations in phase 1, of other languages where the recipe names some."""
+    share, others = plan.emma_x.warmup_share, plan.emma_x.warmup_languages
+    return (*(("parallel",) if share > 0 and not others else ()), *(("text",) if share < 1 else ()))
+
+
+def _papers(plan: LanguagePlan) -> Iterator[Conflict]:
+    """What the other papers' objectives do not have, or what their parts cannot be."""
+    alignment = plan.alignment
+    if alignment.objective in PAPER_SECTIONS and alignment.keep_weight:
+        message = f"with objective = {alignment.objective!r} expected 0.0, found {alignment.keep_weight}"
+        yield Conflict(("alignment", "keep_weight"), message, (("alignment", "objective"),))
+    if plan.emma_x.temperature_top < plan.emma_x.temperature:
+        found = f"temperature = {plan.emma_x.temperature}, found {plan.emma_x.temperature_top}"
+        message = f"likeness that is looser needs no lower temperature: expected at least {found}"
+        yield Conflict(("emma_x", "temperature_top"), message, (("emma_x", "temperature"),))
 
 
 def _lengths_and_steps(plan: LanguagePlan) -> Iterator[Conflict]:

@@ -115,7 +115,8 @@ class Draft:
                 plan = LanguagePlan(lang=lang, pivot=self.pivot, recipe=self.name, hub=self.hub, **parts)
                 run = replace(plan.run, work_dir=self._folder(str(plan.run.work_dir)))
                 encoding = replace(plan.sentence_encoding, start=self._start(plan, faults))
-                plan = replace(plan, run=run, sentence_encoding=encoding)
+                emma_x = replace(plan.emma_x, warmup_languages=self._warmup_languages(plan, faults))
+                plan = replace(plan, run=run, sentence_encoding=encoding, emma_x=emma_x)
                 plans[lang] = _as_pivot(plan) if lang == self.pivot else plan
         return plans
 
@@ -131,6 +132,23 @@ class Draft:
             faults.add(path, f"expected {FRESH!r} or a language code: {error}")
             return FRESH
         return FRESH if code == plan.lang else code
+
+    def _warmup_languages(self, plan: LanguagePlan, faults: Faults) -> tuple[str, ...]:
+        """The normalised codes of the languages that EMMA-X's classifier learns from, less the plan's own."""
+        path = ("emma_x", "warmup_languages")
+        codes = []
+        for code in plan.emma_x.warmup_languages:
+            try:
+                codes.append(normalize_code(code))
+            except LanguageError as error:
+                faults.add(path, f"expected codes of languages: {error}")
+        others = tuple(code for code in codes if code != plan.lang)
+        choices = [lang for lang in self.languages if lang not in (self.pivot, plan.lang)]
+        if absent := [code for code in others if code not in choices]:
+            known = ", ".join(choices) or "none"
+            message = f"expected other languages of the recipe than the pivot ({known})"
+            faults.add(path, f"{message}, found {', '.join(absent)}")
+        return others
 
     def check_plans(self, plans: dict[str, LanguagePlan], check_files: bool) -> None:
         """What is wrong in the plans though every value is right by itself."""

@@ -1,4 +1,4 @@
-"""What each key of a recipe means, read from the text under the fields in ``settings.py``."""
+"""What each key of a recipe means, read from the text under the fields of the settings classes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import is_dataclass
 from functools import cache
 from typing import get_type_hints
 
-from modenc.recipe import settings
+from modenc.recipe import paper_settings, settings
 from modenc.recipe.draft import SECTIONS
 from modenc.recipe.faults import Place
 
@@ -56,10 +56,11 @@ def _collect(cls: type, place: Place, texts: dict[Place, str]) -> None:
 def _documents() -> dict[str, tuple[str, dict[str, str]]]:
     """Class name → its docstring's first paragraph, and field name → the text under the field."""
     documents = {}
-    for node in ast.parse(inspect.getsource(settings)).body:
-        if isinstance(node, ast.ClassDef):
-            summary = (ast.get_docstring(node) or "").split("\n\n")[0]
-            documents[node.name] = (summary, _field_texts(node))
+    for module in (settings, paper_settings):
+        for node in ast.parse(inspect.getsource(module)).body:
+            if isinstance(node, ast.ClassDef):
+                summary = (ast.get_docstring(node) or "").split("\n\n")[0]
+                documents[node.name] = (summary, _field_texts(node))
     return documents
 
 

@@ -10,12 +10,46 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from modenc.recipe.paper_settings import DecoderSettings, EmmaXSettings, MusrSettings, VmsstSettings
+
 VocabularyMethod = Literal["base", "focus", "trim", "extend"]
 AdaptationObjective = Literal["none", "mlm", "distill", "mlm+distill"]
 EncodingObjective = Literal["none", "mnrl", "simcse", "mnrl+simcse"]
-AlignmentObjective = Literal["none", "joint", "paraphrase", "parallel"]
-MonolithicObjective = Literal["pivot", "monolingual", "cross", "monolingual+cross"]
+AlignmentObjective = Literal[
+    "none",
+    "joint",
+    "paraphrase",
+    "parallel",
+    "contrastive",
+    "bitranslation",
+    "vmsst",
+    "vmsst_contrastive",
+    "musr",
+    "emma_x",
+]
+MonolithicObjective = Literal[
+    "pivot",
+    "monolingual",
+    "cross",
+    "monolingual+cross",
+    "contrastive",
+    "bitranslation",
+    "vmsst",
+    "vmsst_contrastive",
+    "musr",
+    "emma_x",
+]
 Precision = Literal["auto", "fp32", "bf16"]
+
+PAPER_SECTIONS: dict[str, tuple[str, ...]] = {
+    "contrastive": (),
+    "bitranslation": ("decoder",),
+    "vmsst": ("decoder", "vmsst"),
+    "vmsst_contrastive": ("decoder", "vmsst"),
+    "musr": ("decoder", "musr"),
+    "emma_x": ("emma_x",),
+}
+"""The other papers' objectives, each with the sections that it reads besides."""
 
 FRESH = "fresh"
 """``sentence_encoding.start``: begin with an adapter that changes nothing."""
@@ -226,7 +260,9 @@ class AlignmentSettings:
     """Stage 4: a parallel adapter CLA pulls the language onto the frozen pivot."""
 
     objective: AlignmentObjective
-    """``joint`` (paper): paraphrase and parallel batches in turn; or one of them; or ``none``."""
+    """``joint`` (paper): paraphrase and parallel batches in turn; or one of them; or ``none``. Or another
+    paper's, on parallel pairs: ``contrastive``, ``bitranslation``, ``vmsst`` and ``vmsst_contrastive``
+    ([vmsst]), ``musr`` ([musr]), ``emma_x`` ([emma_x])."""
     partners: Literal["pivot", "all"]
     """Each language onto the frozen ``pivot`` (paper), or ``all`` languages with each other: one training in
     which every language, the pivot too, learns an adapter (the paper's Table 3)."""
@@ -258,7 +294,8 @@ class MonolithicSettings:
 
     objective: MonolithicObjective
     """The pivot's paraphrases alone (paper: Full_en), each language's (Full_m), those across each language
-    and the pivot (Full_c), or first the ones, then the others (Full_mc)."""
+    and the pivot (Full_c), or first the ones, then the others (Full_mc). Or another paper's objective, as in
+    ``alignment``, on all languages' parallel pairs."""
     optimizer: OptimizerSettings
     """Steps, batches, rates; of each of the two phases of ``monolingual+cross``."""
     max_length: int
@@ -319,6 +356,10 @@ class LanguagePlan:
     sentence_encoding: SentenceEncodingSettings
     alignment: AlignmentSettings
     monolithic: MonolithicSettings
+    decoder: DecoderSettings
+    musr: MusrSettings
+    vmsst: VmsstSettings
+    emma_x: EmmaXSettings
 
     def aligned_with_all(self) -> bool:
         """Whether the language is aligned with every other, in one training, and not with the pivot alone."""

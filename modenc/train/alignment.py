@@ -7,17 +7,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from datasets import Dataset, DatasetDict
+from sentence_transformers import SentenceTransformer
+from torch import Tensor
+from transformers import PreTrainedModel
 
-from modenc.recipe.settings import AlignmentSettings
+from modenc.recipe.settings import PAPER_SECTIONS, AlignmentSettings
 from modenc.train.adapters_io import add_parallel_adapter, save_parallel_adapter, weakened
 from modenc.train.body_module import encode_texts, sentence_model
 from modenc.train.data_access import TrainingData, sample
 from modenc.train.dev import DevData
 from modenc.train.frozen import pack_frozen
 from modenc.train.objectives.alignment import PivotAlignmentLoss
-from modenc.train.pivot import Pivot
+from modenc.train.phases import Material, run_phases
+from modenc.train.pivot import FrozenLanguage, Vectors
 from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
 from modenc.train.trainers import train_sentence_model
@@ -39,36 +44,93 @@ def align_language(run: StageRun) -> dict[str, Any]:
     settings, plan = run.plan.alignment, run.plan
     if settings.objective == "none" or plan.lang == plan.pivot:
         return {}
-    pivot = Pivot(run)
-    rows = alignment_rows(run.data, settings, plan.run.seed)
+    pivot = FrozenLanguage(run)
+    body = run.body_before()
+    model = sentence_model(body, run.tokenizer_before(), plan, settings.max_length)
+    learn = _learn_paper_objective if settings.objective in PAPER_SECTIONS else _learn_pivot_alignment
+    metrics = learn(run, pivot, body, model)
+    if process_state().is_main_process:
+        with weakened(body, settings.strength):
+            save_parallel_adapter(body, run.modules / "cla", run.base.id)
+    return metrics
+
+
+def _learn_pivot_alignment(
+    run: StageRun, pivot: FrozenLanguage, body: PreTrainedModel, model: SentenceTransformer
+) -> dict[str, Any]:
+    settings = run.plan.alignment
+    rows = alignment_rows(run.data, settings, run.plan.run.seed)
     logger.info("  %s", {name: len(part) for name, part in rows.items()})
     counterparts = [row.pivot for part in rows.values() for row in part]
     negatives = [row.negative for part in rows.values() for row in part if row.negative is not None]
     pivot_texts, pivot_row = _index([*counterparts, *negatives])
     texts, own_row = _index(row.text for part in rows.values() for row in part)
     vectors = torch.from_numpy(pivot.encode(pivot_texts, settings.max_length))
-    body = run.body_before()
-    model = sentence_model(body, run.tokenizer_before(), plan, settings.max_length)
     before = torch.from_numpy(encode_texts(model, texts)) if settings.keep_weight else None
     add_parallel_adapter(body, settings.reduction_factor)
     pack_frozen(body)
     kinds = {"paraphrase": "mnrl", "parallel": settings.parallel_loss}
     dev = _dev(run, pivot)
-    metrics = train_sentence_model(
+    return train_sentence_model(
         run,
         settings.optimizer,
         model,
         DatasetDict({name: _dataset(part, pivot_row, own_row) for name, part in rows.items()}),
         {name: PivotAlignmentLoss(model, vectors, before, settings, kinds[name]) for name in rows},
         dev,
-        # Alignment seldom helps within the language: judged by that alone, the start would always win.
-        start_counts=dev.cross_sts_pivot is not None or dev.parallel_pivot is not None,
+        start_counts=_judged_across(dev),
         as_published=partial(weakened, body, settings.strength),
     )
-    if process_state().is_main_process:
-        with weakened(body, settings.strength):
-            save_parallel_adapter(body, run.modules / "cla", run.base.id)
-    return metrics
+
+
+def _learn_paper_objective(
+    run: StageRun, pivot: FrozenLanguage, body: PreTrainedModel, model: SentenceTransformer
+) -> dict[str, Any]:
+    settings, plan = run.plan.alignment, run.plan
+    add_parallel_adapter(body, settings.reduction_factor)
+    pack_frozen(body)
+    reads = run.data.used_by("alignment")
+    pivot_plan = run.plans.get(plan.pivot, plan)
+    material = Material(
+        run=run,
+        objective=settings.objective,
+        optimizer=settings.optimizer,
+        scale=settings.scale,
+        model=model,
+        hidden=run.base.hidden_size,
+        tokenizer=run.base.load_tokenizer(),
+        embeddings=run.base.load_body().get_input_embeddings(),
+        pairs={plan.lang: run.data.parallel.train} if run.data.parallel in reads else {},
+        texts={plan.lang: run.data.text.train} if settings.objective == "emma_x" else {},
+        pivot_texts=TrainingData(pivot_plan).text.train if settings.objective == "emma_x" else [],
+        frozen=lambda texts: torch.from_numpy(pivot.encode(texts, settings.max_length)),
+        others=partial(_others, run, pivot) if plan.emma_x.warmup_languages else None,
+    )
+    dev = _dev(run, pivot)
+    return run_phases(
+        material,
+        dev,
+        start_counts=_judged_across(dev),
+        as_published=partial(weakened, body, settings.strength),
+    )
+
+
+def _others(run: StageRun, pivot: FrozenLanguage) -> tuple[Tensor, Tensor]:
+    """Vectors of the translations of ``emma_x.warmup_languages``, and of their counterparts."""
+    length = run.plan.alignment.max_length
+    needed = run.plan.alignment.optimizer.batch_size * 100
+    sides: list[tuple[Vectors, Vectors]] = []
+    for lang in run.plan.emma_x.warmup_languages:
+        rows = sample(TrainingData(run.plans[lang]).parallel.train, needed, run.plan.run.seed)
+        own = FrozenLanguage(run, lang, align=True).encode([row.text for row in rows], length)
+        sides.append((own, pivot.encode([row.pivot for row in rows], length)))
+    left, right = (torch.from_numpy(np.concatenate(side)) for side in zip(*sides, strict=True))
+    return left, right
+
+
+def _judged_across(dev: DevData) -> bool:
+    """Alignment seldom helps within the language: judged by that alone, the start would always win."""
+    return dev.cross_sts_pivot is not None or dev.parallel_pivot is not None
 
 
 def alignment_rows(
@@ -92,7 +154,7 @@ def alignment_rows(
     return rows
 
 
-def _dev(run: StageRun, pivot: Pivot) -> DevData:
+def _dev(run: StageRun, pivot: FrozenLanguage) -> DevData:
     length = run.plan.alignment.max_length
     cross = run.data.dev.cross_sts
     held_out = run.data.parallel.held_out if run.plan.data.parallel else []

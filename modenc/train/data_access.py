@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar
 
@@ -21,7 +21,7 @@ from modenc.data.pairs import (
     load_scored_pairs,
 )
 from modenc.langid import get_identifier
-from modenc.recipe.settings import LanguagePlan
+from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan
 
 Row = TypeVar("Row")
 TrainingSet = Corpus | PairSet | ScoredSet | ParallelSet | CrossSet
@@ -82,8 +82,31 @@ class TrainingData:
             paraphrases, learns = objective in ("joint", "paraphrase"), plan.lang != plan.pivot
             sets += [self.paraphrases] if paraphrases and plan.alignment.partners == "all" else []
             sets += [self.cross_paraphrases] if paraphrases and learns else []
-            sets += [self.parallel] if objective in ("joint", "parallel") and learns else []
+            reads_pairs = objective in ("joint", "parallel", *PAPER_SECTIONS) and not (
+                objective == "emma_x" and plan.emma_x.warmup_languages
+            )
+            sets += [self.parallel] if reads_pairs and learns else []
+            sets += [self.text] if objective == "emma_x" and learns else []
         return sets
+
+
+def drawn(groups: Mapping[str, Sequence[Row]], count: int, exponent: float, seed: int) -> list[Row]:
+    """``count`` rows of several languages, mixed; a group's share is its own to the power of ``exponent``.
+
+    Temperature sampling (Arivazhagan et al., 2019; MuSR, equation 5): ``q_i = p_i^a / Σ_j p_j^a``; 0 shows
+    every language equally often, 1 every row. A group with too few rows is shown again, in another order.
+    """
+    weights = {name: len(rows) ** exponent for name, rows in groups.items() if rows}
+    order: list[Row] = []
+    passed, total = 0.0, sum(weights.values())
+    for position, (name, weight) in enumerate(weights.items()):
+        before, passed = passed, passed + weight
+        quota = round(count * passed / total) - round(count * before / total)
+        own: list[Row] = []
+        while len(own) < quota:
+            own += sample(groups[name], 0, seed + position + len(own))
+        order += own[:quota]
+    return sample(order, 0, seed)
 
 
 def sample(rows: Sequence[Row], count: int, seed: int) -> list[Row]:

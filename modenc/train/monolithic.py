@@ -10,29 +10,35 @@ import json
 import logging
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from datasets import Dataset, DatasetDict
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
-from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from sentence_transformers.sentence_transformer.modules import Dense, Transformer
+from torch import nn
 from transformers import set_seed
 
 from modenc.base_model import resolve_base
 from modenc.data.pairs import ParaphraseRow
 from modenc.errors import RecipeError
-from modenc.recipe.settings import LanguagePlan, Recipe
+from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Recipe
 from modenc.train.body_module import sentence_model
 from modenc.train.data_access import TrainingData
 from modenc.train.dev import DevData
+from modenc.train.phases import Material, run_phases
 from modenc.train.processes import process_state
 from modenc.train.sentence_encoding import row_sets
-from modenc.train.stage import StageRun, begin_shared
+from modenc.train.stage import StageRun, begin_shared, settings_of
 from modenc.train.trainers import train_sentence_model
 
 logger = logging.getLogger(__name__)
+
+PROJECTED = ("bitranslation", "vmsst", "vmsst_contrastive")
+"""Objectives whose sentence vector is a linear projection of the pooled states (VMSST, section 5)."""
 
 
 def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
@@ -58,11 +64,30 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     body = base.load_body().requires_grad_(True)
     tokenizer = base.load_tokenizer()
     model = sentence_model(body, tokenizer, plan, settings.max_length)
+    if settings.objective in PROJECTED:
+        model.append(_projection(model, base.hidden_size))
     data = {lang: TrainingData(plan) for lang, plan in recipe.plans.items()}
     dev = DevData(sts=[row for part in data.values() for row in part.dev.sts])
     work = plan.run.work_dir / "monolithic"
     _begin(work, plan, data)
-    metrics = {}
+    run = StageRun("monolithic", plan, base, data[plan.lang], work, None, plan.run.work_dir / "cache")
+    if settings.objective in PAPER_SECTIONS:
+        material = _material(recipe, run, model, data)
+        metrics = {material.objective: run_phases(material, dev, start_counts=True)}
+    else:
+        metrics = _learn_paraphrases(recipe, run, model, data, dev)
+    if process_state().is_main_process:
+        _save(model, tokenizer, plan, output)
+        shutil.rmtree(work)
+    process_state().wait_for_everyone()
+    return metrics
+
+
+def _learn_paraphrases(
+    recipe: Recipe, run: StageRun, model: SentenceTransformer, data: dict[str, TrainingData], dev: DevData
+) -> dict[str, Any]:
+    settings = run.plan.monolithic
+    metrics: dict[str, Any] = {}
     for phase in settings.objective.split("+"):
         train = DatasetDict(_SETS[phase](recipe, data))
         if not train:
@@ -71,36 +96,91 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
                 "add sources or choose another objective"
             )
         logger.info("%s: %s", phase, {name: len(rows) for name, rows in train.items()})
-        folder = work / phase
+        folder = run.folder / phase
         folder.mkdir(parents=True, exist_ok=True)
-        run = StageRun("monolithic", plan, base, data[plan.lang], folder, None, plan.run.work_dir / "cache")
         loss = MultipleNegativesRankingLoss(model, scale=settings.scale)
         metrics[phase] = train_sentence_model(
-            run, settings.optimizer, model, train, {name: loss for name in train}, dev, start_counts=True
+            replace(run, folder=folder),
+            settings.optimizer,
+            model,
+            train,
+            {name: loss for name in train},
+            dev,
+            start_counts=True,
         )
-    if process_state().is_main_process:
-        _save(body, tokenizer, plan, output)
-        shutil.rmtree(work)
-    process_state().wait_for_everyone()
     return metrics
+
+
+def _material(
+    recipe: Recipe, run: StageRun, model: SentenceTransformer, data: dict[str, TrainingData]
+) -> Material:
+    """All languages' translations, and for EMMA-X their text.
+
+    Raises:
+        RecipeError: there are none.
+    """
+    settings = run.plan.monolithic
+    others = {lang: part for lang, part in data.items() if lang != recipe.pivot}
+    pairs = {lang: part.parallel.train for lang, part in others.items() if part.parallel.train}
+    texts = {}
+    if settings.objective == "emma_x":
+        texts = {lang: part.text.train for lang, part in data.items() if part.text.train}
+    if not pairs or (settings.objective == "emma_x" and not texts):
+        needs = "data.parallel" if not pairs else "data.text"
+        raise RecipeError(
+            f"monolithic.objective: {settings.objective!r} needs {needs}, found none in any language; "
+            "add sources or choose another objective"
+        )
+    body = model[0].body
+    return Material(
+        run=run,
+        objective=settings.objective,
+        optimizer=settings.optimizer,
+        scale=settings.scale,
+        model=model,
+        hidden=run.base.hidden_size,
+        tokenizer=model[0].tokenizer,
+        embeddings=body.get_input_embeddings(),
+        pairs=pairs,
+        texts=texts,
+        pivot_texts=[],
+    )
+
+
+def _projection(model: SentenceTransformer, hidden: int) -> Dense:
+    """VMSST's linear map from pooled states to the semantic variable's mean.
+
+    It starts by bringing vectors of the length that the base gives to √hidden, where the prior has its mass.
+    """
+    with torch.inference_mode():
+        lengths = model.encode(["."], convert_to_tensor=True).norm(dim=-1)
+    weight = torch.eye(hidden) * float(hidden**0.5 / lengths.mean())
+    return Dense(
+        hidden, hidden, activation_function=nn.Identity(), init_weight=weight, init_bias=torch.zeros(hidden)
+    )
 
 
 def _begin(work: Path, plan: LanguagePlan, data: dict[str, TrainingData]) -> None:
     """Checkpoints of other settings or data go, those of these stay."""
     content = {
-        "settings": asdict(plan.monolithic),
+        "settings": settings_of(plan, "monolithic"),
         "base": asdict(plan.base),
         "seed": plan.run.seed,
         "evaluate_every": plan.run.evaluate_every,
         "dev": [part.dev.sts for part in data.values()],
-        "data": {
-            lang: [part.paraphrases.digest, part.cross_paraphrases.digest] for lang, part in data.items()
-        },
+        "data": {lang: _digests(part) for lang, part in data.items()},
     }
     fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     if process_state().is_main_process:
         begin_shared(work, fingerprint, force=False)
     process_state().wait_for_everyone()
+
+
+def _digests(data: TrainingData) -> list[str]:
+    objective = data.plan.monolithic.objective
+    if objective not in PAPER_SECTIONS:
+        return [data.paraphrases.digest, data.cross_paraphrases.digest]
+    return [data.parallel.digest, *([data.text.digest] if objective == "emma_x" else [])]
 
 
 def _pivot(recipe: Recipe, data: dict[str, TrainingData]) -> dict[str, Dataset]:
@@ -141,20 +221,20 @@ _NEEDS = {
 }
 
 
-def _save(body: Any, tokenizer: Any, plan: LanguagePlan, output: Path) -> None:
+def _save(model: SentenceTransformer, tokenizer: Any, plan: LanguagePlan, output: Path) -> None:
     """A folder that any sentence-transformers loads, written beside ``output`` and then moved there."""
     parts, whole = output.with_name(output.name + ".parts"), output.with_name(output.name + ".new")
     for folder in (parts, whole):
         shutil.rmtree(folder, ignore_errors=True)
-    body.save_pretrained(parts)
+    model[0].body.save_pretrained(parts)
     tokenizer.save_pretrained(parts)
     transformer = Transformer(str(parts), max_seq_length=plan.base.max_length)
-    model = SentenceTransformer(
-        modules=[transformer, Pooling(body.config.hidden_size, plan.base.pooling)],
+    saved = SentenceTransformer(
+        modules=[transformer, *list(model)[1:]],
         prompts={"text": plan.base.prompt},
         default_prompt_name="text",
     )
-    model.save(str(whole), create_model_card=False)
+    saved.save(str(whole), create_model_card=False)
     shutil.rmtree(output, ignore_errors=True)
     whole.replace(output)
     shutil.rmtree(parts)

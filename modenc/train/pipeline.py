@@ -157,7 +157,7 @@ def _train_language(
     records: dict[str, StageRecord] = {}
     before: LanguageLayout | None = None
     changed = False
-    for run, fingerprint in _runs(plan, base, hub, data):
+    for run, fingerprint in _runs(recipe, plan, base, hub, data):
         stage = run.name
         wanted = stage in stages
         record = finished(run.folder, fingerprint)
@@ -185,14 +185,14 @@ def _train_language(
 
 
 def _runs(
-    plan: LanguagePlan, base: BaseModel, hub: Hub, data: TrainingData
+    recipe: Recipe, plan: LanguagePlan, base: BaseModel, hub: Hub, data: TrainingData
 ) -> Iterator[tuple[StageRun, str]]:
     """A language's stages with their fingerprints; each is asked for once the one before it is done."""
     before: LanguageLayout | None = None
     fingerprint = base.fingerprint
     for stage in STAGES:
         folder = plan.run.work_dir / plan.lang / stage
-        run = StageRun(stage, plan, base, data, folder, before, plan.run.work_dir / "cache")
+        run = StageRun(stage, plan, base, data, folder, before, plan.run.work_dir / "cache", recipe.plans)
         fingerprint = stage_fingerprint(plan, stage, _digest(run, hub), fingerprint)
         yield run, fingerprint
         before = LanguageLayout(run.modules)
@@ -202,7 +202,7 @@ def _align_together(
     recipe: Recipe, plans: Sequence[LanguagePlan], base: BaseModel, hub: Hub, *, force: bool
 ) -> dict[str, Path]:
     """One training for the alignment stage of all languages, which is done when all of them are."""
-    chains = {plan.lang: list(_runs(plan, base, hub, TrainingData(plan))) for plan in plans}
+    chains = {plan.lang: list(_runs(recipe, plan, base, hub, TrainingData(plan))) for plan in plans}
     runs = {lang: chain[-1][0] for lang, chain in chains.items()}
     joined = hashlib.sha256("\n".join(chain[-1][1] for chain in chains.values()).encode()).hexdigest()
     records = {lang: finished(run.folder, joined) for lang, run in runs.items()}
@@ -248,9 +248,14 @@ def _digest(run: StageRun, hub: Hub) -> str:
     frozen = run.plan.alignment.partners == "pivot"
     if run.name == "alignment" and digests and frozen and run.plan.pivot in hub.languages():
         digests.append(hub.card(run.plan.pivot).digest())
+        digests += [hub.card(lang).digest() for lang in _warmup_languages(run) if lang in hub.languages()]
     elif run.name == "sentence_encoding" and start in hub.languages():
         digests.append(hub.card(start).digest("se/"))
     return hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else "nothing"
+
+
+def _warmup_languages(run: StageRun) -> Sequence[str]:
+    return run.plan.emma_x.warmup_languages if run.plan.alignment.objective == "emma_x" else ()
 
 
 def _run_stage(run: StageRun, fingerprint: str, *, force: bool) -> StageRecord:

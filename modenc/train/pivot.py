@@ -1,4 +1,4 @@
-"""The pivot's vectors: English is frozen, so each of its sentences is encoded once and kept on disk."""
+"""Vectors of languages that are frozen, the pivot first: each sentence is encoded once and kept on disk."""
 
 from __future__ import annotations
 
@@ -36,22 +36,31 @@ def trained_before(run: StageRun, lang: str) -> LanguageLayout:
     return hub.layout(lang)
 
 
-class Pivot:
-    """Encodes pivot sentences with the pivot's modules in the hub; results are cached by content."""
+class FrozenLanguage:
+    """Encodes sentences with a language's modules in the hub; results are cached by content.
 
-    def __init__(self, run: StageRun) -> None:
+    Args:
+        run: the stage that needs the vectors.
+        lang: whose sentences; the pivot's by default.
+        align: whether with its alignment adapter.
+    """
+
+    def __init__(self, run: StageRun, lang: str | None = None, *, align: bool = False) -> None:
         self.run = run
-        self.layout = trained_before(run, run.plan.pivot)
-        self.identity = Hub.open(run.plan.hub).card(run.plan.pivot).digest()
+        self.lang = lang or run.plan.pivot
+        self.align = align
+        self.layout = trained_before(run, self.lang)
+        self.identity = Hub.open(run.plan.hub).card(self.lang).digest()
 
     def encode(self, texts: list[str], max_length: int) -> Vectors:
         """Unit-length vectors [texts, hidden]."""
-        key = hashlib.sha256("\x1f".join([self.identity, str(max_length), *texts]).encode()).hexdigest()[:24]
-        path: Path = self.run.caches / f"pivot-{key}.npy"
+        content = [self.identity, str(self.align), str(max_length), *texts]
+        key = hashlib.sha256("\x1f".join(content).encode()).hexdigest()[:24]
+        path: Path = self.run.caches / f"{self.lang}-{key}.npy"
         with process_state().main_process_first():
             if not path.is_file():
                 modules = read_modules(self.layout)
-                body = compose(self.run.base.load_body(), modules, align=False)
+                body = compose(self.run.base.load_body(), modules, align=self.align)
                 tokenizer = modules.tokenizer or self.run.base.load_tokenizer()
                 vectors = encode_texts(sentence_model(body, tokenizer, self.run.plan, max_length), texts)
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +23,7 @@ from modenc.base_model import BaseModel
 from modenc.composition.body import compose
 from modenc.composition.modules import LanguageModules, read_modules
 from modenc.hub.layout import LanguageLayout
-from modenc.recipe.settings import LanguagePlan
+from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan
 from modenc.train.data_access import TrainingData
 
 STAGES = ("vocabulary", "language_adaptation", "sentence_encoding", "alignment")
@@ -43,6 +44,8 @@ class StageRun:
     """The modules as the stage before left them."""
     caches: Path
     """Folder for vectors that runs share."""
+    plans: Mapping[str, LanguagePlan] = field(default_factory=dict)
+    """Every language's plan, where the stage may need another's data."""
 
     @property
     def modules(self) -> Path:
@@ -81,9 +84,11 @@ class StageRecord:
 
 
 def settings_of(plan: LanguagePlan, stage: str) -> dict[str, Any]:
-    """The recipe section of a stage as plain values."""
-    section = getattr(plan, stage)
-    plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(section), default=str))
+    """The recipe section of a stage as plain values, with the sections that its objective reads besides."""
+    content = dataclasses.asdict(getattr(plan, stage))
+    for section in PAPER_SECTIONS.get(str(content.get("objective")), ()):
+        content[section] = dataclasses.asdict(getattr(plan, section))
+    plain: dict[str, Any] = json.loads(json.dumps(content, default=str))
     return plain
 
 

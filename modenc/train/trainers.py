@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,17 +57,32 @@ def load_trainable_state(state: dict[str, Tensor], *modules: nn.Module) -> None:
 
 
 class _TrainableCheckpoints:
-    """Mixin: a checkpoint holds the trainable weights, not the frozen body."""
+    """Mixin: a checkpoint holds the trainable weights, not the frozen body.
+
+    A loss may have ``parts`` of its own that learn or remember: they are in it whole.
+    """
 
     model: nn.Module
+    loss: nn.Module | dict[str, nn.Module] | None = None
+
+    def parts(self) -> nn.ModuleList:
+        """What is thrown away after training: of the losses, or of a model that is nothing else."""
+        losses = self.loss.values() if isinstance(self.loss, dict) else [self.loss or self.model]
+        found = [part for loss in losses if isinstance(part := getattr(loss, "parts", None), nn.Module)]
+        return nn.ModuleList(dict.fromkeys(found))
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         folder = Path(output_dir or self.args.output_dir)  # type: ignore[attr-defined]
         folder.mkdir(parents=True, exist_ok=True)
-        save_file(trainable_state(self.model), folder / _WEIGHTS)
+        parts = {f"parts.{name}": tensor.contiguous() for name, tensor in self.parts().state_dict().items()}
+        save_file(trainable_state(self.model) | parts, folder / _WEIGHTS)
 
     def _load_from_checkpoint(self, checkpoint: str, model: nn.Module | None = None) -> None:
-        load_trainable_state(load_file(Path(checkpoint) / _WEIGHTS), model or self.model)
+        state = load_file(Path(checkpoint) / _WEIGHTS)
+        load_trainable_state(state, model or self.model)
+        prefix = "parts."
+        parts = {name[len(prefix) :]: state[name] for name in state if name.startswith(prefix)}
+        self.parts().load_state_dict(parts)
 
 
 class BodyTrainer(_TrainableCheckpoints, Trainer):  # type: ignore[misc]
@@ -93,6 +108,23 @@ class LossProgress(ProgressCallback):  # type: ignore[misc]
             self.training_bar.set_postfix(
                 {key: f"{value:.3f}" for key, value in shown.items()}, refresh=False
             )
+
+
+class StepBegins(TrainerCallback):  # type: ignore[misc]
+    """Clears the gradients of losses' own parameters, and tells losses that change with time the step.
+
+    The trainers clear their model's gradients alone: others would add up from step to step.
+    """
+
+    def __init__(self, losses: Iterable[nn.Module]) -> None:
+        self.losses: list[Any] = list(losses)
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Before each optimiser step."""
+        for loss in self.losses:
+            loss.zero_grad()
+            if hasattr(loss, "begin_step"):
+                loss.begin_step(state.global_step)
 
 
 class KeepBest(TrainerCallback):  # type: ignore[misc]
@@ -296,6 +328,7 @@ def train_sentence_model(
         evaluator=evaluator,
         optimizers=(optimizer, None),
     )
+    trainer.add_callback(StepBegins(loss.values() if isinstance(loss, dict) else [loss]))
     metrics |= vars(run_trainer(trainer, best))
     if evaluator:
         metrics["dev_after"] = evaluator(model)

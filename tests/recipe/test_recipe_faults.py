@@ -41,7 +41,7 @@ def test_five_faults_are_listed_at_once_each_with_its_place(faults_of):
         "did you mean kk (Kazakh)?",
         "vocabulary.methd: unknown key; did you mean 'method'?",
         "alignment.objective: expected one of 'none', 'joint', 'paraphrase', 'parallel', "
-        "found 'paralel'; did you mean 'parallel'?",
+        "'contrastive', 'bitranslation', 'vmsst', 'vmsst_contrastive', 'musr', 'emma_x', found 'paralel'; did you mean 'parallel'?",
         "languages.kaz.alignment.scale: expected a number, found 'x'",
         "languages.uz.alignment.optimizer.batch_size: expected 1 or more, found 0",
     )
@@ -87,7 +87,8 @@ def test_the_message_counts_the_faults_and_names_the_recipe(write):
         (
             "seed=1",
             "seed: unknown key; known: name, pivot, hub, base, run, data, vocabulary, "
-            "language_adaptation, sentence_encoding, alignment, monolithic, languages",
+            "language_adaptation, sentence_encoding, alignment, monolithic, decoder, musr, vmsst, emma_x, "
+            "languages",
         ),
         ("languages.kk=1", "languages.kk: expected a table, found 1"),
         (

@@ -1,0 +1,173 @@
+r"""A decoder that knows its input by one vector alone: a Transformer without cross-attention.
+
+It is what makes an encoder put all of a sentence into its vector, and is thrown away after training.
+With target pieces y_1 … y_L, embeddings E, positions P, a start symbol y_0 and the condition c, it gives
+the scores l_t of y_t from y_0 … y_{t-1}:
+
+    ``input``  (MuSR, section 3.1):    h⁰_t = W [E(y_{t-1}); c] + P_t,   hⁿ = Layer_n(hⁿ⁻¹)
+    ``layers`` (VMSST, section 5):     h⁰_t = E(y_{t-1}) + P_t,          hⁿ = Layer_n(hⁿ⁻¹ + W_n c)
+
+Scores are ``E h_t`` (tied), and for ``layers`` ``W [h_t; c]``, or factored ``E V [h_t; c]`` (VMSST, A.1).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import chain
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerFast
+
+from modenc.recipe.paper_settings import DecoderSettings
+
+IGNORED = -100
+"""Fills targets up to the longest; the libraries' cross-entropies pass over it."""
+
+
+def on_sphere(vectors: Tensor) -> Tensor:
+    """Sentence vectors [..., hidden] at length √hidden: what cosine sees, at a network's usual scale."""
+    scaled: Tensor = nn.functional.normalize(vectors, dim=-1) * vectors.shape[-1] ** 0.5
+    return scaled
+
+
+class TargetTexts:
+    """Texts as a decoder writes them: rows of the pieces that occur in them, each with an end.
+
+    Args:
+        texts: what is to be written; the row of a text is its position.
+        tokenizer: cuts them; no prompt, no special tokens.
+        max_length: pieces at which a text is cut, the end not counted.
+        max_pieces: only so many pieces, the most frequent; the others become the unknown one (0: all).
+    """
+
+    def __init__(
+        self, texts: Sequence[str], tokenizer: PreTrainedTokenizerFast, max_length: int, max_pieces: int
+    ) -> None:
+        encoded: list[list[int]] = tokenizer(
+            list(texts), add_special_tokens=False, truncation=True, max_length=max_length
+        )["input_ids"]
+        counts = Counter(chain.from_iterable(encoded))
+        special = [tokenizer.eos_token_id or tokenizer.sep_token_id, tokenizer.unk_token_id]
+        for piece in special:
+            counts.pop(piece, None)
+        kept = [piece for piece, _ in counts.most_common(max(max_pieces - len(special), 0) or None)]
+        self.pieces = torch.tensor([*special, *kept])
+        """Ids of the written pieces in the tokenizer's vocabulary [pieces]; first the end, then unknown."""
+        number = {piece: position for position, piece in enumerate(self.pieces.tolist())}
+        self._rows = [torch.tensor([*(number.get(piece, 1) for piece in ids), 0]) for ids in encoded]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def batch(self, rows: Tensor) -> Tensor:
+        """The texts of ``rows`` [batch] → numbers of pieces [batch, length], ``IGNORED`` past their ends."""
+        chosen = [self._rows[row] for row in rows.tolist()]
+        return nn.utils.rnn.pad_sequence(chosen, batch_first=True, padding_value=IGNORED)
+
+    def ids(self, targets: Tensor) -> Tensor:
+        """A batch's numbers [batch, length] → ids in the tokenizer's vocabulary; the end where ignored."""
+        return self.pieces.to(targets.device)[targets.clamp(min=0)]
+
+
+class VectorDecoder(nn.Module):
+    """See the module's text.
+
+    Args:
+        embeddings: start values of E, one row for each written piece [pieces, hidden].
+        condition_size: length of the condition.
+        settings: its size.
+        injection: where the condition goes in.
+        starts: start symbols; one, or one for each language.
+        factored: for ``layers``, whether the scores' projection is factored.
+    """
+
+    def __init__(
+        self,
+        embeddings: Tensor,
+        condition_size: int,
+        settings: DecoderSettings,
+        *,
+        injection: Literal["input", "layers"],
+        starts: int = 1,
+        factored: bool = False,
+    ) -> None:
+        super().__init__()
+        pieces, hidden = embeddings.shape
+        self.injection = injection
+        self.embed = nn.Embedding(pieces, hidden, _weight=embeddings.clone().float())
+        self.start = nn.Parameter(torch.randn(starts, hidden) * embeddings.std())
+        self.position = nn.Parameter(torch.randn(settings.max_length + 1, hidden) * embeddings.std())
+        self.layers = nn.ModuleList(
+            transformer_layer(hidden, settings.heads, settings.inner_factor, settings.dropout)
+            for _ in range(settings.layers)
+        )
+        self.norm = nn.LayerNorm(hidden)
+        if injection == "input":
+            self.join = nn.Linear(hidden + condition_size, hidden)
+        else:
+            self.condition = nn.ModuleList(nn.Linear(condition_size, hidden) for _ in range(settings.layers))
+            self.project = nn.Linear(hidden + condition_size, hidden if factored else pieces)
+            # Starts with the tied scores, blind to the condition.
+            with torch.no_grad():
+                self.project.weight.zero_()
+                self.project.weight[:, :hidden] = torch.eye(hidden) if factored else embeddings
+        self.tied = injection == "input" or factored
+        self.bias = nn.Parameter(torch.zeros(pieces)) if self.tied else None
+
+    def forward(self, condition: Tensor, targets: Tensor, start: Tensor | None = None) -> Tensor:
+        """Scores of each target piece.
+
+        Args:
+            condition: [batch, condition_size].
+            targets: piece numbers [batch, length], ``IGNORED`` past the end.
+            start: start symbol of each row [batch]; the first by default.
+
+        Returns:
+            [batch, length, pieces].
+        """
+        length = targets.shape[1]
+        first = self.start[torch.zeros_like(targets[:, 0]) if start is None else start]
+        written = self.embed(targets[:, :-1].clamp(min=0))
+        inputs = torch.cat([first[:, None], written], dim=1)
+        if self.injection == "input":
+            inputs = self.join(torch.cat([inputs, condition[:, None].expand(-1, length, -1)], dim=-1))
+        state = inputs + self.position[:length]
+        causal = nn.Transformer.generate_square_subsequent_mask(length, device=state.device)
+        for number, layer in enumerate(self.layers):
+            if self.injection == "layers":
+                state = state + self.condition[number](condition)[:, None]
+            state = layer(state, src_mask=causal, is_causal=True)
+        state = self.norm(state)
+        if self.injection == "layers":
+            state = torch.cat([state, condition[:, None].expand(-1, length, -1)], dim=-1)
+            state = self.project(state)
+        return nn.functional.linear(state, self.embed.weight, self.bias) if self.tied else state
+
+
+def transformer_layer(
+    hidden: int, heads: int, inner_factor: int, dropout: float
+) -> nn.TransformerEncoderLayer:
+    """A Transformer layer that normalises first, with gelu; with a causal mask, a decoder's."""
+    return nn.TransformerEncoderLayer(
+        hidden, heads, hidden * inner_factor, dropout, "gelu", batch_first=True, norm_first=True
+    )
+
+
+def written(scores: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Negative log-likelihood of each row's pieces, summed over the row [batch]."""
+    losses = nn.functional.cross_entropy(
+        scores.float().flatten(0, 1),
+        targets.flatten(),
+        ignore_index=IGNORED,
+        label_smoothing=smoothing,
+        reduction="none",
+    )
+    return losses.view(targets.shape).sum(dim=1)
+
+
+def pieces_in(targets: Tensor) -> Tensor:
+    """How many pieces the targets [batch, length] have together, ends included."""
+    return (targets != IGNORED).sum()

@@ -1,0 +1,358 @@
+r"""VMSST (Wieting et al., 2023): source separation, and the ways it is compared with.
+
+A pair of translations (x_i, x_j) in the languages i, j is explained by what they share, z_sem, and by what
+each adds, z_i and z_j, all of them vectors [hidden] with the prior N(0, I). One decoder (``decoder.py``,
+``layers``) writes either sentence from [z_sem; z_lang] and the language's start symbol. Inference networks:
+
+    q(z_sem | x)  = N(μ(x), diag σ(x)²)     the sentence encoder; x is x_i in even rows of a batch, x_j in odd
+    q(z_l | x_l)  = N(μ_l(x_l), diag σ_l(x_l)²)     a network of its own over the same embedding table
+
+    ELBO = E_q[ log p(x_i | z_sem, z_i) + log p(x_j | z_sem, z_j) ] - a · Σ KL( q ‖ N(0, I) )      (section 4)
+    KL( N(μ, diag σ²) ‖ N(0, I) ) = ½ Σ_d ( μ_d² + σ_d² - log σ_d² - 1 )
+
+    vmsst:              maximise  log p(x_i | μ(x_j)) + log p(x_j | μ(x_i)) + λ · ELBO
+    bitranslation:      its first two terms; the decoder sees μ alone
+    contrastive:        -½ mean_i [ log softmax_j(τ s_i·t_j)_i + log softmax_j(τ t_i·s_j)_i ]    (section 6.3)
+    vmsst_contrastive:  contrastive + λ' · vmsst
+
+a rises from 0 to 1 (section 6.4). Expectations take one sample, by reparameterisation. All is per target
+piece. The sentence vector is μ. With all parameters learning it is a linear projection of the pooled states,
+as in the paper, and is kept with the model. With modules it must stay in the frozen pivot's space: there μ
+is the pooled vector at length √hidden, and the divergence acts through σ alone. The paper does not say what
+z_lang is in the translation terms: here it is 0, its prior's mean, since through its posterior's, which
+nothing there restrains, the sentence would reach the decoder without μ. The paper's contrastive way takes
+inner products without a temperature; here, as everywhere in modenc, cosines times τ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor, nn
+
+from modenc.recipe.paper_settings import DecoderSettings, VmsstSettings
+from modenc.train.objectives.decoder import (
+    IGNORED,
+    TargetTexts,
+    VectorDecoder,
+    on_sphere,
+    pieces_in,
+    transformer_layer,
+    written,
+)
+
+Way = Literal["bitranslation", "vmsst", "vmsst_contrastive"]
+
+
+def gaussian_divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """KL of N(mean, diag exp(log_variance)) [..., hidden] from the prior N(0, I): [...]."""
+    return 0.5 * (mean.square() + log_variance.exp() - log_variance - 1).sum(dim=-1)
+
+
+def sampled(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """One sample of N(mean, diag exp(log_variance)) that passes gradients on (Kingma and Welling, 2013)."""
+    return mean + torch.randn_like(mean) * (0.5 * log_variance).exp()
+
+
+def symmetric_contrast(left: Tensor, right: Tensor, scale: float) -> Tensor:
+    """In-batch softmax over scaled cosines in both directions; rows [batch, hidden] of the two are pairs."""
+    left, right = (nn.functional.normalize(side, dim=-1) for side in (left, right))
+    scores = scale * left @ right.T
+    own = torch.arange(len(scores), device=scores.device)
+    return (nn.functional.cross_entropy(scores, own) + nn.functional.cross_entropy(scores.T, own)) / 2
+
+
+class LanguageInference(nn.Module):
+    """q(z_lang | x): Transformer layers over embedded pieces and the language, mean pooling, projections.
+
+    Args:
+        hidden: size of embeddings and of the variable.
+        languages: how many there are.
+        decoder: heads, inner size and dropout.
+        settings: layers, and whether it is told the language.
+    """
+
+    def __init__(
+        self, hidden: int, languages: int, decoder: DecoderSettings, settings: VmsstSettings, std: float
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            transformer_layer(hidden, decoder.heads, decoder.inner_factor, decoder.dropout)
+            for _ in range(settings.encoder_layers)
+        )
+        self.position = nn.Parameter(torch.randn(decoder.max_length + 1, hidden) * std)
+        self.language = nn.Parameter(torch.randn(languages, hidden) * std)
+        self.told = settings.encoder_language
+        self.norm = nn.LayerNorm(hidden)
+        self.heads = GaussianHeads(hidden)
+
+    def forward(self, embedded: Tensor, mask: Tensor, languages: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and log-variance [batch, hidden] of the variable.
+
+        Args:
+            embedded: [batch, length, hidden].
+            mask: where pieces are [batch, length].
+            languages: of each row [batch].
+        """
+        state = embedded + self.position[: embedded.shape[1]]
+        if self.told:
+            state = state + self.language[languages][:, None]
+        for layer in self.layers:
+            state = layer(state, src_key_padding_mask=~mask)
+        state = self.norm(state)
+        share = mask[..., None].to(state)
+        mean, log_variance = self.heads((state * share).sum(dim=1) / share.sum(dim=1))
+        return mean, log_variance
+
+
+class GaussianHeads(nn.Module):
+    """Linear projections of a vector [batch, hidden] to a mean and a log-variance."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.mean = nn.Linear(hidden, hidden)
+        self.log_variance = log_variance_head(hidden)
+
+    def forward(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """Both [batch, hidden]."""
+        return self.mean(vectors), self.log_variance(vectors)
+
+
+def log_variance_head(hidden: int) -> nn.Linear:
+    """A projection to log-variances that starts at σ = e^-1.5: a sample still says what its mean says."""
+    head = nn.Linear(hidden, hidden)
+    nn.init.zeros_(head.weight)
+    nn.init.constant_(head.bias, -3.0)
+    return head
+
+
+class SourceSeparation(nn.Module):
+    """What is thrown away after training: the decoders, the language networks, σ of the semantic variable.
+
+    Args:
+        way: of the module's text.
+        embeddings: of the written pieces [pieces, hidden], where the decoders start.
+        languages: how many there are.
+        decoder: the decoders' size.
+        settings: the ablations.
+    """
+
+    def __init__(
+        self, way: Way, embeddings: Tensor, languages: int, decoder: DecoderSettings, settings: VmsstSettings
+    ) -> None:
+        super().__init__()
+        hidden, std = embeddings.shape[1], float(embeddings.std())
+        self.separates = way != "bitranslation"
+        self.of_language = range(languages) if settings.decoders == "each" else [0] * languages
+        self.decoders = nn.ModuleList(
+            VectorDecoder(
+                embeddings,
+                2 * hidden if self.separates else hidden,
+                decoder,
+                injection="layers",
+                starts=languages,
+                factored=settings.factored,
+            )
+            for _ in range(max(self.of_language) + 1)
+        )
+        self.told = settings.decoder_language
+        if not self.separates:
+            return
+        self.log_variance = log_variance_head(hidden)
+        if settings.encoder_layers:
+            count = settings.language_encoders or languages
+            self.language_networks = nn.ModuleList(
+                LanguageInference(hidden, languages, decoder, settings, std)
+                for _ in range(min(count, languages))
+            )
+        else:
+            self.language_heads = GaussianHeads(hidden)
+
+    def write(self, semantic: Tensor, language: Tensor | None, targets: Tensor, languages: Tensor) -> Tensor:
+        """-log p(target | semantic, language) of each row [batch].
+
+        Args:
+            semantic: [batch, hidden].
+            language: the language's variable [batch, hidden]; None for its prior's mean.
+            targets: piece numbers [batch, length].
+            languages: in which to write [batch].
+        """
+        condition = semantic
+        if self.separates:
+            own = torch.zeros_like(semantic) if language is None else language
+            condition = torch.cat([semantic, own.to(semantic)], dim=-1)
+        start = languages if self.told else torch.zeros_like(languages)
+        losses = semantic.new_zeros(len(semantic), dtype=torch.float32)
+        for number, decoder in enumerate(self.decoders):
+            rows = torch.tensor([self.of_language[lang] == number for lang in languages.tolist()])
+            rows = rows.to(semantic.device)
+            if rows.any():
+                scores = decoder(condition[rows], targets[rows], start[rows])
+                losses = losses.index_put((rows,), written(scores, targets[rows]))
+        return losses
+
+    def infer(
+        self, semantic: Tensor, embedded: Tensor, mask: Tensor, languages: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Mean and log-variance [batch, hidden] of the rows' language variables."""
+        if not hasattr(self, "language_networks"):
+            mean, log_variance = self.language_heads(semantic)
+            return mean, log_variance
+        mean = semantic.new_zeros(semantic.shape, dtype=torch.float32)
+        log_variance = torch.zeros_like(mean)
+        for number, network in enumerate(self.language_networks):
+            rows = languages % len(self.language_networks) == number
+            if rows.any():
+                found = network(embedded[rows], mask[rows], languages[rows])
+                mean = mean.index_put((rows,), found[0].float())
+                log_variance = log_variance.index_put((rows,), found[1].float())
+        return mean, log_variance
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a batch of translations."""
+
+    mean: Tensor
+    """μ [batch, hidden]."""
+    targets: Tensor
+    """Piece numbers [batch, length]."""
+    languages: Tensor
+    """[batch]"""
+
+
+class ContrastiveLoss(nn.Module):
+    """``contrastive``.
+
+    Inputs:
+        the text's column, and where ``pivot`` is None the pivot sentence's; as label [batch, 1] the row of
+        the pivot's sentence in ``pivot`` [rows, hidden].
+    """
+
+    def __init__(self, model: SentenceTransformer, pivot: Tensor | None, scale: float) -> None:
+        super().__init__()
+        self.model = model
+        self.pivot = pivot
+        self.scale = scale
+
+    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
+        """The loss of one batch (a scalar)."""
+        own, other = both_sides(self.model, sentence_features, self.pivot, labels.cpu()[:, 0])
+        return symmetric_contrast(own, other, self.scale)
+
+
+def both_sides(
+    model: SentenceTransformer,
+    sentence_features: Iterable[dict[str, Tensor]],
+    pivot: Tensor | None,
+    rows: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Vectors [batch, hidden] of the texts and of the pivot's sentences, these cached or of the model."""
+    features = list(sentence_features)
+    own = model(features[0])["sentence_embedding"]
+    other = model(features[1])["sentence_embedding"] if pivot is None else pivot[rows].to(own)
+    return own, other
+
+
+class VmsstLoss(nn.Module):
+    """``bitranslation``, ``vmsst`` and ``vmsst_contrastive``.
+
+    Inputs:
+        the text's column, and where ``pivot`` is None the pivot sentence's; as label [batch, 3] the text's
+        row in ``targets``, the pivot sentence's row in ``pivot``, and the text's language.
+
+    Args:
+        model: the sentence encoder.
+        way: of the module's text.
+        parts: what is thrown away.
+        targets: first the texts, then the pivot's sentences.
+        first_pivot: where in ``targets`` these begin.
+        embed: ids → embeddings of the shared table.
+        pivot: cached vectors of the pivot's sentences [rows, hidden].
+        pivot_language: the pivot's number.
+        settings: weights.
+        scale: τ.
+    """
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        way: Way,
+        parts: SourceSeparation,
+        targets: TargetTexts,
+        first_pivot: int,
+        embed: Callable[[Tensor], Tensor],
+        pivot: Tensor | None,
+        pivot_language: int,
+        settings: VmsstSettings,
+        scale: float,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.way = way
+        self.parts = parts
+        self.targets = targets
+        self.first_pivot = first_pivot
+        self.embed = embed
+        self.pivot = pivot
+        self.pivot_language = pivot_language
+        self.settings = settings
+        self.scale = scale
+        self.step = 0
+
+    def begin_step(self, step: int) -> None:
+        """Told by the trainer before each optimiser step, from 0; the divergence's weight hangs on it."""
+        self.step = step
+
+    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
+        """The loss of one batch (a scalar)."""
+        rows, pivot_rows, languages = labels.cpu().unbind(dim=1)
+        own, other = both_sides(self.model, sentence_features, self.pivot, pivot_rows)
+        in_pivot = torch.full_like(languages, self.pivot_language)
+        loss = self.generative(
+            self._side(own, rows, languages), self._side(other, pivot_rows + self.first_pivot, in_pivot)
+        )
+        if self.way != "vmsst_contrastive":
+            return loss
+        return symmetric_contrast(own, other, self.scale) + self.settings.joint_weight * loss
+
+    def copies(self, rows: Tensor) -> Tensor:
+        """-log p(y | μ(y)) of the pivot's sentences in ``rows`` [batch], from their cached vectors."""
+        assert self.pivot is not None
+        languages = torch.full_like(rows, self.pivot_language)
+        side = self._side(self.pivot[rows], rows + self.first_pivot, languages)
+        losses = self.parts.write(side.mean, None, side.targets, side.languages)
+        return losses.sum() / pieces_in(side.targets)
+
+    def generative(self, one: Side, two: Side) -> Tensor:
+        """The translation terms, and λ times the bound, negative and per piece (a scalar)."""
+        losses = self.parts.write(two.mean, None, one.targets, one.languages)
+        losses = losses + self.parts.write(one.mean, None, two.targets, two.languages)
+        if self.parts.separates:
+            losses = losses + self.settings.elbo_weight * self.bound(one, two)
+        total: Tensor = losses.sum() / (pieces_in(one.targets) + pieces_in(two.targets))
+        return total
+
+    def bound(self, one: Side, two: Side) -> Tensor:
+        """-ELBO of each row [batch], from one sample of each variable."""
+        even = torch.arange(len(one.mean), device=one.mean.device) % 2 == 0
+        mean = torch.where(even[:, None], one.mean, two.mean)
+        log_variance = self.parts.log_variance(mean)
+        semantic = sampled(mean, log_variance)
+        losses, divergences = semantic.new_zeros(len(semantic)), gaussian_divergence(mean, log_variance)
+        for side in (one, two):
+            embedded = self.embed(self.targets.ids(side.targets)).to(semantic)
+            inferred = self.parts.infer(side.mean, embedded, side.targets != IGNORED, side.languages)
+            losses = losses + self.parts.write(semantic, sampled(*inferred), side.targets, side.languages)
+            divergences = divergences + gaussian_divergence(*inferred)
+        if not self.settings.kl:
+            return losses
+        return losses + min(1.0, self.step / self.settings.kl_steps) * divergences
+
+    def _side(self, vectors: Tensor, rows: Tensor, languages: Tensor) -> Side:
+        mean = vectors.float() if self.pivot is None else on_sphere(vectors.float())
+        return Side(mean, self.targets.batch(rows).to(mean.device), languages.to(mean.device))
