@@ -1,4 +1,4 @@
-r"""Finding translations: the best match of each sentence, and mining.
+r"""Finding translations: the best match of each sentence, mining, and the hubs that stand in the way.
 
 With unit rows x and y, NN_k the k nearest rows on the other side and cos the cosine, a pair scores
 cos(x, y), or by ratio margin (Artetxe and Schwenk, 2019)
@@ -17,6 +17,7 @@ from typing import Literal
 import faiss
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import skew
 
 from modenc.evaluate.retrieval import unit
 
@@ -63,6 +64,15 @@ def found(queries: Vectors, targets: Vectors, score: Score = "cosine") -> Boolea
     """Whether the best match of each row of ``queries`` [n, d] is the same row of ``targets`` [n, d]."""
     hits: Booleans = best_match(queries, targets, score)[1] == np.arange(len(queries))
     return hits
+
+
+def hubness(queries: Vectors, targets: Vectors, k: int = 10) -> float:
+    """Skewness of how often each row of ``targets`` [m, d] is among the ``k`` nearest of ``queries`` [n, d].
+
+    0 where all are found equally often; hubs, near to everything, make it large (Radovanović et al., 2010).
+    """
+    counts = np.bincount(nearest(queries, targets, k)[1].ravel(), minlength=len(targets))
+    return float(skew(counts)) if counts.std() else 0.0
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from modenc.data.files import Row
 from modenc.data.pairs import read_score
 from modenc.data.readers import describe_source, read_rows, resolve_source
 from modenc.errors import DataError
-from modenc.evaluate.bitext import Score, found, mine
+from modenc.evaluate.bitext import Score, found, hubness, mine
 from modenc.evaluate.classification import TopicClassifier
 from modenc.evaluate.geometry import (
     calinski_harabasz,
@@ -196,6 +196,8 @@ class _Run:
             self.note(task, "retrieval_accuracy", (left, right), hits["cosine"])
             for score, suffix in _SCORES:
                 self.note(task, f"xsim_error{suffix}", (left, right), hits[score])
+            both = (hubness(a, b) + hubness(b, a)) / 2
+            self.note_plain(task.name, "hubness", (left, right), both, len(rows))
             if len(rows) < _MINING_ROWS:
                 continue
             # A third of each side has its translation on the other side, the rest is noise.

@@ -28,7 +28,7 @@ def write_sentence_transformers_files(root: Path, info: HubInfo) -> None:
         "word_embedding_dimension": info.hidden_size,
         "pooling_mode_cls_token": info.pooling == "cls",
         "pooling_mode_mean_tokens": info.pooling == "mean",
-        "pooling_mode_max_tokens": False,
+        "pooling_mode_max_tokens": info.pooling == "max",
         "include_prompt": True,
     }
     config = {

@@ -312,7 +312,7 @@ class BaseSettings:
     """``me5-small``, a Hugging Face id, or a folder."""
     prompt: str
     """Put before every text, in training and in encoding."""
-    pooling: Literal["mean", "cls"]
+    pooling: Literal["mean", "cls", "max"]
     """How token vectors become a sentence vector."""
     max_length: int
     """Tokens at which ``encode`` cuts."""

@@ -99,7 +99,7 @@ class _Translations:
     pivots: list[str]
     languages: list[int]
     distinct: list[str]
-    """The pivot's sentences, each once."""
+    """The pivot's sentences, each once; behind the pairs' own those that only the decoder reads."""
 
     def rows(self) -> list[int]:
         """Each pair's row in ``distinct``."""
@@ -195,7 +195,7 @@ def _contrastive(material: Material) -> Iterator[Phase]:
 
 def _vmsst(material: Material) -> Iterator[Phase]:
     plan, steps = material.plan, material.steps()
-    pairs = _translations(material, steps, 0.0)
+    pairs = _translations(material, steps, 0.0, decoded=True)
     texts = list(dict.fromkeys(pairs.texts))
     own = {text: number for number, text in enumerate(texts)}
     targets = _targets(material, [*texts, *pairs.distinct])
@@ -226,7 +226,7 @@ def _vmsst(material: Material) -> Iterator[Phase]:
 
 def _musr(material: Material) -> Iterator[Phase]:
     plan, steps = material.plan, material.steps()
-    pairs = _translations(material, steps, plan.musr.sampling_exponent)
+    pairs = _translations(material, steps, plan.musr.sampling_exponent, decoded=True)
     targets = _targets(material, pairs.distinct)
     decoder = VectorDecoder(_table(material, targets), material.hidden, plan.decoder, injection="input")
     pivot = _vectors(material, pairs.distinct)
@@ -283,19 +283,24 @@ _PHASES: dict[str, Callable[[Material], Iterator[Phase]]] = {
 }
 
 
-def _translations(material: Material, steps: int, exponent: float) -> _Translations:
-    """As many as ``steps`` read, the languages mixed."""
+def _translations(material: Material, steps: int, exponent: float, *, decoded: bool = False) -> _Translations:
+    """As many as ``steps`` read, the languages mixed; ``decoded``: with what the decoder reads alone."""
     count = steps * material.rows_a_step()
     groups = {
         lang: [(number, row) for row in rows]
         for number, (lang, rows) in enumerate(sorted(material.pairs.items()))
     }
     rows = drawn(groups, count, exponent, material.plan.run.seed)
+    distinct = dict.fromkeys(row.pivot for _, row in rows)
+    if decoded and material.frozen is not None:
+        more = material.plan.decoder.pivot_steps * material.rows_a_step()
+        others = drawn(groups, more, exponent, material.plan.run.seed + 1)
+        distinct |= dict.fromkeys(row.pivot for _, row in others)
     return _Translations(
         texts=[row.text for _, row in rows],
         pivots=[row.pivot for _, row in rows],
         languages=[number for number, _ in rows],
-        distinct=list(dict.fromkeys(row.pivot for _, row in rows)),
+        distinct=list(distinct),
     )
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from modenc.evaluate.bitext import best_match, found, mine, nearest
+from modenc.evaluate.bitext import best_match, found, hubness, mine, nearest
 from modenc.evaluate.retrieval import both_ways
 
 
@@ -47,6 +47,21 @@ def test_a_hub_is_found_by_cosine_and_not_by_margin():
     left = np.array([[1, 0.2, 0], [0.2, 1, 0], [0.6, 0.6, 0.6], [0, 0, 1]], dtype=np.float32)
     right = np.array([[0.7, 0, -0.7], [0, 0.7, -0.7], [1, 1, 0.2], [0, 0, 1]], dtype=np.float32)
     assert found(left, right, "cosine").sum() < found(left, right, "margin").sum()
+
+
+def test_hubness_is_the_skewness_of_k_occurrence(sides):
+    left, right = sides
+    counts = np.zeros(len(right))
+    for x in left:
+        counts[np.argsort([-_cosine(x, y) for y in right])[:10]] += 1
+    away = counts - counts.mean()
+    expected = (away**3).mean() / (away**2).mean() ** 1.5
+    assert hubness(left, right) == pytest.approx(expected)
+    # A row in the middle of all others is everybody's neighbour.
+    hub = right.copy()
+    hub[0] = (left / np.linalg.norm(left, axis=1, keepdims=True)).mean(axis=0)
+    assert hubness(left, hub, k=1) > hubness(left, right, k=1)
+    assert hubness(left, right, k=len(right)) == 0.0
 
 
 def test_translations_that_are_found_are_the_loops(sides):

@@ -130,6 +130,7 @@ def test_every_task_is_measured_in_every_language(suite, data):
         "bi.retrieval_accuracy.en-kk",
         "bi.xsim_error.en-kk",
         "bi.xsim_error_cosine.en-kk",
+        "bi.hubness.en-kk",
         "bi.mining_f1.en-kk",
         "bi.mining_f1_cosine.en-kk",
         "topic.accuracy.en",

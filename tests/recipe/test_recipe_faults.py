@@ -41,7 +41,8 @@ def test_five_faults_are_listed_at_once_each_with_its_place(faults_of):
         "did you mean kk (Kazakh)?",
         "vocabulary.methd: unknown key; did you mean 'method'?",
         "alignment.objective: expected one of 'none', 'joint', 'paraphrase', 'parallel', "
-        "'contrastive', 'bitranslation', 'vmsst', 'vmsst_contrastive', 'musr', 'emma_x', found 'paralel'; did you mean 'parallel'?",
+        "'contrastive', 'bitranslation', 'vmsst', 'vmsst_contrastive', 'musr', 'emma_x', "
+        "found 'paralel'; did you mean 'parallel'?",
         "languages.kaz.alignment.scale: expected a number, found 'x'",
         "languages.uz.alignment.optimizer.batch_size: expected 1 or more, found 0",
     )
@@ -69,7 +70,7 @@ def test_the_message_counts_the_faults_and_names_the_recipe(write):
         ("base.prompt=1", "base.prompt: expected text, found 1"),
         (
             "base.pooling=man",
-            "base.pooling: expected one of 'mean', 'cls', found 'man'; did you mean 'mean'?",
+            "base.pooling: expected one of 'mean', 'cls', 'max', found 'man'; did you mean 'mean'?",
         ),
         (
             "run.work_dir=runs/{langs}",

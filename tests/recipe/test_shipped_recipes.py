@@ -8,9 +8,12 @@ import pytest
 
 from modenc.recipe.files import recipes_folder
 from modenc.recipe.loader import load_recipe, shipped_recipes
+from modenc.recipe.settings import PAPER_SECTIONS
 
 SHIPPED = shipped_recipes()
 VARIANTS = sorted((recipes_folder() / "variants").glob("[a-z]*.toml"))
+OBJECTIVES = sorted((recipes_folder() / "objectives").glob("[a-z]*.toml"))
+PAPERS = sorted((recipes_folder() / "papers").glob("[a-z]*.toml"))
 
 
 def _training_sources(data):
@@ -113,3 +116,55 @@ def test_variants_share_data_base_seed_and_sentences_seen():
     assert {seen[name] for name in recipes if name != "mod_c_jt"} == {360 * 32}
     aligned = [plan.alignment.optimizer for lang, plan in like.items() if lang != "en"]
     assert sum(optimizer.steps * optimizer.batch_size for optimizer in aligned) == 360 * 32
+
+
+def test_objectives_share_data_and_translations_seen_and_differ_in_the_objective():
+    like = load_recipe(recipes_folder() / "variants" / "mod_mc_jt.toml", check_files=False).plans
+    tried = set()
+    for path in OBJECTIVES:
+        recipe = load_recipe(path, check_files=False)
+        assert (recipe.name, set(recipe.plans)) == (path.stem, set(like))
+        whole = path.stem.startswith("full_")
+        seen = 0
+        for lang, plan in recipe.plans.items():
+            spared = (path.stem, lang) == ("mod_emma_x_no_kk", "kk")
+            assert spared or (plan.data, plan.base) == (like[lang].data, like[lang].base)
+            assert plan.sentence_encoding == like[lang].sentence_encoding
+            if whole:
+                seen = plan.monolithic.optimizer.steps * plan.monolithic.optimizer.batch_size
+                tried.add(f"full_{plan.monolithic.objective}")
+            elif lang != "en":
+                seen += plan.alignment.optimizer.steps * plan.alignment.optimizer.batch_size
+                tried.add(f"mod_{plan.alignment.objective}")
+        assert seen == 360 * 32
+    assert tried >= {f"mod_{objective}" for objective in PAPER_SECTIONS}
+    assert tried >= {f"full_{objective}" for objective in PAPER_SECTIONS if objective != "vmsst_contrastive"}
+
+
+def test_kazakh_without_its_translations_reads_none():
+    recipe = load_recipe(recipes_folder() / "objectives/mod_emma_x_no_kk.toml", check_files=False)
+    data = recipe.plans["kk"].data
+    assert (data.parallel, data.cross_paraphrases) == ((), ())
+    assert recipe.plans["kk"].emma_x.warmup_languages == ("az", "ky", "ug", "uz")
+
+
+@pytest.mark.parametrize("path", PAPERS, ids=lambda path: path.stem)
+def test_the_papers_recipes_hold_their_settings(path):
+    recipe = load_recipe(path, check_files=False)
+    assert recipe.name == path.stem
+    for plan in recipe.plans.values():
+        assert plan.monolithic.objective == path.stem
+        assert all(source.licence for source in _training_sources(plan.data))
+        assert plan.lang == "en" or plan.alignment.objective == path.stem
+    plan = recipe.plans["de"]
+    paper = {
+        "musr": (plan.base.pooling, plan.decoder.layers, plan.decoder.inner_factor, plan.musr.consistency),
+        "vmsst": (plan.vmsst.elbo_weight, plan.vmsst.kl_steps, plan.monolithic.optimizer.steps),
+        "emma_x": (plan.emma_x.ranks, plan.emma_x.queue, plan.emma_x.momentum, plan.emma_x.temperature),
+    }
+    stated = {
+        "musr": ("max", 3, 8, 1.0),
+        "vmsst": (0.025, 1_000_000, 100_000),
+        "emma_x": (4, 256, 0.999, 0.04),
+    }
+    assert paper[path.stem] == stated[path.stem]
