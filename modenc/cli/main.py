@@ -15,6 +15,7 @@ VERBS: dict[str, str] = {
     "cp": "copy a recipe to edit",
     "validate": "check a recipe and list all its faults",
     "cat": "print a recipe with all defaults filled in",
+    "clean": "drop from a bitext what does not translate",
     "train": "train the modules of a recipe's languages",
     "ls": "list the languages of a hub folder",
     "show": "show what a language's modules are and were trained on",

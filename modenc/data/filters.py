@@ -57,12 +57,19 @@ class RowShape:
 class TextFilter:
     """Normalises rows and drops the bad ones, across all the sources of a corpus.
 
-    Duplicates are found by letters and digits alone, over everything the filter has seen.
+    Duplicates are found by letters and digits alone, over everything the filter has seen. Of translations,
+    ``pivot`` is the other side's language: see :class:`~modenc.data.language_check.LanguageCheck`.
     """
 
-    def __init__(self, settings: DataSettings, lang: str, identifier: LanguageIdentifier | None) -> None:
+    def __init__(
+        self,
+        settings: DataSettings,
+        lang: str,
+        identifier: LanguageIdentifier | None,
+        pivot: str | None = None,
+    ) -> None:
         self._settings = settings
-        self._check = LanguageCheck(settings, lang, identifier)
+        self._check = LanguageCheck(settings, lang, identifier, pivot)
         self._counts: Counter[str] = Counter()
         self._seen: set[int] = set()
         self._sample: list[tuple[int, str]] = []

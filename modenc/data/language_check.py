@@ -37,15 +37,31 @@ class Verdict(Enum):
 
 
 class LanguageCheck:
-    """Compares lines with the script and the language they should be in."""
+    """Compares lines with the script and the language they should be in.
 
-    def __init__(self, settings: DataSettings, lang: str, identifier: LanguageIdentifier | None) -> None:
+    Args:
+        settings: which checks.
+        lang: the language.
+        identifier: what tells languages.
+        pivot: of translations, the other side's language; a language that the identifier has never seen is
+            then at least told from it (MuSR, section 4.1).
+    """
+
+    def __init__(
+        self,
+        settings: DataSettings,
+        lang: str,
+        identifier: LanguageIdentifier | None,
+        pivot: str | None = None,
+    ) -> None:
         self.lang = lang
         self.settings = settings
         self._scripts = expected_scripts(lang) if settings.check_script else frozenset()
         known: Collection[str] | None = getattr(identifier, "languages_known", None)
         # An identifier that has never seen the language calls every line of it something else.
-        usable = settings.check_language and (known is None or lang in known)
+        seen = known is None or lang in known
+        self._pivot = None if seen else pivot
+        usable = settings.check_language and (seen or pivot is not None)
         self._identifier = identifier if usable else None
 
     def verdicts(self, texts: Sequence[str]) -> list[Verdict]:
@@ -55,7 +71,7 @@ class LanguageCheck:
             return verdicts
         long = [i for i, text in enumerate(texts) if verdicts[i] is Verdict.OK and _is_long(text)]
         for i, found in zip(long, self._identifier.identify([texts[i] for i in long]), strict=True):
-            if found.confidence >= SURE and not _same_language(self.lang, found.code):
+            if found.confidence >= SURE and self._is_other(found.code):
                 verdicts[i] = Verdict.WRONG_LANGUAGE
         return verdicts
 
@@ -91,9 +107,13 @@ class LanguageCheck:
         if self._identifier is None:
             return labels
         for i, found in enumerate(self._identifier.identify(texts)):
-            if not _same_language(self.lang, found.code):
+            if self._is_other(found.code):
                 labels[i] = f"{found.code} ({language_name(found.code)})"
         return labels
+
+    def _is_other(self, code: str) -> bool:
+        """Whether a line identified as ``code`` is not in the language."""
+        return code == self._pivot if self._pivot is not None else not _same_language(self.lang, code)
 
     def _script_fits(self, text: str) -> bool:
         return not self._scripts or dominant_script(text) in self._scripts

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from modenc.errors import RecipeError
-from modenc.recipe.draft import TOP_LEVEL, Draft
-from modenc.recipe.faults import RecipeFaults
+from modenc.recipe.build import build
+from modenc.recipe.draft import SECTIONS, TOP_LEVEL, Draft
+from modenc.recipe.faults import Faults, RecipeFaults
 from modenc.recipe.files import (
     DEFAULTS_FILE,
     find_recipe,
@@ -20,7 +22,7 @@ from modenc.recipe.overrides import apply_overrides
 from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
 from modenc.recipe.toml_text import to_toml
 
-__all__ = ["find_recipe", "load_recipe", "shipped_recipes"]
+__all__ = ["default_section", "find_recipe", "load_recipe", "shipped_recipes"]
 
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = (), *, check_files: bool = True) -> Recipe:
@@ -55,6 +57,11 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), *, check_files:
         plans=_in_order(plans, draft.pivot),
         text=to_toml({"name": draft.name, **draft.tables}, order=TOP_LEVEL),
     )
+
+
+def default_section(name: str) -> Any:
+    """A recipe's section, such as ``data`` or ``decoder``, as the defaults have it."""
+    return build(SECTIONS[name], read_tables(recipes_folder() / DEFAULTS_FILE)[name], (name,), Faults())
 
 
 def _in_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, LanguagePlan]:

@@ -77,7 +77,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     else:
         metrics = _learn_paraphrases(recipe, run, model, data, dev)
     if process_state().is_main_process:
-        _save(model, tokenizer, plan, output)
+        _save(model, tokenizer, plan, output, metrics)
         shutil.rmtree(work)
     process_state().wait_for_everyone()
     return metrics
@@ -221,7 +221,9 @@ _NEEDS = {
 }
 
 
-def _save(model: SentenceTransformer, tokenizer: Any, plan: LanguagePlan, output: Path) -> None:
+def _save(
+    model: SentenceTransformer, tokenizer: Any, plan: LanguagePlan, output: Path, metrics: dict[str, Any]
+) -> None:
     """A folder that any sentence-transformers loads, written beside ``output`` and then moved there."""
     parts, whole = output.with_name(output.name + ".parts"), output.with_name(output.name + ".new")
     for folder in (parts, whole):
@@ -235,6 +237,8 @@ def _save(model: SentenceTransformer, tokenizer: Any, plan: LanguagePlan, output
         default_prompt_name="text",
     )
     saved.save(str(whole), create_model_card=False)
+    about = {"settings": settings_of(plan, "monolithic"), "seed": plan.run.seed, "metrics": metrics}
+    (whole / "training.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
     shutil.rmtree(output, ignore_errors=True)
     whole.replace(output)
     shutil.rmtree(parts)

@@ -28,7 +28,7 @@ from modenc.train.objectives.decoder import TargetTexts, VectorDecoder
 from modenc.train.objectives.emma_x import ClassifierWarmup, EmmaXLoss, EmmaXParts, EmmaXWarmup
 from modenc.train.objectives.vmsst import ContrastiveLoss, SourceSeparation, VmsstLoss
 from modenc.train.stage import StageRun
-from modenc.train.trainers import BodyTrainer, run_trainer, train_sentence_model, training_arguments
+from modenc.train.trainers import PartsAlone, train_parts, train_sentence_model
 
 logger = logging.getLogger(__name__)
 
@@ -130,7 +130,9 @@ def run_phases(
         # A phase that is found done must leave the next one the same random numbers.
         set_seed(run.plan.run.seed + number)
         if phase.alone:
-            by_name[phase.name] = _train_alone(replace(run, folder=folder), material.optimizer, phase)
+            rate = phase.learning_rate or material.optimizer.learning_rate
+            optimizer = replace(material.optimizer, steps=phase.steps, learning_rate=rate)
+            by_name[phase.name] = train_parts(optimizer, run.plan.run, folder, phase.loss, phase.data)
             continue
         metrics = train_sentence_model(
             replace(run, folder=folder),
@@ -153,26 +155,6 @@ def run_phases(
         "steps": sum(metrics["steps"] for metrics in by_name.values()),
         "phases": by_name,
     }
-
-
-class _Alone(nn.Module):
-    """A loss's parts as a model by themselves, on rows of cached vectors."""
-
-    def __init__(self, parts: nn.Module, loss: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.parts = parts
-        self.loss = loss
-
-    def forward(self, rows: Tensor) -> dict[str, Tensor]:
-        return {"loss": self.loss(rows.cpu())}
-
-
-def _train_alone(run: StageRun, settings: OptimizerSettings, phase: Phase) -> dict[str, Any]:
-    optimizer = replace(
-        settings, steps=phase.steps, learning_rate=phase.learning_rate or settings.learning_rate
-    )
-    arguments = training_arguments(optimizer, run.plan.run, run.checkpoints, sentences=False, evaluate=False)
-    return vars(run_trainer(BodyTrainer(model=phase.loss, args=arguments, train_dataset=phase.data)))
 
 
 def _optimizer(settings: OptimizerSettings, model: nn.Module, phase: Phase) -> torch.optim.Optimizer:
@@ -257,7 +239,7 @@ def _emma_x(material: Material) -> Iterator[Phase]:
     early = round(steps * settings.warmup_share)
     if early and material.others is not None:
         left, right = material.others()
-        alone = _Alone(parts, ClassifierWarmup(parts, left, right))
+        alone = PartsAlone(parts, ClassifierWarmup(parts, left, right))
         yield Phase("warmup", early, _row_numbers(len(left)), alone, rate, alone=True)
     elif early:
         pairs = _translations(material, early, 0.0)
@@ -331,7 +313,7 @@ def _decoder_alone(
     """``pivot_steps`` of the decoder on the pivot's cached vectors, where they are frozen."""
     decoder = material.plan.decoder
     if material.frozen is not None and decoder.pivot_steps:
-        loss = _Alone(parts, copies)
+        loss = PartsAlone(parts, copies)
         yield Phase(
             "decoder", decoder.pivot_steps, _row_numbers(rows), loss, decoder.learning_rate, alone=True
         )

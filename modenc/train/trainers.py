@@ -284,6 +284,36 @@ def _is_at_the_end(checkpoint: str, trainer: Trainer) -> bool:
     return True
 
 
+class PartsAlone(nn.Module):
+    """A loss's own parts as a model by themselves.
+
+    Args:
+        parts: what learns.
+        loss: its loss on the rows [batch] of something that it holds.
+    """
+
+    def __init__(self, parts: nn.Module, loss: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.parts = parts
+        self.loss = loss
+
+    def forward(self, rows: Tensor) -> dict[str, Tensor]:
+        """``loss`` of the rows."""
+        return {"loss": self.loss(rows.cpu())}
+
+
+def train_parts(
+    settings: OptimizerSettings, run: RunSettings, folder: Path, model: nn.Module, rows: Dataset
+) -> dict[str, Any]:
+    """Train a :class:`PartsAlone` on a data set of ``rows``; checkpoints are in ``folder``.
+
+    Returns:
+        :class:`TrainingFigures` as a dictionary.
+    """
+    arguments = training_arguments(settings, run, folder / "checkpoints", sentences=False, evaluate=False)
+    return vars(run_trainer(BodyTrainer(model=model, args=arguments, train_dataset=rows)))
+
+
 def train_sentence_model(
     run: StageRun,
     settings: OptimizerSettings,

@@ -101,6 +101,19 @@ def test_a_language_the_identifier_does_not_know_is_not_judged_by_it(settings):
     assert LanguageCheck(settings, "kk", FakeIdentifier()).verdicts([line]) == [Verdict.WRONG_LANGUAGE]
 
 
+def test_a_language_that_is_not_known_is_told_from_the_pivot(settings):
+    class English(FakeIdentifier):
+        languages_known = frozenset({"en", "fr"})
+
+        def identify(self, texts, languages=None):
+            return [Identification("en" if "the" in text else "fr", 0.99) for text in texts]
+
+    lines = ["This is the wrong side of a pair.", "Hemmesi dogry, ine şeýle sözlem."]
+    alone, told = LanguageCheck(settings, "tk", English()), LanguageCheck(settings, "tk", English(), "en")
+    assert alone.verdicts(lines) == [Verdict.OK, Verdict.OK]
+    assert told.verdicts(lines) == [Verdict.WRONG_LANGUAGE, Verdict.OK]
+
+
 def test_near_relatives_are_not_another_language(settings):
     class Norwegian(FakeIdentifier):
         languages_known = frozenset({"no", "nn", "hr", "sr"})

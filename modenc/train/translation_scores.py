@@ -1,0 +1,129 @@
+r"""How well two sentences translate each other, by a translation model of their own (MuSR, section 4.1).
+
+Dual conditional cross-entropy (Junczys-Dowmunt, 2018) of a pair (x, y), lower for better translations:
+
+    |H(y|x) - H(x|y)| + ½ (H(y|x) + H(x|y)),      H(y|x) = -1/|y| Σ_t log P(y_t | y_<t, x)
+
+H is per piece. P is a decoder that writes either language from the other side's frozen sentence vector
+(VMSST's ``bitranslation``). A pair is scored by a decoder that has not seen it: two learn, each on one half.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from datasets import Dataset
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast, set_seed
+
+from modenc.data.pairs import ParallelRow
+from modenc.data.text import stable_hash
+from modenc.recipe.paper_settings import DecoderSettings, VmsstSettings
+from modenc.recipe.settings import OptimizerSettings, RunSettings
+from modenc.train.objectives.decoder import IGNORED, TargetTexts, on_sphere
+from modenc.train.objectives.vmsst import SourceSeparation
+from modenc.train.trainers import PartsAlone, train_parts
+
+logger = logging.getLogger(__name__)
+
+Scores = npt.NDArray[np.float64]
+Vectors = npt.NDArray[np.float32]
+
+_BATCH = 64
+_TEXT, _PIVOT = 0, 1
+
+
+def dual_cross_entropy(one: npt.ArrayLike, other: npt.ArrayLike) -> Scores:
+    """The score of the module's text from both cross-entropies [pairs]."""
+    forward, backward = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
+    score: Scores = np.abs(forward - backward) + (forward + backward) / 2
+    return score
+
+
+class TranslationScores:
+    """Both cross-entropies of translations.
+
+    Args:
+        pairs: at least two.
+        vectors: of the texts and of the pivot's sentences, each [pairs, hidden].
+        tokenizer: cuts what is written.
+        embeddings: its pieces' [vocabulary, hidden], where the decoders start.
+        decoder: their size, and ``pivot_steps`` each.
+        optimizer: batch size, schedule; the rate is the decoder's.
+        run: seed, precision.
+        folder: for checkpoints.
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[ParallelRow],
+        vectors: tuple[Vectors, Vectors],
+        tokenizer: PreTrainedTokenizerFast,
+        embeddings: Tensor,
+        decoder: DecoderSettings,
+        settings: VmsstSettings,
+        optimizer: OptimizerSettings,
+        run: RunSettings,
+        folder: Path,
+    ) -> None:
+        self.pairs = pairs
+        self.sides = tuple(on_sphere(torch.from_numpy(side)) for side in vectors)
+        texts = [row.text for row in pairs] + [row.pivot for row in pairs]
+        self.targets = TargetTexts(texts, tokenizer, decoder.max_length, decoder.max_pieces)
+        self.table = embeddings[self.targets.pieces]
+        self.decoder = decoder
+        self.settings = settings
+        self.optimizer = replace(optimizer, steps=decoder.pivot_steps, learning_rate=decoder.learning_rate)
+        self.run = run
+        self.folder = folder
+
+    def losses(self) -> tuple[Scores, Scores]:
+        """H(pivot | text) and H(text | pivot) [pairs], each by the decoder that learned the other half."""
+        # By the pivot's sentence, so that its other translations do not give it away.
+        half = np.array([stable_hash(row.pivot) % 2 for row in self.pairs])
+        if len(np.unique(half)) < 2:
+            half = np.arange(len(self.pairs)) % 2
+        found = np.zeros((2, len(self.pairs)))
+        for number in (0, 1):
+            learned, scored = np.flatnonzero(half != number), np.flatnonzero(half == number)
+            logger.info("scores of half %d of 2: learning from %d pairs", number + 1, len(learned))
+            set_seed(self.run.seed)
+            parts = self._learned(learned, number)
+            found[:, scored] = self._scored(parts, scored)
+        return found[0], found[1]
+
+    def _learned(self, rows: npt.NDArray[np.intp], number: int) -> SourceSeparation:
+        parts = SourceSeparation("bitranslation", self.table, 2, self.decoder, self.settings)
+        batch = min(self.optimizer.batch_size, len(rows))
+        model = PartsAlone(parts, lambda chosen: self._loss(parts, chosen))
+        data = Dataset.from_dict({"rows": rows.tolist()})
+        folder = self.folder / f"half-{number}"
+        train_parts(replace(self.optimizer, batch_size=batch), self.run, folder, model, data)
+        return parts.eval()
+
+    def _loss(self, parts: SourceSeparation, rows: Tensor) -> Tensor:
+        sums, pieces = self._both(parts, rows)
+        return sums.sum() / pieces.sum()
+
+    def _scored(self, parts: SourceSeparation, rows: npt.NDArray[np.intp]) -> Scores:
+        with torch.inference_mode():
+            batches = torch.from_numpy(rows).split(_BATCH)  # type: ignore[no-untyped-call]
+            means = [torch.div(*self._both(parts, batch)) for batch in batches]
+        scores: Scores = torch.cat(means, dim=1).double().numpy()
+        return scores
+
+    def _both(self, parts: SourceSeparation, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Summed losses and counts of pieces of both directions [2, batch]: into the pivot, and from it."""
+        sums, pieces = [], []
+        for source, target in ((_TEXT, _PIVOT), (_PIVOT, _TEXT)):
+            written = self.targets.batch(rows + target * len(self.pairs))
+            languages = torch.full_like(rows, target)
+            sums.append(parts.write(self.sides[source][rows], None, written, languages))
+            pieces.append((written != IGNORED).sum(dim=1))
+        return torch.stack(sums), torch.stack(pieces)
