@@ -107,40 +107,34 @@ def mixes(new: Tensor, shared: Tensor, vectors: Tensor) -> Tensor:
     """
     new, shared = functional.normalize(new.float()), functional.normalize(shared.float())
     likeness = make_dense(shared, shared.new_zeros(len(shared)), "fp32")
-    vectors = vectors.float()
+    mixed = make_dense(vectors.float().T.contiguous(), vectors.new_zeros(vectors.shape[1]).float(), "fp32")
     output = vectors.new_empty(len(new), vectors.shape[1])
     block = max(1, _CELLS // len(shared))
     for start in range(0, len(new), block):
-        output[start : start + block] = _mixed(likeness(new[start : start + block]), vectors)
+        scores = likeness(new[start : start + block])
+        output[start : start + block] = mixed(scores.sub_(_threshold(scores)).clamp_min_(0))
     return output
 
 
-def _mixed(scores: Tensor, vectors: Tensor) -> Tensor:
-    """Rows of ``vectors`` weighted by the sparsemax of ``scores`` [rows, vectors]: [rows, hidden]."""
+def _threshold(scores: Tensor) -> Tensor:
+    """What sparsemax takes off each row [rows, 1] before it cuts at zero, so that one is left in all.
+
+    Over the greatest scores alone it is at most as high as over all; from there on, dropping what is below
+    and taking the rest's (sum - 1) / count ends at the support (Michelot, 1986).
+    """
     k = min(_LIKELY_SUPPORT, scores.shape[1])
-    greatest, columns = _greatest(scores, k)
-    top = greatest.double()
+    top = _greatest(scores, k).double()
     # The support is the longest prefix of the sorted scores z with 1 + j z_j > sum of the first j.
     sums = top.cumsum(dim=1)
     support = (1 + torch.arange(1, k + 1) * top > sums).sum(dim=1, keepdim=True)
     threshold = (sums.gather(1, support - 1) - 1) / support
-    width = int(support.max())
-    if width == k < scores.shape[1]:
-        threshold = _threshold(scores, threshold, support)
-        return scores.sub_(threshold.float()).clamp_min_(0) @ vectors
-    weights = (top[:, :width] - threshold).clamp_min_(0).to(vectors)
-    return functional.embedding_bag(
-        columns[:, :width].contiguous(), vectors, mode="sum", per_sample_weights=weights
-    )
+    if k < scores.shape[1] and (more := (support >= k).flatten()).any():
+        threshold[more] = _lowered(scores[more], threshold[more], support[more])
+    return threshold.float()
 
 
-def _threshold(scores: Tensor, threshold: Tensor, support: Tensor) -> Tensor:
-    """What sparsemax takes off each row [rows, 1] before it cuts at zero, so that one is left in all.
-
-    Over the greatest scores alone it is at most as high as over all, and so are ``threshold`` and
-    ``support``; from there on, dropping what is below and taking the rest's (sum - 1) / count ends at the
-    support (Michelot, 1986).
-    """
+def _lowered(scores: Tensor, threshold: Tensor, support: Tensor) -> Tensor:
+    """The thresholds of rows [rows, columns] whose support is wider than what they were found on."""
     for _ in range(_MOST_ROUNDS):
         kept = scores > threshold.float()
         count = kept.sum(dim=1, keepdim=True)
@@ -151,22 +145,20 @@ def _threshold(scores: Tensor, threshold: Tensor, support: Tensor) -> Tensor:
     return threshold
 
 
-def _greatest(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k greatest scores of each row, sorted, and their columns.
+def _greatest(scores: Tensor, k: int) -> Tensor:
+    """The k greatest scores of each row, sorted.
 
     They lie in the k stretches of columns with the greatest maxima, so that only those are sorted.
     """
     rows, columns = scores.shape
     stretches = columns // _STRETCH
     if stretches <= k:
-        return tuple(scores.topk(k, dim=1))
+        return scores.topk(k, dim=1).values
     even = scores[:, : stretches * _STRETCH].view(rows, stretches, _STRETCH)
-    best = even.amax(dim=2).topk(k, dim=1).indices[:, :, None]
-    likely = even.gather(1, best.expand(-1, -1, _STRETCH)).flatten(1)
-    where = (best * _STRETCH + torch.arange(_STRETCH)).flatten(1)
-    rest = torch.arange(stretches * _STRETCH, columns)
-    values, places = torch.cat([likely, scores[:, rest]], dim=1).topk(k, dim=1)
-    return values, torch.cat([where, rest.expand(rows, -1)], dim=1).gather(1, places)
+    best = even.amax(dim=2).topk(k, dim=1).indices
+    likely = even.gather(1, best[:, :, None].expand(-1, -1, _STRETCH)).flatten(1)
+    rest = scores[:, stretches * _STRETCH :]
+    return torch.cat([likely, rest], dim=1).topk(k, dim=1).values
 
 
 class _FastText:
