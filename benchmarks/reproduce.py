@@ -124,14 +124,14 @@ def copy_of_stages(source: Path, work: Path) -> None:
 
 
 def timed(work: Path, *words: str) -> None:
-    """Run modenc, and note its seconds, added to those of earlier calls for the same run, and its memory."""
+    """Run modenc, and note its seconds, with those of earlier calls for the same run, and its peak memory."""
     work.mkdir(parents=True, exist_ok=True)
     before, started, peak = costs_of(work), time.perf_counter(), 0
     try:
         peak = call(*words)
     finally:
         seconds = before.get("seconds", 0.0) + time.perf_counter() - started
-        found = {"seconds": round(seconds), "peak_bytes": max(peak, before.get("peak_bytes", 0))}
+        found = {"seconds": round(seconds), "peak_bytes": peak or before.get("peak_bytes", 0)}
         (work / COSTS).write_text(json.dumps(found))
 
 
@@ -193,7 +193,7 @@ def costs(hub_folder: Path) -> dict[str, dict[str, float]]:
 def last_step(metrics: dict[str, Any]) -> float:
     """Seconds of a step of a training's last phase; 0 where it took none."""
     figures = list(metrics.get("phases", {"": metrics}).values())[-1]
-    return figures.get("seconds", 0.0) / max(figures.get("steps", 0), 1)
+    return figures.get("seconds", 0.0) / max(figures.get("timed_steps", figures.get("steps", 0)), 1)
 
 
 def whole_model_step(model: Path) -> float:

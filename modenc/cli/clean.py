@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from modenc.cli.arguments import positive
 from modenc.cli.text_io import one_line
 from modenc.errors import DataError
+from modenc.recipe.ranges import range_fault
 
 if TYPE_CHECKING:
     from modenc.data.pairs import ParallelRow
@@ -92,6 +93,10 @@ def _check(args: argparse.Namespace, lang: str, pivot: str) -> None:
         raise DataError(f"expected two languages, found {lang} for both; set --pivot")
     if args.output.suffix != ".tsv":
         raise DataError(f"{args.output}: expected a name ending in .tsv")
+    if args.rejected is not None and args.rejected.resolve() == args.output.resolve():
+        raise DataError(f"--rejected: expected another file than the output, found {args.rejected}")
+    if fault := range_fault("seed", args.seed):
+        raise DataError(f"--seed: {fault}")
     if args.keep is not None and not 0 < args.keep <= 1:
         raise DataError(f"--keep: expected a share above 0, at most 1; found {args.keep}")
     given = [name for name in ("keep", "max_score", "rejected") if getattr(args, name) is not None]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modenc.recipe.faults import Place, did_you_mean
+from modenc.recipe.reads import reads_to_align
 from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Source
 
 ROLES: dict[str, tuple[str, ...]] = {
@@ -123,25 +124,12 @@ def _missing_data(plan: LanguagePlan) -> Iterator[Conflict]:
 
 def _aligned_by(plan: LanguagePlan) -> tuple[str, ...]:
     """The data that alignment reads."""
-    needs: dict[str, tuple[str, ...]] = {
-        "joint": ("cross_paraphrases", "parallel"),
-        "paraphrase": ("cross_paraphrases",),
-        "parallel": ("parallel",),
-        **dict.fromkeys(PAPER_SECTIONS, ("parallel",)),
-        "emma_x": _emma_x_reads(plan),
-    }
-    found = needs.get(plan.alignment.objective, ())
+    found = reads_to_align(plan.alignment.objective, plan.emma_x)
     if plan.alignment.partners == "pivot":
         return found
     own = ("paraphrases",) if "cross_paraphrases" in found else ()
     # The pivot's side of the rest comes with the other languages.
     return own if plan.lang == plan.pivot else (*own, *found)
-
-
-def _emma_x_reads(plan: LanguagePlan) -> tuple[str, ...]:
-    """Text in phase 2; translations in phase 1, of other languages where the recipe names some."""
-    share, others = plan.emma_x.warmup_share, plan.emma_x.warmup_languages
-    return (*(("parallel",) if share > 0 and not others else ()), *(("text",) if share < 1 else ()))
 
 
 def _papers(plan: LanguagePlan) -> Iterator[Conflict]:
@@ -150,6 +138,9 @@ def _papers(plan: LanguagePlan) -> Iterator[Conflict]:
     if alignment.objective in PAPER_SECTIONS and alignment.keep_weight:
         message = f"with objective = {alignment.objective!r} expected 0.0, found {alignment.keep_weight}"
         yield Conflict(("alignment", "keep_weight"), message, (("alignment", "objective"),))
+    if alignment.objective == "emma_x" and plan.emma_x.warmup_languages and plan.emma_x.warmup_share == 1:
+        message = "1.0 leaves no step for the language: warmup_languages teach the classifier alone"
+        yield Conflict(("emma_x", "warmup_share"), message, (("emma_x", "warmup_languages"),))
     if plan.emma_x.temperature_top < plan.emma_x.temperature:
         found = f"temperature = {plan.emma_x.temperature}, found {plan.emma_x.temperature_top}"
         message = f"likeness that is looser needs no lower temperature: expected at least {found}"
@@ -163,7 +154,7 @@ def _lengths_and_steps(plan: LanguagePlan) -> Iterator[Conflict]:
             f"expected at most data.max_chars = {plan.data.max_chars}, found {plan.data.min_chars}",
             (("data", "max_chars"),),
         )
-    for stage in ("language_adaptation", "sentence_encoding", "alignment"):
+    for stage in ("language_adaptation", "sentence_encoding", "alignment", "monolithic"):
         optimizer = getattr(plan, stage).optimizer
         if optimizer.steps == 0 and optimizer.epochs == 0 and getattr(plan, stage).objective != "none":
             path: Place = (stage, "optimizer", "steps")

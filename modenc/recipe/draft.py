@@ -15,6 +15,7 @@ from modenc.recipe.conflicts import Conflict, conflicts, unknown_placeholders
 from modenc.recipe.faults import Faults, Place, did_you_mean, dotted, nearest
 from modenc.recipe.files import merge
 from modenc.recipe.presence import absences, is_in_hub
+from modenc.recipe.reads import reads_to_align
 from modenc.recipe.settings import FRESH, LanguagePlan
 
 SECTIONS: dict[str, type] = {
@@ -161,6 +162,7 @@ class Draft:
                 found += self._absent_start(plan)
             self._note(found, self.by_language[lang])
         self._check_all_pairs(plans)
+        self._check_emma_x(plans)
         if check_files and self.languages and self.pivot not in self.languages:
             self._check_pivot_in_hub()
 
@@ -251,6 +253,15 @@ class Draft:
                 f"each; found otherwise for {', '.join(others or [self.pivot])}"
             )
             self.faults.add(("alignment", "partners"), message)
+
+    def _check_emma_x(self, plans: dict[str, LanguagePlan]) -> None:
+        """Its queue is filled with the pivot's text, which is in the pivot's own plan."""
+        pivot = plans.get(self.pivot)
+        for lang, plan in plans.items():
+            reads = "text" in reads_to_align(plan.alignment.objective, plan.emma_x)
+            if reads and lang != self.pivot and not (pivot and pivot.data.text):
+                message = f"'emma_x' needs data.text of the pivot too; add it to [languages.{self.pivot}]"
+                self.by_language[lang].add(("alignment", "objective"), message)
 
     def _check_pivot_in_hub(self) -> None:
         if not self.faults.concern(("pivot",)) and not is_in_hub(self.hub, self.pivot):

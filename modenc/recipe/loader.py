@@ -65,7 +65,7 @@ def default_section(name: str) -> Any:
 
 
 def _in_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, LanguagePlan]:
-    """The pivot before all that it does not start from, and each language after the one it starts from."""
+    """The pivot before all that it does not start from, and each language after those it builds on."""
     ordered: dict[str, LanguagePlan] = {}
 
     def place(lang: str, waiting: tuple[str, ...]) -> None:
@@ -73,10 +73,14 @@ def _in_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, LanguageP
             circle = " and ".join(sorted(waiting[waiting.index(lang) :]))
             raise RecipeError(
                 f"sentence_encoding.start: {circle} wait for each other; set one of them to {FRESH!r}"
+                " (or leave it out of emma_x.warmup_languages)"
             )
         if lang in plans and lang not in ordered:
-            place(plans[lang].sentence_encoding.start, (*waiting, lang))
-            ordered[lang] = plans[lang]
+            plan = plans[lang]
+            others = plan.emma_x.warmup_languages if plan.alignment.objective == "emma_x" else ()
+            for other in (plan.sentence_encoding.start, *others):
+                place(other, (*waiting, lang))
+            ordered[lang] = plan
 
     for lang in sorted(plans, key=lambda lang: lang != pivot):
         place(lang, ())

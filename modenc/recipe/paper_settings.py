@@ -11,7 +11,7 @@ class DecoderSettings:
     """The decoder of ``musr``, ``bitranslation`` and ``vmsst``: writes a sentence from a vector alone."""
 
     layers: int
-    """Transformer layers (MuSR: 3; VMSST: 6 or 24, and 1 is better than 6)."""
+    """Transformer layers (MuSR: 3; VMSST: as many as its encoder has, and 1 beside 24 is better)."""
     heads: int
     """Attention heads; they share the hidden size."""
     inner_factor: int
@@ -19,7 +19,7 @@ class DecoderSettings:
     dropout: float
     """While training (MuSR: 0.1; VMSST: 0)."""
     label_smoothing: float
-    """Share of the target probability that is spread over all pieces (MuSR: 0.1)."""
+    """``musr`` only: share of the target probability that is spread over all pieces (paper: 0.1)."""
     max_length: int
     """Tokens at which a target is cut."""
     max_pieces: int

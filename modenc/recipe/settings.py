@@ -43,7 +43,7 @@ Precision = Literal["auto", "fp32", "bf16"]
 
 PAPER_SECTIONS: dict[str, tuple[str, ...]] = {
     "contrastive": (),
-    "bitranslation": ("decoder",),
+    "bitranslation": ("decoder", "vmsst"),
     "vmsst": ("decoder", "vmsst"),
     "vmsst_contrastive": ("decoder", "vmsst"),
     "musr": ("decoder", "musr"),

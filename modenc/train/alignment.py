@@ -14,6 +14,8 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from modenc.errors import RecipeError
+from modenc.recipe.reads import reads_to_align
 from modenc.recipe.settings import PAPER_SECTIONS, AlignmentSettings
 from modenc.train.adapters_io import add_parallel_adapter, save_parallel_adapter, weakened
 from modenc.train.body_module import encode_texts, sentence_model
@@ -89,8 +91,8 @@ def _learn_paper_objective(
     settings, plan = run.plan.alignment, run.plan
     add_parallel_adapter(body, settings.reduction_factor)
     pack_frozen(body)
-    reads = run.data.used_by("alignment")
-    pivot_plan = run.plans.get(plan.pivot, plan)
+    reads, others = reads_to_align(settings.objective, plan.emma_x), run.data.of_others
+    embeddings = run.base.load_body().requires_grad_(False).get_input_embeddings()
     material = Material(
         run=run,
         objective=settings.objective,
@@ -99,10 +101,10 @@ def _learn_paper_objective(
         model=model,
         hidden=run.base.hidden_size,
         tokenizer=run.base.load_tokenizer(),
-        embeddings=run.base.load_body().get_input_embeddings(),
-        pairs={plan.lang: run.data.parallel.train} if run.data.parallel in reads else {},
-        texts={plan.lang: run.data.text.train} if settings.objective == "emma_x" else {},
-        pivot_texts=TrainingData(pivot_plan).text.train if settings.objective == "emma_x" else [],
+        embeddings=embeddings,
+        pairs={plan.lang: run.data.parallel.train} if "parallel" in reads else {},
+        texts={plan.lang: run.data.text.train} if "text" in reads else {},
+        pivot_texts=others[plan.pivot].text.train if "text" in reads else [],
         frozen=lambda texts: torch.from_numpy(pivot.encode(texts, settings.max_length)),
         others=partial(_others, run, pivot) if plan.emma_x.warmup_languages else None,
     )
@@ -121,8 +123,14 @@ def _others(run: StageRun, pivot: FrozenLanguage) -> tuple[Tensor, Tensor]:
     needed = run.plan.alignment.optimizer.batch_size * 100
     sides: list[tuple[Vectors, Vectors]] = []
     for lang in run.plan.emma_x.warmup_languages:
-        rows = sample(TrainingData(run.plans[lang]).parallel.train, needed, run.plan.run.seed)
-        own = FrozenLanguage(run, lang, align=True).encode([row.text for row in rows], length)
+        frozen = FrozenLanguage(run, lang, align=True)
+        if "cla" not in frozen.layout.present():
+            raise RecipeError(
+                f"emma_x.warmup_languages: expected {lang} in the hub with its alignment, found none; "
+                f"train it first: modenc train {run.plan.recipe} --lang {lang}"
+            )
+        rows = sample(run.data.of_others[lang].parallel.train, needed, run.plan.run.seed)
+        own = frozen.encode([row.text for row in rows], length)
         sides.append((own, pivot.encode([row.pivot for row in rows], length)))
     left, right = (torch.from_numpy(np.concatenate(side)) for side in zip(*sides, strict=True))
     return left, right
@@ -157,7 +165,9 @@ def alignment_rows(
 def _dev(run: StageRun, pivot: FrozenLanguage) -> DevData:
     length = run.plan.alignment.max_length
     cross = run.data.dev.cross_sts
-    held_out = run.data.parallel.held_out if run.plan.data.parallel else []
+    # A language whose translations are not to be used is not judged by them either.
+    spared = run.plan.alignment.objective == "emma_x" and bool(run.plan.emma_x.warmup_languages)
+    held_out = run.data.parallel.held_out if run.plan.data.parallel and not spared else []
     return DevData(
         sts=run.data.dev.sts,
         cross_sts_texts=[(row[1], row[2]) for row in cross],

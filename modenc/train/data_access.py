@@ -21,17 +21,24 @@ from modenc.data.pairs import (
     load_scored_pairs,
 )
 from modenc.langid import get_identifier
-from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan
+from modenc.recipe.reads import reads_to_align
+from modenc.recipe.settings import LanguagePlan
 
 Row = TypeVar("Row")
 TrainingSet = Corpus | PairSet | ScoredSet | ParallelSet | CrossSet
 
 
 class TrainingData:
-    """Lazy views on the data of one language's plan."""
+    """Lazy views on the data of one language's plan.
 
-    def __init__(self, plan: LanguagePlan) -> None:
+    Args:
+        plan: the language's.
+        plans: the other languages', for what a stage reads of them.
+    """
+
+    def __init__(self, plan: LanguagePlan, plans: Mapping[str, LanguagePlan] | None = None) -> None:
         self.plan = plan
+        self.plans = plans or {}
         self.identifier = get_identifier(None)
 
     @cached_property
@@ -60,6 +67,14 @@ class TrainingData:
         return load_cross_paraphrases(self.plan, self.identifier)
 
     @cached_property
+    def of_others(self) -> dict[str, TrainingData]:
+        """EMMA-X: the data of the languages that its classifier learns from, and of the pivot."""
+        if self.plan.alignment.objective != "emma_x" or self.plan.lang == self.plan.pivot:
+            return {}
+        languages = (self.plan.pivot, *self.plan.emma_x.warmup_languages)
+        return {lang: TrainingData(self.plans[lang]) for lang in languages if lang in self.plans}
+
+    @cached_property
     def dev(self) -> DevSets:
         """Development sets."""
         return load_dev(self.plan)
@@ -78,15 +93,15 @@ class TrainingData:
             sets += [self.text] if "simcse" in objective else []
             sets += [self.scored_pairs] if plan.sentence_encoding.scored_steps else []
         else:
-            objective = plan.alignment.objective
-            paraphrases, learns = objective in ("joint", "paraphrase"), plan.lang != plan.pivot
+            reads, learns = reads_to_align(plan.alignment.objective, plan.emma_x), plan.lang != plan.pivot
+            paraphrases = "cross_paraphrases" in reads
             sets += [self.paraphrases] if paraphrases and plan.alignment.partners == "all" else []
-            sets += [self.cross_paraphrases] if paraphrases and learns else []
-            reads_pairs = objective in ("joint", "parallel", *PAPER_SECTIONS) and not (
-                objective == "emma_x" and plan.emma_x.warmup_languages
-            )
-            sets += [self.parallel] if reads_pairs and learns else []
-            sets += [self.text] if objective == "emma_x" and learns else []
+            if learns:
+                sets += [self.cross_paraphrases] if paraphrases else []
+                sets += [self.parallel] if "parallel" in reads else []
+                sets += [self.text] if "text" in reads else []
+            for lang, data in self.of_others.items():
+                sets += [data.parallel] if lang != plan.pivot else [data.text] if "text" in reads else []
         return sets
 
 

@@ -25,6 +25,7 @@ from transformers import set_seed
 from modenc.base_model import resolve_base
 from modenc.data.pairs import ParaphraseRow
 from modenc.errors import RecipeError
+from modenc.recipe.reads import reads_to_align
 from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Recipe
 from modenc.train.body_module import sentence_model
 from modenc.train.data_access import TrainingData
@@ -122,15 +123,14 @@ def _material(
     settings = run.plan.monolithic
     others = {lang: part for lang, part in data.items() if lang != recipe.pivot}
     pairs = {lang: part.parallel.train for lang, part in others.items() if part.parallel.train}
-    texts = {}
-    if settings.objective == "emma_x":
-        texts = {lang: part.text.train for lang, part in data.items() if part.text.train}
-    if not pairs or (settings.objective == "emma_x" and not texts):
-        needs = "data.parallel" if not pairs else "data.text"
-        raise RecipeError(
-            f"monolithic.objective: {settings.objective!r} needs {needs}, found none in any language; "
-            "add sources or choose another objective"
-        )
+    needs = _reads(run.plan)
+    texts = {lang: part.text.train for lang, part in data.items() if "text" in needs and part.plan.data.text}
+    for name, found in (("parallel", pairs), ("text", texts)):
+        if name in needs and not found:
+            raise RecipeError(
+                f"monolithic.objective: {settings.objective!r} needs data.{name}, found none in any "
+                "language; add sources or choose another objective"
+            )
     body = model[0].body
     return Material(
         run=run,
@@ -180,7 +180,13 @@ def _digests(data: TrainingData) -> list[str]:
     objective = data.plan.monolithic.objective
     if objective not in PAPER_SECTIONS:
         return [data.paraphrases.digest, data.cross_paraphrases.digest]
-    return [data.parallel.digest, *([data.text.digest] if objective == "emma_x" else [])]
+    reads = [name for name in _reads(data.plan) if getattr(data.plan.data, name)]
+    return [getattr(data, name).digest for name in reads]
+
+
+def _reads(plan: LanguagePlan) -> tuple[str, ...]:
+    """The lists of ``data`` that a paper's objective reads here: ``warmup_languages`` are for modules."""
+    return reads_to_align(plan.monolithic.objective, replace(plan.emma_x, warmup_languages=()))
 
 
 def _pivot(recipe: Recipe, data: dict[str, TrainingData]) -> dict[str, Dataset]:

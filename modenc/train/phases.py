@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast, set_seed
 
 from modenc.data.pairs import ParallelRow
+from modenc.errors import RecipeError
 from modenc.recipe.settings import LanguagePlan, OptimizerSettings
 from modenc.train.data_access import drawn, sample
 from modenc.train.dev import DevData
@@ -27,6 +28,7 @@ from modenc.train.objectives.crossconst import CrossConstLoss
 from modenc.train.objectives.decoder import TargetTexts, VectorDecoder
 from modenc.train.objectives.emma_x import ClassifierWarmup, EmmaXLoss, EmmaXParts, EmmaXWarmup
 from modenc.train.objectives.vmsst import ContrastiveLoss, SourceSeparation, VmsstLoss
+from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
 from modenc.train.trainers import PartsAlone, train_parts, train_sentence_model
 
@@ -74,8 +76,16 @@ class Material:
         return max(math.ceil(optimizer.epochs * rows / self.rows_a_step()), 1)
 
     def rows_a_step(self) -> int:
-        """Rows that one optimiser step reads."""
-        return self.optimizer.batch_size * self.optimizer.gradient_accumulation
+        """Rows that one optimiser step reads, in all processes."""
+        optimizer = self.optimizer
+        rows: int = optimizer.batch_size * optimizer.gradient_accumulation * process_state().num_processes
+        return rows
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """The table's rows of pieces [batch, length], wherever the table is: [batch, length, hidden]."""
+        table = self.embeddings
+        embedded: Tensor = table(ids.to(table.weight.device))
+        return embedded
 
 
 @dataclass(frozen=True)
@@ -121,21 +131,22 @@ def run_phases(
         first one's, ``seconds`` and ``steps`` of all, and each phase's own under ``phases``.
     """
     by_name: dict[str, dict[str, Any]] = {}
-    run = material.run
     start: dict[str, Any] = {}
     for number, phase in enumerate(_PHASES[material.objective](material)):
         logger.info("  %s: %d steps, %d rows", phase.name, phase.steps, len(phase.data))
-        folder = run.checkpoints / phase.name
+        folder = material.run.checkpoints / phase.name
         folder.mkdir(parents=True, exist_ok=True)
-        # A phase that is found done must leave the next one the same random numbers.
-        set_seed(run.plan.run.seed + number)
+        # The trainers start from the run's seed: each phase has its own order of rows and noise.
+        settings = replace(material.plan.run, seed=material.plan.run.seed + number)
+        run = replace(material.run, folder=folder, plan=replace(material.plan, run=settings))
+        set_seed(settings.seed)
         if phase.alone:
             rate = phase.learning_rate or material.optimizer.learning_rate
             optimizer = replace(material.optimizer, steps=phase.steps, learning_rate=rate)
-            by_name[phase.name] = train_parts(optimizer, run.plan.run, folder, phase.loss, phase.data)
+            by_name[phase.name] = train_parts(optimizer, settings, folder, phase.loss, phase.data)
             continue
         metrics = train_sentence_model(
-            replace(run, folder=folder),
+            run,
             replace(material.optimizer, steps=phase.steps),
             material.model,
             phase.data,
@@ -195,7 +206,7 @@ def _vmsst(material: Material) -> Iterator[Phase]:
         parts,
         targets,
         len(texts),
-        material.embeddings.forward,
+        material.embed,
         _vectors(material, pairs.distinct),
         0,
         plan.vmsst,
@@ -226,10 +237,12 @@ def _musr(material: Material) -> Iterator[Phase]:
     )
     yield from _decoder_alone(material, decoder, first.copies, len(pairs.distinct))
     data = _dataset(material, pairs, [pairs.rows()])
-    later = round(steps * plan.musr.consistency_share)
-    for name, count, loss in (("translation", steps - later, first), ("crossconst", later, second)):
-        if count:
-            yield Phase(name, count, data, loss, plan.decoder.learning_rate)
+    early = steps - round(steps * plan.musr.consistency_share)
+    cut, rate = early * material.rows_a_step(), plan.decoder.learning_rate
+    if early:
+        yield Phase("translation", early, data.select(range(cut)), first, rate)
+    if early < steps:
+        yield Phase("crossconst", steps - early, data.select(range(cut, len(data))), second, rate)
 
 
 def _emma_x(material: Material) -> Iterator[Phase]:
@@ -251,7 +264,7 @@ def _emma_x(material: Material) -> Iterator[Phase]:
     count, seed = (steps - early) * material.rows_a_step(), plan.run.seed
     texts = drawn(material.texts, count, 0.0, seed)
     pivot = _vectors(material, sample(material.pivot_texts, count, seed))
-    data = Dataset.from_dict({"text": texts, "label": [[0]] * len(texts)})
+    data = Dataset.from_dict({"text": texts})
     yield Phase("unpaired", steps - early, data, EmmaXLoss(material.model, parts, pivot), rate)
 
 
@@ -303,7 +316,16 @@ def _targets(material: Material, texts: list[str]) -> TargetTexts:
 
 
 def _table(material: Material, targets: TargetTexts) -> Tensor:
-    """The base's embeddings of the written pieces [pieces, hidden]."""
+    """The base's embeddings of the written pieces [pieces, hidden].
+
+    Raises:
+        RecipeError: the decoder's heads do not share them evenly.
+    """
+    heads = material.plan.decoder.heads
+    if material.hidden % heads:
+        raise RecipeError(
+            f"decoder.heads: expected a divisor of the base's hidden size, {material.hidden}; found {heads}"
+        )
     return material.embeddings.weight.detach()[targets.pieces]
 
 

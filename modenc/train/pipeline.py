@@ -153,11 +153,11 @@ def _train_language(
 ) -> Path:
     if plan.run.threads:
         torch.set_num_threads(plan.run.threads)
-    data = TrainingData(plan)
+    data = TrainingData(plan, recipe.plans)
     records: dict[str, StageRecord] = {}
     before: LanguageLayout | None = None
     changed = False
-    for run, fingerprint in _runs(recipe, plan, base, hub, data):
+    for run, fingerprint in _runs(plan, base, hub, data):
         stage = run.name
         wanted = stage in stages
         record = finished(run.folder, fingerprint)
@@ -185,14 +185,14 @@ def _train_language(
 
 
 def _runs(
-    recipe: Recipe, plan: LanguagePlan, base: BaseModel, hub: Hub, data: TrainingData
+    plan: LanguagePlan, base: BaseModel, hub: Hub, data: TrainingData
 ) -> Iterator[tuple[StageRun, str]]:
     """A language's stages with their fingerprints; each is asked for once the one before it is done."""
     before: LanguageLayout | None = None
     fingerprint = base.fingerprint
     for stage in STAGES:
         folder = plan.run.work_dir / plan.lang / stage
-        run = StageRun(stage, plan, base, data, folder, before, plan.run.work_dir / "cache", recipe.plans)
+        run = StageRun(stage, plan, base, data, folder, before, plan.run.work_dir / "cache")
         fingerprint = stage_fingerprint(plan, stage, _digest(run, hub), fingerprint)
         yield run, fingerprint
         before = LanguageLayout(run.modules)
@@ -202,7 +202,7 @@ def _align_together(
     recipe: Recipe, plans: Sequence[LanguagePlan], base: BaseModel, hub: Hub, *, force: bool
 ) -> dict[str, Path]:
     """One training for the alignment stage of all languages, which is done when all of them are."""
-    chains = {plan.lang: list(_runs(recipe, plan, base, hub, TrainingData(plan))) for plan in plans}
+    chains = {plan.lang: list(_runs(plan, base, hub, TrainingData(plan, recipe.plans))) for plan in plans}
     runs = {lang: chain[-1][0] for lang, chain in chains.items()}
     joined = hashlib.sha256("\n".join(chain[-1][1] for chain in chains.values()).encode()).hexdigest()
     records = {lang: finished(run.folder, joined) for lang, run in runs.items()}

@@ -11,7 +11,6 @@ import dataclasses
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -44,8 +43,6 @@ class StageRun:
     """The modules as the stage before left them."""
     caches: Path
     """Folder for vectors that runs share."""
-    plans: Mapping[str, LanguagePlan] = field(default_factory=dict)
-    """Every language's plan, where the stage may need another's data."""
 
     @property
     def modules(self) -> Path:

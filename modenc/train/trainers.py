@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 _WEIGHTS = "trainable.safetensors"
 _BEST = "best.safetensors"
+_PARTS = "parts."
 _CHECKPOINT_FILES = (_WEIGHTS, "optimizer.pt", "scheduler.pt", "trainer_state.json")
 
 
@@ -56,6 +57,14 @@ def load_trainable_state(state: dict[str, Tensor], *modules: nn.Module) -> None:
                     parameter.copy_(state[f"{number}.{name}"])
 
 
+def _parts_state(parts: nn.Module) -> dict[str, Tensor]:
+    return {f"{_PARTS}{name}": tensor.cpu().contiguous() for name, tensor in parts.state_dict().items()}
+
+
+def _load_parts(state: dict[str, Tensor], parts: nn.Module) -> None:
+    parts.load_state_dict({name[len(_PARTS) :]: state[name] for name in state if name.startswith(_PARTS)})
+
+
 class _TrainableCheckpoints:
     """Mixin: a checkpoint holds the trainable weights, not the frozen body.
 
@@ -74,15 +83,12 @@ class _TrainableCheckpoints:
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         folder = Path(output_dir or self.args.output_dir)  # type: ignore[attr-defined]
         folder.mkdir(parents=True, exist_ok=True)
-        parts = {f"parts.{name}": tensor.contiguous() for name, tensor in self.parts().state_dict().items()}
-        save_file(trainable_state(self.model) | parts, folder / _WEIGHTS)
+        save_file(trainable_state(self.model) | _parts_state(self.parts()), folder / _WEIGHTS)
 
     def _load_from_checkpoint(self, checkpoint: str, model: nn.Module | None = None) -> None:
         state = load_file(Path(checkpoint) / _WEIGHTS)
         load_trainable_state(state, model or self.model)
-        prefix = "parts."
-        parts = {name[len(prefix) :]: state[name] for name in state if name.startswith(prefix)}
-        self.parts().load_state_dict(parts)
+        _load_parts(state, self.parts())
 
 
 class BodyTrainer(_TrainableCheckpoints, Trainer):  # type: ignore[misc]
@@ -110,14 +116,16 @@ class LossProgress(ProgressCallback):  # type: ignore[misc]
             )
 
 
-class StepBegins(TrainerCallback):  # type: ignore[misc]
-    """Clears the gradients of losses' own parameters, and tells losses that change with time the step.
+class LossSteps(TrainerCallback):  # type: ignore[misc]
+    """What the trainers do for their model's parameters alone, for those of losses, too.
 
-    The trainers clear their model's gradients alone: others would add up from step to step.
+    Gradients are cleared (they would add up from step to step), averaged over processes and clipped; and
+    losses that change with time are told the step.
     """
 
-    def __init__(self, losses: Iterable[nn.Module]) -> None:
+    def __init__(self, losses: Iterable[nn.Module], parts: nn.Module) -> None:
         self.losses: list[Any] = list(losses)
+        self.parts = parts
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Before each optimiser step."""
@@ -126,13 +134,28 @@ class StepBegins(TrainerCallback):  # type: ignore[misc]
             if hasattr(loss, "begin_step"):
                 loss.begin_step(state.global_step)
 
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """After all passes of a step."""
+        learning = [parameter for parameter in self.parts.parameters() if parameter.requires_grad]
+        processes = process_state().num_processes
+        if processes > 1:
+            for parameter in learning:
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
+                torch.distributed.all_reduce(parameter.grad)
+                parameter.grad /= processes
+        if args.max_grad_norm:
+            nn.utils.clip_grad_norm_(learning, args.max_grad_norm)
+
 
 class KeepBest(TrainerCallback):  # type: ignore[misc]
     """Keep the trainable weights with the highest dev score; survives a restart."""
 
-    def __init__(self, folder: Path, module: nn.Module) -> None:
+    def __init__(self, folder: Path, module: nn.Module, parts: nn.Module | None = None) -> None:
         self.folder = folder
         self.module = module
+        self.parts = nn.Module() if parts is None else parts
+        """What else goes with the weights: a later phase starts from both."""
         self.history: list[dict[str, float]] = []
         self.path = folder / "dev.json"
         if self.path.is_file():
@@ -160,7 +183,7 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
             return
         if figures["score"] > best:
             temporary = self.folder / (_BEST + ".tmp")
-            save_file(trainable_state(self.module), temporary)
+            save_file(trainable_state(self.module) | _parts_state(self.parts), temporary)
             temporary.replace(self.folder / _BEST)
         self.path.write_text(json.dumps(self.history, indent=1))
 
@@ -173,7 +196,9 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
         process_state().wait_for_everyone()
         if not (self.folder / _BEST).is_file() or not self.history:
             return None
-        load_trainable_state(load_file(self.folder / _BEST), self.module)
+        state = load_file(self.folder / _BEST)
+        load_trainable_state(state, self.module)
+        _load_parts(state, self.parts)
         return int(max(self.history, key=lambda entry: entry["score"])["step"])
 
 
@@ -183,6 +208,8 @@ class TrainingFigures:
 
     steps: int
     seconds: float
+    timed_steps: int
+    """Those that ``seconds`` were spent on: fewer where the run was resumed."""
     loss: float | None
     """Mean over the steps; nothing where a resumed run found them all done."""
     best_step: int | None
@@ -255,6 +282,7 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigur
     if checkpoint:
         logger.info("  resuming from %s", Path(checkpoint).name)
     seconds, loss = 0.0, None
+    before = int(checkpoint.rsplit("-", 1)[1]) if checkpoint else 0
     if checkpoint and _is_at_the_end(checkpoint, trainer):
         # Resumed there, the trainer would take one step too many.
         trainer._load_from_checkpoint(checkpoint)
@@ -270,6 +298,7 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigur
     return TrainingFigures(
         steps=steps,
         seconds=seconds,
+        timed_steps=steps - before,
         loss=loss,
         best_step=best_step,
         dev=best.history if best is not None else [],
@@ -310,6 +339,8 @@ def train_parts(
     Returns:
         :class:`TrainingFigures` as a dictionary.
     """
+    # A last batch that is not full is dropped: of fewer rows there would be none.
+    settings = replace(settings, batch_size=min(settings.batch_size, len(rows)))
     arguments = training_arguments(settings, run, folder / "checkpoints", sentences=False, evaluate=False)
     return vars(run_trainer(BodyTrainer(model=model, args=arguments, train_dataset=rows)))
 
@@ -345,9 +376,6 @@ def train_sentence_model(
     """
     evaluator = None if dev.empty() else DevEvaluator(dev, as_published)
     metrics: dict[str, Any] = {"dev_before": evaluator(model)} if evaluator else {}
-    best = KeepBest(run.folder, model) if evaluator else None
-    if best and start_counts and not best.history:
-        best.note(0, metrics["dev_before"])
     trainer = SentenceTrainer(
         model=model,
         args=training_arguments(
@@ -358,7 +386,11 @@ def train_sentence_model(
         evaluator=evaluator,
         optimizers=(optimizer, None),
     )
-    trainer.add_callback(StepBegins(loss.values() if isinstance(loss, dict) else [loss]))
+    parts = trainer.parts()
+    trainer.add_callback(LossSteps(loss.values() if isinstance(loss, dict) else [loss], parts))
+    best = KeepBest(run.folder, model, parts) if evaluator else None
+    if best and start_counts and not best.history:
+        best.note(0, metrics["dev_before"])
     metrics |= vars(run_trainer(trainer, best))
     if evaluator:
         metrics["dev_after"] = evaluator(model)

@@ -100,11 +100,10 @@ class TranslationScores:
 
     def _learned(self, rows: npt.NDArray[np.intp], number: int) -> SourceSeparation:
         parts = SourceSeparation("bitranslation", self.table, 2, self.decoder, self.settings)
-        batch = min(self.optimizer.batch_size, len(rows))
         model = PartsAlone(parts, lambda chosen: self._loss(parts, chosen))
         data = Dataset.from_dict({"rows": rows.tolist()})
         folder = self.folder / f"half-{number}"
-        train_parts(replace(self.optimizer, batch_size=batch), self.run, folder, model, data)
+        train_parts(self.optimizer, self.run, folder, model, data)
         return parts.eval()
 
     def _loss(self, parts: SourceSeparation, rows: Tensor) -> Tensor:
@@ -114,16 +113,17 @@ class TranslationScores:
     def _scored(self, parts: SourceSeparation, rows: npt.NDArray[np.intp]) -> Scores:
         with torch.inference_mode():
             batches = torch.from_numpy(rows).split(_BATCH)  # type: ignore[no-untyped-call]
-            means = [torch.div(*self._both(parts, batch)) for batch in batches]
+            means = [torch.div(*self._both(parts, batch)).cpu() for batch in batches]
         scores: Scores = torch.cat(means, dim=1).double().numpy()
         return scores
 
     def _both(self, parts: SourceSeparation, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Summed losses and counts of pieces of both directions [2, batch]: into the pivot, and from it."""
         sums, pieces = [], []
+        device = next(parts.parameters()).device
         for source, target in ((_TEXT, _PIVOT), (_PIVOT, _TEXT)):
-            written = self.targets.batch(rows + target * len(self.pairs))
-            languages = torch.full_like(rows, target)
-            sums.append(parts.write(self.sides[source][rows], None, written, languages))
+            written = self.targets.batch(rows + target * len(self.pairs)).to(device)
+            languages = torch.full_like(rows, target).to(device)
+            sums.append(parts.write(self.sides[source][rows].to(device), None, written, languages))
             pieces.append((written != IGNORED).sum(dim=1))
         return torch.stack(sums), torch.stack(pieces)

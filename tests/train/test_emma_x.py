@@ -60,6 +60,11 @@ def _seed():
     torch.manual_seed(0)
 
 
+def _exactly(forward, features):
+    with torch.autocast("cpu", enabled=False):
+        return forward(features)
+
+
 @pytest.fixture
 def mixture():
     model = GaussianRanks(3, HIDDEN)
@@ -253,7 +258,9 @@ def test_a_step_on_unpaired_text_is_equations_6_and_7():
     ranks = log_ranks.argmax(-1)
     expected = sum(taught) / len(taught) + ranking_info_nce(cosines, ranks, parts.temperatures(), aside)
     torch.manual_seed(3)
-    found = loss([{"states": states}], torch.zeros(4, 1))
+    with torch.autocast("cpu", torch.bfloat16):
+        encoder.forward = lambda features, own=encoder.forward: _exactly(own, features)
+        found = loss([{"states": states}])
     assert float(found.detach()) == pytest.approx(float(expected.detach()), rel=1e-5)
     assert parts.means.tolist() == pytest.approx(
         moved_means(means, cosines[~aside], ranks[~aside], 0.9).tolist()
@@ -296,6 +303,18 @@ def test_a_momentum_copy_follows_and_leaves_the_model_alone():
     torch.testing.assert_close(encoder.layer.weight, before["layer.weight"] + 1.0)
     copy.start_at(encoder)
     torch.testing.assert_close(copy(encoder, states), encoder(states))
+
+
+def test_a_momentum_copy_sees_through_what_several_processes_wrap_around_a_model():
+    class Wrapped(torch.nn.Module):
+        def __init__(self, module):
+            super().__init__()
+            self.module = module
+
+    encoder = _Encoder()
+    copy, states = MomentumCopy(encoder, 0.5), {"states": torch.randn(2, HIDDEN)}
+    copy.follow(Wrapped(encoder))
+    torch.testing.assert_close(copy(Wrapped(encoder), states), encoder(states))
 
 
 def test_a_queue_holds_the_last_vectors():

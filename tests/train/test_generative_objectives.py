@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal
 from torch.nn import functional
 
 from modenc.recipe.paper_settings import DecoderSettings, VmsstSettings
+from modenc.train.objectives.contrast import symmetric_contrast, without_twins
 from modenc.train.objectives.crossconst import CrossConstLoss, divergence
 from modenc.train.objectives.decoder import IGNORED, TargetTexts, VectorDecoder, on_sphere, written
 from modenc.train.objectives.vmsst import (
@@ -19,7 +20,6 @@ from modenc.train.objectives.vmsst import (
     VmsstLoss,
     gaussian_divergence,
     sampled,
-    symmetric_contrast,
 )
 
 HIDDEN = 16
@@ -96,6 +96,7 @@ def test_targets_write_the_texts_and_rare_pieces_as_unknown(tokenizer):
     assert (few.batch(torch.arange(6)) == 1).any()
     cut = TargetTexts(ENGLISH, tokenizer, 3, 0).batch(torch.tensor([0]))
     assert cut.shape == (1, 4)
+    assert len(TargetTexts(ENGLISH, tokenizer, 40, 2).pieces) == 2
 
 
 @pytest.mark.parametrize("injection", ["input", "layers"])
@@ -315,7 +316,8 @@ def test_vmsst_contrastive_is_the_sum_of_both(targets):
     loss.way = "vmsst"
     torch.manual_seed(2)
     expected = 0.5 * float(loss(features, labels))
-    expected += float(symmetric_contrast(encoder.vectors[[0, 1]], encoder.vectors[[6, 7]], 20.0))
+    rows = torch.tensor([0, 1])
+    expected += float(symmetric_contrast(encoder.vectors[[0, 1]], encoder.vectors[[6, 7]], rows, 20.0))
     assert both == pytest.approx(expected, rel=1e-5)
 
 
@@ -329,7 +331,20 @@ def test_contrastive_against_a_loop():
             scores = [math.exp(20 * float(a[i] @ b[j])) for j in range(3)]
             expected -= math.log(scores[i] / sum(scores)) / 6
     features = _features([0, 1, 2], [3, 4, 5])
-    assert float(loss(features, torch.zeros(3, 1, dtype=torch.long))) == pytest.approx(expected, rel=1e-5)
+    assert float(loss(features, torch.arange(3)[:, None])) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_sentence_is_no_negative_of_itself():
+    scores = without_twins(torch.arange(9.0).view(3, 3), torch.tensor([5, 7, 5]))
+    assert scores.tolist() == [[0.0, 1.0, -math.inf], [3.0, 4.0, 5.0], [-math.inf, 7.0, 8.0]]
+
+
+def test_contrast_is_computed_in_full_precision():
+    torch.manual_seed(0)
+    left, right = torch.randn(8, HIDDEN), torch.randn(8, HIDDEN)
+    exact = symmetric_contrast(left, right, torch.arange(8), 20.0)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert symmetric_contrast(left, right, torch.arange(8), 20.0).equal(exact)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from modenc.recipe.settings import PAPER_SECTIONS
 from modenc.train.data_access import drawn
 from modenc.train.monolithic import train_monolithic
 from modenc.train.pipeline import train_recipe
-from modenc.train.trainers import StepBegins
+from modenc.train.trainers import LossSteps
 
 SMALL = [
     "alignment.keep_weight=0.0",
@@ -102,12 +102,12 @@ def test_a_run_that_breaks_off_ends_like_one_that_does_not(copies, objective, mo
 
     broken = copies("broken")
     with monkeypatch.context() as patch:
-        patch.setattr(StepBegins, "on_step_end", break_off)
+        patch.setattr(LossSteps, "on_step_end", break_off)
         with pytest.raises(KeyboardInterrupt):
             _align(broken, objective, "run.checkpoint_every=2")
     first = len(seen)
     with monkeypatch.context() as patch:
-        patch.setattr(StepBegins, "on_step_end", lambda self, args, state, *_, **__: seen.append(0))
+        patch.setattr(LossSteps, "on_step_end", lambda self, args, state, *_, **__: seen.append(0))
         resumed = _cla(_align(broken, objective, "run.checkpoint_every=2"))
     # Of the last phase, all but the two steps before the last checkpoint.
     total = {"musr": 4, "emma_x": 4}.get(objective, 8)
@@ -135,14 +135,27 @@ def test_emma_x_aligns_a_language_without_its_translations(trained, copies):
         *SMALL,
     ]
     recipe = load_recipe(path, overrides)
-    train_recipe(recipe, languages=["az"])
-    train_recipe(recipe, languages=["kk"])
+    # Named after Kazakh, and trained before it.
+    assert list(recipe.plans) == ["en", "az", "kk"]
+    train_recipe(recipe)
     hub = Hub.open(path.parent / "hub")
     card = hub.card("kk")
-    assert [entry["role"] for entry in card.data if "parallel" in entry["role"]] == []
+    assert [entry["source"] for entry in card.data if entry["role"] == "parallel"] == ["parallel.az.tsv"]
+    # What it is judged by leaves them out as well.
+    assert "retrieval" not in card.stages["alignment"]["metrics"]["dev_after"]
     phases = card.stages["alignment"]["metrics"]["phases"]
     assert {name: figures["steps"] for name, figures in phases.items()} == {"warmup": 4, "unpaired": 4}
     assert verify_hub(hub) == []
+
+
+def test_warmup_languages_wait_for_no_one_who_waits_for_them(trained):
+    circle = [
+        'languages.az.emma_x.warmup_languages=["kk"]',
+        'languages.kk.emma_x.warmup_languages=["az"]',
+        "alignment.objective=emma_x",
+    ]
+    with pytest.raises(RecipeError, match="az and kk wait for each other"):
+        load_recipe(trained, [*circle, *SMALL], check_files=False)
 
 
 @pytest.mark.parametrize("wrong", ["en", "fr"])
@@ -159,6 +172,13 @@ def test_what_an_objective_cannot_do_is_said(trained):
         load_recipe(trained, ["alignment.objective=vmsst", "alignment.partners=all", *SMALL])
     with pytest.raises(RecipeError, match=r"'emma_x' needs data\.text"):
         load_recipe(trained, ["alignment.objective=emma_x", "languages.kk.data.text=[]", *SMALL])
+    with pytest.raises(RecipeError, match=r"'emma_x' needs data\.text of the pivot too"):
+        load_recipe(trained, ["alignment.objective=emma_x", "languages.en.data.text=[]", *SMALL])
+
+
+def test_heads_that_do_not_share_the_hidden_size_are_refused(copies):
+    with pytest.raises(RecipeError, match=r"decoder\.heads: expected a divisor of .* 32; found 5"):
+        _align(copies("heads"), "musr", "decoder.heads=5")
 
 
 @pytest.mark.parametrize("objective", LAST)

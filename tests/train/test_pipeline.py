@@ -364,11 +364,17 @@ def test_the_card_says_what_it_was_trained_on(trained):
     assert str(trained.parent) not in json.dumps(card["data"])
 
 
-def test_two_processes_train_one_hub(tiny_recipe):
+# EMMA-X: a loss with a classifier, a queue and a momentum copy of the wrapped model.
+@pytest.mark.parametrize(
+    "overrides",
+    [[], ["alignment.objective=emma_x", "alignment.keep_weight=0.0", "emma_x.queue=16"]],
+    ids=["joint", "emma_x"],
+)
+def test_two_processes_train_one_hub(tiny_recipe, overrides):
     path = tiny_recipe("two-processes")
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
     done = subprocess.run(
-        [*launcher, "-m", "modenc.cli", "train", str(path)],
+        [*launcher, "-m", "modenc.cli", "train", str(path), *overrides],
         capture_output=True,
         text=True,
         env={**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"},

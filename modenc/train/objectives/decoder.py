@@ -53,7 +53,8 @@ class TargetTexts:
         special = [tokenizer.eos_token_id or tokenizer.sep_token_id, tokenizer.unk_token_id]
         for piece in special:
             counts.pop(piece, None)
-        kept = [piece for piece, _ in counts.most_common(max(max_pieces - len(special), 0) or None)]
+        most = max(max_pieces - len(special), 0) if max_pieces else None
+        kept = [piece for piece, _ in counts.most_common(most)]
         self.pieces = torch.tensor([*special, *kept])
         """Ids of the written pieces in the tokenizer's vocabulary [pieces]; first the end, then unknown."""
         number = {piece: position for position, piece in enumerate(self.pieces.tolist())}

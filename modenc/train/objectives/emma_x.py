@@ -21,7 +21,9 @@ not compared with itself. Where no pair has rank r, its term is 0. The paper sta
 1 as the closest: s_r starts at (N-r+1)/N here, so that the closest have the highest cosine, and is measured
 in phase 1 already. Appendix G writes π into N_r once more; equation 5 is what is meant.
 
-Differences are [batch, B + K, hidden] for each rank; they are made ``chunk`` columns at a time.
+Differences are [batch, B + K, hidden] for each rank; they are made ``chunk`` columns at a time, forward and
+again backward. Both losses are computed in float32 whatever the encoder computes in: at τ = 0.04 bfloat16's
+cosines would be wrong in the first digit.
 """
 
 from __future__ import annotations
@@ -32,8 +34,10 @@ from collections.abc import Iterable
 import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from modenc.recipe.paper_settings import EmmaXSettings
+from modenc.train.objectives.contrast import both_sides, full_precision, without_twins
 from modenc.train.objectives.momentum import MomentumCopy, VectorQueue
 
 
@@ -44,7 +48,7 @@ class GaussianRanks(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(ranks))
         self.mean = nn.Parameter(torch.zeros(ranks, hidden))
-        # Unit vectors with cosine c differ by 2 (1 - c): the ranks start at cosines from near 1 down to 0.
+        # Unit vectors with cosine c are 2 (1 - c) apart, squared: the ranks start at cosines (N - r) / N.
         spread = torch.arange(1, ranks + 1) / ranks
         self.log_std = nn.Parameter((spread * 2 / hidden).log()[:, None].repeat(1, hidden) / 2)
 
@@ -144,7 +148,12 @@ class EmmaXParts(nn.Module):
     def log_ranks(self, left: Tensor, right: Tensor) -> Tensor:
         """The ``log P(c | x, y)`` of all of ``left`` [a, hidden] and ``right`` [b, hidden]: [a, b, ranks]."""
         pieces = torch.split(right, self.settings.chunk)
-        return torch.cat([self.classifier(left[:, None] - piece) for piece in pieces], dim=1)
+        found = [checkpoint(self._log_ranks, left, piece, use_reentrant=False) for piece in pieces]
+        return torch.cat(found, dim=1)
+
+    def _log_ranks(self, left: Tensor, right: Tensor) -> Tensor:
+        found: Tensor = self.classifier(left[:, None] - right)
+        return found
 
     def warmed(self, own: Tensor, other: Tensor) -> Tensor:
         """Equation 4 on unit vectors [batch, hidden] of translations, with a turn of the batch for y'."""
@@ -178,15 +187,13 @@ class EmmaXWarmup(nn.Module):
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """The sum of both modules' losses on one batch; each moves by its own alone."""
-        features = list(sentence_features)
-        own = unit(self.model(features[0])["sentence_embedding"])
-        if self.pivot is None:
-            other = unit(self.model(features[1])["sentence_embedding"])
-        else:
-            other = unit(self.pivot[labels.cpu()[:, 0]]).to(own)
-        scores = own @ other.T / self.parts.settings.temperature
-        contrast = nn.functional.cross_entropy(scores, torch.arange(len(own), device=own.device))
-        return contrast + self.parts.warmed(own.detach(), other.detach())
+        rows = labels.cpu()[:, 0]
+        own, other = (unit(side) for side in both_sides(self.model, sentence_features, self.pivot, rows))
+        with full_precision(own):
+            scores = own @ other.T / self.parts.settings.temperature
+            target = torch.arange(len(own), device=own.device)
+            contrast = nn.functional.cross_entropy(without_twins(scores, rows), target)
+            return contrast + self.parts.warmed(own.detach(), other.detach())
 
 
 class ClassifierWarmup:
@@ -212,7 +219,7 @@ class EmmaXLoss(nn.Module):
     """Phase 2.
 
     Inputs:
-        one text column; its label is not read.
+        one text column.
 
     Args:
         model: the encoder.
@@ -227,13 +234,17 @@ class EmmaXLoss(nn.Module):
         self.parts = parts
         self.pivot = pivot
 
-    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
+    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None) -> Tensor:
         """The sum of both modules' losses on one batch; each moves by its own alone."""
         (features,) = sentence_features
-        parts = self.parts
-        parts.momentum.follow(self.model)
-        slow = unit(parts.momentum(self.model, features)["sentence_embedding"])
+        self.parts.momentum.follow(self.model)
+        slow = unit(self.parts.momentum(self.model, features)["sentence_embedding"])
         own = unit(self.model(dict(features))["sentence_embedding"])
+        with full_precision(own):
+            return self._loss(own, slow)
+
+    def _loss(self, own: Tensor, slow: Tensor) -> Tensor:
+        parts = self.parts
         if self.pivot is not None:
             parts.queue.push(unit(self.pivot[torch.randint(len(self.pivot), (len(own),))]))
         candidates = torch.cat([slow.to(own), parts.queue.vectors().to(own)])

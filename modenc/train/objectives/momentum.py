@@ -19,12 +19,13 @@ class MomentumCopy(nn.Module):
     def __init__(self, model: nn.Module, momentum: float) -> None:
         super().__init__()
         self.momentum = momentum
-        self.names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+        named = _unwrapped(model).named_parameters()
+        self.names = [name for name, parameter in named if parameter.requires_grad]
         for number, parameter in enumerate(self._learning(model)):
             self.register_buffer(f"slow_{number}", parameter.detach().clone())
 
     def _learning(self, model: nn.Module) -> list[Tensor]:
-        parameters = dict(model.named_parameters())
+        parameters = dict(_unwrapped(model).named_parameters())
         return [parameters[name] for name in self.names]
 
     def _slow(self) -> list[Tensor]:
@@ -45,7 +46,14 @@ class MomentumCopy(nn.Module):
     @torch.no_grad()
     def __call__(self, model: nn.Module, inputs: Mapping[str, Any]) -> Any:
         """``model(inputs)`` with the slow parameters, without gradients."""
-        return functional_call(model, dict(zip(self.names, self._slow(), strict=True)), (dict(inputs),))
+        slow = dict(zip(self.names, self._slow(), strict=True))
+        return functional_call(_unwrapped(model), slow, (dict(inputs),))
+
+
+def _unwrapped(model: nn.Module) -> nn.Module:
+    """The model itself, where training in several processes has wrapped it."""
+    inner = getattr(model, "module", model)
+    return inner if isinstance(inner, nn.Module) else model
 
 
 class VectorQueue(nn.Module):

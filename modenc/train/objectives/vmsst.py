@@ -35,6 +35,7 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 from modenc.recipe.paper_settings import DecoderSettings, VmsstSettings
+from modenc.train.objectives.contrast import both_sides, symmetric_contrast
 from modenc.train.objectives.decoder import (
     IGNORED,
     TargetTexts,
@@ -56,14 +57,6 @@ def gaussian_divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
 def sampled(mean: Tensor, log_variance: Tensor) -> Tensor:
     """One sample of N(mean, diag exp(log_variance)) that passes gradients on (Kingma and Welling, 2013)."""
     return mean + torch.randn_like(mean) * (0.5 * log_variance).exp()
-
-
-def symmetric_contrast(left: Tensor, right: Tensor, scale: float) -> Tensor:
-    """In-batch softmax over scaled cosines in both directions; rows [batch, hidden] of the two are pairs."""
-    left, right = (nn.functional.normalize(side, dim=-1) for side in (left, right))
-    scores = scale * left @ right.T
-    own = torch.arange(len(scores), device=scores.device)
-    return (nn.functional.cross_entropy(scores, own) + nn.functional.cross_entropy(scores.T, own)) / 2
 
 
 class LanguageInference(nn.Module):
@@ -241,21 +234,9 @@ class ContrastiveLoss(nn.Module):
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """The loss of one batch (a scalar)."""
-        own, other = both_sides(self.model, sentence_features, self.pivot, labels.cpu()[:, 0])
-        return symmetric_contrast(own, other, self.scale)
-
-
-def both_sides(
-    model: SentenceTransformer,
-    sentence_features: Iterable[dict[str, Tensor]],
-    pivot: Tensor | None,
-    rows: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Vectors [batch, hidden] of the texts and of the pivot's sentences, these cached or of the model."""
-    features = list(sentence_features)
-    own = model(features[0])["sentence_embedding"]
-    other = model(features[1])["sentence_embedding"] if pivot is None else pivot[rows].to(own)
-    return own, other
+        rows = labels.cpu()[:, 0]
+        own, other = both_sides(self.model, sentence_features, self.pivot, rows)
+        return symmetric_contrast(own, other, rows, self.scale)
 
 
 class VmsstLoss(nn.Module):
@@ -318,13 +299,15 @@ class VmsstLoss(nn.Module):
         )
         if self.way != "vmsst_contrastive":
             return loss
-        return symmetric_contrast(own, other, self.scale) + self.settings.joint_weight * loss
+        contrast = symmetric_contrast(own, other, pivot_rows, self.scale)
+        return contrast + self.settings.joint_weight * loss
 
     def copies(self, rows: Tensor) -> Tensor:
         """-log p(y | μ(y)) of the pivot's sentences in ``rows`` [batch], from their cached vectors."""
         assert self.pivot is not None
         languages = torch.full_like(rows, self.pivot_language)
-        side = self._side(self.pivot[rows], rows + self.first_pivot, languages)
+        vectors = self.pivot[rows].to(next(self.parts.parameters()).device)
+        side = self._side(vectors, rows + self.first_pivot, languages)
         losses = self.parts.write(side.mean, None, side.targets, side.languages)
         return losses.sum() / pieces_in(side.targets)
 
@@ -345,7 +328,7 @@ class VmsstLoss(nn.Module):
         semantic = sampled(mean, log_variance)
         losses, divergences = semantic.new_zeros(len(semantic)), gaussian_divergence(mean, log_variance)
         for side in (one, two):
-            embedded = self.embed(self.targets.ids(side.targets)).to(semantic)
+            embedded = self.embed(self.targets.ids(side.targets.cpu())).to(semantic)
             inferred = self.parts.infer(side.mean, embedded, side.targets != IGNORED, side.languages)
             losses = losses + self.parts.write(semantic, sampled(*inferred), side.targets, side.languages)
             divergences = divergences + gaussian_divergence(*inferred)
