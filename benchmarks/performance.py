@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,7 @@ def focus(data: Path, _pairs: int) -> list[Row]:
         compared("memory that this step adds, MB", quick["mixing_MB"], slow["mixing_MB"]),
         compared("memory that all of it adds, MB", quick["MB"], slow["MB"]),
         {"what": "largest difference of any number", "difference": float(np.abs(found[0] - found[1]).max())},
+        *(point("new tokens of FOCUS", size, seconds, 0) for size, seconds in quick["growth"]),
     ]
 
 
@@ -199,13 +201,14 @@ def growth(data: Path, _pairs: int) -> list[Row]:
     texts = texts_of(data, "kk", 2000)
     encoder = ModularEncoder(HUB, compute="auto")
     encoder.encode(texts[:500], lang="kk")
-    for count in (100, 1000, 10_000):
-        some = (texts * 10)[:count]
+    for count in (100, 1000, 10_000, 100_000):
+        some = (texts * (count // len(texts) + 1))[:count]
         rows.append(
             point("texts", count, seconds_of(lambda some=some: encoder.encode(some, lang="kk")), count)
         )
-    for tokens in (8, 32, 128, 256):
-        some = [" ".join(texts[row : row + 12])[: tokens * 3] for row in range(64)]
+    for tokens in (8, 32, 128, 256, 512):
+        # Cut by max_seq_length, so that all have as many.
+        some = [" ".join(texts[row : row + tokens])[: tokens * 8] for row in range(64)]
         encoder.max_seq_length = tokens
         rows.append(
             point("tokens a text", tokens, seconds_of(lambda some=some: encoder.encode(some, lang="kk")), 64)
@@ -305,6 +308,7 @@ def _focus(folder: Path, quick: bool) -> Row:
     base = resolve_base("me5-small")
     vectors = base.load_body().get_input_embeddings().weight.detach().clone()
     timed: Row = {}
+    seen: list[Any] = []
     with quick_steps() if quick else nullcontext():
         step = deep.focus_additional_token_initialization
 
@@ -314,6 +318,7 @@ def _focus(folder: Path, quick: bool) -> Row:
                 result = step(shared, new, embeddings, **other)
             seconds = time.perf_counter() - start
             timed.update(new=len(new), shared=len(shared), mixing=seconds, mixing_MB=memory.added)
+            seen[:] = shared, new
             return result
 
         deep.focus_additional_token_initialization = watched
@@ -327,6 +332,11 @@ def _focus(folder: Path, quick: bool) -> Row:
                 verbosity="silent",
             )
             seconds = time.perf_counter() - start
+        shared, new = seen
+        some = [dict(islice(new.items(), size)) for size in (1000, 5000, len(new)) if quick]
+        timed["growth"] = [
+            (len(part), seconds_of(lambda part=part: step(shared, part, found.clone()))) for part in some
+        ]
     np.save(folder / ("quick.npy" if quick else "slow.npy"), found.numpy())
     return {**timed, "seconds": seconds, "MB": memory.added}
 

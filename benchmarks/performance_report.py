@@ -24,15 +24,17 @@ def report(stored_in: Path, sections: Mapping[str, str], notes: Path) -> str:
         "the peer's in turn; in brackets the quartiles of the pairs. Above 1 ours is better, unless said",
         "otherwise.",
     ]
+    points: list[Row] = []
     for name, doc in sections.items():
         path = stored_in / f"{name}.json"
         if not path.is_file():
             continue
         stored = json.loads(path.read_text())
+        points += [row for row in stored["rows"] if "size" in row]
         parts += ["", f"## {name.replace('_', ' ').capitalize()}", "", doc, "", _table(stored["rows"]), ""]
         parts.append("; ".join(f"{key} {value}" for key, value in stored["where"].items()))
         if name == "growth":
-            _draw(stored["rows"], stored_in / "growth.png")
+            _draw(points, stored_in / "growth.png")
             parts += ["", "![time against size](performance/growth.png)"]
     return "\n".join([*parts, "", notes.read_text().rstrip()]) + "\n"
 
