@@ -38,19 +38,19 @@ HEADINGS = {
 }
 _TATOEBA = ("en-az", "en-kk", "en-ug", "en-uz")
 _SHAPE = "en-az-kk"
-OBJECTIVE_COLUMNS: dict[str, tuple[str, tuple[str, ...], int]] = {
-    "STS within": ("within", COLUMNS["within"], 1),
-    "STS across": ("across", COLUMNS["across"], 1),
-    "Tatoeba": ("retrieval", tuple(f"tatoeba.retrieval_accuracy.{pair}" for pair in _TATOEBA), 1),
-    "F1 cosine": ("f1_cosine", tuple(f"tatoeba.mining_f1_cosine.{pair}" for pair in _TATOEBA), 1),
-    "F1 margin": ("f1_margin", tuple(f"tatoeba.mining_f1.{pair}" for pair in _TATOEBA), 1),
-    "hubness": ("hubness", tuple(f"tatoeba.hubness.{pair}" for pair in _TATOEBA), 2),
-    "RSIM": ("rsim", COLUMNS["rsim"], 2),
-    "invariance": ("invariance", (f"sib.invariance.{_SHAPE}",), 0),
-    "CH": ("calinski_harabasz", (f"sib.calinski_harabasz.{_SHAPE}",), 2),
-    "isotropy": ("isotropy", (f"sib.isotropy.{_SHAPE}",), 2),
+OBJECTIVE_COLUMNS: dict[str, tuple[tuple[str, ...], int]] = {
+    "STS within": (COLUMNS["within"], 1),
+    "STS across": (COLUMNS["across"], 1),
+    "Tatoeba": (tuple(f"tatoeba.retrieval_accuracy.{pair}" for pair in _TATOEBA), 1),
+    "F1 cosine": (tuple(f"tatoeba.mining_f1_cosine.{pair}" for pair in _TATOEBA), 1),
+    "F1 margin": (tuple(f"tatoeba.mining_f1.{pair}" for pair in _TATOEBA), 1),
+    "hubness": (tuple(f"tatoeba.hubness.{pair}" for pair in _TATOEBA), 2),
+    "RSIM": (COLUMNS["rsim"], 2),
+    "invariance": ((f"sib.invariance.{_SHAPE}",), 0),
+    "CH": ((f"sib.calinski_harabasz.{_SHAPE}",), 2),
+    "isotropy": ((f"sib.isotropy.{_SHAPE}",), 2),
 }
-"""Heading → name, the figures that are averaged, and decimals, of the objectives' table."""
+"""Heading → the figures that are averaged, and decimals, of the objectives' table."""
 
 KAZAKH = ("kardes.spearman.kk", "kardes.spearman.en-kk", "kardes.spearman.az-kk")
 GERMAN_KOREAN = (
@@ -79,7 +79,12 @@ def stored_runs(folder: Path, group: str) -> Iterator[tuple[Variant, list[System
 
 def column(run: SystemResults, name: str) -> float:
     """A run's figure in a column; NaN where one of its parts was not measured."""
-    parts = [run.find(key) for key in COLUMNS[name]]
+    return mean_of(run, COLUMNS[name])
+
+
+def mean_of(run: SystemResults, keys: Sequence[str]) -> float:
+    """The mean of a run's figures; NaN where one was not measured."""
+    parts = [run.find(key) for key in keys]
     return float(np.mean([np.nan if part is None else part.value for part in parts]))
 
 
@@ -134,11 +139,8 @@ def tables(folder: Path) -> str:
 
 def cell(runs: Sequence[SystemResults], name: str, theirs: float | None) -> str:
     """The mean over seeds, ± their standard deviation, and the paper's figure in brackets."""
-    values = [column(run, name) for run in runs]
     digits = 2 if name == "rsim" else 1
-    text = "–" if np.isnan(values).any() else f"{np.mean(values):.{digits}f}"
-    if len(values) > 1 and text != "–":
-        text += f" ± {np.std(values, ddof=1):.{digits}f}"
+    text = mean_cell(runs, COLUMNS[name], digits)
     return text + (f" ({theirs:.{digits}f})" if theirs is not None else "")
 
 
@@ -248,7 +250,7 @@ def objective_table(stored: Stored) -> Iterator[str]:
     for variant, runs in stored:
         about = runs[0].about["system"]
         cells = [variant.name, str(len(runs))]
-        cells += [mean_cell(runs, keys, digits) for _, keys, digits in OBJECTIVE_COLUMNS.values()]
+        cells += [mean_cell(runs, keys, digits) for keys, digits in OBJECTIVE_COLUMNS.values()]
         step = about.get("module_costs", {}).get("cla", about).get("seconds_a_step", 0.0)
         peak = about.get("training_peak_bytes", 0) / 1e9
         yield row([*cells, f"{step:.2f}" if step else "", f"{peak:.1f}" if peak else ""])
@@ -269,8 +271,7 @@ def german_korean_table(stored: Stored) -> list[str]:
 
 def mean_cell(runs: Sequence[SystemResults], keys: Sequence[str], digits: int) -> str:
     """The mean of figures over seeds, ± their standard deviation; a dash where one is missing."""
-    found = [[run.find(key) for key in keys] for run in runs]
-    values = [np.mean([np.nan if one is None else one.value for one in each]) for each in found]
+    values = [mean_of(run, keys) for run in runs]
     if np.isnan(values).any():
         return "–"
     text = f"{np.mean(values):.{digits}f}"

@@ -15,30 +15,9 @@ from modenc.recipe.paper_settings import DecoderSettings, EmmaXSettings, MusrSet
 VocabularyMethod = Literal["base", "focus", "trim", "extend"]
 AdaptationObjective = Literal["none", "mlm", "distill", "mlm+distill"]
 EncodingObjective = Literal["none", "mnrl", "simcse", "mnrl+simcse"]
-AlignmentObjective = Literal[
-    "none",
-    "joint",
-    "paraphrase",
-    "parallel",
-    "contrastive",
-    "bitranslation",
-    "vmsst",
-    "vmsst_contrastive",
-    "musr",
-    "emma_x",
-]
-MonolithicObjective = Literal[
-    "pivot",
-    "monolingual",
-    "cross",
-    "monolingual+cross",
-    "contrastive",
-    "bitranslation",
-    "vmsst",
-    "vmsst_contrastive",
-    "musr",
-    "emma_x",
-]
+PaperObjective = Literal["contrastive", "bitranslation", "vmsst", "vmsst_contrastive", "musr", "emma_x"]
+AlignmentObjective = Literal["none", "joint", "paraphrase", "parallel", PaperObjective]
+MonolithicObjective = Literal["pivot", "monolingual", "cross", "monolingual+cross", PaperObjective]
 Precision = Literal["auto", "fp32", "bf16"]
 
 PAPER_SECTIONS: dict[str, tuple[str, ...]] = {
