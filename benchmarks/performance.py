@@ -75,7 +75,7 @@ def main() -> None:
 def one_language(data: Path, pairs: int) -> list[Row]:
     """Kazakh sentences through the language's modules, against the base in sentence-transformers."""
     texts, prompted = texts_of(data, "kk", 2000), {"prompt": PROMPT}
-    ours = {compute: ModularEncoder(HUB, compute=compute) for compute in ("fp32", "bf16")}
+    ours = {compute: ModularEncoder(HUB, compute=compute) for compute in ("fp32", "bf16", "int8")}
     peers: dict[str, SentenceTransformer] = {
         "sentence-transformers fp32": stock(),
         "sentence-transformers bf16": stock(model_kwargs={"dtype": torch.bfloat16}),
@@ -87,6 +87,8 @@ def one_language(data: Path, pairs: int) -> list[Row]:
         rows = []
         for compute, encoder in ours.items():
             for name, peer in peers.items():
+                if compute == "fp32" and "int8" in name:
+                    continue
                 seconds = paired(
                     lambda encoder=encoder: encoder.encode(texts, lang="kk"),
                     lambda peer=peer: peer.encode(texts, **prompted),

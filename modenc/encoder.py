@@ -34,8 +34,8 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         fallback: for a language without modules: ``base`` (the base alone), ``error``, or a code.
         min_confidence: texts identified with less than this (0 to 1) go to the fallback.
         identifier: a fastText file (GlotLID), an object with ``identify``, or ``None`` for py3langid.
-        compute: what to compute in: ``fp32``, ``bf16`` (vectors differ in the third digit), or ``auto``: bf16
-            where the device has it in hardware.
+        compute: what to compute in: ``fp32``, ``bf16`` (vectors differ in the third digit), ``int8`` (by
+            OpenVINO, on CPUs; in the second), or ``auto``: bf16 where the device has it in hardware.
         max_memory: bytes, or a text such as ``2GB``, that languages may take beside the base; the least
             recently used make room. ``None``: no limit.
         device: where to compute, as in ``SentenceTransformer``.

@@ -48,8 +48,9 @@ def add_encoding(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compute",
         default="fp32",
-        choices=("fp32", "bf16", "auto"),
-        help="what to compute in; auto: bf16 where the device has it in hardware (default: fp32)",
+        choices=("fp32", "bf16", "int8", "auto"),
+        help="what to compute in; int8: on CPUs, by OpenVINO; auto: bf16 where the device has it in hardware "
+        "(default: fp32)",
     )
     parser.add_argument(
         "--max-memory",

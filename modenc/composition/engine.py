@@ -4,7 +4,7 @@
 *Batched*: the base's weights serve all rows, and each language's adapters act beside them on its own rows.
 A batch of several languages is batched; one language is merged as soon as it has had enough tokens for that
 to pay; languages whose LA and SE are the same share the copy, and only their alignment acts beside it.
-Bodies that are not built like BERT's run one language after another.
+In 8-bit integers, and in bodies that are not built like BERT's, one language runs after another.
 """
 
 from __future__ import annotations

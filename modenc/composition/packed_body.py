@@ -71,7 +71,6 @@ class PackedBody:
         activation = config.hidden_act
         self._fused = activation if activation in ("gelu", "relu") else None
         self._activation: Callable[[Tensor], Tensor] = ACT2FN[activation]
-        self._padding: int | None = None if config.model_type == "bert" else config.pad_token_id
         own: torch.dtype = body.dtype
         self.dtype = torch.bfloat16 if precision == "bf16" else own
         """Type that tokens have between the layers."""
@@ -115,24 +114,13 @@ class PackedBody:
         Returns:
             [rows, length, hidden], of no meaning where there is no token.
         """
-        parts: Any = self._body.embeddings
-        positions = self._positions(bucket.ids)
-        x = parts.LayerNorm(words + positions + parts.token_type_embeddings.weight[0])
+        x = embed(self._body, words, bucket.ids)
         before = x.dtype
         x = x.to(self.dtype)
         for number, layer in enumerate(layers):
             x = self._step(x, bucket, number, layer, rows)
         y: Tensor = x.to(before)
         return y
-
-    def _positions(self, ids: Tensor) -> Tensor:
-        """Position vectors, [length, hidden] or [rows, length, hidden]."""
-        table: Tensor = self._body.embeddings.position_embeddings.weight
-        if self._padding is None:
-            return table[: ids.shape[1]]
-        # RoBERTa-like bodies count from the padding id on, and pass over padding that a text may hold.
-        real = ids.ne(self._padding)
-        return functional.embedding(real.cumsum(dim=1) * real + self._padding, table)
 
     def _step(self, x: Tensor, bucket: Bucket, number: int, layer: Layer, rows: BankRows | None) -> Tensor:
         def add(y: Tensor, name: str, x: Tensor) -> Tensor:
@@ -194,6 +182,30 @@ class PackedBody:
             down=down,
             up=up,
         )
+
+
+def embed(body: PreTrainedModel, words: Tensor, ids: Tensor) -> Tensor:
+    """What enters the first layer of a body of one of the :data:`FAMILIES`.
+
+    Args:
+        body: the model.
+        words: [rows, length, hidden], each token's row of its language's embeddings.
+        ids: [rows, length], those tokens.
+
+    Returns:
+        [rows, length, hidden], normed.
+    """
+    parts: Any = body.embeddings
+    config: Any = body.config
+    table: Tensor = parts.position_embeddings.weight
+    if config.model_type == "bert":
+        positions = table[: ids.shape[1]]
+    else:
+        # RoBERTa-like bodies count from the padding id on, and pass over padding that a text may hold.
+        real = ids.ne(config.pad_token_id)
+        positions = functional.embedding(real.cumsum(dim=1) * real + config.pad_token_id, table)
+    x: Tensor = parts.LayerNorm(words + positions + parts.token_type_embeddings.weight[0])
+    return x
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, heads: int) -> Tensor:

@@ -17,10 +17,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from modenc.base_model import BaseModel
 from modenc.composition.composed_engine import ComposedEngine
 from modenc.composition.engine import BASE, Engine
+from modenc.composition.int8_engine import Int8Engine
 from modenc.composition.modules import LanguageModules, read_modules
-from modenc.composition.packed_body import PackedBody
+from modenc.composition.packed_body import FAMILIES, PackedBody
 from modenc.composition.packed_engine import PackedEngine
 from modenc.composition.settings import ComputeSettings
+from modenc.errors import BaseModelError
 from modenc.hub.store import Hub
 from modenc.hub.verify import check_language
 
@@ -134,14 +136,24 @@ class Residency:
 
     def _running(self) -> Engine:
         if self._engine is None:
-            precision = self._settings.precision(self._body.device)
-            if PackedBody.supports(self._body):
-                self._engine = PackedEngine(self._body, precision, self._settings.memory_limit)
-            else:
-                with torch.inference_mode(False):
-                    body = copy.deepcopy(self._body).bfloat16() if precision == "bf16" else self._body
-                self._engine = ComposedEngine(body)
+            self._engine = self._suitable_engine()
         return self._engine
+
+    def _suitable_engine(self) -> Engine:
+        packed = PackedBody.supports(self._body)
+        if self._settings.compute == "int8":
+            if not packed:
+                raise BaseModelError(
+                    f"compute='int8': expected a base built like {', '.join(FAMILIES)}, found "
+                    f"{self._body.config.model_type} with relative positions or a decoder; say compute='fp32'"
+                )
+            return Int8Engine(self._body, self.base_tokenizer)
+        precision = self._settings.precision(self._body.device)
+        if packed:
+            return PackedEngine(self._body, precision, self._settings.memory_limit)
+        with torch.inference_mode(False):
+            body = copy.deepcopy(self._body).bfloat16() if precision == "bf16" else self._body
+        return ComposedEngine(body)
 
     def _take_in(self, code: str, engine: Engine) -> None:
         if code in self._tokenizers:

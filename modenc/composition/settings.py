@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 import torch
 
+from modenc.composition.int8 import PACKAGES
 from modenc.composition.kernels import Precision
 from modenc.errors import BaseModelError
+from modenc.extras import require_extra
 from modenc.hardware import has_bf16
 
+COMPUTE = ("fp32", "bf16", "int8", "auto")
 _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
@@ -20,18 +23,21 @@ class ComputeSettings:
 
     Raises:
         BaseModelError: a value is none of those named here.
+        MissingExtraError: what ``int8`` needs is not installed.
     """
 
     compute: str = "fp32"
-    """``fp32`` (the type of the base's weights), ``bf16``, or ``auto``: bf16 where the device has it in
-    hardware, else fp32."""
+    """``fp32`` (the type of the base's weights), ``bf16``, ``int8`` (on CPUs, by OpenVINO), or ``auto``: bf16
+    where the device has it in hardware, else fp32."""
     max_memory: int | str | None = None
     """Bytes, or a text such as ``2GB``, that all languages may take, the base's own weights not counted;
     ``None``: no limit. A batch of more languages than fit takes what it needs, and gives it back."""
 
     def __post_init__(self) -> None:
-        if self.compute not in ("fp32", "bf16", "auto"):
-            raise BaseModelError(f"compute: expected fp32, bf16 or auto, found {self.compute!r}")
+        if self.compute not in COMPUTE:
+            raise BaseModelError(f"compute: expected {', '.join(COMPUTE)}, found {self.compute!r}")
+        if self.compute == "int8":
+            require_extra("int8", *PACKAGES)
         _ = self.memory_limit
 
     @property

@@ -1,0 +1,165 @@
+"""A composed body in 8-bit integers, for OpenVINO on CPUs.
+
+NNCF's post-training quantisation sets the ranges of weights and activations from texts that are run once.
+These are drawn token by token from the vocabulary's own frequencies: the same each time, and nobody has to
+bring any. The second product of each feed-forward block stays in floating point: its inputs have a few
+numbers a hundred times as large as the others, and are most of what integers lose.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from modenc.cache import atomic_folder, cache_dir
+from modenc.composition.packed_body import embed
+
+logger = logging.getLogger(__name__)
+
+PACKAGES = ("openvino", "nncf")
+_FLOATING = r".*layer\.\d+\.output\.dense/.*"
+_BATCHES, _ROWS, _MOST_TOKENS = 20, 16, 64
+_SAMPLED = 64
+_FORMAT = 1
+
+
+def int8_file(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str) -> Path:
+    """The model file of a body's layers in integers, made on first use (some 15 seconds) and then cached.
+
+    It maps what enters the first layer [rows, length, hidden] and a mask [rows, length], 1 where there is a
+    token, to what leaves the last, float32.
+
+    Args:
+        body: one language's composed body, or the base.
+        tokenizer: its own.
+        name: for the log.
+    """
+    folder = cache_dir() / "int8" / _digest(body, tokenizer)
+    if not folder.is_dir():
+        logger.info("making the 8-bit copy of %s, once", name)
+        with atomic_folder(folder) as part, _quiet_packages() as (openvino, nncf):
+            openvino.save_model(_quantised(body, tokenizer, openvino, nncf), part / "model.xml")
+    return folder / "model.xml"
+
+
+def compiled(file: Path, threads: int, precision: str) -> Any:
+    """OpenVINO's compiled model of a file from :func:`int8_file`.
+
+    Args:
+        file: the model.
+        threads: of the processor.
+        precision: ``bf16`` or ``fp32``, of what is left in floating point.
+    """
+    with _quiet_packages() as (openvino, _):
+        hints = {
+            "INFERENCE_NUM_THREADS": threads,
+            "INFERENCE_PRECISION_HINT": {"fp32": "f32"}.get(precision, precision),
+            "PERFORMANCE_HINT": "LATENCY",
+        }
+        return openvino.Core().compile_model(file, "CPU", hints)
+
+
+class _Layers(nn.Module):
+    def __init__(self, body: PreTrainedModel) -> None:
+        super().__init__()
+        self.encoder: Any = body.encoder
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        scores = (1.0 - mask)[:, None, None, :] * -10_000.0
+        hidden: Tensor = self.encoder(x, attention_mask=scores).last_hidden_state
+        return hidden
+
+
+def _quantised(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, openvino: Any, nncf: Any) -> Any:
+    # Copies: others may be using the tokenizer, and a body in another type is left as it is.
+    tokenizer = copy.deepcopy(tokenizer)
+    body = body if body.dtype == torch.float32 else copy.deepcopy(body).float()
+    with torch.no_grad():
+        batches = [_batch(body, tokenizer, texts) for texts in _drawn_texts(tokenizer)]
+        model = openvino.convert_model(_Layers(body).eval(), example_input=batches[0])
+    return nncf.quantize(
+        model,
+        nncf.Dataset(batches, lambda batch: dict(enumerate(part.numpy() for part in batch))),
+        model_type=nncf.ModelType.TRANSFORMER,
+        subset_size=len(batches),
+        ignored_scope=nncf.IgnoredScope(patterns=[_FLOATING]),
+    )
+
+
+def _drawn_texts(tokenizer: PreTrainedTokenizerFast) -> Iterator[list[str]]:
+    """Texts of tokens drawn independently, as often each as the vocabulary says."""
+    frequencies = _frequencies(tokenizer)
+    generator = np.random.default_rng(0)
+    for _ in range(_BATCHES):
+        length = int(generator.integers(8, _MOST_TOKENS))
+        drawn = generator.choice(len(frequencies), size=(_ROWS, length), p=frequencies)
+        yield [tokenizer.decode(row) for row in drawn.tolist()]
+
+
+def _frequencies(tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
+    """How often each token is expected [vocabulary], special ones never; the sum is 1."""
+    model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+    found = np.zeros(len(tokenizer))
+    if model["type"] == "Unigram":
+        found[: len(model["vocab"])] = np.exp([score for _, score in model["vocab"]])
+    else:
+        # Others have no figures, but their tokens come roughly in the order of their frequency.
+        found[:] = 1 / np.arange(1, len(found) + 1)
+    found[tokenizer.all_special_ids] = 0
+    frequencies: np.ndarray = found / found.sum()
+    return frequencies
+
+
+def _batch(
+    body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, texts: list[str]
+) -> tuple[Tensor, Tensor]:
+    config: Any = body.config
+    longest = min(2 * _MOST_TOKENS, config.max_position_embeddings // 2)
+    rows = tokenizer(texts, padding=True, truncation=True, max_length=longest, return_tensors="pt")
+    ids, mask = rows["input_ids"], rows["attention_mask"]
+    return embed(body, body.get_input_embeddings()(ids), ids), mask.float()
+
+
+def _digest(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> str:
+    """Of all that the file depends on."""
+    digest = hashlib.blake2b(digest_size=16)
+    parts = [_FORMAT, *(f"{package} {version(package)}" for package in PACKAGES)]
+    described = tokenizer.backend_tokenizer.to_str()
+    # What comes before, truncation and padding, changes with every use.
+    parts += [body.config.to_json_string(), described[described.index('"added_tokens"') :]]
+    for part in parts:
+        digest.update(str(part).encode())
+    tensors = {f"encoder.{name}": tensor for name, tensor in body.encoder.state_dict().items()}
+    # Of the words, which only the ranges depend on, some will do: all of a base's are hundreds of MB.
+    tensors["words"] = body.get_input_embeddings().weight[::_SAMPLED]
+    for name, tensor in tensors.items():
+        digest.update(name.encode())
+        digest.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def _quiet_packages() -> Iterator[tuple[Any, Any]]:
+    """OpenVINO and NNCF, without their progress bars and without reports of their use to their maker."""
+    # Both report nothing where this package of theirs cannot be imported.
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    import nncf
+    import openvino
+
+    nncf.set_log_level(logging.ERROR)
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield openvino, nncf
