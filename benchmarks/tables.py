@@ -70,11 +70,15 @@ def stored_runs(folder: Path, group: str) -> Iterator[tuple[Variant, list[System
     for variant in VARIANTS:
         if variant.group != group:
             continue
-        found = (folder / variant.name).glob("seed-*/results.json")
-        paths = sorted(found, key=lambda path: int(path.parent.name.removeprefix("seed-")))
-        runs = [load_results(path.parent) for path in paths]
+        runs = [load_results(folder / variant.name / f"seed-{seed}") for seed in seeds(folder, variant)]
         if runs:
             yield variant, runs
+
+
+def seeds(folder: Path, variant: Variant) -> list[int]:
+    """Those that a variant has stored runs of, ascending."""
+    paths = (folder / variant.name).glob("seed-*/results.json")
+    return sorted(int(path.parent.name.removeprefix("seed-")) for path in paths)
 
 
 def column(run: SystemResults, name: str) -> float:
@@ -129,8 +133,7 @@ def tables(folder: Path) -> str:
     lines += ["", *interval_table(stored), "", *cost_table(stored)]
     objectives, others = (list(stored_runs(folder, group)) for group in ("objectives", "german_korean"))
     if objectives:
-        like = [(variant, runs) for variant, runs in stored if variant.name in ("base", "mod_m", "mod_mc_jt")]
-        lines += ["", *objective_table(like + objectives)]
+        lines += ["", *objective_table([*beside(folder, stored, objectives), *objectives])]
     if others:
         lines += ["", *german_korean_table(others)]
     lines += ["", *provenance([*stored, *objectives, *others])]
@@ -236,6 +239,17 @@ def cost_table(stored: Stored) -> list[str]:
         if variant.kind == MONOLITHIC:
             lines.append(row([variant.name, "whole model", "", f"{about['training_seconds']} in all"]))
     return lines
+
+
+def beside(folder: Path, stored: Stored, objectives: Stored) -> Iterator[tuple[Variant, list[SystemResults]]]:
+    """The base, what the objectives start from, and ``joint``: of the objectives' seeds alone."""
+    alike = {seed for variant, _ in objectives for seed in seeds(folder, variant)}
+    for variant, runs in stored:
+        if variant.name in ("base", "mod_m", "mod_mc_jt"):
+            each = zip(seeds(folder, variant), runs, strict=True)
+            same = [run for seed, run in each if variant.kind == BASE or seed in alike]
+            if same:
+                yield variant, same
 
 
 def objective_table(stored: Stored) -> Iterator[str]:

@@ -105,7 +105,9 @@ def test_a_columns_p_is_of_the_mean_over_its_sets(tables):
 
 def test_objectives_stand_beside_joint_with_their_costs(reproduce, tmp_path):
     figures = {("tatoeba", "hubness", ("en", lang)): 1.5 for lang in ("az", "kk", "ug", "uz")}
-    _store(tmp_path, "base", 13, _figures(70.0), noise=1.0)
+    _store(tmp_path, "base", 14, _figures(70.0), noise=1.0)
+    for seed, value in ((13, 70.0), (14, 90.0)):
+        _store(tmp_path, "mod_mc_jt", seed, _figures(value), noise=1.0)
     costs = {"cla": {"bytes": 1.0, "seconds": 9.0, "seconds_a_step": 0.25}}
     system = {"module_costs": costs, "training_peak_bytes": 2_500_000_000}
     _store(tmp_path, "mod_emma_x", 13, {**_figures(80.0), **figures}, noise=1.0, system=system)
@@ -114,6 +116,9 @@ def test_objectives_stand_beside_joint_with_their_costs(reproduce, tmp_path):
     lines = reproduce.tables(tmp_path).splitlines()
     section = lines[lines.index("## The other papers' objectives") :]
     table = section[: section.index("## German and Korean")]
+    assert any(line.startswith("| base | 1 | 71.0 |") for line in table)
+    # Of joint, the seed that the objectives have.
+    assert any(line.startswith("| mod_mc_jt | 1 | 71.0 |") for line in table)
     (modular,) = (line for line in table if line.startswith("| mod_emma_x | 1 |"))
     assert modular == "| mod_emma_x | 1 | 81.0 | – | – | – | – | 1.50 | – | – | – | – | 0.25 | 2.5 |"
     assert any(line.startswith("| full_musr | 1 | 81.0 |") and line.endswith("| 1.50 |  |") for line in table)
