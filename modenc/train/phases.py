@@ -99,6 +99,8 @@ class Phase:
     learning_rate: float | None = None
     """Of the loss's parts."""
     alone: bool = False
+    model_learning_rate: float | None = None
+    """Of the model; None: the optimizer's."""
 
 
 @dataclass(frozen=True)
@@ -145,16 +147,18 @@ def run_phases(
             optimizer = replace(material.optimizer, steps=phase.steps, learning_rate=rate)
             by_name[phase.name] = train_parts(optimizer, settings, folder, phase.loss, phase.data)
             continue
+        rate = phase.model_learning_rate or material.optimizer.learning_rate
+        optimizer = replace(material.optimizer, steps=phase.steps, learning_rate=rate)
         metrics = train_sentence_model(
             run,
-            replace(material.optimizer, steps=phase.steps),
+            optimizer,
             material.model,
             phase.data,
             phase.loss,
             dev,
             start_counts=start_counts,
             as_published=as_published,
-            optimizer=_optimizer(material.optimizer, material.model, phase),
+            optimizer=_optimizer(optimizer, material.model, phase),
         )
         start = start or {key: metrics[key] for key in ("dev_before",) if key in metrics}
         by_name[phase.name] = metrics
@@ -265,7 +269,9 @@ def _emma_x(material: Material) -> Iterator[Phase]:
     texts = drawn(material.texts, count, 0.0, seed)
     pivot = _vectors(material, sample(material.pivot_texts, count, seed))
     data = Dataset.from_dict({"text": texts})
-    yield Phase("unpaired", steps - early, data, EmmaXLoss(material.model, parts, pivot), rate)
+    unpaired = EmmaXLoss(material.model, parts, pivot)
+    own_rate = settings.unpaired_learning_rate or None
+    yield Phase("unpaired", steps - early, data, unpaired, rate, model_learning_rate=own_rate)
 
 
 _PHASES: dict[str, Callable[[Material], Iterator[Phase]]] = {

@@ -40,6 +40,7 @@ def _settings(**changes):
         "temperature": 0.04,
         "temperature_top": 0.08,
         "classifier_learning_rate": 1e-2,
+        "unpaired_learning_rate": 0.0,
         "chunk": 512,
     }
     return EmmaXSettings(**{**values, **changes})
@@ -171,6 +172,8 @@ def test_the_warmup_is_equation_4(monkeypatch):
     parts = EmmaXParts(_Encoder(), HIDDEN, _settings())
     own, other = unit(torch.randn(3, HIDDEN)), unit(torch.randn(3, HIDDEN))
     share = torch.tensor([0.2, 0.5, 0.9])
+    # Not the first batch, which sets the spreads.
+    parts.measured += 1.0
     monkeypatch.setattr(torch, "rand", lambda *_, **__: share)
     expected = 0.0
     for i in range(3):
@@ -235,6 +238,7 @@ def test_each_module_moves_by_its_own_loss_alone(frozen):
 def test_a_step_on_unpaired_text_is_equations_6_and_7():
     encoder = _Encoder()
     parts = EmmaXParts(encoder, HIDDEN, _settings(momentum=0.5, queue=16))
+    parts.measured += 100.0
     pivot = torch.randn(5, HIDDEN)
     loss = EmmaXLoss(encoder, parts, pivot)
     with torch.no_grad():
@@ -281,6 +285,34 @@ def test_the_classifier_alone_learns_from_cached_vectors():
     ranks = parts.log_ranks(unit(left), unit(warmup.right)).argmax(-1)
     assert (ranks.diagonal() == 0).float().mean() > 0.9
     assert parts.means[0] > parts.means[3]
+
+
+def test_means_are_plain_ones_until_momentum_forgets_faster():
+    parts = EmmaXParts(_Encoder(), HIDDEN, _settings())
+    third = torch.tensor([0])
+    for turn, cosine in enumerate((0.5, 0.7, 0.9), start=1):
+        parts.measure(torch.tensor([cosine]), third)
+        assert parts.means.tolist() == pytest.approx([(0.5, 0.6, 0.7)[turn - 1], 0.75, 0.5, 0.25])
+    assert parts.measured.tolist() == [3, 0, 0, 0]
+    parts.measured += 100.0
+    parts.measure(torch.tensor([0.0]), third)
+    assert parts.means[0] == pytest.approx(0.63)
+
+
+def test_the_first_batch_sets_the_spreads():
+    parts = EmmaXParts(_Encoder(), HIDDEN, _settings())
+    own = unit(torch.randn(40, HIDDEN) + 4.0)
+    other = unit(own + 0.02 * torch.randn(40, HIDDEN))
+    parts.warmed(own, other)
+    variance = (2 * parts.classifier.log_std).exp()
+    low, high = ((own - side).square().mean() for side in (other, other.roll(1, dims=0)))
+    torch.testing.assert_close(variance[0], low.expand(HIDDEN))
+    torch.testing.assert_close(variance[-1], high.expand(HIDDEN))
+    ranks = parts.log_ranks(own, other).argmax(-1)
+    assert (ranks.diagonal() == 0).float().mean() > 0.8
+    set_before = parts.classifier.log_std.clone()
+    parts.warmed(own, other.roll(3, dims=0))
+    torch.testing.assert_close(parts.classifier.log_std, set_before)
 
 
 def test_the_network_ablation_gives_probabilities():

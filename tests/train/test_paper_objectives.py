@@ -13,6 +13,7 @@ from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import PAPER_SECTIONS
+from modenc.train import phases
 from modenc.train.data_access import drawn
 from modenc.train.monolithic import train_monolithic
 from modenc.train.pipeline import train_recipe
@@ -115,6 +116,22 @@ def test_a_run_that_breaks_off_ends_like_one_that_does_not(copies, objective, mo
     assert len(seen) - first == total - 2
     assert whole.keys() == resumed.keys()
     assert all(whole[name].equal(resumed[name]) for name in whole)
+
+
+@pytest.mark.parametrize(("own", "expected"), [(2e-5, 2e-5), (0.0, 1e-3)])
+def test_phase_2_of_emma_x_has_a_rate_of_its_own(copies, monkeypatch, own, expected):
+    rates = {}
+    made = phases._optimizer
+
+    def noted(settings, model, phase):
+        optimizer = made(settings, model, phase)
+        rates[phase.name] = [group["lr"] for group in optimizer.param_groups]
+        return optimizer
+
+    monkeypatch.setattr(phases, "_optimizer", noted)
+    rate = ["alignment.optimizer.learning_rate=1e-3", f"emma_x.unpaired_learning_rate={own}"]
+    _align(copies("rates"), "emma_x", *rate, "emma_x.classifier_learning_rate=1e-2")
+    assert rates == {"warmup": [1e-3, 1e-2], "unpaired": [expected, 1e-2]}
 
 
 def test_emma_x_aligns_a_language_without_its_translations(trained, copies):

@@ -18,8 +18,11 @@ Phase 2, on a batch x_1 … x_B of unpaired text and the queue's y_1 … y_K, ea
 
 The queue holds what a momentum encoder gave for past batches, and vectors of the pivot's text; an anchor is
 not compared with itself. Where no pair has rank r, its term is 0. The paper starts s_r at r/N and counts rank
-1 as the closest: s_r starts at (N-r+1)/N here, so that the closest have the highest cosine, and is measured
-in phase 1 already. Appendix G writes π into N_r once more; equation 5 is what is meant.
+1 as the closest: s_r starts at (N-r+1)/N here, so that the closest have the highest cosine. The paper's many
+steps forget any start; hundreds do not, and where unrelated sentences have cosines of 0.75, as many bases
+give them, the last ranks would never be met. So s_r is the plain mean of what was measured, from phase 1 on,
+until ε forgets faster than that, and the Gaussians start at the spreads of the first batch. Appendix G writes
+π into N_r once more; equation 5 is what is meant.
 
 Differences are [batch, B + K, hidden] for each rank; they are made ``chunk`` columns at a time, forward and
 again backward. Both losses are computed in float32 whatever the encoder computes in: at τ = 0.04 bfloat16's
@@ -52,6 +55,19 @@ class GaussianRanks(nn.Module):
         spread = torch.arange(1, ranks + 1) / ranks
         self.log_std = nn.Parameter((spread * 2 / hidden).log()[:, None].repeat(1, hidden) / 2)
 
+    @torch.no_grad()
+    def start_at(self, nearest: Tensor, farthest: Tensor) -> None:
+        """Set the spreads to those of the first and the last rank's differences [pairs, hidden].
+
+        What lies between moves from one to the other: a share λ of the way, the squared distance is about the
+        first's and λ² of what the last has more.
+        """
+        ranks, hidden = self.log_std.shape
+        low, high = (part.square().mean() for part in (nearest, farthest))
+        share = torch.arange(ranks, device=low.device) / max(ranks - 1, 1)
+        variance = low + share.square() * (high - low).clamp(min=0)
+        self.log_std.copy_((variance.clamp(min=1e-8).log() / 2)[:, None].expand(ranks, hidden))
+
     def forward(self, differences: Tensor) -> Tensor:
         """The ``log P(c = r | difference)`` of differences [..., hidden]: [..., ranks]."""
         away = (differences[..., None, :] - self.mean) * (-self.log_std).exp()
@@ -82,8 +98,8 @@ def ranks_by_cosine(cosines: Tensor, means: Tensor) -> Tensor:
     return (cosines[..., None] - means).abs().argmin(dim=-1)
 
 
-def moved_means(means: Tensor, cosines: Tensor, ranks: Tensor, momentum: float) -> Tensor:
-    """Equation 11 over a batch: ranks without a pair keep their mean [ranks]."""
+def moved_means(means: Tensor, cosines: Tensor, ranks: Tensor, momentum: Tensor | float) -> Tensor:
+    """Equation 11 over a batch: ranks without a pair keep their mean [ranks]; ``momentum`` may be each's."""
     chosen = nn.functional.one_hot(ranks.flatten(), len(means)).to(cosines)
     count = chosen.sum(dim=0)
     now = (chosen * cosines.flatten()[:, None]).sum(dim=0) / count.clamp(min=1)
@@ -129,6 +145,7 @@ class EmmaXParts(nn.Module):
     """
 
     means: Tensor
+    measured: Tensor
 
     def __init__(self, model: nn.Module, hidden: int, settings: EmmaXSettings) -> None:
         super().__init__()
@@ -136,6 +153,7 @@ class EmmaXParts(nn.Module):
         self.classifier: nn.Module = kind(settings.ranks, hidden)
         start = torch.arange(settings.ranks, 0, -1) / settings.ranks
         self.register_buffer("means", start)
+        self.register_buffer("measured", torch.zeros(settings.ranks))
         self.queue = VectorQueue(settings.queue, hidden)
         self.momentum = MomentumCopy(model, settings.momentum)
         self.settings = settings
@@ -155,10 +173,18 @@ class EmmaXParts(nn.Module):
         found: Tensor = self.classifier(left[:, None] - right)
         return found
 
+    def measure(self, cosines: Tensor, ranks: Tensor) -> None:
+        """Equation 11, but that a rank's mean forgets nothing until it was measured 1 / (1 - ε) times."""
+        momentum = (self.measured / (self.measured + 1)).clamp(max=self.settings.rank_momentum)
+        self.means = moved_means(self.means, cosines, ranks, momentum)
+        self.measured += torch.isin(torch.arange(len(self.means), device=ranks.device), ranks)
+
     def warmed(self, own: Tensor, other: Tensor) -> Tensor:
         """Equation 4 on unit vectors [batch, hidden] of translations, with a turn of the batch for y'."""
         ranks, last = self.settings.ranks, self.settings.ranks - 1
         away = other.roll(1, dims=0)
+        if isinstance(self.classifier, GaussianRanks) and not self.measured.any():
+            self.classifier.start_at(own - other, own - away)
         share = torch.rand(len(other), device=other.device)
         between = torch.lerp(other, away, share[:, None])
         known = [torch.zeros(len(own)), torch.full((len(own),), last), virtual_ranks(share, ranks)]
@@ -166,8 +192,7 @@ class EmmaXParts(nn.Module):
         for side, rank in zip((other, away, between), known, strict=True):
             rank = rank.long().to(own.device)
             loss = loss + nn.functional.nll_loss(self.classifier(own - side), rank)
-            cosines = nn.functional.cosine_similarity(own, side)
-            self.means = moved_means(self.means, cosines, rank, self.settings.rank_momentum)
+            self.measure(nn.functional.cosine_similarity(own, side), rank)
         return loss
 
 
@@ -255,9 +280,7 @@ class EmmaXLoss(nn.Module):
         by_cosine = ranks_by_cosine(fixed, parts.means)
         teach = nn.functional.nll_loss(log_ranks[~own_copy], by_cosine[~own_copy])
         contrast = ranking_info_nce(cosines, by_classifier, parts.temperatures().to(own), own_copy)
-        parts.means = moved_means(
-            parts.means, fixed[~own_copy], by_classifier[~own_copy], parts.settings.rank_momentum
-        )
+        parts.measure(fixed[~own_copy], by_classifier[~own_copy])
         parts.queue.push(slow)
         return contrast + teach
 
