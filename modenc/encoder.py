@@ -38,6 +38,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             OpenVINO, on CPUs; in the second), or ``auto``: bf16 where the device has it in hardware.
         max_memory: bytes, or a text such as ``2GB``, that languages may take beside the base; the least
             recently used make room. ``None``: no limit.
+        verify: what is checked before a language is used: ``full``, every checksum, or ``sizes`` and headers.
         device: where to compute, as in ``SentenceTransformer``.
         **options: anything else that ``SentenceTransformer`` takes, such as ``truncate_dim``, ``prompts`` or
             ``similarity_fn_name``.
@@ -64,6 +65,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         identifier: LanguageIdentifier | str | Path | None = None,
         compute: str = "fp32",
         max_memory: int | str | None = None,
+        verify: str = "full",
         device: str | None = None,
         **options: Any,
     ) -> None:
@@ -73,7 +75,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             opened,
             base,
             ChoiceSettings(fallback, min_confidence, identifier),
-            ComputeSettings(compute, max_memory),
+            ComputeSettings(compute, max_memory, verify),
         )
         prompts = {name: info.prompt for name in _PROMPT_NAMES} | dict(options.pop("prompts", None) or {})
         options.setdefault("similarity_fn_name", "cosine")

@@ -159,7 +159,7 @@ class Residency:
         if code in self._tokenizers:
             self._tokenizers[code] = self._tokenizers.pop(code)
             return
-        check_language(self._hub, code)
+        check_language(self._hub, code, full=self._settings.verify == "full")
         logger.debug("loading the modules of %s from %s", code, self._hub.path)
         # Weights made in inference mode could never be trained on or moved by others.
         with torch.inference_mode(False), torch.no_grad():

@@ -9,7 +9,7 @@ import torch
 
 from modenc.composition.int8 import PACKAGES
 from modenc.composition.kernels import Precision
-from modenc.errors import BaseModelError
+from modenc.errors import BaseModelError, HubError
 from modenc.extras import require_extra
 from modenc.hardware import has_bf16
 
@@ -23,6 +23,7 @@ class ComputeSettings:
 
     Raises:
         BaseModelError: a value is none of those named here.
+        HubError: the same, of ``verify``.
         MissingExtraError: what ``int8`` needs is not installed.
     """
 
@@ -32,10 +33,15 @@ class ComputeSettings:
     max_memory: int | str | None = None
     """Bytes, or a text such as ``2GB``, that all languages may take, the base's own weights not counted;
     ``None``: no limit. A batch of more languages than fit takes what it needs, and gives it back."""
+    verify: str = "full"
+    """What is checked of a language before it is used: ``full``: every checksum; ``sizes``: sizes and headers
+    alone, for a hub on a slow disk that nobody else writes to."""
 
     def __post_init__(self) -> None:
         if self.compute not in COMPUTE:
             raise BaseModelError(f"compute: expected {', '.join(COMPUTE)}, found {self.compute!r}")
+        if self.verify not in ("full", "sizes"):
+            raise HubError(f"verify: expected full or sizes, found {self.verify!r}")
         if self.compute == "int8":
             require_extra("int8", *PACKAGES)
         _ = self.memory_limit

@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 
 from modenc.errors import HubError
 from modenc.hub.schema import key_faults
+from modenc.hub.seal import SEAL, check_seal, sealed_text
 
 
 class FileRecord(TypedDict):
@@ -61,16 +62,16 @@ class Card:
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     def to_json(self) -> str:
-        """The card as the text of ``card.json``."""
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
+        """The card as the text of ``card.json``, sealed."""
+        return sealed_text(asdict(self))
 
     @staticmethod
     def from_json(text: str, where: str = "card.json") -> Card:
         """Read what :meth:`to_json` wrote; ``where`` is the file's name for messages.
 
         Raises:
-            HubError: the text is no JSON object, or keys are missing, unknown or of another type;
-                all of them are named.
+            HubError: the text is no JSON object, keys are missing, unknown or of another type (all of
+                them are named), or the text is not what was sealed.
         """
         try:
             content = json.loads(text)
@@ -78,12 +79,14 @@ class Card:
             raise HubError(f"{where}: expected a card in JSON, found: {error}") from error
         if not isinstance(content, dict):
             raise HubError(f"{where}: expected a card (a JSON object), found {type(content).__name__}")
+        seal = content.pop(SEAL, None)
         faults = _faults(content)
         if faults:
             raise HubError(
                 f"{where}: {'; '.join(faults)}. The card may come from another version of modenc: "
                 "update modenc, or install the language again"
             )
+        check_seal(text, seal, where)
         return Card(**content)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -18,6 +17,7 @@ from modenc.hub.integrity import check_folder
 from modenc.hub.layout import CARD_FILE, FORMAT_VERSION, HUB_FILE, README_FILE, HubInfo, LanguageLayout
 from modenc.hub.readme import readme
 from modenc.hub.schema import key_faults
+from modenc.hub.seal import SEAL, check_seal, sealed_text
 from modenc.hub.st_files import CONFIG_FILE, MODULES_FILE, POOLING_FOLDER, write_sentence_transformers_files
 from modenc.languages import language_name, normalize_code
 
@@ -198,18 +198,20 @@ def _read_card(path: Path) -> Card:
 
 def _read_info(path: Path) -> HubInfo:
     content = read_json(path)
+    seal = content.pop(SEAL, None)
     version = content.pop("format_version", None)
     if version != FORMAT_VERSION:
         raise HubError(f"{path}: expected format_version {FORMAT_VERSION}, found {version!r}; update modenc")
     faults = key_faults(content, HubInfo)
     if faults:
         raise HubError(f"{path}: {'; '.join(faults)}; restore the file or make the hub anew")
+    check_seal(path.read_text(encoding="utf-8"), seal, str(path))
     return HubInfo(**content)
 
 
 def _info_text(info: HubInfo) -> str:
     content: dict[str, Any] = {"format_version": FORMAT_VERSION, **asdict(info)}
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    return sealed_text(content)
 
 
 def _no_hub(root: Path) -> str:

@@ -51,8 +51,13 @@ def check_language(hub: Hub, lang: str, full: bool = False) -> None:
     Raises:
         HubError: the hub lacks the language, or its modules cannot be used; all reasons are listed.
     """
-    layout = hub.layout(lang)
-    check_folder(layout, hub.card(lang), hub.info, full=full, shown_as=layout.root)
+    layout, card = hub.layout(lang), hub.card(lang)
+    if card.lang != layout.root.name:
+        raise HubError(
+            f"{layout.root}: expected the modules of {layout.root.name!r}, found those of {card.lang!r}; "
+            "rename the folder, or install the language again"
+        )
+    check_folder(layout, card, hub.info, full=full, shown_as=layout.root)
 
 
 def _root_problems(root: Path, languages: list[str]) -> Iterator[Problem]:

@@ -57,7 +57,11 @@ def save_lora(model: PeftModel, folder: Path, base_id: str) -> None:
     """Write a peft folder in half precision: adapter_config.json and adapter_model.safetensors."""
     model.save_pretrained(folder, safe_serialization=True, save_embedding_layers=False)
     (folder / "README.md").unlink(missing_ok=True)
-    _edit_json(folder / "adapter_config.json", base_model_name_or_path=base_id, inference_mode=True)
+    config = folder / "adapter_config.json"
+    targets = json.loads(config.read_text())["target_modules"]
+    # peft writes a set in an order that changes from process to process.
+    targets = sorted(targets) if isinstance(targets, list) else targets
+    _edit_json(config, base_model_name_or_path=base_id, inference_mode=True, target_modules=targets)
     halve(folder / "adapter_model.safetensors")
 
 

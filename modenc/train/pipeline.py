@@ -6,6 +6,7 @@ import hashlib
 import logging
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -25,6 +26,7 @@ from modenc.train.alignment import align_language
 from modenc.train.all_pairs import align_all_pairs
 from modenc.train.data_access import TrainingData
 from modenc.train.language_adaptation import adapt_language
+from modenc.train.lock import alone_in
 from modenc.train.processes import process_state
 from modenc.train.sentence_encoding import encode_sentences
 from modenc.train.stage import (
@@ -68,7 +70,8 @@ def train_recipe(
 
     Raises:
         LanguageError: a language is not in the recipe.
-        RecipeError: a stage is unknown, or one it builds on is not done.
+        RecipeError: a stage is unknown, or one it builds on is not done, or another training is at work on
+            one of the languages.
         DataError: the data cannot be used.
     """
     if unknown := set(languages or ()) - set(recipe.plans):
@@ -88,9 +91,13 @@ def train_recipe(
     folders = {}
     for plan, part in _jobs(recipe, plans, due):
         logger.info("%s (%s)", plan.lang, language_name(plan.lang))
-        folders[plan.lang] = _train_language(recipe, plan, base, hub, stages=part, force=force)
+        with alone_in(plan.run.work_dir / plan.lang):
+            folders[plan.lang] = _train_language(recipe, plan, base, hub, stages=part, force=force)
     if together:
-        folders = _align_together(recipe, plans, base, hub, force=force)
+        with ExitStack() as held:
+            for plan in plans:
+                held.enter_context(alone_in(plan.run.work_dir / plan.lang))
+            folders = _align_together(recipe, plans, base, hub, force=force)
     return folders
 
 

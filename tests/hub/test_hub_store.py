@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny_languages import INFO, make_card, publish, write_modules
+from tiny_languages import INFO, make_card, publish, reseal, write_modules
 
 from modenc.errors import HubError, LanguageError
 from modenc.hub.card import Card
@@ -183,11 +183,8 @@ def _damage(root: Path, how: str) -> None:
         (root / "README.md").unlink()
         (root / "README.md").symlink_to("/etc/hostname")
     else:
-        card = json.loads((root / "card.json").read_text())
-        card |= {"base": {"base_fingerprint": "beef"}, "lang": {"lang": "../kk"}, "code": {"lang": "kaz"}}[
-            how
-        ]
-        (root / "card.json").write_text(json.dumps(card))
+        changes = {"base": {"base_fingerprint": "beef"}, "lang": {"lang": "../kk"}, "code": {"lang": "kaz"}}
+        reseal(root / "card.json", **changes[how])
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ with hub.staging("kk") as staging:
 )
 def test_killed_while_publishing(hub: Hub, module: str, step: str, new: bool) -> None:
     before = hub.card("kk")
-    script = KILLED.format(tests=str(Path(__file__).parent), module=module, step=step, path=str(hub.path))
+    script = KILLED.format(tests=str(Path(__file__).parents[1]), module=module, step=step, path=str(hub.path))
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9
     assert (hub.card("kk").files != before.files) == new
     assert verify_hub(Hub.open(hub.path)) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
-from tiny_languages import HIDDEN, PIECES, write_lora
+from tiny_languages import HIDDEN, PIECES, publish, reseal, write_lora
 
 from modenc.errors import HubError
 from modenc.hub.store import Hub
@@ -22,12 +22,12 @@ def test_a_good_hub_has_no_problems(hub: Hub) -> None:
     check_language(hub, "kk", full=True)
 
 
-def reseal(root: Path) -> None:
+def agree(root: Path) -> None:
     """Make the card agree with the files, so that what is inside them is the only fault left."""
     card = json.loads((root / "card.json").read_text())
     for name in card["files"]:
         card["files"][name]["bytes"] = (root / name).stat().st_size
-    (root / "card.json").write_text(json.dumps(card))
+    reseal(root / "card.json", files=card["files"])
 
 
 def truncate(root: Path) -> None:
@@ -76,7 +76,7 @@ def narrow_alignment(root: Path) -> None:
 def test_parts_that_do_not_fit(hub: Hub, damage: Callable[[Path], None], file: str, message: str) -> None:
     root = hub.layout("kk").root
     damage(root)
-    reseal(root)
+    agree(root)
     with pytest.raises(HubError, match=rf"cannot be used:\n  {file}: .*{message}"):
         check_language(hub, "kk")
 
@@ -136,10 +136,62 @@ def test_another_base_and_foreign_things_in_the_root(hub: Hub) -> None:
 def test_a_folder_under_another_name_or_base(hub: Hub) -> None:
     (hub.path / "kk").rename(hub.path / "ky")
     path = hub.path / "ky" / "card.json"
-    path.write_text(path.read_text().replace("f00d", "beef"))
+    reseal(path, base_fingerprint="beef")
     assert verify_hub(hub) == [
         Problem("ky", "card.json", "expected lang 'ky', found 'kk'"),
         Problem("ky", "card.json", "expected the base f00d, found beef"),
     ]
-    with pytest.raises(HubError, match=r"the modules of kk cannot be used:\n  card\.json: expected the base"):
+    with pytest.raises(HubError, match=r"ky: expected the modules of 'ky', found those of 'kk'"):
         check_language(hub, "ky")
+    path = hub.path / "az" / "card.json"
+    reseal(path, base_fingerprint="beef")
+    with pytest.raises(HubError, match=r"the modules of az cannot be used:\n  card\.json: expected the base"):
+        check_language(hub, "az")
+
+
+def test_a_card_or_hub_changed_by_hand_is_refused(hub: Hub) -> None:
+    for path, old, new in (
+        (hub.path / "kk" / "card.json", "76.25", "77.25"),
+        (hub.path / "hub.json", '"query: "', '"passage: "'),
+    ):
+        text = path.read_text()
+        path.write_text(text.replace(old, new))
+        assert path.read_text() != text
+        with pytest.raises(HubError, match=rf"{path.name}: expected the text that was sealed \("):
+            Hub.open(hub.path).card("kk")
+        path.write_text(text)
+    assert verify_hub(Hub.open(hub.path)) == []
+
+
+def test_every_byte_of_a_language_counts(hub: Hub) -> None:
+    """Each byte of each file in turn has a bit turned, or is where the file ends."""
+    root = hub.layout("kk").root
+    for path in [path for path in root.rglob("*") if path.is_file()]:
+        content = path.read_bytes()
+        step = max(1, len(content) // 60)
+        for position in range(0, len(content), step):
+            for bit in (0, 5, 7):
+                damaged = bytearray(content)
+                damaged[position] ^= 1 << bit
+                path.write_bytes(damaged)
+                with pytest.raises(HubError):
+                    check_language(hub, "kk", full=True)
+            path.write_bytes(content[:position])
+            with pytest.raises(HubError):
+                check_language(hub, "kk", full=True)
+        path.write_bytes(content)
+    check_language(hub, "kk", full=True)
+
+
+def test_files_of_another_language_are_seen(hub: Hub) -> None:
+    publish(hub, "az", fill=0.25)
+    for path in [path for path in hub.layout("kk").root.rglob("*") if path.is_file()]:
+        other = hub.layout("az").root / path.relative_to(hub.layout("kk").root)
+        content = path.read_bytes()
+        if content == other.read_bytes():
+            continue
+        path.write_bytes(other.read_bytes())
+        with pytest.raises(HubError):
+            check_language(hub, "kk", full=True)
+        path.write_bytes(content)
+    check_language(hub, "kk", full=True)

@@ -1,0 +1,197 @@
+"""SIGKILL at random moments; afterwards the old state or the new is there, and the rerun ends the same."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import tiny_languages
+import tiny_models
+from outcome import Outcome
+from tiny_recipe import save_tiny_recipe
+
+from modenc.hub.store import Hub
+from modenc.hub.verify import verify_hub
+
+FILLS = (0.25, 0.5)
+
+
+def hub_operation(name: str, folder: Path, tries: int, seed: int = 0) -> Outcome:
+    """``publish``, ``install`` or ``remove`` Kazakh over and over, killed in between."""
+    outcome = Outcome(f"SIGKILL: {name}")
+    rng = random.Random(seed)
+    hub = Hub.create(folder / "hub", tiny_languages.INFO)
+    sources = []
+    for number, fill in enumerate(FILLS):
+        other = Hub.create(folder / f"source{number}", tiny_languages.INFO)
+        tiny_languages.publish(other, "kk", fill)
+        sources.append(other.layout("kk").root)
+    whole = {Hub.open(source.parent).card("kk").digest() for source in sources}
+    tiny_languages.publish(hub, "az", 0.75)
+    untouched = hub.card("az").digest()
+    for _ in range(tries):
+        hub.install(sources[0])
+        process = get_context("fork").Process(target=_forever, args=(name, hub.path, sources))
+        process.start()
+        time.sleep(rng.uniform(0.0, 0.05))
+        process.kill()
+        process.join()
+        after = Hub.open(hub.path)
+        faults = [str(problem) for problem in verify_hub(after)]
+        if after.card("az").digest() != untouched:
+            faults.append("az, which nobody touched, has changed")
+        if "kk" in after.languages():
+            if after.card("kk").digest() not in whole:
+                faults.append("kk is neither the old nor the new")
+        elif name != "remove":
+            faults.append("kk is gone")
+        hub.install(sources[1])
+        faults += [f"left behind: {path.name}" for path in hub.path.glob(".*")]
+        outcome.add("; ".join(faults) or None)
+    return outcome
+
+
+def _forever(name: str, path: Path, sources: list[Path]) -> None:
+    hub = Hub.open(path)
+    while True:
+        for fill, source in zip(FILLS, sources, strict=True):
+            if name == "publish":
+                tiny_languages.publish(hub, "kk", fill)
+            elif name == "install":
+                hub.install(source)
+            else:
+                hub.install(source)
+                hub.remove("kk")
+
+
+def encoding(folder: Path, tries: int, *, suffix: str = ".npy", texts: int = 4000, seed: int = 0) -> Outcome:
+    """``modenc encode`` on a file; what is finished stays right, and the rerun ends the same."""
+    outcome = Outcome(f"SIGKILL: modenc encode to {suffix}")
+    base = tiny_models.save_tiny_xlmr(folder / "base")
+    hub = tiny_models.make_hub(folder / "hub", base)
+    lines = [line for lang in ("en", "kk") for line in tiny_models.sentences(lang)]
+    source = folder / "texts.txt"
+    source.write_text("\n".join(lines[row % len(lines)] for row in range(texts)) + "\n", encoding="utf-8")
+
+    def command(output: Path) -> list[str]:
+        words = ["--hub", str(hub.path), "--input", str(source), "--output", str(output)]
+        return [*_modenc("encode"), *words, "--shard-size", str(max(1, texts // 40))]
+
+    right = folder / f"right{suffix}"
+    seconds = _run(command(right))
+    output = folder / f"killed{suffix}"
+
+    def state() -> list[str]:
+        if output.exists():
+            return [] if _vectors(output) == _vectors(right) else ["the finished output is not right"]
+        shards = sorted(output.with_name(f"{output.name}.parts").glob(f"[0-9]*{suffix}"))
+        whole = _vectors(right)
+        found = [vector for shard in shards for vector in _vectors(shard)]
+        return [] if found == whole[: len(found)] else ["a finished shard is not right"]
+
+    def start_over() -> None:
+        output.unlink(missing_ok=True)
+
+    _kill_often(outcome, command(output), tries, seconds, random.Random(seed), state, start_over)
+    return outcome
+
+
+def training(folder: Path, tries: int, seed: int = 0) -> Outcome:
+    """``modenc train`` of two languages; the hub verifies after each kill, and the modules end bit-equal."""
+    outcome = Outcome("SIGKILL: modenc train")
+    base = tiny_models.save_tiny_xlmr(folder / "base")
+    right, killed = (save_tiny_recipe(folder / name, base) for name in ("right", "killed"))
+    # Texts and settings of one, work and hub of the other.
+    options = [f"hub.path={killed.parent / 'hub'}", f"run.work_dir={killed.parent / 'runs'}"]
+    seconds = _run([*_modenc("train"), str(right)])
+    expected = _digests(right.parent / "hub")
+
+    def state() -> list[str]:
+        path = killed.parent / "hub"
+        if not (path / "hub.json").is_file():
+            return []
+        return [str(problem) for problem in verify_hub(Hub.open(path))]
+
+    def start_over() -> None:
+        found = _digests(killed.parent / "hub")
+        if found != expected:
+            wrong = [lang for lang in expected if found.get(lang) != expected[lang]]
+            outcome.lost.append(f"after the rerun {', '.join(wrong)} differ from an undisturbed run's")
+        for name in ("hub", "runs"):
+            shutil.rmtree(killed.parent / name)
+
+    command = [*_modenc("train"), str(right), *options]
+    _kill_often(outcome, command, tries, seconds, random.Random(seed), state, start_over)
+    return outcome
+
+
+def _kill_often(
+    outcome: Outcome,
+    command: list[str],
+    tries: int,
+    seconds: float,
+    rng: random.Random,
+    state: Callable[[], list[str]],
+    start_over: Callable[[], None],
+) -> None:
+    """Kill a command and start it again, until it has been killed ``tries`` times and has then finished.
+
+    Args:
+        outcome: gets a try for each kill.
+        command: what resumes where it was stopped.
+        tries: how many kills.
+        seconds: how long it takes undisturbed.
+        rng: of the moments.
+        state: what is wrong after a kill.
+        start_over: makes a finished command start from nothing.
+    """
+    while outcome.tried < tries:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            _, errors = process.communicate(timeout=rng.uniform(0.1, 1.0) * seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            outcome.add("; ".join(state()) or None)
+            continue
+        if process.returncode:
+            outcome.add(f"the rerun failed: {errors.decode()[-300:]}")
+            return
+        outcome.lost.extend(state())
+        start_over()
+    _run(command)
+    outcome.lost.extend(state())
+    start_over()
+
+
+def _modenc(verb: str) -> list[str]:
+    return [sys.executable, "-m", "modenc.cli", "--log-level", "ERROR", verb]
+
+
+def _run(command: list[str]) -> float:
+    """Seconds that a command takes."""
+    started = time.monotonic()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return time.monotonic() - started
+
+
+def _vectors(path: Path) -> list[bytes]:
+    """Each vector's bytes."""
+    if path.suffix == ".npy":
+        return [row.tobytes() for row in np.load(path)]
+    return [np.float32(row).tobytes() for row in pq.read_table(path)["vector"].to_pylist()]
+
+
+def _digests(path: Path) -> dict[str, str]:
+    """Language → digest of its weights."""
+    hub = Hub.open(path)
+    return {lang: hub.card(lang).digest() for lang in hub.languages()}
