@@ -11,6 +11,10 @@ class RecipeError(ModencError, ValueError):
     """A recipe says something that cannot be run; the message lists all faults at once."""
 
 
+class StorageError(ModencError, OSError):
+    """A file cannot be written; the message says what is kept."""
+
+
 class DataError(ModencError, ValueError):
     """A corpus is missing, malformed, too small or not in the language it claims."""
 

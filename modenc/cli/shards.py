@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modenc.errors import DataError
+from modenc.storage import storing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 OUTPUT_FORMATS = (".npy", ".parquet")
 _JOB_FILE = "job.json"
+_KEPT = "finished shards are kept"
 
 
 @dataclass(frozen=True)
@@ -67,15 +69,16 @@ class ShardStore:
                 "move it away, or write the output elsewhere"
             )
         shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True)
-        job_file.write_text(json.dumps(job, indent=1, ensure_ascii=False), encoding="utf-8")
+        with storing(self.folder, "nothing has been computed yet"):
+            self.folder.mkdir(parents=True)
+            job_file.write_text(json.dumps(job, indent=1, ensure_ascii=False), encoding="utf-8")
         return 0
 
     def write(self, number: int, first: int, vectors: NDArray[np.float32], codes: Sequence[str]) -> None:
         """Store shard ``number``: vectors [n, hidden] of texts ``first`` … ``first + n - 1``."""
         target = self._shard(number)
         temporary = target.with_name(f".{target.name}")
-        with temporary.open("wb") as stream:
+        with storing(self.folder, _KEPT), temporary.open("wb") as stream:
             if self.output.suffix == ".npy":
                 import numpy as np
 
@@ -92,11 +95,15 @@ class ShardStore:
         """Put the first ``shards`` shards together as the output, one at a time, and remove them."""
         temporary = self.output.with_name(f".{self.output.name}.tmp")
         paths = [self._shard(number) for number in range(shards)]
-        if self.output.suffix == ".npy":
-            self._join_npy(paths, temporary)
-        else:
-            self._join_parquet(paths, temporary)
-        temporary.replace(self.output)
+        with storing(self.output, _KEPT):
+            try:
+                if self.output.suffix == ".npy":
+                    self._join_npy(paths, temporary)
+                else:
+                    self._join_parquet(paths, temporary)
+                temporary.replace(self.output)
+            finally:
+                temporary.unlink(missing_ok=True)
         shutil.rmtree(self.folder)
 
     def _done(self) -> int:
@@ -128,18 +135,13 @@ class ShardStore:
         import numpy as np
 
         rows = [np.load(path, mmap_mode="r").shape[0] for path in paths]
-        shape = (sum(rows), self.hidden_size)
-        if not shape[0]:
-            # An empty file cannot be memory-mapped.
-            with target.open("wb") as stream:
-                np.save(stream, np.zeros(shape, dtype=np.float32))
-            return
-        whole = np.lib.format.open_memmap(target, mode="w+", dtype=np.float32, shape=shape)
-        end = 0
-        for path, count in zip(paths, rows, strict=True):
-            whole[end : end + count] = np.load(path, mmap_mode="r")
-            end += count
-        whole.flush()
+        # Not a memory map, in which a full disk ends the process without a word.
+        with target.open("wb") as stream:
+            np.lib.format.write_array_header_1_0(
+                stream, {"descr": "<f4", "fortran_order": False, "shape": (sum(rows), self.hidden_size)}
+            )
+            for path in paths:
+                stream.write(np.load(path).astype("<f4", copy=False).tobytes())
 
     def _join_parquet(self, paths: list[Path], target: Path) -> None:
         import pyarrow.parquet as pq

@@ -11,29 +11,50 @@ from typing import Any
 
 from modenc.errors import HubError
 
+MOST_JSON_BYTES = 1 << 24
+"""Larger ones are no part of a hub, and would take minutes and gigabytes to read."""
+
 
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file.
 
     Raises:
-        HubError: the file is missing, unreadable or holds something else.
+        HubError: the file is missing, unreadable, too large or holds something else.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        content = json.loads(read_text(path))
+    except (OSError, ValueError, RecursionError) as error:
         raise HubError(f"{path}: expected a readable JSON file, found: {error}") from error
     if not isinstance(content, dict):
         raise HubError(f"{path}: expected a JSON object, found {type(content).__name__}")
     return content
 
 
+def read_text(path: Path, most_bytes: int = MOST_JSON_BYTES) -> str:
+    """The text of a small file.
+
+    Raises:
+        HubError: it is larger than ``most_bytes``.
+        OSError: it cannot be read.
+        ValueError: it is not UTF-8.
+    """
+    with path.open("rb") as stream:
+        content = stream.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise HubError(f"{path}: expected at most {most_bytes >> 20} MB, found more")
+    return content.decode("utf-8")
+
+
 def write_atomically(path: Path, text: str) -> None:
     """Write a file so that readers see the old content or the new, never half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    sync(temporary)
-    temporary.replace(path)
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        sync(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def sha256(path: Path) -> str:

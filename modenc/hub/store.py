@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,25 @@ from typing import Any
 from modenc.errors import HubError
 from modenc.hub import swap
 from modenc.hub.card import Card, FileRecord
-from modenc.hub.files import files_below, read_json, sha256, sync_tree, write_atomically
+from modenc.hub.files import files_below, read_json, read_text, sha256, sync_tree, write_atomically
 from modenc.hub.integrity import check_folder
-from modenc.hub.layout import CARD_FILE, FORMAT_VERSION, HUB_FILE, README_FILE, HubInfo, LanguageLayout
+from modenc.hub.layout import (
+    CARD_FILE,
+    FORMAT_VERSION,
+    HUB_FILE,
+    README_FILE,
+    HubInfo,
+    LanguageLayout,
+    info_faults,
+)
 from modenc.hub.readme import readme
 from modenc.hub.schema import key_faults
 from modenc.hub.seal import SEAL, check_seal, sealed_text
 from modenc.hub.st_files import CONFIG_FILE, MODULES_FILE, POOLING_FOLDER, write_sentence_transformers_files
 from modenc.languages import language_name, normalize_code
+from modenc.storage import storing
+
+_KEPT = "the hub is as it was"
 
 
 class Hub:
@@ -63,9 +74,10 @@ class Hub:
                 raise HubError(f"{root} is another kind of hub ({'; '.join(different)}); use another folder")
         else:
             _refuse_foreign_folder(root)
-        write_sentence_transformers_files(root, info)
-        # Last, since it is what makes the folder a hub.
-        write_atomically(root / HUB_FILE, _info_text(info))
+        with storing(root, "no half of a hub is left"):
+            write_sentence_transformers_files(root, info)
+            # Last, since it is what makes the folder a hub.
+            write_atomically(root / HUB_FILE, _info_text(info))
         return cls(root, info)
 
     def languages(self) -> list[str]:
@@ -93,12 +105,17 @@ class Hub:
             raise HubError(self._no_language(lang))
         return LanguageLayout(root)
 
-    def staging(self, lang: str) -> AbstractContextManager[Path]:
+    @contextmanager
+    def staging(self, lang: str) -> Iterator[Path]:
         """A new empty folder inside the hub to build a language's modules in.
 
         It is gone when the context ends, unless :meth:`publish` has made it the language.
+
+        Raises:
+            StorageError: the disk is full or read-only; the hub is left as it was.
         """
-        return swap.side_folder(self._folder(lang))
+        with storing(self.path, _KEPT), swap.side_folder(self._folder(lang)) as folder:
+            yield folder
 
     def publish(self, staging_dir: Path, card: Card) -> Card:
         """Make the modules in a staging folder the language's, in one atomic step.
@@ -127,10 +144,12 @@ class Hub:
 
         Raises:
             HubError: the hub lacks the language.
+            StorageError: the hub is read-only.
         """
         root = self.layout(lang).root
-        swap.clean_up(self.path)
-        swap.remove_folder(root)
+        with storing(self.path, _KEPT):
+            swap.clean_up(self.path)
+            swap.remove_folder(root)
 
     def install(self, folder: str | Path, lang: str | None = None) -> Card:
         """Copy a language's folder, made with any hub of the same base, into this hub.
@@ -148,6 +167,8 @@ class Hub:
         if lang is not None and normalize_code(lang) != card.lang:
             raise HubError(f"{source}: expected the modules of {lang!r}, found those of {card.lang!r}")
         self._check_base(card)
+        # Before anything is copied, which of a folder made to harm could fill the disk.
+        check_folder(LanguageLayout(source), card, self.info, full=False, shown_as=source)
         with self.staging(card.lang) as staging:
             for name, path in files_below(source):
                 if path.is_symlink() or not path.is_file():
@@ -190,7 +211,7 @@ class Hub:
 
 def _read_card(path: Path) -> Card:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise HubError(f"{path}: expected a readable card, found: {error}") from error
     return Card.from_json(text, where=str(path))
@@ -202,10 +223,10 @@ def _read_info(path: Path) -> HubInfo:
     version = content.pop("format_version", None)
     if version != FORMAT_VERSION:
         raise HubError(f"{path}: expected format_version {FORMAT_VERSION}, found {version!r}; update modenc")
-    faults = key_faults(content, HubInfo)
+    faults = key_faults(content, HubInfo) or list(info_faults(HubInfo(**content)))
     if faults:
         raise HubError(f"{path}: {'; '.join(faults)}; restore the file or make the hub anew")
-    check_seal(path.read_text(encoding="utf-8"), seal, str(path))
+    check_seal(read_text(path), seal, str(path))
     return HubInfo(**content)
 
 

@@ -22,6 +22,7 @@ from modenc.hub.layout import HubInfo, LanguageLayout
 from modenc.hub.store import Hub
 from modenc.languages import language_name
 from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
+from modenc.storage import storing
 from modenc.train.alignment import align_language
 from modenc.train.all_pairs import align_all_pairs
 from modenc.train.data_access import TrainingData
@@ -44,6 +45,7 @@ from modenc.train.vocabulary import make_vocabulary
 
 logger = logging.getLogger(__name__)
 
+_KEPT = "finished stages, the last whole checkpoint and the hub are kept"
 _ROLES_OF_ENCODING = ("text", "paraphrases", "scored_pairs")
 _PACKAGES = ("modenc", "torch", "transformers", "sentence-transformers", "peft", "adapters", "deepfocus")
 
@@ -73,6 +75,7 @@ def train_recipe(
         RecipeError: a stage is unknown, or one it builds on is not done, or another training is at work on
             one of the languages.
         DataError: the data cannot be used.
+        StorageError: a disk is full or read-only.
     """
     if unknown := set(languages or ()) - set(recipe.plans):
         raise LanguageError(
@@ -91,10 +94,10 @@ def train_recipe(
     folders = {}
     for plan, part in _jobs(recipe, plans, due):
         logger.info("%s (%s)", plan.lang, language_name(plan.lang))
-        with alone_in(plan.run.work_dir / plan.lang):
+        with storing(plan.run.work_dir, _KEPT), alone_in(plan.run.work_dir / plan.lang):
             folders[plan.lang] = _train_language(recipe, plan, base, hub, stages=part, force=force)
     if together:
-        with ExitStack() as held:
+        with storing(plans[0].run.work_dir, _KEPT), ExitStack() as held:
             for plan in plans:
                 held.enter_context(alone_in(plan.run.work_dir / plan.lang))
             folders = _align_together(recipe, plans, base, hub, force=force)

@@ -1,0 +1,56 @@
+"""What a disk that is full or read-only does to us: one error, whichever library met it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from modenc.errors import StorageError
+
+_CODES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
+# numpy, torch and others say what they met, but not which error it was.
+_WORDLESS = re.compile(
+    r"requested and \d+ written|inline_container|PytorchStreamWriter|file write failed|iostream error"
+)
+
+
+@contextmanager
+def storing(where: Path, kept: str) -> Iterator[None]:
+    """Within the block files below ``where`` are written.
+
+    Args:
+        where: for the message.
+        kept: what is not lost by a failure.
+
+    Raises:
+        StorageError: the disk is full, over its quota or read-only.
+    """
+    try:
+        yield
+    except StorageError:
+        raise
+    except (OSError, RuntimeError, SafetensorError) as error:
+        reason = _reason(error)
+        if reason is None:
+            raise
+        raise StorageError(
+            f"{where}: cannot be written ({reason}); {kept}. "
+            "Make room or have it writable, then do the same again"
+        ) from error
+
+
+def _reason(error: Exception) -> str | None:
+    """Why nothing could be written; ``None``: that was not it."""
+    text = str(error)
+    codes = {getattr(error, "errno", None)}
+    # safetensors gives the number in its text, shutil the texts of many errors.
+    codes |= {int(code) for code in re.findall(r"(?:os error |Errno )(\d+)", text)}
+    for code in _CODES & codes:
+        return os.strerror(code)
+    return "the disk is full" if _WORDLESS.search(text) else None
