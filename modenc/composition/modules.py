@@ -219,7 +219,7 @@ def _load(path: Path) -> dict[str, Tensor]:
 def _load_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise HubError(f"{path}: not readable JSON ({error}); install the language again") from error
     if not isinstance(content, dict):
         raise HubError(f"{path}: expected a JSON object, found {type(content).__name__}")

@@ -21,6 +21,9 @@ COMPRESSIONS = (".gz", ".zst")
 
 # Python's csv stops at 128 KiB a field; a web page in one field is longer.
 _CSV_FIELD_LIMIT = 1 << 26
+# Of a line, and of a compressed Parquet file in a piece.
+_MOST_BYTES = 1 << 26
+_MOST_PARQUET_BYTES = 1 << 30
 
 
 def read_file(path: Path) -> Iterator[Row]:
@@ -101,7 +104,13 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     number = 0
     with _open(path) as stream:
         try:
-            for number, raw in enumerate(stream, start=1):
+            # Bounded, since a small compressed file can hold a line of any length.
+            for number, raw in enumerate(iter(lambda: stream.readline(_MOST_BYTES), b""), start=1):
+                if len(raw) == _MOST_BYTES:
+                    raise DataError(
+                        f"{path}, line {number}: expected at most {_MOST_BYTES >> 20} MB in a line, found "
+                        "more; is it a text file?"
+                    )
                 if number == 1:
                     raw = raw.removeprefix(codecs.BOM_UTF8)
                 yield number, raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
@@ -164,7 +173,8 @@ def _read_jsonl(path: Path) -> Iterator[Row]:
             continue
         try:
             record = json.loads(line)
-        except json.JSONDecodeError as error:
+        # Numbers of thousands of digits, and objects nested as deep.
+        except (ValueError, RecursionError) as error:
             raise DataError(
                 f"{path}, line {number}: not valid JSON ({error}); expected one object a line"
             ) from error
@@ -173,7 +183,10 @@ def _read_jsonl(path: Path) -> Iterator[Row]:
                 f"{path}, line {number}: expected a JSON object, found {type(record).__name__}; "
                 'write each row as {"column": "value", ...}'
             )
-        yield flatten(record)
+        try:
+            yield flatten(record)
+        except RecursionError as error:
+            raise DataError(f"{path}, line {number}: nested too deeply to be columns; flatten it") from error
 
 
 def _read_parquet(path: Path) -> Iterator[Row]:
@@ -184,12 +197,22 @@ def _read_parquet(path: Path) -> Iterator[Row]:
         with _open(path) as stream:
             # Parquet needs to seek, which a compressed stream cannot do cheaply.
             compressed = path.suffix.lower() in COMPRESSIONS
-            table = pq.ParquetFile(io.BytesIO(stream.read()) if compressed else stream)
+            table = pq.ParquetFile(io.BytesIO(_whole(path, stream)) if compressed else stream)
             for batch in table.iter_batches(batch_size=4096):
                 for record in batch.to_pylist():
                     yield flatten(record)
-    except (pa.ArrowException, *_DAMAGE) as error:
+    except (pa.ArrowException, UnicodeDecodeError, *_DAMAGE) as error:
         raise DataError(f"{path}: not a readable Parquet file ({error}); fetch or write it again") from error
+
+
+def _whole(path: Path, stream: BinaryIO) -> bytes:
+    content = stream.read(_MOST_PARQUET_BYTES + 1)
+    if len(content) > _MOST_PARQUET_BYTES:
+        raise DataError(
+            f"{path}: expected at most {_MOST_PARQUET_BYTES >> 20} MB in a compressed Parquet file, "
+            "found more; decompress it first"
+        )
+    return content
 
 
 FORMATS: dict[str, Callable[[Path], Iterator[Row]]] = {

@@ -75,7 +75,7 @@ class Card:
         """
         try:
             content = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise HubError(f"{where}: expected a card in JSON, found: {error}") from error
         if not isinstance(content, dict):
             raise HubError(f"{where}: expected a card (a JSON object), found {type(content).__name__}")

@@ -15,6 +15,9 @@ from modenc.hub.weights import weight_faults
 # Formats that run code when they are loaded; nothing here may be in one.
 PICKLES = frozenset({".bin", ".ckpt", ".joblib", ".npy", ".npz", ".pickle", ".pkl", ".pt", ".pth"})
 
+# Of one file: more than any base's vocabulary takes.
+_MOST_BYTES = 1 << 33
+
 _LISTED = 10
 
 
@@ -53,7 +56,19 @@ def check_folder(layout: LanguageLayout, card: Card, info: HubInfo, full: bool, 
 def folder_problems(
     layout: LanguageLayout, card: Card, info: HubInfo, lang: str | None, full: bool
 ) -> Iterator[Problem]:
-    """All that is wrong with a folder: base, parts, files (checksums too if ``full``), weights."""
+    """All that is wrong with a folder: base, parts, files, weights; if nothing is and ``full``, checksums.
+
+    Last, since only of files of fitting shapes it is known that reading them ends soon.
+    """
+    found = 0
+    for problem in _outer_problems(layout, card, info, lang):
+        found += 1
+        yield problem
+    if full and not found:
+        yield from (Problem(lang, name, message) for name, message in _checksum_faults(layout.root, card))
+
+
+def _outer_problems(layout: LanguageLayout, card: Card, info: HubInfo, lang: str | None) -> Iterator[Problem]:
     if card.base_fingerprint != info.base_fingerprint:
         message = f"expected the base {info.base_fingerprint}, found {card.base_fingerprint}"
         yield Problem(lang, CARD_FILE, message)
@@ -61,11 +76,11 @@ def folder_problems(
         layout.present()
     except HubError as error:
         yield Problem(lang, None, str(error))
-    yield from (Problem(lang, name, message) for name, message in _file_faults(layout.root, card, full))
+    yield from (Problem(lang, name, message) for name, message in _file_faults(layout.root, card))
     yield from (Problem(lang, name, message) for name, message in weight_faults(layout, info))
 
 
-def _file_faults(root: Path, card: Card, full: bool) -> Iterator[tuple[str, str]]:
+def _file_faults(root: Path, card: Card) -> Iterator[tuple[str, str]]:
     """Differences between the files there are and those of the card."""
     found = dict(files_below(root))
     found.pop(CARD_FILE, None)
@@ -80,5 +95,11 @@ def _file_faults(root: Path, card: Card, full: bool) -> Iterator[tuple[str, str]
             yield name, "expected a plain file, found a link or special file"
         elif (size := path.stat().st_size) != card.files[name]["bytes"]:
             yield name, f"expected {card.files[name]['bytes']} bytes, found {size}"
-        elif full and (digest := sha256(path)) != card.files[name]["sha256"]:
-            yield name, f"expected sha256 {card.files[name]['sha256']}, found {digest}"
+        elif size > _MOST_BYTES:
+            yield name, f"expected at most {_MOST_BYTES >> 30} GB, found {size} bytes"
+
+
+def _checksum_faults(root: Path, card: Card) -> Iterator[tuple[str, str]]:
+    for name, record in sorted(card.files.items()):
+        if (digest := sha256(root / name)) != record["sha256"]:
+            yield name, f"expected sha256 {record['sha256']}, found {digest}"

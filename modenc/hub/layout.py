@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,9 @@ FORMAT_VERSION = 1
 HUB_FILE = "hub.json"
 CARD_FILE = "card.json"
 README_FILE = "README.md"
+
+POOLINGS = ("mean", "cls", "max")
+_MOST_HIDDEN, _MOST_PROMPT = 1 << 16, 1000
 
 EMBEDDINGS_TENSOR = "embeddings"
 """Name of the one tensor in ``embeddings.safetensors``: [vocabulary, hidden], float16."""
@@ -38,11 +42,23 @@ class HubInfo:
     pivot: str
     """Language all others are aligned to."""
     pooling: str
-    """``mean`` or ``cls``."""
+    """One of :data:`POOLINGS`."""
     prompt: str
     """Put before every text."""
     max_length: int
     """Tokens at which texts are cut."""
+
+
+def info_faults(info: HubInfo) -> Iterator[str]:
+    """Values that no base has, one phrase each."""
+    if not 1 <= info.hidden_size <= _MOST_HIDDEN:
+        yield f"hidden_size: expected 1 to {_MOST_HIDDEN}, found {info.hidden_size}"
+    if info.pooling not in POOLINGS:
+        yield f"pooling: expected {', '.join(POOLINGS)}, found {info.pooling!r:.60}"
+    if info.max_length < 1:
+        yield f"max_length: expected 1 or more, found {info.max_length}"
+    if len(info.prompt) > _MOST_PROMPT:
+        yield f"prompt: expected at most {_MOST_PROMPT} characters, found {len(info.prompt)}"
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,11 @@ from tokenizers import Tokenizer
 from modenc.errors import HubError
 from modenc.hub.files import read_json
 from modenc.hub.layout import EMBEDDINGS_TENSOR, HubInfo, LanguageLayout
+from modenc.hub.tokenizer_faults import tokenizer_faults
+
+# What a hostile file may claim is bounded before anything is allocated for it.
+_MOST_HEADER = 1 << 24
+_MOST_TIMES = 16
 
 Shapes = dict[str, list[int]]
 
@@ -29,9 +34,11 @@ def weight_faults(layout: LanguageLayout, info: HubInfo) -> Iterator[tuple[str, 
         ("se/adapter_model.safetensors", lambda lay, shapes, info: _lora_fault(lay.se, shapes, info)),
         ("cla/adapter.safetensors", _alignment_fault),
     )
+    unsafe = list(tokenizer_faults(layout.tokenizer)) if layout.tokenizer.is_dir() else []
+    yield from ((f"tokenizer/{name}", message) for name, message in unsafe)
     for name, check in checks:
         path = layout.root / name
-        if not path.is_file():
+        if not path.is_file() or (unsafe and check is _embeddings_fault):
             continue
         try:
             fault = check(layout, tensor_shapes(path), info)
@@ -45,8 +52,12 @@ def tensor_shapes(path: Path) -> Shapes:
     """Tensor name → shape, from the header of a safetensors file.
 
     Raises:
-        HubError: the header cannot be read, or the file is shorter or longer than it says.
+        HubError: the header cannot be read or is too large, or the file is shorter or longer than it says.
     """
+    with path.open("rb") as stream:
+        header = int.from_bytes(stream.read(8), "little")
+    if header > _MOST_HEADER:
+        raise HubError(f"expected a header of at most {_MOST_HEADER >> 20} MB, found one of {header} bytes")
     try:
         with safe_open(path, framework="numpy") as file:
             return {name: list(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
@@ -96,6 +107,8 @@ def _lora_fault(folder: Path, shapes: Shapes, info: HubInfo) -> str | None:
             return f"{layer}: expected rank {rank} (adapter_config.json), found A {down}, B {up}"
         if info.hidden_size not in (down[1], up[0]):
             return f"{layer}: expected hidden size {info.hidden_size}, found A {down}, B {up}"
+        if max(*down, *up) > _MOST_TIMES * info.hidden_size:
+            return f"{layer}: expected at most {_MOST_TIMES} times the hidden size, found A {down}, B {up}"
     return None
 
 
@@ -118,6 +131,8 @@ def _alignment_fault(layout: LanguageLayout, shapes: Shapes, info: HubInfo) -> s
     for name, shape in matrices.items():
         if info.hidden_size not in shape:
             return f"{name}: expected hidden size {info.hidden_size}, found {shape}"
+        if max(shape) > _MOST_TIMES * info.hidden_size:
+            return f"{name}: expected at most {_MOST_TIMES} times the hidden size, found {shape}"
     return None
 
 

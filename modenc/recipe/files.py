@@ -13,6 +13,9 @@ DEFAULTS_FILE = "_defaults.toml"
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
+# What tomllib needs for a key of many parts grows with their square.
+_MOST_BYTES, _MOST_DOTS = 1 << 20, 1000
+
 
 def recipes_folder() -> Path:
     """The folder of the shipped recipes, in an installed package or in a checkout.
@@ -97,17 +100,31 @@ def _find_included(path: Path, included: str) -> Path:
     )
 
 
+def _dots(line: bytes) -> int:
+    return line.count(b".")
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of one file.
 
     Raises:
-        RecipeError: it cannot be read, or is no valid TOML.
+        RecipeError: it cannot be read, is too large, or is no valid TOML.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        with path.open("rb") as stream:
+            content = stream.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES or max(map(_dots, content.splitlines()), default=0) > _MOST_DOTS:
+            raise RecipeError(
+                f"{path}: expected a recipe of at most {_MOST_BYTES >> 20} MB and {_MOST_DOTS} dots in a "
+                "line, found more; is it one?"
+            )
+        return tomllib.loads(content.decode("utf-8-sig"))
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{path}: expected TOML, found a syntax error: {error}") from error
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path}: expected UTF-8 text, found byte {error.start} that is not") from error
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        # Numbers of thousands of digits, and tables nested as deep.
+        raise RecipeError(f"{path}: expected a recipe, found what cannot be read: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, distribution
@@ -28,7 +29,7 @@ def absences(plan: LanguagePlan) -> Iterator[Conflict]:
 
 def is_in_hub(hub: Path, lang: str) -> bool:
     """Whether a hub folder already holds a language's modules."""
-    return (hub / lang / "card.json").is_file()
+    return os.path.isfile(hub / lang / "card.json")
 
 
 def fill(text: str, plan: LanguagePlan) -> str:
@@ -38,10 +39,11 @@ def fill(text: str, plan: LanguagePlan) -> str:
 
 def _absent_file(path: Place, name: str, root: Path) -> Iterator[Conflict]:
     file = root / Path(name).expanduser()
-    if file.is_file():
+    # os.path, for which a name that no system takes is just none that is there.
+    if os.path.isfile(file):
         return
     reads: tuple[Place, ...] = (("data", "root"),)
-    if not root.is_dir() and not Path(name).is_absolute():
+    if not os.path.isdir(root) and not Path(name).is_absolute():
         # One line for the folder instead of one for every file below it.
         message = f"expected a folder, found none at '{root}'; override it with data.root=DIR"
         yield Conflict(("data", "root"), message)
@@ -53,7 +55,7 @@ def _absent_file(path: Place, name: str, root: Path) -> Iterator[Conflict]:
 
 def _near_file(file: Path) -> str | None:
     """A file of the same folder that is probably meant: another ending first, then another spelling."""
-    names = [entry.name for entry in file.parent.iterdir()] if file.parent.is_dir() else []
+    names = [entry.name for entry in file.parent.iterdir()] if os.path.isdir(file.parent) else []
     same_stem = [name for name in names if name.split(".")[0] == file.name.split(".")[0]]
     # Files of a kind differ by two letters, the language: those are no misspellings.
     return next(iter(sorted(same_stem) or get_close_matches(file.name, names, n=1, cutoff=0.93)), None)

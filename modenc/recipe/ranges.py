@@ -95,9 +95,12 @@ RANGES: dict[str, Range] = {
 """Every numeric setting has its range here (a test holds the table to the settings)."""
 
 
+_LARGEST = 1e300
+
+
 def range_fault(name: str, value: float) -> str | None:
     """Why ``value`` cannot be the setting ``name``, or None if it can."""
-    if not math.isfinite(value):
+    if abs(value) > _LARGEST or not math.isfinite(value):
         return f"expected a finite number, found {value}"
     allowed = RANGES.get(name)
     if allowed is None or allowed.holds(value):
