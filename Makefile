@@ -1,16 +1,17 @@
-# make quickstart | test | check | bench DATA=... | reproduce DATA=...      VENV=.venv PYTHON=python3
+# make quickstart | test | check | torture | bench DATA=... | reproduce DATA=...      VENV=.venv PYTHON=python3
 
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help quickstart test check bench reproduce
+.PHONY: help quickstart test check torture bench reproduce
 
 help:
 	@echo "make quickstart   use the shipped modules, then train a language that is not shipped (minutes)"
 	@echo "make test         the whole test suite"
 	@echo "make check        ruff and mypy, the same checks as pre-commit"
+	@echo "make torture      kills, full disks, damage, hostile input and long traffic, counted (an hour)"
 	@echo "make bench        time and memory against peers, as ratios (half an hour; DATA=DIR)"
 	@echo "make reproduce    train and judge every variant of the paper's comparison (hours; DATA=DIR, SEEDS=...)"
 	@echo "Each makes the virtual environment $(VENV) where there is none (VENV=DIR: another place)."
@@ -25,6 +26,9 @@ check: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+torture: $(INSTALLED)
+	$(BIN)/python tests/torture/run.py
 
 # Its int8 peers are measured where optimum-onnx[onnxruntime] and optimum-intel[openvino] are installed.
 bench: $(INSTALLED)

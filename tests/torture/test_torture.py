@@ -1,7 +1,12 @@
 """A short version of each part of `make torture`."""
 
+import damage
+import disks
+import hostile
 import kills
 import pytest
+import texts
+import traffic
 
 
 @pytest.mark.parametrize("operation", ["publish", "install", "remove"])
@@ -19,3 +24,45 @@ def test_killed_encoding_goes_on(tmp_path):
 def test_killed_training_ends_the_same(tmp_path):
     outcome = kills.training(tmp_path, tries=1)
     assert outcome.lost == []
+
+
+@pytest.mark.parametrize("part", ["hub", "train", "encode"])
+def test_a_full_or_read_only_disk_loses_nothing(part):
+    if not disks.can_mount():
+        pytest.skip("no disks can be mounted here (unshare -rm)")
+    outcome = disks.outcomes(part, tries={"hub": 25}.get(part, 1))
+    assert outcome.lost == []
+    assert outcome.tried
+
+
+def test_damage_is_seen_before_any_vector(tmp_path):
+    outcome = damage.damaged_files(tmp_path, tries=150)
+    assert outcome.lost == []
+    assert outcome.tried > 100
+
+
+def test_hostile_hubs_and_recipes_are_refused(tmp_path):
+    outcome = hostile.hubs_and_recipes(tmp_path)
+    assert outcome.lost == []
+    assert outcome.tried >= 40
+
+
+def test_hostile_texts_are_encoded(tmp_path):
+    assert texts.encoding(tmp_path, tries=1500).lost == []
+
+
+def test_damaged_files_are_read_or_refused(tmp_path):
+    assert texts.readers(tmp_path / "rows", tries=2000).lost == []
+    assert texts.documents(tmp_path, tries=1000).lost == []
+
+
+def test_traffic_is_as_right_as_one_caller_alone(tmp_path):
+    outcome = traffic.threads_and_processes(tmp_path, seconds=5, threads=8, processes=2)
+    assert outcome.lost == []
+    assert outcome.tried > 50
+
+
+def test_soaking_leaves_no_files_open(tmp_path):
+    outcome = traffic.soak(tmp_path, seconds=8)
+    # Memory has not settled after so little.
+    assert [line for line in outcome.lost if "memory" not in line] == []

@@ -1,0 +1,199 @@
+"""A disk that is full or read-only at each write: a clear error, the old state whole, and a rerun that works.
+
+Run as a program in mount and user namespaces of its own (``unshare -rm``), so that it may mount small disks.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import tiny_languages
+import tiny_models
+from kills import FILLS, digests, modenc_command, same, vectors_of
+from outcome import Outcome
+from tiny_recipe import save_tiny_recipe
+
+from modenc.errors import StorageError
+from modenc.hub.store import Hub
+from modenc.hub.verify import verify_hub
+
+UNSHARE = ["unshare", "-rm"]
+_CLEAR = "cannot be written ("
+
+
+def can_mount() -> bool:
+    """Whether this system lets us have disks of our own."""
+    try:
+        return subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+def outcomes(part: str, tries: int) -> Outcome:
+    """``hub``, ``train`` or ``encode`` on such disks, in namespaces of their own."""
+    command = [*UNSHARE, sys.executable, str(Path(__file__).resolve()), part, str(tries)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return Outcome(f"full and read-only disk: {part}", tried=1, lost=[done.stderr[-500:]])
+    return Outcome(**json.loads(done.stdout))
+
+
+def hub_operations(folder: Path, tries: int) -> Outcome:
+    """Publish, install and remove with whatever room is left."""
+    outcome = Outcome("full and read-only disk: hub")
+    rng = random.Random(0)
+    with _disk(folder / "disk", megabytes=2) as disk:
+        hub = Hub.create(disk / "hub", tiny_languages.INFO)
+        sources = []
+        for number, fill in enumerate(FILLS):
+            other = Hub.create(folder / f"source{number}", tiny_languages.INFO)
+            tiny_languages.publish(other, "kk", fill)
+            sources.append(other)
+        old, new = (source.card("kk").digest() for source in sources)
+        for _ in range(tries):
+            hub.install(sources[0].layout("kk").root)
+            operation = rng.choice(("publish", "install", "remove"))
+            read_only = rng.random() < 0.2
+            fault, stopped = None, False
+            with _read_only(disk) if read_only else _filled(disk, rng.randrange(0, 12)):
+                try:
+                    _operate(operation, hub, sources[1])
+                except StorageError as error:
+                    stopped = True
+                    fault = (
+                        None if _CLEAR in str(error) and "the hub is as it was" in str(error) else str(error)
+                    )
+                except Exception as error:  # the promise is that no other comes
+                    stopped, fault = True, repr(error)
+            problems = [str(problem) for problem in verify_hub(Hub.open(hub.path))]
+            there = hub.card("kk").digest() if "kk" in hub.languages() else None
+            expected = old if stopped else {"remove": None}.get(operation, new)
+            if there != expected:
+                problems.append(f"{operation}: kk is not what it should be")
+            if read_only and not stopped:
+                problems.append(f"{operation} on a read-only disk went well")
+            outcome.add(fault or "; ".join(problems) or None)
+    return outcome
+
+
+def _operate(operation: str, hub: Hub, source: Hub) -> None:
+    if operation == "publish":
+        tiny_languages.publish(hub, "kk", FILLS[1])
+    elif operation == "install":
+        hub.install(source.layout("kk").root)
+    else:
+        hub.remove("kk")
+
+
+def training(folder: Path, tries: int) -> Outcome:
+    """``modenc train`` whose work folder and hub run out of room; with room again it ends as it should."""
+    outcome = Outcome("full and read-only disk: modenc train")
+    rng = random.Random(0)
+    recipe = save_tiny_recipe(folder / "recipe", tiny_models.save_tiny_xlmr(folder / "base"))
+    subprocess.run(modenc_command("train", recipe), check=True, capture_output=True)
+    expected = digests(recipe.parent / "hub")
+    for _ in range(tries):
+        with _disk(folder / "disk", megabytes=8) as disk:
+            command = modenc_command(
+                "train", recipe, f"hub.path={disk / 'hub'}", f"run.work_dir={disk / 'runs'}"
+            )
+            with _filled(disk, rng.randrange(16, 1500)):
+                fault = _clear(subprocess.run(command, capture_output=True, text=True, check=False))
+            again = subprocess.run(command, capture_output=True, text=True, check=False)
+            if again.returncode:
+                fault = fault or f"the rerun failed: {again.stderr[-300:]}"
+            elif digests(disk / "hub") != expected:
+                fault = fault or "the rerun's modules are others"
+            outcome.add(fault)
+    return outcome
+
+
+def encoding(folder: Path, tries: int) -> Outcome:
+    """``modenc encode`` whose output runs out of room; with room again it goes on to the same vectors."""
+    outcome = Outcome("full and read-only disk: modenc encode")
+    rng = random.Random(0)
+    hub = tiny_models.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
+    source = folder / "texts.txt"
+    source.write_text("\n".join(tiny_models.sentences("kk") * 10), encoding="utf-8")
+    for turn in range(tries):
+        suffix = (".npy", ".parquet")[turn % 2]
+
+        def command(output: Path) -> list[str]:
+            words = ["--hub", hub.path, "--input", source, "--output", output, "--shard-size", 200]
+            return modenc_command("encode", *words)
+
+        right = folder / f"right{suffix}"
+        if not right.exists():
+            subprocess.run(command(right), check=True, capture_output=True)
+        with _disk(folder / "disk", megabytes=4) as disk:
+            output = disk / f"vectors{suffix}"
+            with _filled(disk, rng.randrange(0, 2 * right.stat().st_size >> 10)):
+                fault = _clear(subprocess.run(command(output), capture_output=True, text=True, check=False))
+            again = subprocess.run(command(output), capture_output=True, text=True, check=False)
+            if again.returncode:
+                fault = fault or f"the rerun failed: {again.stderr[-300:]}"
+            elif not same(vectors_of(output), vectors_of(right)):
+                fault = fault or "the rerun's vectors are others"
+            outcome.add(fault)
+    return outcome
+
+
+def _clear(done: subprocess.CompletedProcess[str]) -> str | None:
+    """What is wrong with how a command ended on a full disk."""
+    if done.returncode == 0:
+        return None  # it had room enough
+    if done.returncode != 2 or "Traceback" in done.stderr or _CLEAR not in done.stderr:
+        return f"exit {done.returncode}: {done.stderr[-300:]}"
+    return None
+
+
+@contextmanager
+def _disk(folder: Path, megabytes: int) -> Iterator[Path]:
+    folder.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", folder], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+@contextmanager
+def _read_only(disk: Path) -> Iterator[None]:
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
+
+
+@contextmanager
+def _filled(disk: Path, kilobytes: int) -> Iterator[None]:
+    """All room taken but this."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as stream, suppress(OSError):
+        while True:
+            stream.write(bytes(4096))
+    size = filler.stat().st_size
+    with filler.open("r+b") as stream:
+        stream.truncate(max(0, size - (kilobytes << 10)))
+    try:
+        yield
+    finally:
+        filler.unlink()
+
+
+if __name__ == "__main__":
+    parts = {"hub": hub_operations, "train": training, "encode": encoding}
+    with tempfile.TemporaryDirectory() as place:
+        print(json.dumps(asdict(parts[sys.argv[1]](Path(place), int(sys.argv[2])))))

@@ -1,0 +1,149 @@
+"""Many threads and processes on one hub, for long: results as alone, memory and files steady."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
+from multiprocessing.queues import Queue
+from pathlib import Path
+
+import numpy as np
+import psutil
+import tiny_models
+from outcome import Outcome
+
+from modenc import ModularEncoder
+from modenc.errors import LanguageError
+
+LANGUAGES = ("en", "kk", "az", "ky", "uz", "tr", "de", "fr")
+_NEAR = 1e-5
+
+
+def threads_and_processes(folder: Path, seconds: float, threads: int = 16, processes: int = 4) -> Outcome:
+    """Half of the processes are forked, half spawned; each runs a share of the threads, under eviction."""
+    outcome = Outcome(f"{threads} threads in this process, {processes} processes, at once")
+    path = _hub(folder)
+    whole = ModularEncoder(path)
+    whole.load(LANGUAGES)
+    limit = int(whole.memory * 0.6)
+    # Before any thread starts, since a forked process has only the thread that forked.
+    results: Queue[tuple[int, list[str]]] = get_context("spawn").Queue()
+    children = [
+        get_context(("fork", "spawn")[number % 2]).Process(
+            target=_child, args=(path, limit, seconds, number, results)
+        )
+        for number in range(processes)
+    ]
+    for child in children:
+        child.start()
+    found = [_traffic(path, limit, seconds, threads)]
+    found += [results.get(timeout=seconds + 300) for _ in children]
+    for child in children:
+        child.join(60)
+    for calls, faults in found:
+        outcome.tried += calls
+        outcome.survived += calls - len(faults)
+        outcome.lost += faults[:5]
+    return outcome
+
+
+def _child(path: Path, limit: int, seconds: float, seed: int, results: Queue[tuple[int, list[str]]]) -> None:
+    results.put(_traffic(path, limit, seconds, threads=2, seed=seed + 1))
+
+
+def _traffic(
+    path: Path,
+    limit: int,
+    seconds: float,
+    threads: int,
+    seed: int = 0,
+    watch: Callable[[], None] | None = None,
+) -> tuple[int, list[str]]:
+    """Calls made and what went wrong in them, by threads that share one encoder."""
+    alone = ModularEncoder(path)
+    texts = {lang: tiny_models.sentences("kk" if lang == "kk" else "en")[:40] for lang in LANGUAGES}
+    right = {lang: alone.encode(texts[lang], lang=lang) for lang in LANGUAGES}
+    shared = ModularEncoder(path, max_memory=limit)
+    end = time.monotonic() + seconds
+    calls, faults = [0] * threads, []
+
+    def work(number: int) -> None:
+        rng = random.Random(seed * 1000 + number)
+        while time.monotonic() < end:
+            calls[number] += 1
+            try:
+                fault = _call(shared, rng, texts, right)
+            except Exception as error:  # the promise is that none comes
+                fault = repr(error)[:200]
+            if fault:
+                faults.append(fault)
+
+    with ThreadPoolExecutor(threads) as pool:
+        waiting = [pool.submit(work, number) for number in range(threads)]
+        while watch and time.monotonic() < end:
+            time.sleep(min(5.0, seconds / 40))
+            watch()
+        for future in waiting:
+            future.result()
+    return sum(calls), faults
+
+
+def _call(
+    encoder: ModularEncoder, rng: random.Random, texts: dict[str, list[str]], right: dict[str, np.ndarray]
+) -> str | None:
+    kind = rng.random()
+    if kind < 0.05:
+        encoder.unload(rng.choice(LANGUAGES))
+        return None
+    if kind < 0.1:
+        try:
+            encoder.encode(["text"], lang="no language at all")
+        except LanguageError:
+            return None
+        return "an unknown language was taken"
+    rows = [(rng.choice(LANGUAGES), rng.randrange(40)) for _ in range(rng.choice((1, 4, 24)))]
+    if kind < 0.5:
+        rows = [(rows[0][0], row) for _, row in rows]
+    vectors = encoder.encode([texts[lang][row] for lang, row in rows], lang=[lang for lang, _ in rows])
+    worst = max(
+        float(np.abs(vector - right[lang][row]).max())
+        for vector, (lang, row) in zip(vectors, rows, strict=True)
+    )
+    return None if worst <= _NEAR else f"a vector is {worst:.2e} off"
+
+
+def soak(folder: Path, seconds: float) -> Outcome:
+    """Mixed traffic under eviction: memory within 2 % after the first third, file handles as they were."""
+    outcome = Outcome(f"soak, {seconds / 60:.1f} minutes")
+    path = _hub(folder)
+    whole = ModularEncoder(path)
+    whole.load(LANGUAGES)
+    process = psutil.Process(os.getpid())
+    seen: list[tuple[float, int, int]] = []
+    started = time.monotonic()
+
+    def watch() -> None:
+        seen.append((time.monotonic() - started, process.memory_info().rss, process.num_fds()))
+
+    calls, faults = _traffic(path, int(whole.memory * 0.6), seconds, threads=4, watch=watch)
+    outcome.tried, outcome.survived, outcome.lost = calls, calls - len(faults), faults[:5]
+    late = [row for row in seen if row[0] > seconds / 3]
+    half = len(late) // 2
+    before, after = (np.median([row[1] for row in part]) for part in (late[:half], late[half:]))
+    growth = 100 * (after / before - 1)
+    files = late[-1][2] - late[0][2]
+    outcome.note = f"memory {growth:+.2f} %, files {files:+d}, {calls / seconds:.0f} calls/s"
+    if growth > 2:
+        outcome.lost.append(f"memory grew by {growth:.1f} %")
+    if files > 0:
+        outcome.lost.append(f"{files} more files are open")
+    return outcome
+
+
+def _hub(folder: Path) -> Path:
+    base = tiny_models.save_tiny_xlmr(folder / "base")
+    return tiny_models.make_hub(folder / "hub", base, LANGUAGES).path
