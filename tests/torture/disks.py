@@ -33,11 +33,16 @@ _CLEAR = "cannot be written ("
 
 
 def can_mount() -> bool:
-    """Whether this system lets us have disks of our own."""
-    try:
-        return subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode == 0
-    except FileNotFoundError:
-        return False
+    """Whether this system lets us have small disks of our own, and make them read-only."""
+    tried = 'mount -t tmpfs -o size=1m tmpfs "$PWD" && mount -o remount,ro "$PWD"'
+    with tempfile.TemporaryDirectory() as place:
+        try:
+            done = subprocess.run(
+                [*UNSHARE, "sh", "-c", f"cd {place} && {tried}"], capture_output=True, check=False
+            )
+        except FileNotFoundError:
+            return False
+    return done.returncode == 0
 
 
 def outcomes(part: str, tries: int) -> Outcome:

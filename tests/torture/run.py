@@ -71,6 +71,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", choices=list(PARTS), default=None)
     parser.add_argument("--scale", type=float, default=1.0, help="part of the full counts and times")
     args = parser.parse_args()
+    texts.SECONDS, hostile.SECONDS = 1.0, 5.0
     lost = 0
     print(
         "| fault or input | tried | survived | lost | minutes | |\n| --- | ---: | ---: | ---: | ---: | --- |"
