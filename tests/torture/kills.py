@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from multiprocessing import get_context
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,7 @@ def hub_operation(name: str, folder: Path, tries: int, seed: int = 0) -> Outcome
     untouched = hub.card("az").digest()
     for _ in range(tries):
         hub.install(sources[0])
-        process = get_context("fork").Process(target=_forever, args=(name, hub.path, sources))
+        process = _forks().Process(target=_forever, args=(name, hub.path, sources))
         process.start()
         time.sleep(rng.uniform(0.0, 0.05))
         process.kill()
@@ -58,6 +59,13 @@ def hub_operation(name: str, folder: Path, tries: int, seed: int = 0) -> Outcome
         faults += [f"left behind: {path.name}" for path in hub.path.glob(".*")]
         outcome.add("; ".join(faults) or None)
     return outcome
+
+
+def _forks() -> ForkServerContext:
+    """Forks of a process that runs no threads yet; one of this process could wait for a lock for ever."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["kills"])
+    return context
 
 
 def _forever(name: str, path: Path, sources: list[Path]) -> None:

@@ -24,7 +24,7 @@ _NEAR = 1e-5
 
 
 def threads_and_processes(folder: Path, seconds: float, threads: int = 16, processes: int = 4) -> Outcome:
-    """Half of the processes are forked, half spawned; each runs a share of the threads, under eviction."""
+    """Half forked off a process without threads, half spawned; all under eviction."""
     outcome = Outcome(f"{threads} threads in this process, {processes} processes, at once")
     path = _hub(folder)
     whole = ModularEncoder(path)
@@ -33,7 +33,7 @@ def threads_and_processes(folder: Path, seconds: float, threads: int = 16, proce
     # Before any thread starts, since a forked process has only the thread that forked.
     results: Queue[tuple[int, list[str]]] = get_context("spawn").Queue()
     children = [
-        get_context(("fork", "spawn")[number % 2]).Process(
+        get_context(("forkserver", "spawn")[number % 2]).Process(
             target=_child, args=(path, limit, seconds, number, results)
         )
         for number in range(processes)
