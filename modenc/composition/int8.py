@@ -51,8 +51,9 @@ def int8_file(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: s
     folder = cache_dir() / "int8" / _digest(body, tokenizer)
     if not folder.is_dir():
         logger.info("making the 8-bit copy of %s, once", name)
-        with atomic_folder(folder) as part, _quiet_packages() as (openvino, nncf):
-            openvino.save_model(_quantised(body, tokenizer, openvino, nncf), part / "model.xml")
+        # NNCF's progress bars go to standard output.
+        with atomic_folder(folder) as part, contextlib.redirect_stdout(io.StringIO()):
+            _openvino().save_model(_quantised(body, tokenizer), part / "model.xml")
     return folder / "model.xml"
 
 
@@ -64,13 +65,12 @@ def compiled(file: Path, threads: int, precision: str) -> Any:
         threads: of the processor.
         precision: ``bf16`` or ``fp32``, of what is left in floating point.
     """
-    with _quiet_packages() as (openvino, _):
-        hints = {
-            "INFERENCE_NUM_THREADS": threads,
-            "INFERENCE_PRECISION_HINT": {"fp32": "f32"}.get(precision, precision),
-            "PERFORMANCE_HINT": "LATENCY",
-        }
-        return openvino.Core().compile_model(file, "CPU", hints)
+    hints = {
+        "INFERENCE_NUM_THREADS": threads,
+        "INFERENCE_PRECISION_HINT": {"fp32": "f32"}.get(precision, precision),
+        "PERFORMANCE_HINT": "LATENCY",
+    }
+    return _openvino().Core().compile_model(file, "CPU", hints)
 
 
 class _Layers(nn.Module):
@@ -84,7 +84,12 @@ class _Layers(nn.Module):
         return hidden
 
 
-def _quantised(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, openvino: Any, nncf: Any) -> Any:
+def _quantised(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Any:
+    openvino = _openvino()
+    # Here alone, since it takes seconds to import.
+    import nncf
+
+    nncf.set_log_level(logging.ERROR)
     # Copies: others may be using the tokenizer, and a body in another type is left as it is.
     tokenizer = copy.deepcopy(tokenizer)
     body = body if body.dtype == torch.float32 else copy.deepcopy(body).float()
@@ -152,14 +157,10 @@ def _digest(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> str:
     return digest.hexdigest()
 
 
-@contextlib.contextmanager
-def _quiet_packages() -> Iterator[tuple[Any, Any]]:
-    """OpenVINO and NNCF, without their progress bars and without reports of their use to their maker."""
+def _openvino() -> Any:
+    """OpenVINO; neither it nor NNCF, which needs it, reports its use to its maker."""
     # Both report nothing where this package of theirs cannot be imported.
     sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
-    import nncf
     import openvino
 
-    nncf.set_log_level(logging.ERROR)
-    with contextlib.redirect_stdout(io.StringIO()):
-        yield openvino, nncf
+    return openvino

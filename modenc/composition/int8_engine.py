@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,12 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from modenc.composition.body import check_fit, compose
+from modenc.composition.body import compose
 from modenc.composition.engine import BASE
 from modenc.composition.int8 import compiled, int8_file
-from modenc.composition.modules import LanguageModules
 from modenc.composition.packed_body import embed
 from modenc.composition.packing import Bucket, buckets
+from modenc.composition.serial_engine import SerialEngine
 from modenc.errors import BaseModelError
 from modenc.hardware import has_bf16
 
@@ -29,7 +28,7 @@ class _Model:
     nbytes: int
 
 
-class Int8Engine:
+class Int8Engine(SerialEngine[_Model]):
     """For bodies of the BERT family on a CPU.
 
     Languages never share a batch's products, so that a text's vector is the same in every mixture.
@@ -48,29 +47,8 @@ class Int8Engine:
                 f"compute='int8': expected the encoder on a CPU, found {body.device}; "
                 "say device='cpu', or compute='bf16'"
             )
-        self._base = body
+        super().__init__(body)
         self._base_tokenizer = base_tokenizer
-        self._modules: dict[str, LanguageModules] = {}
-        # By language and alignment; the longest unused first.
-        self._models: dict[tuple[str, bool], _Model] = {}
-        self._lock = RLock()
-
-    def put(self, modules: LanguageModules) -> None:
-        """Take in a language."""
-        check_fit(self._base, modules)
-        with self._lock:
-            self._modules[modules.lang] = modules
-
-    def cost(self, modules: LanguageModules) -> int:
-        """Bytes that :meth:`put` would add."""
-        return modules.nbytes
-
-    def remove(self, code: str) -> None:
-        """Forget a language that no batch is using."""
-        with self._lock:
-            del self._modules[code]
-            for align in (False, True):
-                self._models.pop((code, align), None)
 
     def shrink(self, excess: int) -> None:
         """Free models, the longest unused first; they are read from the cache again when they are needed."""
@@ -79,29 +57,28 @@ class Int8Engine:
                 if excess > 0:
                     excess -= self._models.pop(key).nbytes
 
-    def tidy(self) -> None:
-        """Nothing is ever left behind."""
+    def _make(self, code: str, align: bool) -> _Model:
+        body, tokenizer = self._base, None
+        if code != BASE:
+            body = compose(self._base, self._modules[code], align=align)
+            tokenizer = self._modules[code].tokenizer
+        file = int8_file(body, tokenizer or self._base_tokenizer(), code)
+        precision = "bf16" if has_bf16(body.device) else "fp32"
+        model = compiled(file, torch.get_num_threads(), precision)
+        return _Model(model, file.with_suffix(".bin").stat().st_size)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes that all languages take, the body's own weights not counted."""
-        with self._lock:
-            models = [model.nbytes for model in self._models.values()]
-            return sum(models) + sum(modules.nbytes for modules in self._modules.values())
+    def _models_nbytes(self) -> int:
+        return sum(model.nbytes for model in self._models.values())
 
     @torch.no_grad()
-    def run(self, ids: Tensor, mask: Tensor, languages: Sequence[str], *, align: bool) -> Tensor:
-        """Token vectors of a padded batch."""
+    def _vectors(self, model: _Model, code: str, ids: Tensor, mask: Tensor) -> Tensor:
         output = torch.zeros(*ids.shape, self._base.config.hidden_size)
-        for code in dict.fromkeys(languages):
-            members = torch.tensor([row for row, other in enumerate(languages) if other == code])
-            table = None if code == BASE else self._modules[code].embeddings
-            request = self._model(code, align).compiled.create_infer_request()
-            for bucket in buckets(ids[members], mask[members], [0] * len(members)):
-                x, real = self._inputs(bucket, table)
-                hidden = torch.from_numpy(request.infer([x, real], share_inputs=True)[0])
-                rows = members if bucket.rows is None else members[bucket.rows]
-                output[rows, : hidden.shape[1]] = hidden * torch.from_numpy(real)[..., None]
+        table = None if code == BASE else self._modules[code].embeddings
+        request = model.compiled.create_infer_request()
+        for bucket in buckets(ids, mask, [0] * len(ids)):
+            x, real = self._inputs(bucket, table)
+            hidden = torch.from_numpy(request.infer([x, real], share_inputs=True)[0])
+            output[slice(None) if bucket.rows is None else bucket.rows, : hidden.shape[1]] = hidden
         return output.to(self._base.dtype)
 
     def _inputs(self, bucket: Bucket, table: Tensor | None) -> tuple[np.ndarray, np.ndarray]:
@@ -112,24 +89,3 @@ class Int8Engine:
         if bucket.mask is not None:
             real = (bucket.mask.view(bucket.ids.shape) == 0).float()
         return x.float().numpy(), real.numpy()
-
-    def _model(self, code: str, align: bool) -> _Model:
-        with self._lock:
-            key = (code, align and code != BASE and bool(self._modules[code].parallel))
-            if key in self._models:
-                self._models[key] = self._models.pop(key)
-            else:
-                self._models[key] = self._made(*key)
-            return self._models[key]
-
-    def _made(self, code: str, align: bool) -> _Model:
-        body, tokenizer = self._base, None
-        # Weights made in inference mode could never be traced.
-        with torch.inference_mode(False), torch.no_grad():
-            if code != BASE:
-                body = compose(self._base, self._modules[code], align=align)
-                tokenizer = self._modules[code].tokenizer
-            file = int8_file(body, tokenizer or self._base_tokenizer(), code)
-        precision = "bf16" if has_bf16(body.device) else "fp32"
-        model = compiled(file, torch.get_num_threads(), precision)
-        return _Model(model, file.with_suffix(".bin").stat().st_size)

@@ -8,12 +8,10 @@ they are read as one adapter of the summed rank. CLA is an AdapterHub folder.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -22,6 +20,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from modenc.errors import HubError
+from modenc.hub.files import read_json
 from modenc.hub.layout import LanguageLayout
 
 LORA_CONFIG = "adapter_config.json"
@@ -139,7 +138,7 @@ def read_lora(folder: Path) -> dict[str, LowRank]:
     Raises:
         HubError: it is not a plain LoRA, or a matrix lacks its partner.
     """
-    config = _load_json(folder / LORA_CONFIG)
+    config = read_json(folder / LORA_CONFIG)
     if config.get("peft_type") != "LORA" or config.get("use_dora") or config.get("bias", "none") != "none":
         raise HubError(
             f"{folder}: expected a plain peft LoRA without bias, found {config.get('peft_type')!r}"
@@ -188,7 +187,7 @@ def read_parallel(folder: Path) -> dict[int, ParallelLayer]:
     Raises:
         HubError: the configuration is not that of a parallel adapter with relu, or a tensor is missing.
     """
-    config = _load_json(folder / CLA_CONFIG).get("config", {})
+    config = read_json(folder / CLA_CONFIG).get("config", {})
     wanted = {"is_parallel": True, "output_adapter": True, "mh_adapter": False, "non_linearity": "relu"}
     if found := {key: config.get(key) for key, value in wanted.items() if config.get(key) != value}:
         raise HubError(f"{folder}: expected a parallel adapter with {wanted}, found {found}")
@@ -214,13 +213,3 @@ def _load(path: Path) -> dict[str, Tensor]:
         raise HubError(
             f"{path}: not a readable safetensors file ({error}); install the language again"
         ) from error
-
-
-def _load_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError) as error:
-        raise HubError(f"{path}: not readable JSON ({error}); install the language again") from error
-    if not isinstance(content, dict):
-        raise HubError(f"{path}: expected a JSON object, found {type(content).__name__}")
-    return content

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict
 
 from modenc.errors import HubError
+from modenc.hub.files import json_object
 from modenc.hub.schema import key_faults
 from modenc.hub.seal import SEAL, check_seal, sealed_text
 
@@ -73,12 +73,7 @@ class Card:
             HubError: the text is no JSON object, keys are missing, unknown or of another type (all of
                 them are named), or the text is not what was sealed.
         """
-        try:
-            content = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise HubError(f"{where}: expected a card in JSON, found: {error}") from error
-        if not isinstance(content, dict):
-            raise HubError(f"{where}: expected a card (a JSON object), found {type(content).__name__}")
+        content = json_object(text, where)
         seal = content.pop(SEAL, None)
         faults = _faults(content)
         if faults:

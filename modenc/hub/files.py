@@ -15,18 +15,27 @@ MOST_JSON_BYTES = 1 << 24
 """Larger ones are no part of a hub, and would take minutes and gigabytes to read."""
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file.
+def read_json(path: Path, most_bytes: int = MOST_JSON_BYTES) -> dict[str, Any]:
+    """The JSON object in a file of at most ``most_bytes``.
 
     Raises:
         HubError: the file is missing, unreadable, too large or holds something else.
     """
+    return json_object(read_text(path, most_bytes), str(path))
+
+
+def json_object(text: str, where: str) -> dict[str, Any]:
+    """The JSON object that a text is; ``where`` is its file's name for messages.
+
+    Raises:
+        HubError: it is something else.
+    """
     try:
-        content = json.loads(read_text(path))
-    except (OSError, ValueError, RecursionError) as error:
-        raise HubError(f"{path}: expected a readable JSON file, found: {error}") from error
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise HubError(f"{where}: expected readable JSON, found: {error}") from error
     if not isinstance(content, dict):
-        raise HubError(f"{path}: expected a JSON object, found {type(content).__name__}")
+        raise HubError(f"{where}: expected a JSON object, found {type(content).__name__}")
     return content
 
 
@@ -34,15 +43,16 @@ def read_text(path: Path, most_bytes: int = MOST_JSON_BYTES) -> str:
     """The text of a small file.
 
     Raises:
-        HubError: it is larger than ``most_bytes``.
-        OSError: it cannot be read.
-        ValueError: it is not UTF-8.
+        HubError: it is missing, unreadable, larger than ``most_bytes`` or not UTF-8.
     """
-    with path.open("rb") as stream:
-        content = stream.read(most_bytes + 1)
-    if len(content) > most_bytes:
-        raise HubError(f"{path}: expected at most {most_bytes >> 20} MB, found more")
-    return content.decode("utf-8")
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(most_bytes + 1)
+        if len(content) > most_bytes:
+            raise HubError(f"{path}: expected at most {most_bytes >> 20} MB, found more")
+        return content.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise HubError(f"{path}: expected a readable file, found: {error}") from error
 
 
 def write_atomically(path: Path, text: str) -> None:

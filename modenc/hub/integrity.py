@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from modenc.errors import HubError
@@ -37,28 +37,32 @@ class Problem:
         return f"{where}: {self.message}" if where else self.message
 
 
-def check_folder(layout: LanguageLayout, card: Card, info: HubInfo, full: bool, shown_as: Path) -> None:
-    """Check a folder of modules before it is used; it need not be in a hub yet.
+def check_folder(
+    layout: LanguageLayout, card: Card, info: HubInfo, lang: str, full: bool, shown_as: Path
+) -> None:
+    """Check a folder of modules of ``lang`` before it is used; it need not be in a hub yet.
 
     Raises:
         HubError: the folder's modules cannot be used; ``shown_as`` is its name in the message.
     """
-    problems = [str(problem) for problem in folder_problems(layout, card, info, None, full)]
+    problems = [
+        str(replace(problem, lang=None)) for problem in folder_problems(layout, card, info, lang, full)
+    ]
     if problems:
         rest = [f"and {len(problems) - _LISTED} more"] if len(problems) > _LISTED else []
         listed = "\n  ".join([*problems[:_LISTED], *rest])
         raise HubError(
-            f"{shown_as}: the modules of {card.lang} cannot be used:\n  {listed}\n"
+            f"{shown_as}: the modules of {lang} cannot be used:\n  {listed}\n"
             "Install the language again, or train it again with its recipe"
         )
 
 
 def folder_problems(
-    layout: LanguageLayout, card: Card, info: HubInfo, lang: str | None, full: bool
+    layout: LanguageLayout, card: Card, info: HubInfo, lang: str, full: bool
 ) -> Iterator[Problem]:
-    """All that is wrong with a folder: base, parts, files, weights; if nothing is and ``full``, checksums.
+    """All that is wrong with a folder: language, base, parts, files, weights; if ``full``, checksums.
 
-    Last, since only of files of fitting shapes it is known that reading them ends soon.
+    Those last, where all else is well: only of files of fitting shapes is it known that reading them ends.
     """
     found = 0
     for problem in _outer_problems(layout, card, info, lang):
@@ -68,7 +72,9 @@ def folder_problems(
         yield from (Problem(lang, name, message) for name, message in _checksum_faults(layout.root, card))
 
 
-def _outer_problems(layout: LanguageLayout, card: Card, info: HubInfo, lang: str | None) -> Iterator[Problem]:
+def _outer_problems(layout: LanguageLayout, card: Card, info: HubInfo, lang: str) -> Iterator[Problem]:
+    if card.lang != lang:
+        yield Problem(lang, CARD_FILE, f"expected the modules of {lang!r}, found those of {card.lang!r}")
     if card.base_fingerprint != info.base_fingerprint:
         message = f"expected the base {info.base_fingerprint}, found {card.base_fingerprint}"
         yield Problem(lang, CARD_FILE, message)

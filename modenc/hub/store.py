@@ -12,7 +12,7 @@ from typing import Any
 from modenc.errors import HubError
 from modenc.hub import swap
 from modenc.hub.card import Card, FileRecord
-from modenc.hub.files import files_below, read_json, read_text, sha256, sync_tree, write_atomically
+from modenc.hub.files import files_below, json_object, read_text, sha256, sync_tree, write_atomically
 from modenc.hub.integrity import check_folder
 from modenc.hub.layout import (
     CARD_FILE,
@@ -164,11 +164,10 @@ class Hub:
         """
         source = _language_folder(Path(folder), lang)
         card = _read_card(source / CARD_FILE)
-        if lang is not None and normalize_code(lang) != card.lang:
-            raise HubError(f"{source}: expected the modules of {lang!r}, found those of {card.lang!r}")
         self._check_base(card)
+        expected = card.lang if lang is None else normalize_code(lang)
         # Before anything is copied, which of a folder made to harm could fill the disk.
-        check_folder(LanguageLayout(source), card, self.info, full=False, shown_as=source)
+        check_folder(LanguageLayout(source), card, self.info, expected, full=False, shown_as=source)
         with self.staging(card.lang) as staging:
             for name, path in files_below(source):
                 if path.is_symlink() or not path.is_file():
@@ -181,7 +180,7 @@ class Hub:
 
     def _take_in(self, staging: Path, card: Card, full: bool, shown_as: Path) -> None:
         """Check a finished folder and swap it in."""
-        check_folder(LanguageLayout(staging), card, self.info, full=full, shown_as=shown_as)
+        check_folder(LanguageLayout(staging), card, self.info, card.lang, full=full, shown_as=shown_as)
         sync_tree(staging)
         swap.clean_up(self.path)
         swap.replace_folder(staging, self._folder(card.lang))
@@ -210,15 +209,12 @@ class Hub:
 
 
 def _read_card(path: Path) -> Card:
-    try:
-        text = read_text(path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise HubError(f"{path}: expected a readable card, found: {error}") from error
-    return Card.from_json(text, where=str(path))
+    return Card.from_json(read_text(path), where=str(path))
 
 
 def _read_info(path: Path) -> HubInfo:
-    content = read_json(path)
+    text = read_text(path)
+    content = json_object(text, str(path))
     seal = content.pop(SEAL, None)
     version = content.pop("format_version", None)
     if version != FORMAT_VERSION:
@@ -226,7 +222,7 @@ def _read_info(path: Path) -> HubInfo:
     faults = key_faults(content, HubInfo) or list(info_faults(HubInfo(**content)))
     if faults:
         raise HubError(f"{path}: {'; '.join(faults)}; restore the file or make the hub anew")
-    check_seal(read_text(path), seal, str(path))
+    check_seal(text, seal, str(path))
     return HubInfo(**content)
 
 

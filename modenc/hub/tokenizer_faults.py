@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from modenc.errors import HubError
-from modenc.hub.files import read_text
+from modenc.hub.files import read_json
 
 _MOST_BYTES = {
     "tokenizer.json": 1 << 25,
@@ -31,19 +30,14 @@ def tokenizer_faults(folder: Path) -> Iterator[tuple[str, str]]:
             yield path.name, f"expected {', '.join(_MOST_BYTES)} alone, found another file; delete it"
             continue
         try:
-            content = json.loads(read_text(path, _MOST_BYTES[path.name]))
+            content = read_json(path, _MOST_BYTES[path.name])
         except HubError as error:
             yield path.name, str(error)
-        except (OSError, ValueError, RecursionError) as error:
-            yield path.name, f"expected readable JSON, found: {error}"
         else:
             yield from ((path.name, message) for message in _content_faults(content))
 
 
-def _content_faults(content: Any) -> Iterator[str]:
-    if not isinstance(content, dict):
-        yield f"expected a JSON object, found {type(content).__name__}"
-        return
+def _content_faults(content: dict[str, Any]) -> Iterator[str]:
     for key in ("added_tokens", "added_tokens_decoder"):
         count = len(content[key]) if isinstance(content.get(key), list | dict) else 0
         if count > _MOST_ADDED:

@@ -39,8 +39,6 @@ def verify_hub(hub: Hub, lang: str | None = None, base_fingerprint: str | None =
         except HubError as error:
             problems.append(Problem(code, CARD_FILE, str(error)))
             continue
-        if card.lang != code:
-            problems.append(Problem(code, CARD_FILE, f"expected lang {code!r}, found {card.lang!r}"))
         problems += folder_problems(layout, card, hub.info, code, full=True)
     return problems
 
@@ -52,12 +50,7 @@ def check_language(hub: Hub, lang: str, full: bool = False) -> None:
         HubError: the hub lacks the language, or its modules cannot be used; all reasons are listed.
     """
     layout, card = hub.layout(lang), hub.card(lang)
-    if card.lang != layout.root.name:
-        raise HubError(
-            f"{layout.root}: expected the modules of {layout.root.name!r}, found those of {card.lang!r}; "
-            "rename the folder, or install the language again"
-        )
-    check_folder(layout, card, hub.info, full=full, shown_as=layout.root)
+    check_folder(layout, card, hub.info, layout.root.name, full=full, shown_as=layout.root)
 
 
 def _root_problems(root: Path, languages: list[str]) -> Iterator[Problem]:

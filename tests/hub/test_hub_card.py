@@ -36,7 +36,7 @@ def test_wrong_keys_are_all_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("{", "expected a card in JSON, found"), ("[]", r"a JSON object\), found list")]
+    ("text", "message"), [("{", "expected readable JSON, found"), ("[]", r"a JSON object, found list")]
 )
 def test_what_is_no_json_object_is_refused(text: str, message: str) -> None:
     with pytest.raises(HubError, match=message):

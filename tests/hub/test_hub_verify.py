@@ -100,7 +100,7 @@ def pickle_file(root: Path) -> None:
         (lambda root: (root / "notes.txt").touch(), "kk/notes.txt: not in the card"),
         (lambda root: (root / "README.md").write_text("short"), r"kk/README.md: expected \d+ bytes, found 5"),
         (lambda root: (root / "README.md").unlink(), "kk/README.md: expected by the card, not found"),
-        (lambda root: (root / "card.json").write_text("{"), "kk/card.json: .*expected a card in JSON"),
+        (lambda root: (root / "card.json").write_text("{"), "kk/card.json: .*expected readable JSON"),
         (lambda root: shutil.rmtree(root / "tokenizer"), "kk: .*found only the embeddings"),
     ],
 )
@@ -138,10 +138,10 @@ def test_a_folder_under_another_name_or_base(hub: Hub) -> None:
     path = hub.path / "ky" / "card.json"
     reseal(path, base_fingerprint="beef")
     assert verify_hub(hub) == [
-        Problem("ky", "card.json", "expected lang 'ky', found 'kk'"),
+        Problem("ky", "card.json", "expected the modules of 'ky', found those of 'kk'"),
         Problem("ky", "card.json", "expected the base f00d, found beef"),
     ]
-    with pytest.raises(HubError, match=r"ky: expected the modules of 'ky', found those of 'kk'"):
+    with pytest.raises(HubError, match=r"card\.json: expected the modules of 'ky', found those of 'kk'"):
         check_language(hub, "ky")
     path = hub.path / "az" / "card.json"
     reseal(path, base_fingerprint="beef")

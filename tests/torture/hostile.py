@@ -65,12 +65,8 @@ def _sparse_terabyte(root: Path) -> None:
     path = root / "se" / "adapter_model.safetensors"
     rank, hidden = 1 << 33, tiny_models.HIDDEN
     size = 2 * rank * hidden
-    header = {_LORA: _tensor([rank, hidden], size), _LORA.replace("_A", "_B"): _tensor([hidden, rank], 0)}
-    header[_LORA.replace("_A", "_B")] = {
-        "dtype": "F16",
-        "shape": [hidden, rank],
-        "data_offsets": [size, 2 * size],
-    }
+    partner = {"dtype": "F16", "shape": [hidden, rank], "data_offsets": [size, 2 * size]}
+    header = {_LORA: _tensor([rank, hidden], size), _LORA.replace("_A", "_B"): partner}
     _claim(path, header)
     os.truncate(path, path.stat().st_size + 2 * size)
     config = root / "se" / "adapter_config.json"

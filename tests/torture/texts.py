@@ -6,8 +6,6 @@ import gzip
 import io
 import json
 import random
-import resource
-import sys
 import time
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -199,10 +197,3 @@ def _sound_files() -> Iterator[tuple[str, bytes]]:
     yield "a.parquet", buffer.getvalue()
     yield "a.txt.gz", gzip.compress(lines)
     yield "a.tsv.zst", pa.compress(table, codec="zstd", asbytes=True)
-
-
-def peak_megabytes() -> float:
-    """The most memory that this process has had."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
-        1 << 20 if sys.platform == "darwin" else 1 << 10
-    )
