@@ -28,6 +28,7 @@ check: $(INSTALLED)
 	$(BIN)/mypy
 
 torture: $(INSTALLED)
+	$(BIN)/python -m pip install -qq -e ".[torture]"
 	$(BIN)/python tests/torture/run.py
 
 # Its int8 peers are measured where optimum-onnx[onnxruntime] and optimum-intel[openvino] are installed.

@@ -59,14 +59,14 @@ def write_modules(root: Path, fill: float = 0.5, pivot: bool = False) -> None:
         write_lora(root / part, RANK, fill)
     if not pivot:
         (root / "cla").mkdir()
-        (root / "cla" / "adapter_config.json").write_text("{}")
+        (root / "cla" / "adapter_config.json").write_text(json.dumps({"config": {"scaling": 4.0}}))
         down = {"layer.0.adapter_down.0.weight": np.full((HIDDEN // 2, HIDDEN), fill, np.float16)}
         save_file(down, root / "cla" / "adapter.safetensors")
 
 
 def write_lora(folder: Path, rank: int, fill: float = 0.5) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": RANK}))
+    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": RANK, "lora_alpha": 4}))
     layer = "base_model.model.encoder.layer.0.attention.self.query"
     weights = {
         f"{layer}.lora_A.weight": np.full((rank, HIDDEN), fill, np.float16),

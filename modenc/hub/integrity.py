@@ -10,7 +10,7 @@ from modenc.errors import HubError
 from modenc.hub.card import Card
 from modenc.hub.files import files_below, sha256
 from modenc.hub.layout import CARD_FILE, HubInfo, LanguageLayout
-from modenc.hub.weights import weight_faults
+from modenc.hub.weights import number_faults, weight_faults
 
 # Formats that run code when they are loaded; nothing here may be in one.
 PICKLES = frozenset({".bin", ".ckpt", ".joblib", ".npy", ".npz", ".pickle", ".pkl", ".pt", ".pth"})
@@ -60,7 +60,7 @@ def check_folder(
 def folder_problems(
     layout: LanguageLayout, card: Card, info: HubInfo, lang: str, full: bool
 ) -> Iterator[Problem]:
-    """All that is wrong with a folder: language, base, parts, files, weights; if ``full``, checksums.
+    """All that is wrong with a folder: language, base, parts, files, shapes; if ``full``, every byte too.
 
     Those last, where all else is well: only of files of fitting shapes is it known that reading them ends.
     """
@@ -70,6 +70,7 @@ def folder_problems(
         yield problem
     if full and not found:
         yield from (Problem(lang, name, message) for name, message in _checksum_faults(layout.root, card))
+        yield from (Problem(lang, name, message) for name, message in number_faults(layout))
 
 
 def _outer_problems(layout: LanguageLayout, card: Card, info: HubInfo, lang: str) -> Iterator[Problem]:

@@ -18,6 +18,8 @@ _BLANK = "0" * 64
 def sealed_text(content: dict[str, Any]) -> str:
     """The text of a JSON object with its seal."""
     text = json.dumps({**content, SEAL: _BLANK}, indent=2, ensure_ascii=False) + "\n"
+    # A file name that is not UTF-8 reads as surrogates, which JSON has an escape for.
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return _with(text, _BLANK, _digest(text))
 
 

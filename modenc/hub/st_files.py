@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from modenc.hub.files import write_atomically
+from modenc.errors import HubError
+from modenc.hub.files import read_text, write_atomically
 from modenc.hub.layout import HubInfo
 
 POOLING_FOLDER = "1_Pooling"
@@ -19,6 +21,23 @@ _PROMPT_NAMES = ("default", "query", "document")
 
 def write_sentence_transformers_files(root: Path, info: HubInfo) -> None:
     """Write ``modules.json`` and what it refers to; same info, same files."""
+    for name, text in _files(info).items():
+        write_atomically(root / name, text)
+
+
+def sentence_transformers_faults(root: Path, info: HubInfo) -> Iterator[tuple[str, str]]:
+    """(file relative to the hub's folder, message) for each of these files that is not as it was written."""
+    for name, text in _files(info).items():
+        try:
+            found = read_text(root / name)
+        except HubError as error:
+            yield name, str(error)
+        else:
+            if found != text:
+                yield name, "expected the file as modenc writes it, found another; restore it"
+
+
+def _files(info: HubInfo) -> dict[str, str]:
     modules = [
         {"idx": 0, "name": "0", "path": "", "type": "modenc.composition.st_module.ModularTransformer"},
         {"idx": 1, "name": "1", "path": POOLING_FOLDER, "type": _POOLING},
@@ -37,9 +56,12 @@ def write_sentence_transformers_files(root: Path, info: HubInfo) -> None:
         "default_prompt_name": "default" if info.prompt else None,
         "similarity_fn_name": "cosine",
     }
-    write_atomically(root / POOLING_FOLDER / "config.json", _json(pooling))
-    write_atomically(root / CONFIG_FILE, _json(config))
-    write_atomically(root / MODULES_FILE, _json(modules))
+    # What refers to the others comes last.
+    return {
+        f"{POOLING_FOLDER}/config.json": _json(pooling),
+        CONFIG_FILE: _json(config),
+        MODULES_FILE: _json(modules),
+    }
 
 
 def _json(content: Any) -> str:

@@ -132,11 +132,10 @@ class Hub:
         self._check_base(card)
         layout = LanguageLayout(staging_dir)
         layout.card.unlink(missing_ok=True)
-        layout.readme.write_text(readme(card), encoding="utf-8")
+        layout.readme.write_text(readme(card), encoding="utf-8", errors="backslashreplace")
         sealed = replace(card, files=_records(staging_dir))
         layout.card.write_text(sealed.to_json(), encoding="utf-8")
-        # The checksums were made a moment ago; what is inside the files is still to be seen.
-        self._take_in(staging_dir, sealed, full=False, shown_as=self._folder(card.lang))
+        self._take_in(staging_dir, sealed, shown_as=self._folder(card.lang))
         return sealed
 
     def remove(self, lang: str) -> None:
@@ -175,12 +174,12 @@ class Hub:
                 target = staging / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, target)
-            self._take_in(staging, card, full=True, shown_as=source)
+            self._take_in(staging, card, shown_as=source)
         return card
 
-    def _take_in(self, staging: Path, card: Card, full: bool, shown_as: Path) -> None:
+    def _take_in(self, staging: Path, card: Card, shown_as: Path) -> None:
         """Check a finished folder and swap it in."""
-        check_folder(LanguageLayout(staging), card, self.info, card.lang, full=full, shown_as=shown_as)
+        check_folder(LanguageLayout(staging), card, self.info, card.lang, full=True, shown_as=shown_as)
         sync_tree(staging)
         swap.clean_up(self.path)
         swap.replace_folder(staging, self._folder(card.lang))

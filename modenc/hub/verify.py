@@ -8,7 +8,7 @@ from pathlib import Path
 from modenc.errors import HubError, LanguageError
 from modenc.hub.integrity import PICKLES, Problem, check_folder, folder_problems
 from modenc.hub.layout import CARD_FILE
-from modenc.hub.st_files import POOLING_FOLDER
+from modenc.hub.st_files import POOLING_FOLDER, sentence_transformers_faults
 from modenc.hub.store import Hub
 from modenc.languages import normalize_code
 
@@ -32,6 +32,8 @@ def verify_hub(hub: Hub, lang: str | None = None, base_fingerprint: str | None =
         problems.append(Problem(None, "hub.json", message))
     if lang is None:
         problems += _root_problems(hub.path, hub.languages())
+        faults = sentence_transformers_faults(hub.path, hub.info)
+        problems += [Problem(None, name, message) for name, message in faults]
     for code in hub.languages() if lang is None else [normalize_code(lang)]:
         layout = hub.layout(code)
         try:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 
@@ -18,6 +19,8 @@ from modenc.hub.tokenizer_faults import tokenizer_faults
 # What a hostile file may claim is bounded before anything is allocated for it.
 _MOST_HEADER = 1 << 24
 _MOST_TIMES = 16
+# Of lora_alpha and scaling; far more than anybody trains with.
+_MOST_SCALING = 1e6
 
 Shapes = dict[str, list[int]]
 
@@ -46,6 +49,18 @@ def weight_faults(layout: LanguageLayout, info: HubInfo) -> Iterator[tuple[str, 
             fault = str(error)
         if fault is not None:
             yield name, fault
+
+
+def number_faults(layout: LanguageLayout) -> Iterator[tuple[str, str]]:
+    """(file relative to the language's folder, message) for every tensor with NaN or infinity."""
+    for path in sorted(layout.root.rglob("*.safetensors")):
+        with safe_open(path, framework="numpy") as file:
+            for name in file.keys():  # noqa: SIM118
+                if not np.isfinite(file.get_tensor(name)).all():
+                    yield (
+                        path.relative_to(layout.root).as_posix(),
+                        f"{name}: expected numbers, found NaN or infinity; train the language again",
+                    )
 
 
 def tensor_shapes(path: Path) -> Shapes:
@@ -90,7 +105,8 @@ def _lora_fault(folder: Path, shapes: Shapes, info: HubInfo) -> str | None:
     config = folder / "adapter_config.json"
     if not config.is_file():
         return None
-    ranks = _ranks(read_json(config))
+    settings = read_json(config)
+    ranks, _ = _ranks(settings), _scaling(settings, "lora_alpha")
     pairs: dict[str, dict[str, list[int]]] = {}
     for name, shape in shapes.items():
         match = re.fullmatch(r"(.+)\.lora_([AB])\.(?:\w+\.)?weight", name)
@@ -121,10 +137,22 @@ def _ranks(config: dict[str, Any]) -> set[int]:
     return {int(rank) for rank in ranks if rank is not None}
 
 
+def _scaling(config: dict[str, Any], key: str) -> float:
+    value = config.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MOST_SCALING:
+        raise HubError(
+            f"expected a number up to {_MOST_SCALING:g} for {key} in adapter_config.json, found {value!r:.60}"
+        )
+    return float(value)
+
+
 def _alignment_fault(layout: LanguageLayout, shapes: Shapes, info: HubInfo) -> str | None:
     config = layout.cla / "adapter_config.json"
     if config.is_file():
-        read_json(config)
+        settings = read_json(config).get("config")
+        if not isinstance(settings, dict):
+            return f"expected an AdapterHub configuration in adapter_config.json, found {settings!r:.60}"
+        _scaling(settings, "scaling")
     matrices = {name: shape for name, shape in shapes.items() if len(shape) == 2}
     if not matrices:
         return f"expected the matrices of a parallel adapter, found {_listed(shapes)}"

@@ -11,6 +11,7 @@ from safetensors.numpy import save_file
 from tiny_languages import HIDDEN, PIECES, publish, reseal, write_lora
 
 from modenc.errors import HubError
+from modenc.hub.files import sha256
 from modenc.hub.store import Hub
 from modenc.hub.verify import Problem, check_language, verify_hub
 
@@ -26,7 +27,7 @@ def agree(root: Path) -> None:
     """Make the card agree with the files, so that what is inside them is the only fault left."""
     card = json.loads((root / "card.json").read_text())
     for name in card["files"]:
-        card["files"][name]["bytes"] = (root / name).stat().st_size
+        card["files"][name] = {"bytes": (root / name).stat().st_size, "sha256": sha256(root / name)}
     reseal(root / "card.json", files=card["files"])
 
 
@@ -131,6 +132,27 @@ def test_another_base_and_foreign_things_in_the_root(hub: Hub) -> None:
         "pytorch_model.bin: found a format that can run code; delete it",
         "leftover: expected a language's folder, found one without card.json",
     }
+
+
+def test_files_for_sentence_transformers_are_checked(hub: Hub) -> None:
+    path = hub.path / "modules.json"
+    path.write_text(path.read_text().replace("modenc.composition", "elsewhere"))
+    (hub.path / "1_Pooling" / "config.json").unlink()
+    problems = {problem.file: problem.message for problem in verify_hub(hub)}
+    assert problems["modules.json"] == "expected the file as modenc writes it, found another; restore it"
+    assert "expected a readable file" in problems["1_Pooling/config.json"]
+
+
+def test_weights_that_are_no_numbers_are_seen(hub: Hub) -> None:
+    path = hub.path / "kk" / "embeddings.safetensors"
+    table = np.zeros((PIECES, HIDDEN), np.float16)
+    table[2, 3] = np.inf
+    save_file({"embeddings": table}, path)
+    agree(hub.path / "kk")
+    message = r"embeddings\.safetensors: embeddings: expected numbers, found NaN or infinity"
+    with pytest.raises(HubError, match=message):
+        check_language(hub, "kk", full=True)
+    check_language(hub, "kk", full=False)
 
 
 def test_a_folder_under_another_name_or_base(hub: Hub) -> None:

@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import tiny_models
 from outcome import Outcome
+from safetensors.numpy import load_file, save_file
 
 from modenc import ModularEncoder
 from modenc.errors import ModencError
@@ -117,6 +119,22 @@ def _device(root: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
+def _not_a_number(root: Path) -> None:
+    path = root / "se" / "adapter_model.safetensors"
+    weights = load_file(path)
+    weights[min(weights)][0, 0] = np.nan
+    save_file(weights, path)
+
+
+def _no_scaling(root: Path) -> None:
+    path = root / "se" / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "lora_alpha": float("nan")}))
+
+
+def _no_configuration(root: Path) -> None:
+    (root / "cla" / "adapter_config.json").write_text('{"config": []}')
+
+
 FILES: dict[str, Callable[[Path], None]] = {
     "a header that claims a terabyte": _terabyte,
     "a header of a terabyte": _huge_header,
@@ -127,6 +145,9 @@ FILES: dict[str, Callable[[Path], None]] = {
     "added tokens in another file": _other_tokens,
     "a million brackets": _nested,
     "a pickle": _pickle,
+    "a weight that is no number": _not_a_number,
+    "a scaling that is no number": _no_scaling,
+    "a list for a configuration": _no_configuration,
     "a link": _link,
     "a link to a device": _device,
 }
@@ -199,11 +220,11 @@ def hubs_and_recipes(folder: Path) -> Outcome:
 
 
 def _refused(name: str, act: Callable[[], object]) -> str | None:
-    before, started = _peak(), time.monotonic()
+    before, started = _peak(), time.process_time()
     try:
         act()
     except ModencError:
-        seconds, megabytes = time.monotonic() - started, _peak() - before
+        seconds, megabytes = time.process_time() - started, _peak() - before
         if seconds > SECONDS or megabytes > MEGABYTES:
             return f"{name}: {seconds:.1f} s, {megabytes:.0f} MB"
         return None

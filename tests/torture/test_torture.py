@@ -2,6 +2,8 @@
 
 import damage
 import disks
+import fuzz
+import fuzz_targets
 import hostile
 import kills
 import pytest
@@ -51,9 +53,12 @@ def test_hostile_texts_are_encoded(tmp_path):
     assert texts.encoding(tmp_path, tries=1500).lost == []
 
 
-def test_damaged_files_are_read_or_refused(tmp_path):
-    assert texts.readers(tmp_path / "rows", tries=2000).lost == []
-    assert texts.documents(tmp_path, tries=1000).lost == []
+@pytest.mark.parametrize("target", sorted(fuzz_targets.TARGETS))
+def test_changed_input_is_read_or_refused(target, tmp_path):
+    tries = {"encode": 60}.get(target, 600)
+    outcome = fuzz.shaken(target, tmp_path / "target", tries, seconds=20)
+    assert outcome.lost == []
+    assert outcome.survived == tries
 
 
 def test_traffic_is_as_right_as_one_caller_alone(tmp_path):

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from multiprocessing.queues import Queue
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import psutil
@@ -21,6 +22,18 @@ from modenc.errors import LanguageError
 
 LANGUAGES = ("en", "kk", "az", "ky", "uz", "tr", "de", "fr")
 _NEAR = 1e-5
+
+
+class _Seen(NamedTuple):
+    """The process at a moment."""
+
+    seconds: float
+    memory: int
+    files: int
+    calls: int
+    """Made so far."""
+    used: float
+    """Seconds of the processor."""
 
 
 def threads_and_processes(folder: Path, seconds: float, threads: int = 16, processes: int = 4) -> Outcome:
@@ -61,7 +74,7 @@ def _traffic(
     seconds: float,
     threads: int,
     seed: int = 0,
-    watch: Callable[[], None] | None = None,
+    watch: Callable[[int], None] | None = None,
 ) -> tuple[int, list[str]]:
     """Calls made and what went wrong in them, by threads that share one encoder."""
     alone = ModularEncoder(path)
@@ -86,7 +99,7 @@ def _traffic(
         waiting = [pool.submit(work, number) for number in range(threads)]
         while watch and time.monotonic() < end:
             time.sleep(min(5.0, seconds / 40))
-            watch()
+            watch(sum(calls))
         for future in waiting:
             future.result()
     return sum(calls), faults
@@ -117,31 +130,54 @@ def _call(
 
 
 def soak(folder: Path, seconds: float) -> Outcome:
-    """Mixed traffic under eviction: memory within 2 % after the first third, file handles as they were."""
+    """Mixed traffic under eviction: after the first third, memory within 2 %, work per processor second flat.
+
+    Of the processor's seconds, since others may be using the machine too; open files as at the start.
+    """
     outcome = Outcome(f"soak, {seconds / 60:.1f} minutes")
     path = _hub(folder)
     whole = ModularEncoder(path)
     whole.load(LANGUAGES)
     process = psutil.Process(os.getpid())
-    seen: list[tuple[float, int, int]] = []
+    seen: list[_Seen] = []
     started = time.monotonic()
 
-    def watch() -> None:
-        seen.append((time.monotonic() - started, process.memory_info().rss, process.num_fds()))
+    def watch(calls: int) -> None:
+        used = process.cpu_times()
+        seen.append(
+            _Seen(
+                time.monotonic() - started,
+                process.memory_info().rss,
+                process.num_fds(),
+                calls,
+                used.user + used.system,
+            )
+        )
 
     calls, faults = _traffic(path, int(whole.memory * 0.6), seconds, threads=4, watch=watch)
     outcome.tried, outcome.survived, outcome.lost = calls, calls - len(faults), faults[:5]
-    late = [row for row in seen if row[0] > seconds / 3]
-    half = len(late) // 2
-    before, after = (np.median([row[1] for row in part]) for part in (late[:half], late[half:]))
+    late = [row for row in seen if row.seconds > seconds / 3]
+    halves = late[: len(late) // 2], late[len(late) // 2 :]
+    before, after = (np.median([row.memory for row in half]) for half in halves)
     growth = 100 * (after / before - 1)
-    files = late[-1][2] - late[0][2]
-    outcome.note = f"memory {growth:+.2f} %, files {files:+d}, {calls / seconds:.0f} calls/s"
+    files = late[-1].files - late[0].files
+    fast, slow = (_rates(half) for half in halves)
+    change = 100 * (slow.mean() / fast.mean() - 1)
+    noise = 100 * np.hypot(*(rates.std(ddof=1) / len(rates) ** 0.5 for rates in (fast, slow))) / fast.mean()
+    outcome.note = f"memory {growth:+.2f} %, files {files:+d}, throughput {change:+.1f} % (noise {noise:.1f})"
     if growth > 2:
         outcome.lost.append(f"memory grew by {growth:.1f} %")
+    if change < -max(2.0, 3 * noise):
+        outcome.lost.append(f"throughput fell by {-change:.1f} %")
     if files > 0:
         outcome.lost.append(f"{files} more files are open")
     return outcome
+
+
+def _rates(seen: list[_Seen]) -> np.ndarray:
+    """Calls per second of the processor in each interval."""
+    calls, used = np.diff([row.calls for row in seen]), np.diff([row.used for row in seen])
+    return calls / used
 
 
 def _hub(folder: Path) -> Path:

@@ -1,0 +1,215 @@
+"""What the fuzzer calls with bytes: each target ends well, or with a modenc error; anything else is a find.
+
+Imported by ``fuzzer.py`` under atheris, which then sees which branches of modenc its inputs reach.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import tiny_languages
+import tiny_models
+import torch
+from tiny_recipe import save_tiny_recipe
+
+from modenc import ModularEncoder
+from modenc.composition.modules import read_modules
+from modenc.data.files import read_file
+from modenc.errors import ModencError
+from modenc.hub.card import Card
+from modenc.hub.layout import LanguageLayout
+from modenc.hub.seal import sealed_text
+from modenc.hub.store import Hub
+from modenc.hub.weights import number_faults, weight_faults
+from modenc.recipe.loader import load_recipe
+
+Call = Callable[[bytes], None]
+Target = tuple[Call, list[bytes]]
+"""What to call, and sound inputs to start from."""
+
+# JSON, so that each edit has its own.
+_VALUES = (
+    *("null", "true", "0", "-1", str(1 << 70), "0.5", "NaN", "Infinity", '""', '"../.."', '"\\u0000"'),
+    *("[]", "[null]", "[[]]", "{}", '{"": null}', '{"a": {"a": {}}}', '["a", 1]', '"\\udc80"'),
+    f'"{"a" * 5000}"',
+)
+
+
+def encode(folder: Path) -> Target:
+    """Texts, parted by the byte FF, which no UTF-8 has: identified, tokenised, encoded."""
+    encoder = ModularEncoder(_hub(folder).path)
+
+    def call(data: bytes) -> None:
+        batch = [part.decode("utf-8", "surrogateescape") for part in data.split(b"\xff")]
+        vectors = encoder.encode(batch, normalize_embeddings=True)
+        assert vectors.shape == (len(batch), tiny_models.HIDDEN)
+        assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-4)
+
+    return call, [
+        line.encode() for lang in ("en", "kk", "az", "ug") for line in tiny_models.sentences(lang)[:20]
+    ]
+
+
+def rows(folder: Path) -> Target:
+    """A file for the data readers; its first byte says of which format."""
+    sound = list(_sound_files())
+    paths = [folder / name for name, _ in sound]
+
+    def call(data: bytes) -> None:
+        path = paths[data[0] % len(paths) if data else 0]
+        path.write_bytes(data[1:])
+        with suppress(ModencError):
+            for _ in read_file(path):
+                pass
+
+    return call, [bytes([number]) + content for number, (_, content) in enumerate(sound)]
+
+
+def card(folder: Path) -> Target:
+    """The text of ``card.json``."""
+
+    def act(text: bytes) -> None:
+        with suppress(ModencError):
+            Card.from_json(text.decode("utf-8", "replace"))
+
+    return _json_target(act, tiny_languages.make_card("kk").to_json().encode())
+
+
+def hub_info(folder: Path) -> Target:
+    """The text of ``hub.json``."""
+    hub = Hub.create(folder / "hub", tiny_languages.INFO)
+    path = hub.path / "hub.json"
+
+    def act(text: bytes) -> None:
+        path.write_bytes(text)
+        with suppress(ModencError):
+            Hub.open(hub.path)
+
+    return _json_target(act, path.read_bytes())
+
+
+def recipe(folder: Path) -> Target:
+    """A recipe."""
+    path = save_tiny_recipe(folder / "recipe", folder / "base")
+    sound = path.read_bytes()
+
+    def call(data: bytes) -> None:
+        path.write_bytes(data)
+        with suppress(ModencError):
+            load_recipe(path)
+
+    return call, [sound]
+
+
+def weights(folder: Path) -> Target:
+    """The weights of a LoRA; what the checks let pass is read."""
+    return _part_of_a_language(folder, "se/adapter_model.safetensors")
+
+
+def lora_config(folder: Path) -> Target:
+    """The configuration of a LoRA; what the checks let pass is read."""
+    call, (sound,) = _part_of_a_language(folder, "se/adapter_config.json")
+    return _json_target(call, sound)
+
+
+def parallel_config(folder: Path) -> Target:
+    """The configuration of an alignment adapter; what the checks let pass is read."""
+    call, (sound,) = _part_of_a_language(folder, "cla/adapter_config.json")
+    return _json_target(call, sound)
+
+
+def tokenizer(folder: Path) -> Target:
+    """A tokenizer; what the checks let pass is read."""
+    call, (sound,) = _part_of_a_language(folder, "tokenizer/tokenizer.json")
+    return _json_target(call, sound)
+
+
+TARGETS: dict[str, Callable[[Path], Target]] = {
+    target.__name__: target
+    for target in (encode, rows, card, hub_info, recipe, weights, lora_config, parallel_config, tokenizer)
+}
+
+
+def _json_target(act: Call, sound: bytes) -> Target:
+    """Calls with the text of a JSON object: after an even byte the bytes themselves, after an odd one edits.
+
+    Bytes changed blindly hardly ever are JSON, so that what reads its keys would never be reached.
+    """
+
+    def call(data: bytes) -> None:
+        if not data or data[0] % 2 == 0:
+            act(data[1:])
+            return
+        content = json.loads(sound)
+        for start in range(1, len(data) - 2, 3):
+            _edit(content, *data[start : start + 3])
+        seal = content.pop("seal", None)
+        act((json.dumps(content) if seal is None else sealed_text(content)).encode("utf-8", "replace"))
+
+    return call, [b"\0" + sound, bytes([1, *range(60)])]
+
+
+def _edit(content: dict[str, Any], key: int, value: int, how: int) -> None:
+    """Change, drop or add a key of an object, or of one inside it."""
+    keys = sorted(content, key=str)
+    name = keys[key % len(keys)] if keys else ""
+    inner = content.get(name)
+    if how >= 128 and isinstance(inner, dict):
+        _edit(inner, value, key, how % 128)
+    elif how % 8 == 0:
+        content.pop(name, None)
+    elif how % 8 == 1:
+        content[str(how)] = json.loads(_VALUES[value % len(_VALUES)])
+    else:
+        content[name] = json.loads(_VALUES[value % len(_VALUES)])
+
+
+def _part_of_a_language(folder: Path, name: str) -> Target:
+    hub = _hub(folder)
+    layout = LanguageLayout(hub.path / "kk")
+    path = layout.root / name
+    sound = path.read_bytes()
+
+    def call(data: bytes) -> None:
+        path.write_bytes(data)
+        with suppress(ModencError):
+            if not list(weight_faults(layout, hub.info)) and not list(number_faults(layout)):
+                modules = read_modules(layout)
+                assert all(torch.isfinite(change.b).all() for change in modules.low_rank.values())
+                assert all(abs(layer.scaling) < inf for layer in modules.parallel.values())
+
+    return call, [sound]
+
+
+def _hub(folder: Path) -> Hub:
+    return tiny_models.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
+
+
+def _sound_files() -> Iterator[tuple[str, bytes]]:
+    rows = [
+        {"id": i, "text": text, "more": {"a": [i, None, 7]}}
+        for i, text in enumerate(tiny_models.sentences("kk")[:20])
+    ]
+    lines = "\n".join(row["text"] for row in rows).encode()
+    table = "\n".join(["id\ttext", *(f"{row['id']}\t{row['text']}" for row in rows)]).encode()
+    commas = "\n".join(["id,text", *(f'{row["id"]},"{row["text"]}"' for row in rows)]).encode()
+    objects = "\n".join(json.dumps(row, ensure_ascii=False) for row in rows).encode()
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), buffer)
+    yield "a.txt", lines
+    yield "a.tsv", table
+    yield "a.csv", commas
+    yield "a.jsonl", objects
+    yield "a.parquet", buffer.getvalue()
+    yield "a.txt.gz", gzip.compress(lines)
+    yield "a.tsv.zst", pa.compress(table, codec="zstd", asbytes=True)

@@ -1,0 +1,111 @@
+"""Properties that hold for every input, on inputs that hypothesis looks for and makes small."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tiny_languages
+import tiny_models
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from modenc import ModularEncoder
+from modenc.data.files import read_file
+from modenc.errors import HubError
+from modenc.hub.card import Card
+from modenc.langid import get_identifier
+
+# Seeds fixed, so that no run fails by chance; make torture looks further.
+settings.register_profile(
+    "modenc", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("modenc")
+
+_MARKS = st.text(st.characters(categories=["Mn", "Cf", "Cc", "Cs", "Co", "Zs"]), max_size=30)
+_WORDS = st.sampled_from([*tiny_models.sentences("kk"), *tiny_models.sentences("ug"), "<pad>", "query: ", ""])
+_AROUND_WORDS = st.builds("{}{}{}".format, _WORDS, _MARKS, _WORDS)
+TEXTS = st.one_of(st.text(st.characters(), max_size=80), _MARKS, _AROUND_WORDS)
+"""Any string, lone surrogates too, and sentences with marks and invisible characters in them."""
+_LINES = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\t\r\n\0"), min_size=1, max_size=60
+)
+ROWS = st.tuples(_LINES, _LINES).map(lambda row: {"id": row[0], "text": row[1]})
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("properties")
+    return ModularEncoder(tiny_models.make_hub(root / "hub", tiny_models.save_tiny_xlmr(root / "base")).path)
+
+
+@given(texts=st.lists(TEXTS, min_size=1, max_size=8), data=st.data())
+@settings(max_examples=150)
+def test_a_vector_depends_on_its_text_alone(encoder, texts, data):
+    together = encoder.encode(texts, normalize_embeddings=True)
+    assert np.isfinite(together).all()
+    assert np.allclose(np.linalg.norm(together, axis=1), 1, atol=1e-5)
+    order = data.draw(st.permutations(range(len(texts))))
+    shuffled = encoder.encode([texts[row] for row in order], normalize_embeddings=True, batch_size=3)
+    assert np.allclose(shuffled, together[order], atol=1e-5)
+    assert np.allclose(encoder.encode(texts[0], normalize_embeddings=True), together[0], atol=1e-5)
+
+
+@given(texts=st.lists(TEXTS, max_size=8))
+@settings(max_examples=300)
+def test_any_text_is_identified(texts):
+    identify = get_identifier().identify
+    found = identify(texts)
+    assert len(found) == len(texts)
+    assert found == [identify([text])[0] for text in texts]
+
+
+@given(rows=st.lists(ROWS, min_size=1, max_size=8), data=st.data())
+@settings(max_examples=200)
+def test_what_is_written_is_read(tmp_path, rows, data):
+    suffix = data.draw(st.sampled_from([".jsonl", ".csv", ".tsv", ".parquet"]))
+    path = tmp_path / f"rows{suffix}"
+    if suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        path.write_text(_written(rows, suffix), encoding="utf-8", newline="")
+    assert list(read_file(path)) == rows
+    if suffix != ".parquet" and data.draw(st.booleans()):
+        packed = path.with_name(f"{path.name}.gz")
+        packed.write_bytes(gzip.compress(path.read_bytes()))
+        assert list(read_file(packed)) == rows
+
+
+@given(text=st.text(), key=st.sampled_from(["name", "recipe", "created", "base_id"]))
+def test_a_card_comes_back_as_it_was(text, key):
+    card = replace(tiny_languages.make_card("kk"), **{key: text})
+    assert Card.from_json(card.to_json()) == card
+
+
+@given(place=st.integers(0), change=st.characters(exclude_categories=["Cs"]))
+@settings(max_examples=200)
+def test_a_card_with_a_character_changed_is_refused(place, change):
+    sealed = tiny_languages.make_card("kk").to_json()
+    place %= len(sealed)
+    damaged = sealed[:place] + change + sealed[place + 1 :]
+    if damaged != sealed:
+        with pytest.raises(HubError):
+            Card.from_json(damaged)
+
+
+def _written(rows: list[dict[str, str]], suffix: str) -> str:
+    if suffix == ".jsonl":
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    table = [list(rows[0]), *(list(row.values()) for row in rows)]
+    if suffix == ".tsv":
+        return "".join("\t".join(cells) + "\n" for cells in table)
+    target = io.StringIO()
+    csv.writer(target).writerows(table)
+    return target.getvalue()
