@@ -1,16 +1,20 @@
-# make quickstart | test | check | torture | bench DATA=... | reproduce DATA=...      VENV=.venv PYTHON=python3
+# make quickstart | test | test-next | check | audit | lock | torture | bench DATA=... | reproduce DATA=...      VENV=.venv PYTHON=python3
 
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
+NEXT_VENV ?= .venv-next
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help quickstart test check torture bench reproduce
+.PHONY: help quickstart test test-next check audit lock torture bench reproduce
 
 help:
 	@echo "make quickstart   use the shipped modules, then train a language that is not shipped (minutes)"
 	@echo "make test         the whole test suite"
+	@echo "make test-next    its encoding half on the newest transformers and sentence-transformers ($(NEXT_VENV))"
 	@echo "make check        ruff and mypy, the same checks as pre-commit"
+	@echo "make audit        licences and known weaknesses of what is installed (asks PyPI)"
+	@echo "make lock         choose the versions in uv.lock anew"
 	@echo "make torture      kills, full disks, damage, hostile input and long traffic, counted (an hour)"
 	@echo "make bench        time and memory against peers, as ratios (half an hour; DATA=DIR)"
 	@echo "make reproduce    train and judge every variant of the paper's comparison (hours; DATA=DIR, SEEDS=...)"
@@ -21,6 +25,24 @@ quickstart: $(VENV)/.catalogues
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest
+
+# torch first, as below.
+test-next:
+	test -x $(NEXT_VENV)/bin/python || $(PYTHON) -m venv $(NEXT_VENV)
+	$(NEXT_VENV)/bin/python -m pip install -qq --upgrade pip
+	$(NEXT_VENV)/bin/python -m pip install -qq "torch>=2.4,<2.14"
+	$(NEXT_VENV)/bin/python -m pip install -qq -e ".[dev]" -r tests/next.txt
+	$(NEXT_VENV)/bin/python -m pytest
+
+# Strict: what cannot be looked up counts as a fault.
+audit: $(INSTALLED)
+	$(BIN)/python -m pip install -qq "pip-audit>=2.7,<3" "pip-licenses>=5,<6"
+	$(BIN)/python tests/licences.py --check
+	$(BIN)/pip-audit --local --skip-editable --strict
+
+lock: $(INSTALLED)
+	$(BIN)/python -m pip install -qq "uv>=0.8,<1"
+	$(BIN)/uv lock --upgrade
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .

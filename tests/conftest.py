@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,13 @@ import pytest
 import tiny_models
 
 from modenc.hub.store import Hub
+
+if importlib.util.find_spec("peft") is None:
+    # `make test-next`: what adapters pins keeps the training half off the newest transformers.
+    collect_ignore = [
+        *("benchmarks", "cli/test_clean_cli.py", "cli/test_eval_cli.py", "cli/test_train_cli.py"),
+        *("composition/test_body.py", "evaluate", "test_readme.py", "train"),
+    ]
 
 
 @pytest.fixture(scope="session", autouse=True)

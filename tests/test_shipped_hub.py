@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-import adapters
 import numpy as np
 import pytest
 import torch
-from peft import PeftModel
 from sentence_transformers import SentenceTransformer
 
 from modenc import ModularEncoder
@@ -45,6 +43,8 @@ def test_the_hub_verifies_and_is_small():
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_composition_equals_the_libraries(lang, encoder):
+    adapters = pytest.importorskip("adapters", reason="the training half is not installed")
+    peft = pytest.importorskip("peft", reason="the training half is not installed")
     layout = Hub.open(HUB).layout(lang)
     modules = read_modules(layout)
     base = resolve_base("me5-small")
@@ -56,7 +56,7 @@ def test_composition_equals_the_libraries(lang, encoder):
     if modules.parallel:
         body.load_adapter(str(layout.cla), load_as="cla", set_active=True, use_safetensors=True)
     parts = [part for part in ("la", "se") if part in layout.present()]
-    model = PeftModel.from_pretrained(body, layout.root / parts[0], adapter_name=parts[0])
+    model = peft.PeftModel.from_pretrained(body, layout.root / parts[0], adapter_name=parts[0])
     for part in parts[1:]:
         model.load_adapter(layout.root / part, adapter_name=part)
     model.base_model.set_adapter(parts)

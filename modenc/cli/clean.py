@@ -178,6 +178,8 @@ def _system(hub: str | None) -> tuple[System, str]:
 
 def _write(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from modenc.hub.files import write_atomically
+    from modenc.storage import storing
 
     lines = ["\t".join(one_line(field) for field in row) for row in (header, *rows)]
-    write_atomically(path, "\n".join(lines) + "\n")
+    with storing(path, "what was there is as it was"):
+        write_atomically(path, "\n".join(lines) + "\n")

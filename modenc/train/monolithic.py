@@ -27,9 +27,11 @@ from modenc.data.pairs import ParaphraseRow
 from modenc.errors import RecipeError
 from modenc.recipe.reads import reads_to_align
 from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Recipe
+from modenc.storage import storing
 from modenc.train.body_module import sentence_model
 from modenc.train.data_access import TrainingData
 from modenc.train.dev import DevData
+from modenc.train.lock import alone_in
 from modenc.train.phases import Material, run_phases
 from modenc.train.processes import process_state
 from modenc.train.sentence_encoding import row_sets
@@ -37,6 +39,8 @@ from modenc.train.stage import StageRun, begin_shared, settings_of
 from modenc.train.trainers import train_sentence_model
 
 logger = logging.getLogger(__name__)
+
+_KEPT = "the last whole checkpoint and an earlier model are kept"
 
 PROJECTED = ("bitranslation", "vmsst", "vmsst_contrastive")
 """Objectives whose sentence vector is a linear projection of the pooled states (VMSST, section 5)."""
@@ -53,7 +57,9 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
         Each phase's metrics, by its name.
 
     Raises:
-        RecipeError: the objective needs data that no language has, or ``output`` holds other files.
+        RecipeError: the objective needs data that no language has, ``output`` holds other files, or
+            another such training is at work in the same folder.
+        StorageError: the disk is full or read-only.
         DataError: the data cannot be used.
     """
     output = output.resolve()
@@ -70,17 +76,19 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     data = {lang: TrainingData(plan) for lang, plan in recipe.plans.items()}
     dev = DevData(sts=[row for part in data.values() for row in part.dev.sts])
     work = plan.run.work_dir / "monolithic"
-    _begin(work, plan, data)
-    run = StageRun("monolithic", plan, base, data[plan.lang], work, None, plan.run.work_dir / "cache")
-    if settings.objective in PAPER_SECTIONS:
-        material = _material(recipe, run, model, data)
-        metrics = {material.objective: run_phases(material, dev, start_counts=True)}
-    else:
-        metrics = _learn_paraphrases(recipe, run, model, data, dev)
-    if process_state().is_main_process:
-        _save(model, tokenizer, plan, output, metrics)
-        shutil.rmtree(work)
-    process_state().wait_for_everyone()
+    with storing(plan.run.work_dir, _KEPT), alone_in(plan.run.work_dir):
+        _begin(work, plan, data)
+        run = StageRun("monolithic", plan, base, data[plan.lang], work, None, plan.run.work_dir / "cache")
+        if settings.objective in PAPER_SECTIONS:
+            material = _material(recipe, run, model, data)
+            metrics = {material.objective: run_phases(material, dev, start_counts=True)}
+        else:
+            metrics = _learn_paraphrases(recipe, run, model, data, dev)
+        if process_state().is_main_process:
+            with storing(output, _KEPT):
+                _save(model, tokenizer, plan, output, metrics)
+            shutil.rmtree(work)
+        process_state().wait_for_everyone()
     return metrics
 
 

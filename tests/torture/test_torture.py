@@ -1,5 +1,7 @@
 """A short version of each part of `make torture`."""
 
+import importlib.util
+
 import damage
 import disks
 import fuzz
@@ -9,6 +11,10 @@ import kills
 import pytest
 import texts
 import traffic
+
+needs_training = pytest.mark.skipif(
+    importlib.util.find_spec("peft") is None, reason="the training half is not installed"
+)
 
 
 @pytest.mark.parametrize("operation", ["publish", "install", "remove"])
@@ -23,12 +29,13 @@ def test_killed_encoding_goes_on(tmp_path):
     assert outcome.lost == []
 
 
+@needs_training
 def test_killed_training_ends_the_same(tmp_path):
     outcome = kills.training(tmp_path, tries=1)
     assert outcome.lost == []
 
 
-@pytest.mark.parametrize("part", ["hub", "train", "encode"])
+@pytest.mark.parametrize("part", ["hub", pytest.param("train", marks=needs_training), "encode"])
 def test_a_full_or_read_only_disk_loses_nothing(part):
     if not disks.can_mount():
         pytest.skip("no disks can be mounted here (unshare -rm)")

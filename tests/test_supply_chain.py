@@ -1,0 +1,45 @@
+"""The lock file and the list of licences agree with what the project asks for and with what is installed."""
+
+import re
+import tomllib
+from itertools import chain
+from pathlib import Path
+
+import licences
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+# Of licences that may be used beside Apache-2.0 in anything, by their SPDX names and by those of PyPI.
+PERMISSIVE = re.compile(
+    r"0BSD|Apache|Apache-2\.0( WITH LLVM-exception)?|Apache Software License|BSD License|BSD-[23]-Clause"
+    r"|BSL-1\.0|CC0-1\.0|CNRI-Python|MIT|MIT License|MIT-CMU|MPL-2\.0|Zlib"
+    r"|Mozilla Public License 2\.0 \(MPL 2\.0\)|PSF-2\.0|Python Software Foundation License"
+)
+
+
+@pytest.mark.parametrize(("package", "licence"), sorted(licences.listed().items()))
+def test_licences_are_permissive(package, licence):
+    parts = re.split(r" AND |; ", licence.replace("(BSD", "BSD").replace("later)", "later"))
+    refused = [part for part in parts if not any(map(PERMISSIVE.fullmatch, part.split(" OR ")))]
+    assert refused == [], package
+
+
+def test_the_lock_has_every_dependency_in_its_range():
+    locked: dict[str, set[str]] = {}
+    for package in tomllib.loads((ROOT / "uv.lock").read_text())["package"]:
+        locked.setdefault(package["name"], set()).add(package.get("version", ""))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    for requirement in map(Requirement, lines):
+        name = canonicalize_name(requirement.name)
+        assert locked.get(name), f"{name} is not locked; run: make lock"
+        if name != "modenc":
+            assert all(requirement.specifier.contains(version) for version in locked[name]), name
+
+
+def test_locked_files_are_named_with_their_checksums():
+    for package in tomllib.loads((ROOT / "uv.lock").read_text())["package"]:
+        for file in [*package.get("wheels", []), *filter(None, [package.get("sdist")])]:
+            assert file["hash"].startswith("sha256:"), package["name"]
