@@ -98,7 +98,7 @@ class EmmaXSettings:
     """τ_{N-1}; those between rise evenly."""
     classifier_learning_rate: float
     """Peak learning rate of the classifier (paper: 3e-5, over many more steps)."""
-    unpaired_learning_rate: float
-    """Peak learning rate of the encoder in phase 2; 0: phase 1's (paper)."""
+    unpaired_rate_share: float
+    """Peak learning rate of the encoder in phase 2, as a share of the optimizer's (paper: 1)."""
     chunk: int
     """Queue entries whose differences are held in memory at once; changes no result."""

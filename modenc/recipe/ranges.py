@@ -85,7 +85,7 @@ RANGES: dict[str, Range] = {
     "temperature": ABOVE_0,
     "temperature_top": ABOVE_0,
     "classifier_learning_rate": ABOVE_0,
-    "unpaired_learning_rate": AT_LEAST_0,
+    "unpaired_rate_share": ABOVE_0,
     "chunk": AT_LEAST_1,
     "seed": SEED,
     "threads": AT_LEAST_0,

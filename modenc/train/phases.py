@@ -270,7 +270,7 @@ def _emma_x(material: Material) -> Iterator[Phase]:
     pivot = _vectors(material, sample(material.pivot_texts, count, seed))
     data = Dataset.from_dict({"text": texts})
     unpaired = EmmaXLoss(material.model, parts, pivot)
-    own_rate = settings.unpaired_learning_rate or None
+    own_rate = material.optimizer.learning_rate * settings.unpaired_rate_share
     yield Phase("unpaired", steps - early, data, unpaired, rate, model_learning_rate=own_rate)
 
 

@@ -40,7 +40,7 @@ def _settings(**changes):
         "temperature": 0.04,
         "temperature_top": 0.08,
         "classifier_learning_rate": 1e-2,
-        "unpaired_learning_rate": 0.0,
+        "unpaired_rate_share": 1.0,
         "chunk": 512,
     }
     return EmmaXSettings(**{**values, **changes})

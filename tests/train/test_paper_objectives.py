@@ -118,8 +118,8 @@ def test_a_run_that_breaks_off_ends_like_one_that_does_not(copies, objective, mo
     assert all(whole[name].equal(resumed[name]) for name in whole)
 
 
-@pytest.mark.parametrize(("own", "expected"), [(2e-5, 2e-5), (0.0, 1e-3)])
-def test_phase_2_of_emma_x_has_a_rate_of_its_own(copies, monkeypatch, own, expected):
+@pytest.mark.parametrize(("share", "expected"), [(0.5, 5e-4), (1.0, 1e-3)])
+def test_phase_2_of_emma_x_has_a_rate_of_its_own(copies, monkeypatch, share, expected):
     rates = {}
     made = phases._optimizer
 
@@ -129,7 +129,7 @@ def test_phase_2_of_emma_x_has_a_rate_of_its_own(copies, monkeypatch, own, expec
         return optimizer
 
     monkeypatch.setattr(phases, "_optimizer", noted)
-    rate = ["alignment.optimizer.learning_rate=1e-3", f"emma_x.unpaired_learning_rate={own}"]
+    rate = ["alignment.optimizer.learning_rate=1e-3", f"emma_x.unpaired_rate_share={share}"]
     _align(copies("rates"), "emma_x", *rate, "emma_x.classifier_learning_rate=1e-2")
     assert rates == {"warmup": [1e-3, 1e-2], "unpaired": [expected, 1e-2]}
 
