@@ -8,6 +8,7 @@ import logging
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import (
@@ -26,7 +27,6 @@ from modenc.errors import BaseModelError
 logger = logging.getLogger(__name__)
 
 SUPPORTED_FAMILIES = ("bert", "xlm-roberta", "roberta")
-_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class BaseModel:
     """What the recipe or hub calls it."""
     location: str
     """A folder, or a Hugging Face id."""
+    revision: str | None = None
+    """Commit, tag or branch of a Hugging Face id; None: its main branch."""
 
     def load_body(self) -> PreTrainedModel:
         """The transformer body in float32 and evaluation mode, without a pooling head.
@@ -46,7 +48,13 @@ class BaseModel:
         """
         self._config()
         try:
-            body = AutoModel.from_pretrained(self.location, add_pooling_layer=False, dtype=torch.float32)
+            body = AutoModel.from_pretrained(
+                self.location,
+                add_pooling_layer=False,
+                dtype=torch.float32,
+                use_safetensors=True,
+                **self._options(),
+            )
         except (OSError, ValueError) as error:
             raise BaseModelError(_not_found(self.id, error)) from error
         return body.eval()
@@ -62,7 +70,7 @@ class BaseModel:
 
     def _config(self) -> PretrainedConfig:
         try:
-            config = AutoConfig.from_pretrained(self.location)
+            config = AutoConfig.from_pretrained(self.location, **self._options())
         except (OSError, ValueError) as error:
             raise BaseModelError(_not_found(self.id, error)) from error
         if config.model_type not in SUPPORTED_FAMILIES:
@@ -79,12 +87,18 @@ class BaseModel:
             BaseModelError: there is none, or it is not a fast one.
         """
         try:
-            tokenizer = AutoTokenizer.from_pretrained(self.location, fix_mistral_regex=False)
+            tokenizer = AutoTokenizer.from_pretrained(
+                self.location, fix_mistral_regex=False, **self._options()
+            )
         except (OSError, ValueError) as error:
             raise BaseModelError(_not_found(self.id, error)) from error
         if not tokenizer.is_fast:
             raise BaseModelError(f"base {self.id!r} has no fast tokenizer (tokenizer.json); modenc needs one")
         return tokenizer
+
+    def _options(self) -> dict[str, Any]:
+        # Said, since transformers would ask at the terminal where it is left open.
+        return {"trust_remote_code": False, "revision": self.revision or "main"}
 
     @cached_property
     def fingerprint(self) -> str:
@@ -113,8 +127,7 @@ class BaseModel:
             return None
         stats = [
             (file.name, file.stat().st_size, file.stat().st_mtime_ns)
-            for pattern in _WEIGHTS
-            for file in sorted(folder.glob(pattern))
+            for file in sorted(folder.glob("*.safetensors"))
         ]
         return hashlib.sha256(repr((str(folder.resolve()), stats)).encode()).hexdigest()
 
@@ -133,7 +146,8 @@ def resolve_base(model: str) -> BaseModel:
     """Find a base by the name a recipe gives it.
 
     Args:
-        model: ``me5-small``, a folder with a saved model, or a Hugging Face id.
+        model: ``me5-small``, a folder with a saved model, or a Hugging Face id, with ``@`` and a revision
+            (a commit, tag or branch) where it is to be pinned.
 
     Raises:
         BaseModelError: a folder is meant (it has a path separator or exists) and holds no model.
@@ -151,11 +165,22 @@ def resolve_base(model: str) -> BaseModel:
         raise BaseModelError(
             f"base folder {folder} does not exist; give a folder, a Hugging Face id or {ME5_SMALL!r}"
         )
-    return BaseModel(model, model)
+    name, _, revision = model.partition("@")
+    return BaseModel(model, name, revision or None)
 
 
 def _not_found(model: str, error: Exception) -> str:
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if "trust_remote_code" in str(error):
+        return (
+            f"base {model!r} comes with code of its own, which modenc never runs (trust_remote_code is off). "
+            f"Choose a base of the families {', '.join(SUPPORTED_FAMILIES)}"
+        )
+    if "safetensors" in str(error) or "pytorch_model.bin" in str(error):
+        return (
+            f"base {model!r} has no safetensors ({reason}). modenc reads no pickles: load the model with "
+            "transformers where you trust it, save_pretrained() it into a folder, and give that folder"
+        )
     return (
         f"base {model!r} cannot be loaded ({reason}). Expected {ME5_SMALL!r}, a saved model's folder, "
         "or a Hugging Face id that this machine can reach or has in its cache."

@@ -7,6 +7,7 @@ padding, so that neither neighbours nor their padding touch a result.
 from __future__ import annotations
 
 import itertools
+import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +38,7 @@ _FAR = 1 << 20
 # The tokenizer's own results are many times as large as the tokens.
 _TEXTS_AT_A_TIME = 10_000
 _truncation_lock = Lock()
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class ModularTransformer(InputModule):  # type: ignore[misc]
@@ -79,7 +81,8 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         :class:`ComputeSettings`.
 
         Raises:
-            HubError: the folder is no hub, or ``model_kwargs`` holds something else.
+            HubError: the folder is no hub, a hub elsewhere is not pinned to a commit, or ``model_kwargs``
+                holds something else.
         """
         settings = dict(options.get("model_kwargs") or {})
         base = settings.pop("base", None)
@@ -93,6 +96,11 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         if not Path(folder).is_dir():
             places = ("token", "cache_folder", "revision", "local_files_only")
             where = {key: options[key] for key in places if key in options}
+            if not _COMMIT.fullmatch(str(where.get("revision"))):
+                raise HubError(
+                    f"{folder}: expected revision= with a commit (40 hexadecimal digits) for a hub elsewhere, "
+                    f"found {where.get('revision')!r}; what a branch names may change"
+                )
             folder = cls.load_dir_path(model_name_or_path, subfolder=subfolder, **where)
         return cls(
             Hub.open(folder),

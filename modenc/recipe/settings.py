@@ -288,7 +288,7 @@ class BaseSettings:
     """The frozen body that all languages share."""
 
     model: str
-    """``me5-small``, a Hugging Face id, or a folder."""
+    """``me5-small``, a folder, or a Hugging Face id (``id@revision`` pins it)."""
     prompt: str
     """Put before every text, in training and in encoding."""
     pooling: Literal["mean", "cls", "max"]
