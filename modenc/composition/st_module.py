@@ -98,7 +98,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             where = {key: options[key] for key in places if key in options}
             if not _COMMIT.fullmatch(str(where.get("revision"))):
                 raise HubError(
-                    f"{folder}: expected revision= with a commit (40 hexadecimal digits) for a hub elsewhere, "
+                    f"{folder}: expected revision= with a commit (40 hex digits) for a hub elsewhere, "
                     f"found {where.get('revision')!r}; what a branch names may change"
                 )
             folder = cls.load_dir_path(model_name_or_path, subfolder=subfolder, **where)
