@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from modenc.errors import StorageError
+from modenc.storage import storing
+
 
 def cache_dir() -> Path:
     """The user's cache folder for modenc: ``$MODENC_CACHE``, else ``$XDG_CACHE_HOME/modenc``."""
@@ -22,11 +25,20 @@ def atomic_folder(target: Path) -> Iterator[Path]:
     """Yield a temporary sibling of ``target`` that takes its name once the block succeeds.
 
     If another process finishes ``target`` first, its folder is kept and ours is thrown away.
+
+    Raises:
+        StorageError: the cache cannot be written.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
-        yield temporary
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise StorageError(
+            f"{target.parent}: cannot be written ({error.strerror}); set MODENC_CACHE to a folder that can"
+        ) from error
+    try:
+        with storing(target.parent, "what was there is kept"):
+            yield temporary
         try:
             temporary.rename(target)
         except OSError:

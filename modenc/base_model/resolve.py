@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
+import tempfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -47,6 +49,11 @@ class BaseModel:
             BaseModelError: nothing is found, or the model is not of the BERT or XLM-R family.
         """
         self._config()
+        if (Path(self.location) / "adapter_config.json").is_file():
+            raise BaseModelError(
+                f"base {self.id!r} is a peft adapter's folder (adapter_config.json), and transformers would "
+                "take another model for it; merge the adapter and save the whole model"
+            )
         try:
             body = AutoModel.from_pretrained(
                 self.location,
@@ -55,7 +62,7 @@ class BaseModel:
                 use_safetensors=True,
                 **self._options(),
             )
-        except (OSError, ValueError) as error:
+        except Exception as error:  # whatever a damaged file makes of it
             raise BaseModelError(_not_found(self.id, error)) from error
         return body.eval()
 
@@ -71,7 +78,7 @@ class BaseModel:
     def _config(self) -> PretrainedConfig:
         try:
             config = AutoConfig.from_pretrained(self.location, **self._options())
-        except (OSError, ValueError) as error:
+        except Exception as error:  # whatever a damaged file makes of it
             raise BaseModelError(_not_found(self.id, error)) from error
         if config.model_type not in SUPPORTED_FAMILIES:
             raise BaseModelError(
@@ -90,7 +97,7 @@ class BaseModel:
             tokenizer = AutoTokenizer.from_pretrained(
                 self.location, fix_mistral_regex=False, **self._options()
             )
-        except (OSError, ValueError) as error:
+        except Exception as error:  # whatever a damaged file makes of it
             raise BaseModelError(_not_found(self.id, error)) from error
         if not tokenizer.is_fast:
             raise BaseModelError(f"base {self.id!r} has no fast tokenizer (tokenizer.json); modenc needs one")
@@ -109,16 +116,20 @@ class BaseModel:
         if key and store.is_file():
             try:
                 known = json.loads(store.read_text())
-            except ValueError:
-                logger.warning("%s is not JSON; fingerprints are computed again", store)
+            except (OSError, ValueError):
+                logger.warning("%s cannot be read; fingerprints are computed again", store)
             if key in known:
                 return known[key]
         value = fingerprint_of(self.load_body())
         if key:
-            store.parent.mkdir(parents=True, exist_ok=True)
-            temporary = store.with_suffix(f".{id(self)}.tmp")
-            temporary.write_text(json.dumps({**known, key: value}, indent=1))
-            temporary.replace(store)
+            try:
+                store.parent.mkdir(parents=True, exist_ok=True)
+                descriptor, temporary = tempfile.mkstemp(prefix=".fingerprints", dir=store.parent)
+                with os.fdopen(descriptor, "w") as stream:
+                    json.dump({**known, key: value}, stream, indent=1)
+                os.replace(temporary, store)
+            except OSError as error:
+                logger.warning("%s cannot be kept, and is computed again each time: %s", store, error)
         return value
 
     def _cache_key(self) -> str | None:
@@ -126,8 +137,10 @@ class BaseModel:
         if not folder.is_dir():
             return None
         stats = [
-            (file.name, file.stat().st_size, file.stat().st_mtime_ns)
-            for file in sorted(folder.glob("*.safetensors"))
+            # The last of these cannot be set back.
+            (file.name, file.stat().st_size, file.stat().st_mtime_ns, file.stat().st_ctime_ns)
+            for pattern in ("config.json", "*.safetensors")
+            for file in sorted(folder.glob(pattern))
         ]
         return hashlib.sha256(repr((str(folder.resolve()), stats)).encode()).hexdigest()
 
@@ -161,11 +174,13 @@ def resolve_base(model: str) -> BaseModel:
                 f"base folder {folder} has no config.json; expected a folder written by save_pretrained"
             )
         return BaseModel(model, str(folder))
-    if model.startswith((".", "/", "~")) or model.count("/") > 1:
+    name, pin, revision = model.partition("@")
+    if pin and not revision:
+        raise BaseModelError(f"base {model!r}: expected a revision after the @, found none")
+    if model.startswith((".", "/", "~")) or name.count("/") > 1:
         raise BaseModelError(
             f"base folder {folder} does not exist; give a folder, a Hugging Face id or {ME5_SMALL!r}"
         )
-    name, _, revision = model.partition("@")
     return BaseModel(model, name, revision or None)
 
 

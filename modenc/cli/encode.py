@@ -111,9 +111,9 @@ def _job(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:
         # Asking for the first text raises the reader's own error, before any module is loaded.
         next(read_texts(args.input, args.column), None)
         job |= {"input": str(path.resolve()), "size": path.stat().st_size, "date": path.stat().st_mtime_ns}
-    digest = hashlib.sha256((hub.path / "hub.json").read_bytes())
+    digest = hashlib.sha256(repr(hub.info).encode())
     for code in hub.languages():
-        digest.update(hub.layout(code).card.read_bytes())
+        digest.update(hub.card(code).to_json().encode())
     return job | {"hub": str(hub.path.resolve()), "modules": digest.hexdigest()}
 
 

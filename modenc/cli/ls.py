@@ -63,12 +63,12 @@ def megabytes(card: Card) -> str:
 
 
 def _row(hub: Hub, lang: str) -> tuple[str, ...]:
-    from modenc.errors import HubError
+    from modenc.errors import ModencError
 
     try:
         card = hub.card(lang)
         modules = modules_present(hub, lang)
-    except HubError:
+    except ModencError:
         # One damaged language must not hide the others.
         return lang, "", "damaged: see modenc verify", "", "", ""
     return lang, card.name, modules, megabytes(card), _headline(card), ", ".join(card.licences)

@@ -12,16 +12,19 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from modenc.errors import HubError
 from modenc.hub.files import read_json
 from modenc.hub.layout import LanguageLayout
+from modenc.hub.tokenizer_faults import TOKENIZER_FILE, is_panic
 
 LORA_CONFIG = "adapter_config.json"
 LORA_WEIGHTS = "adapter_model.safetensors"
@@ -30,6 +33,11 @@ CLA_WEIGHTS = "adapter.safetensors"
 _LORA_KEY = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<matrix>[AB])(?:\.\w+)?\.weight")
 _CLA_KEY = re.compile(
     r".*encoder\.layer\.(?P<layer>\d+)\.output\.adapters\.\w+\.adapter_(?P<part>down|up)(?:\.0)?\.(?P<kind>weight|bias)"
+)
+
+_TOKENIZER_OPTIONS = (
+    *("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"),
+    "model_input_names",
 )
 
 
@@ -125,11 +133,27 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     Raises:
         HubError: it cannot be read.
     """
+    config = folder / "tokenizer_config.json"
+    options = read_json(config) if config.is_file() else {}
     try:
-        # The flag only silences a warning about another model family's tokenizers.
-        return PreTrainedTokenizerFast.from_pretrained(folder, fix_mistral_regex=False)
-    except (OSError, ValueError, KeyError) as error:
+        # Not from_pretrained, which follows file names that it finds in there.
+        return PreTrainedTokenizerFast(
+            tokenizer_object=Tokenizer.from_file(str(folder / TOKENIZER_FILE)),
+            **{name: _option(name, options[name]) for name in _TOKENIZER_OPTIONS if options.get(name)},
+        )
+    except BaseException as error:
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
         raise HubError(f"{folder}: not a readable tokenizer ({error}); install the language again") from error
+
+
+def _option(name: str, value: Any) -> Any:
+    """A special token's text where there is more to it; a list of names as it is."""
+    if isinstance(value, dict):
+        value = value.get("content")
+    if not isinstance(value, list if name == "model_input_names" else str):
+        raise ValueError(f"{name}: {value!r:.60}")
+    return value
 
 
 def read_lora(folder: Path) -> dict[str, LowRank]:

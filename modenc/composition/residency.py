@@ -22,11 +22,13 @@ from modenc.composition.modules import LanguageModules, read_modules
 from modenc.composition.packed_body import FAMILIES, PackedBody
 from modenc.composition.packed_engine import PackedEngine
 from modenc.composition.settings import ComputeSettings
-from modenc.errors import BaseModelError
+from modenc.errors import BaseModelError, HubError
 from modenc.hub.store import Hub
 from modenc.hub.verify import check_language
 
 logger = logging.getLogger(__name__)
+
+_TRIES = 20
 
 
 class Residency:
@@ -47,7 +49,7 @@ class Residency:
         self._body = body
         self._settings = settings
         self._base_tokenizer: PreTrainedTokenizerFast | None = None
-        self._lock = RLock()
+        self._lock, self._tokenizer_lock = RLock(), RLock()
         self._start()
 
     def _start(self) -> None:
@@ -92,7 +94,8 @@ class Residency:
 
     def base_tokenizer(self) -> PreTrainedTokenizerFast:
         """The base's own tokenizer."""
-        with self._lock:
+        # Not the other lock, under which engines take theirs: they ask for this while they hold it.
+        with self._tokenizer_lock:
             if self._base_tokenizer is None:
                 self._base_tokenizer = self._base.load_tokenizer()
             return self._base_tokenizer
@@ -159,14 +162,28 @@ class Residency:
         if code in self._tokenizers:
             self._tokenizers[code] = self._tokenizers.pop(code)
             return
-        check_language(self._hub, code, full=self._settings.verify == "full")
         logger.debug("loading the modules of %s from %s", code, self._hub.path)
         # Weights made in inference mode could never be trained on or moved by others.
         with torch.inference_mode(False), torch.no_grad():
-            modules = read_modules(self._hub.layout(code))
+            modules = self._checked_modules(code)
             self._make_room(engine, modules)
             engine.put(modules)
         self._tokenizers[code] = modules.tokenizer
+
+    def _checked_modules(self, code: str) -> LanguageModules:
+        """Of one state of the hub: read again where another process has replaced the language meanwhile."""
+        for _ in range(_TRIES):
+            before = self._hub.card(code)
+            try:
+                check_language(self._hub, code, full=self._settings.verify == "full")
+                modules = read_modules(self._hub.layout(code))
+            except (HubError, FileNotFoundError):
+                if self._hub.card(code) == before:
+                    raise
+            else:
+                if self._hub.card(code) == before:
+                    return modules
+        raise HubError(f"{self._hub.path}: {code} is being replaced over and over; try again later")
 
     def _free_unwanted(self) -> None:
         for code in [code for code in self._unwanted if not self._users[code]]:
@@ -201,5 +218,5 @@ class Residency:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._base_tokenizer = None
-        self._lock = RLock()
+        self._lock, self._tokenizer_lock = RLock(), RLock()
         self._start()

@@ -18,17 +18,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from huggingface_hub import snapshot_download
 from sentence_transformers.base.modules.input_module import InputModule
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel, resolve_base
 from modenc.base_model.resolve import fingerprint_of
+from modenc.cache import cache_dir
 from modenc.composition.language_choice import ChoiceSettings, LanguageChooser
 from modenc.composition.residency import Residency
 from modenc.composition.settings import ComputeSettings
 from modenc.errors import BaseModelError, HubError, LanguageError
 from modenc.hub.store import Hub
+from modenc.hub.tokenizer_faults import is_panic
 from modenc.texts import TaggedText, as_texts
 
 # No tokenizer makes fewer tokens of real text, so nothing that counts is cut.
@@ -94,14 +97,14 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             raise HubError(f"model_kwargs: expected {expected}, found {', '.join(unknown)}")
         folder = model_name_or_path
         if not Path(folder).is_dir():
-            places = ("token", "cache_folder", "revision", "local_files_only")
+            places = ("token", "revision", "local_files_only")
             where = {key: options[key] for key in places if key in options}
             if not _COMMIT.fullmatch(str(where.get("revision"))):
                 raise HubError(
                     f"{folder}: expected revision= with a commit (40 hex digits) for a hub elsewhere, "
                     f"found {where.get('revision')!r}; what a branch names may change"
                 )
-            folder = cls.load_dir_path(model_name_or_path, subfolder=subfolder, **where)
+            folder = _downloaded(model_name_or_path, subfolder, where)
         return cls(
             Hub.open(folder),
             base,
@@ -248,6 +251,18 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         return self
 
 
+def _downloaded(name: str, subfolder: str, where: dict[str, Any]) -> str:
+    """A folder with a hub of Hugging Face's at one commit, in plain files where its own cache has links."""
+    target = cache_dir() / "hubs" / where["revision"]
+    try:
+        folder = snapshot_download(name, local_dir=target, **where)
+    except Exception as error:  # of several libraries
+        raise HubError(
+            f"{name}: expected a hub's folder, or a hub on Hugging Face that this machine can reach; {error}"
+        ) from error
+    return str(Path(folder) / subfolder)
+
+
 def _matching_body(base: BaseModel, hub: Hub) -> PreTrainedModel:
     body = base.load_body()
     # A folder's fingerprint is cached; a hub id's is not, and the body is at hand.
@@ -279,8 +294,14 @@ def _tokenise(tokenizer: PreTrainedTokenizerFast, texts: list[str], max_length: 
     candidates = (tokenizer.cls_token_id, tokenizer.unk_token_id, tokenizer.pad_token_id)
     filler = next((number for number in candidates if number is not None), 0)
     for start in range(0, len(texts), _TEXTS_AT_A_TIME):
-        for encoding in backend.encode_batch_fast(texts[start : start + _TEXTS_AT_A_TIME]):
-            yield array("i", encoding.ids or [filler])
+        try:
+            encodings = backend.encode_batch_fast(texts[start : start + _TEXTS_AT_A_TIME])
+        except BaseException as error:
+            if not is_panic(error):
+                raise
+            raise HubError(f"a tokenizer gave up on a text ({error}); install its language again") from error
+        # Tokens that a tokenizer puts around a text may be more than its limit.
+        yield from (array("i", encoding.ids[:max_length] or [filler]) for encoding in encodings)
 
 
 def _number(code: str) -> int:

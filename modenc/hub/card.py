@@ -11,6 +11,15 @@ from modenc.hub.files import json_object
 from modenc.hub.schema import key_faults
 from modenc.hub.seal import SEAL, check_seal, sealed_text
 
+# Key → what its values are; booleans are none of these.
+_INNER: dict[str, type | tuple[type, ...]] = {
+    "stages": dict,
+    "data": dict,
+    "licences": str,
+    "scores": (int, float),
+    "versions": str,
+}
+
 
 class FileRecord(TypedDict):
     """Size and checksum of a published file."""
@@ -95,7 +104,16 @@ def _faults(content: dict[str, Any]) -> list[str]:
             for name, record in files.items()
             if not _is_file_record(record)
         ]
+    for key, values in _INNER.items():
+        inside = content.get(key)
+        found = inside.values() if isinstance(inside, dict) else inside if isinstance(inside, list) else ()
+        wrong = [value for value in found if isinstance(value, bool) or not isinstance(value, values)]
+        faults += [f"{key}: expected {_said(values)} in it, found {value!r:.60}" for value in wrong[:1]]
     return faults
+
+
+def _said(values: type | tuple[type, ...]) -> str:
+    return "numbers" if isinstance(values, tuple) else "texts" if values is str else "objects"
 
 
 def _is_file_record(record: Any) -> bool:
@@ -104,4 +122,5 @@ def _is_file_record(record: Any) -> bool:
         and set(record) == {"sha256", "bytes"}
         and isinstance(record["sha256"], str)
         and type(record["bytes"]) is int
+        and 0 <= record["bytes"] < 1 << 63
     )

@@ -46,6 +46,9 @@ def read_text(path: Path, most_bytes: int = MOST_JSON_BYTES) -> str:
         HubError: it is missing, unreadable, larger than ``most_bytes`` or not UTF-8.
     """
     try:
+        # Opening a pipe would wait for one who writes.
+        if path.exists() and not path.is_file():
+            raise HubError(f"{path}: expected a plain file, found a folder or special file")
         with path.open("rb") as stream:
             content = stream.read(most_bytes + 1)
         if len(content) > most_bytes:
@@ -75,9 +78,14 @@ def sha256(path: Path) -> str:
 
 def files_below(root: Path) -> Iterator[tuple[str, Path]]:
     """Every file, link and special file below a folder, as (relative POSIX path, path), sorted."""
-    for path in sorted(root.rglob("*")):
-        if path.is_symlink() or not path.is_dir():
-            yield path.relative_to(root).as_posix(), path
+    found = []
+    # Not rglob, which fails on folders a thousand deep.
+    for folder, folders, names in os.walk(root):
+        here = Path(folder)
+        found += [here / name for name in names]
+        found += [here / name for name in folders if (here / name).is_symlink()]
+    for path in sorted(found):
+        yield path.relative_to(root).as_posix(), path
 
 
 def sync(path: Path) -> None:

@@ -9,14 +9,21 @@ from pathlib import Path
 from modenc.errors import HubError
 from modenc.hub.card import Card
 from modenc.hub.files import files_below, sha256
-from modenc.hub.layout import CARD_FILE, HubInfo, LanguageLayout
+from modenc.hub.layout import CARD_FILE, PART_FILES, README_FILE, HubInfo, LanguageLayout
+from modenc.hub.tokenizer_faults import TOKENIZER_FILES
 from modenc.hub.weights import number_faults, weight_faults
 
 # Formats that run code when they are loaded; nothing here may be in one.
 PICKLES = frozenset({".bin", ".ckpt", ".joblib", ".npy", ".npz", ".pickle", ".pkl", ".pt", ".pth"})
 
-# Of one file: more than any base's vocabulary takes.
+# A language's files; more than any base's vocabulary takes.
 _MOST_BYTES = 1 << 33
+_NAMES = frozenset(
+    {name for names in PART_FILES.values() for name in names}
+    | {f"tokenizer/{name}" for name in TOKENIZER_FILES}
+    | {README_FILE}
+)
+_MOST_README_BYTES = 1 << 20
 
 _LISTED = 10
 
@@ -89,6 +96,8 @@ def _outer_problems(layout: LanguageLayout, card: Card, info: HubInfo, lang: str
 
 def _file_faults(root: Path, card: Card) -> Iterator[tuple[str, str]]:
     """Differences between the files there are and those of the card."""
+    if root.is_symlink() or (root / CARD_FILE).is_symlink():
+        yield CARD_FILE, "expected a plain folder with a plain file, found a link"
     found = dict(files_below(root))
     found.pop(CARD_FILE, None)
     for name in sorted(set(card.files) - set(found)):
@@ -98,12 +107,14 @@ def _file_faults(root: Path, card: Card) -> Iterator[tuple[str, str]]:
             yield name, "expected safetensors and JSON only, found a format that can run code; delete it"
         elif name not in card.files:
             yield name, "not in the card; delete it if it is yours"
+        elif name not in _NAMES:
+            yield name, "expected the files of a tokenizer, of weights and of adapters alone; delete it"
         elif path.is_symlink() or not path.is_file():
             yield name, "expected a plain file, found a link or special file"
         elif (size := path.stat().st_size) != card.files[name]["bytes"]:
             yield name, f"expected {card.files[name]['bytes']} bytes, found {size}"
-        elif size > _MOST_BYTES:
-            yield name, f"expected at most {_MOST_BYTES >> 30} GB, found {size} bytes"
+        elif size > (most := _MOST_README_BYTES if name == README_FILE else _MOST_BYTES):
+            yield name, f"expected at most {most >> 20} MB, found {size} bytes"
 
 
 def _checksum_faults(root: Path, card: Card) -> Iterator[tuple[str, str]]:

@@ -40,7 +40,7 @@ def _front_matter(card: Card) -> list[str]:
     elif card.licences:
         name = json.dumps("; ".join(card.licences), ensure_ascii=False)
         lines += ["license: other", f"license_name: {name}"]
-    base = _HUB_PAGES.get(card.base_id, card.base_id)
+    base = _HUB_PAGES.get(card.base_id, card.base_id.partition("@")[0])
     if re.fullmatch(r"[\w.-]+/[\w.-]+", base):
         lines.append(f"base_model: {base}")
     lines += ["pipeline_tag: sentence-similarity", "tags:"]

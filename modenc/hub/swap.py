@@ -17,7 +17,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from modenc.hub.files import sync
@@ -27,7 +27,7 @@ if sys.platform != "win32":
 
 logger = logging.getLogger(__name__)
 
-_SIDE_FOLDER = re.compile(r"\.(?P<lang>[^.]+)\.(?P<kind>tmp|old)-(?P<pid>\d+)-[0-9a-f]+")
+_SIDE_FOLDER = re.compile(r"\.(?P<lang>[^.]+)\.(?P<kind>tmp|old)-\d+-[0-9a-f]+")
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
@@ -41,12 +41,13 @@ def side_path(target: Path, kind: str) -> Path:
 def side_folder(target: Path) -> Iterator[Path]:
     """A new locked folder beside ``target``; what is left of it at the end is removed."""
     folder = side_path(target, "tmp")
-    folder.mkdir()
-    try:
-        with _locked(folder):
-            yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with ExitStack() as held:
+        # Those who clean up hold this lock, so that none of them finds the folder before it is locked.
+        with _locked(target.parent):
+            folder.mkdir()
+            held.callback(shutil.rmtree, folder, ignore_errors=True)
+            held.enter_context(_locked(folder))
+        yield folder
 
 
 def replace_folder(new: Path, target: Path) -> None:
@@ -60,16 +61,22 @@ def replace_folder(new: Path, target: Path) -> None:
 def remove_folder(target: Path) -> None:
     """Remove a folder in one step: it is renamed first, so that no half of it is ever seen."""
     doomed = side_path(target, "tmp")
-    target.rename(doomed)
-    sync(target.parent)
-    shutil.rmtree(doomed)
+    with _locked(target):
+        target.rename(doomed)
+        sync(target.parent)
+        shutil.rmtree(doomed)
 
 
 def clean_up(root: Path) -> None:
     """Mend what dead processes left: put back what they moved away, remove what they began."""
+    with _locked(root, alone=True):
+        _clean_up(root)
+
+
+def _clean_up(root: Path) -> None:
     for folder in sorted(root.glob(".*.???-*")):
         match = _SIDE_FOLDER.fullmatch(folder.name)
-        if match is None or not folder.is_dir() or _is_in_use(folder, int(match["pid"])):
+        if match is None or not folder.is_dir() or _is_in_use(folder):
             continue
         target = root / match["lang"]
         try:
@@ -135,30 +142,23 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold a lock on a folder; the system releases it when the process dies, however it dies."""
+def _locked(folder: Path, *, alone: bool = False) -> Iterator[None]:
+    """Hold a lock on a folder, shared or ``alone``; the system lets it go when the process dies, however."""
     if sys.platform == "win32":
         yield
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        fcntl.flock(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield
     finally:
         os.close(descriptor)
 
 
-def _is_in_use(folder: Path, pid: int) -> bool:
-    """Whether the process that made a side folder may still be at work on it."""
+def _is_in_use(folder: Path) -> bool:
+    """Whether somebody still holds a side folder."""
     if sys.platform == "win32":
-        return True  # no lock can be asked for there, and os.kill(pid, 0) would end the process
-    try:
-        os.kill(pid, 0)
-        return True
-    except ProcessLookupError:
-        pass
-    except PermissionError:
-        return True
+        return True  # no lock can be asked for there
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:

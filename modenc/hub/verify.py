@@ -30,15 +30,16 @@ def verify_hub(hub: Hub, lang: str | None = None, base_fingerprint: str | None =
     if base_fingerprint is not None and base_fingerprint != hub.info.base_fingerprint:
         message = f"expected the base {hub.info.base_fingerprint}, found {base_fingerprint}"
         problems.append(Problem(None, "hub.json", message))
-    if lang is None:
+    if lang is not None:
+        hub.layout(lang)
+    else:
         problems += _root_problems(hub.path, hub.languages())
         faults = sentence_transformers_faults(hub.path, hub.info)
         problems += [Problem(None, name, message) for name, message in faults]
     for code in hub.languages() if lang is None else [normalize_code(lang)]:
-        layout = hub.layout(code)
         try:
-            card = hub.card(code)
-        except HubError as error:
+            layout, card = hub.layout(code), hub.card(code)
+        except (HubError, LanguageError) as error:
             problems.append(Problem(code, CARD_FILE, str(error)))
             continue
         problems += folder_problems(layout, card, hub.info, code, full=True)

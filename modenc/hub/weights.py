@@ -14,13 +14,14 @@ from tokenizers import Tokenizer
 from modenc.errors import HubError
 from modenc.hub.files import read_json
 from modenc.hub.layout import EMBEDDINGS_TENSOR, HubInfo, LanguageLayout
-from modenc.hub.tokenizer_faults import tokenizer_faults
+from modenc.hub.tokenizer_faults import is_panic, tokenizer_faults
 
 # What a hostile file may claim is bounded before anything is allocated for it.
 _MOST_HEADER = 1 << 24
 _MOST_TIMES = 16
 # Of lora_alpha and scaling; far more than anybody trains with.
 _MOST_SCALING = 1e6
+_TYPES = frozenset({"F16", "F32"})
 
 Shapes = dict[str, list[int]]
 
@@ -67,7 +68,8 @@ def tensor_shapes(path: Path) -> Shapes:
     """Tensor name → shape, from the header of a safetensors file.
 
     Raises:
-        HubError: the header cannot be read or is too large, or the file is shorter or longer than it says.
+        HubError: the header cannot be read or is too large, the file is shorter or longer than it says, or
+            its weights are of another type.
     """
     with path.open("rb") as stream:
         header = int.from_bytes(stream.read(8), "little")
@@ -75,9 +77,14 @@ def tensor_shapes(path: Path) -> Shapes:
         raise HubError(f"expected a header of at most {_MOST_HEADER >> 20} MB, found one of {header} bytes")
     try:
         with safe_open(path, framework="numpy") as file:
-            return {name: list(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            shapes = {name: list(part.get_shape()) for name, part in slices.items()}
+            types = {part.get_dtype() for part in slices.values()}
     except (SafetensorError, OSError) as error:
         raise HubError(f"expected a whole safetensors file, found a damaged one ({error})") from error
+    if others := sorted(types - _TYPES):
+        raise HubError(f"expected weights in {' or '.join(sorted(_TYPES))}, found {', '.join(others)}")
+    return shapes
 
 
 def _embeddings_fault(layout: LanguageLayout, shapes: Shapes, info: HubInfo) -> str | None:
@@ -96,7 +103,9 @@ def _embeddings_fault(layout: LanguageLayout, shapes: Shapes, info: HubInfo) -> 
 def _vocabulary_size(path: Path) -> int:
     try:
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises bare Exception
+    except BaseException as error:  # the library raises bare Exception, and panics
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
         raise HubError(f"expected a readable tokenizer/tokenizer.json, found: {error}") from error
     return int(tokenizer.get_vocab_size(with_added_tokens=True))
 
@@ -132,8 +141,8 @@ def _ranks(config: dict[str, Any]) -> set[int]:
     """Ranks that peft's configuration allows."""
     pattern = config.get("rank_pattern") or {}
     ranks = [config.get("r"), *(pattern.values() if isinstance(pattern, dict) else ())]
-    if not all(type(rank) is int for rank in ranks):
-        raise HubError(f"expected whole ranks in adapter_config.json, found {ranks}")
+    if not all(type(rank) is int and rank > 0 for rank in ranks):
+        raise HubError(f"expected ranks of 1 or more in adapter_config.json, found {ranks!r:.60}")
     return {int(rank) for rank in ranks if rank is not None}
 
 
@@ -156,6 +165,10 @@ def _alignment_fault(layout: LanguageLayout, shapes: Shapes, info: HubInfo) -> s
     matrices = {name: shape for name, shape in shapes.items() if len(shape) == 2}
     if not matrices:
         return f"expected the matrices of a parallel adapter, found {_listed(shapes)}"
+    for name, shape in shapes.items():
+        partner = shapes.get(f"{name.removesuffix('bias')}weight")
+        if name.endswith("bias") and (partner is None or shape != partner[:1]):
+            return f"{name}: expected one number for each row of its matrix {partner}, found {shape}"
     for name, shape in matrices.items():
         if info.hidden_size not in shape:
             return f"{name}: expected hidden size {info.hidden_size}, found {shape}"

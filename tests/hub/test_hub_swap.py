@@ -50,11 +50,15 @@ def test_a_failed_second_step_is_taken_back(tmp_path: Path, monkeypatch: pytest.
 
 def test_leftovers_of_the_dead_are_removed_and_of_the_living_kept(tmp_path: Path) -> None:
     dead = folder(tmp_path / f".kk.tmp-{dead_pid()}-00ff", "half")
-    living = folder(tmp_path / f".az.tmp-{os.getpid()}-00ff", "half")
+    # In a container the one who died may have had our number.
+    namesake = folder(tmp_path / f".ky.tmp-{os.getpid()}-00ff", "half")
     foreign = folder(tmp_path / ".git", "")
-    swap.clean_up(tmp_path)
-    assert not dead.exists()
-    assert living.exists()
+    with swap.side_folder(tmp_path / "az") as living:
+        swap.clean_up(tmp_path)
+        assert not dead.exists()
+        assert not namesake.exists()
+        assert living.exists()
+    assert not living.exists()
     assert foreign.exists()
 
 

@@ -46,16 +46,19 @@ def wrong_name(root: Path) -> None:
 
 def wrong_width(root: Path) -> None:
     layer = "base_model.model.layer.query"
-    weights = {f"{layer}.lora_A.weight": np.zeros((2, 5)), f"{layer}.lora_B.weight": np.zeros((6, 2))}
+    matrices = {"A": np.zeros((2, 5), np.float16), "B": np.zeros((6, 2), np.float16)}
+    weights = {f"{layer}.lora_{name}.weight": matrix for name, matrix in matrices.items()}
     save_file(weights, root / "se" / "adapter_model.safetensors")
 
 
 def one_matrix(root: Path) -> None:
-    save_file({"x.lora_A.weight": np.zeros((2, HIDDEN))}, root / "la" / "adapter_model.safetensors")
+    save_file(
+        {"x.lora_A.weight": np.zeros((2, HIDDEN), np.float16)}, root / "la" / "adapter_model.safetensors"
+    )
 
 
 def narrow_alignment(root: Path) -> None:
-    save_file({"down.weight": np.zeros((4, 5))}, root / "cla" / "adapter.safetensors")
+    save_file({"down.weight": np.zeros((4, 5), np.float16)}, root / "cla" / "adapter.safetensors")
 
 
 @pytest.mark.parametrize(
