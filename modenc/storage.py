@@ -39,8 +39,11 @@ def storing(where: Path, kept: str) -> Iterator[None]:
         reason = _reason(error)
         if reason is None:
             raise
+        # Another place may be full: the cache, or where temporary files go.
+        name = getattr(error, "filename", None)
+        place = where if name is None or Path(os.fsdecode(name)).is_relative_to(where) else name
         raise StorageError(
-            f"{where}: cannot be written ({reason}); {kept}. "
+            f"{place}: cannot be written ({reason}); {kept}. "
             "Make room or have it writable, then do the same again"
         ) from error
 

@@ -19,12 +19,21 @@ TABLE = Path(__file__).resolve().parents[1] / "docs" / "licences.md"
 _HEAD = """# Licences of dependencies
 
 What `pip install modenc[{extras}]` brings, as its metadata says (`python tests/licences.py` writes this
-table, `make audit` compares it). All may be used beside modenc's own Apache-2.0, in products too; a test
-refuses others.
+table, `make audit` compares it). All in it may be used beside modenc's own Apache-2.0, in products too; a
+test refuses others, and what `uv.lock` has and this page lacks.
 
 | package | licence |
 | --- | --- |
 """
+
+
+ELSEWHERE = {
+    "colorama": "BSD License, on Windows",
+    "triton": "MIT, with torch for GPUs",
+    "cuda-*": "NVIDIA's own terms, with torch for GPUs",
+    "nvidia-*": "NVIDIA's own terms, with torch for GPUs",
+}
+"""Not installed where the table is made: a system with torch's build for processors."""
 
 
 def found() -> dict[str, str]:
@@ -37,7 +46,7 @@ def found() -> dict[str, str]:
 
 def listed() -> dict[str, str]:
     """Package → licence, of the table."""
-    rows = TABLE.read_text(encoding="utf-8").partition("| --- | --- |\n")[2].splitlines()
+    rows = TABLE.read_text(encoding="utf-8").partition("| --- | --- |\n")[2].partition("\n\n")[0].splitlines()
     return dict(row.strip("| ").split(" | ") for row in rows)
 
 
@@ -65,6 +74,8 @@ if __name__ == "__main__":
     table = found()
     if sys.argv[1:] != ["--check"]:
         rows = "".join(f"| {name} | {licence} |\n" for name, licence in table.items())
-        TABLE.write_text(_HEAD.format(extras=",".join(EXTRAS)) + rows, encoding="utf-8")
+        others = "; ".join(f"`{name}`: {terms}" for name, terms in ELSEWHERE.items())
+        text = f"{_HEAD.format(extras=','.join(EXTRAS))}{rows}\nElsewhere also {others}.\n"
+        TABLE.write_text(text, encoding="utf-8")
     elif changed := dict(table.items() - listed().items()):
         sys.exit(f"licences not listed in {TABLE.name}: {changed}; see what they permit, then write it anew")

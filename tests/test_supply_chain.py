@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from fnmatch import fnmatch
 from itertools import chain
 from pathlib import Path
 
@@ -24,6 +25,25 @@ def test_licences_are_permissive(package, licence):
     parts = re.split(r" AND |; ", licence.replace("(BSD", "BSD").replace("later)", "later"))
     refused = [part for part in parts if not any(map(PERMISSIVE.fullmatch, part.split(" OR ")))]
     assert refused == [], package
+
+
+def test_every_locked_dependency_of_users_is_listed():
+    packages: dict[str, list[dict]] = {}
+    for package in tomllib.loads((ROOT / "uv.lock").read_text())["package"]:
+        packages.setdefault(package["name"], []).append(package)
+    (ours,) = packages["modenc"]
+    waiting = [*ours["dependencies"], *chain(*(ours["optional-dependencies"][e] for e in licences.EXTRAS))]
+    needed: set[str] = set()
+    while waiting:
+        name = waiting.pop()["name"]
+        if name not in needed:
+            needed.add(name)
+            for package in packages[name]:
+                waiting += package.get("dependencies", [])
+                waiting += chain(*package.get("optional-dependencies", {}).values())
+    unlisted = needed - set(licences.listed())
+    missing = {name for name in unlisted if not any(fnmatch(name, known) for known in licences.ELSEWHERE)}
+    assert missing == set(), "see what their licences permit, then run: python tests/licences.py"
 
 
 def test_the_lock_has_every_dependency_in_its_range():

@@ -49,13 +49,13 @@ def run(args: argparse.Namespace) -> int:
         ("versions", ", ".join(f"{name} {version}" for name, version in card.versions.items())),
     ]
     sys.stdout.write(table(facts))
-    for title, rows in _sections(card).items():
+    for title, rows in sections(card).items():
         if rows:
             sys.stdout.write(f"\n{title}\n{table(rows)}")
     return 0
 
 
-def _sections(card: Card) -> dict[str, list[tuple[str, ...]]]:
+def sections(card: Card) -> dict[str, list[tuple[str, ...]]]:
     """Title → rows of cells, indented."""
     stages: list[tuple[str, ...]] = [
         (f"  {stage}", key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

@@ -220,7 +220,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
                 left.setdefault(code, []).append(row)
         for code, members in left.items():
             tokenizer = self.residency.tokenizer(code)
-            batch = _tokenise(tokenizer, [prompt + texts[row] for row in members], self._max_seq_length)
+            batch = tokenised(tokenizer, [prompt + texts[row] for row in members], self._max_seq_length)
             for row, ids in zip(members, batch, strict=True):
                 rows[row] = ids
         return rows
@@ -283,7 +283,12 @@ def _positions(body: PreTrainedModel) -> int:
     return int(body.config.max_position_embeddings - skipped)
 
 
-def _tokenise(tokenizer: PreTrainedTokenizerFast, texts: list[str], max_length: int) -> Iterator[array[int]]:
+def tokenised(tokenizer: PreTrainedTokenizerFast, texts: list[str], max_length: int) -> Iterator[array[int]]:
+    """The ids of each text, cut to ``max_length``; at least one.
+
+    Raises:
+        HubError: the tokenizer gives up on a text.
+    """
     backend = tokenizer.backend_tokenizer
     with _truncation_lock:
         if (backend.truncation or {}).get("max_length") != max_length:

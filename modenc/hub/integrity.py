@@ -14,7 +14,9 @@ from modenc.hub.tokenizer_faults import TOKENIZER_FILES
 from modenc.hub.weights import number_faults, weight_faults
 
 # Formats that run code when they are loaded; nothing here may be in one.
-PICKLES = frozenset({".bin", ".ckpt", ".joblib", ".npy", ".npz", ".pickle", ".pkl", ".pt", ".pth"})
+PICKLES = frozenset(
+    {".bin", ".ckpt", ".joblib", ".npy", ".npz", ".pickle", ".pkl", ".pt", ".pth", ".py", ".so"}
+)
 
 # A language's files; more than any base's vocabulary takes.
 _MOST_BYTES = 1 << 33

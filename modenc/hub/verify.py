@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from modenc.errors import HubError, LanguageError
+from modenc.hub.files import files_below
 from modenc.hub.integrity import PICKLES, Problem, check_folder, folder_problems
 from modenc.hub.layout import CARD_FILE
 from modenc.hub.st_files import POOLING_FOLDER, sentence_transformers_faults
@@ -69,6 +70,9 @@ def _root_problems(root: Path, languages: list[str]) -> Iterator[Problem]:
         elif name == "adapter_config.json":
             message = "sentence-transformers would take the hub for a peft adapter; delete it"
             yield Problem(None, name, message)
+    for name, path in files_below(root / POOLING_FOLDER):
+        if path.suffix.lower() in PICKLES:
+            yield Problem(None, f"{POOLING_FOLDER}/{name}", "found a format that can run code; delete it")
     for lang in languages:
         try:
             standard = normalize_code(lang)

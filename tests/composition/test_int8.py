@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import openvino
@@ -10,7 +12,7 @@ import torch
 
 from modenc import ModularEncoder, extras
 from modenc.base_model import resolve_base
-from modenc.composition import int8
+from modenc.composition import int8, int8_engine
 from modenc.composition.int8 import _drawn_texts, _frequencies, int8_file
 from modenc.composition.int8_engine import Int8Engine
 from modenc.composition.modules import read_modules
@@ -138,3 +140,28 @@ def test_nobody_is_told_of_its_use(encoder, tiny_hub):
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout == "True None\n"
+
+
+def test_making_a_model_and_loading_a_language_do_not_wait_for_each_other(tiny_hub, monkeypatch):
+    encoder = ModularEncoder(tiny_hub.path, compute="int8")
+    making, composed = threading.Event(), int8_engine.compose
+
+    def slowly(*args, **options):
+        making.set()
+        time.sleep(0.5)
+        return composed(*args, **options)
+
+    def load():
+        making.wait(60)
+        encoder.load("kk")
+
+    monkeypatch.setattr(int8_engine, "compose", slowly)
+    # Azerbaijani keeps the base's vocabulary, so that the base's tokenizer is asked for.
+    tasks = (lambda: encoder.encode(["Qonşumuz kitabı oxuyur."], lang="az"), load)
+    threads = [threading.Thread(target=task, daemon=True) for task in tasks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert encoder.loaded == ["az", "kk"]

@@ -65,6 +65,7 @@ def hub_operations(folder: Path, tries: int) -> Outcome:
             other = Hub.create(folder / f"source{number}", tiny_languages.INFO)
             tiny_languages.publish(other, "kk", fill)
             sources.append(other)
+        stops = 0
         old, new = (source.card("kk").digest() for source in sources)
         for _ in range(tries):
             hub.install(sources[0].layout("kk").root)
@@ -88,7 +89,10 @@ def hub_operations(folder: Path, tries: int) -> Outcome:
                 problems.append(f"{operation}: kk is not what it should be")
             if read_only and not stopped:
                 problems.append(f"{operation} on a read-only disk went well")
+            stops += stopped
             outcome.add(fault or "; ".join(problems) or None)
+    if not stops:
+        outcome.lost.append("no disk was ever full or read-only")
     return outcome
 
 

@@ -23,11 +23,14 @@ import torch
 from tiny_recipe import save_tiny_recipe
 
 from modenc import ModularEncoder
+from modenc.cli import show
 from modenc.composition.modules import read_modules
+from modenc.composition.st_module import tokenised
 from modenc.data.files import read_file
 from modenc.errors import ModencError
 from modenc.hub.card import Card
 from modenc.hub.layout import LanguageLayout
+from modenc.hub.readme import readme
 from modenc.hub.seal import sealed_text
 from modenc.hub.store import Hub
 from modenc.hub.weights import number_faults, weight_faults
@@ -43,6 +46,9 @@ _VALUES = (
     *("[]", "[null]", "[[]]", "{}", '{"": null}', '{"a": {"a": {}}}', '["a", 1]', '"\\udc80"'),
     f'"{"a" * 5000}"',
 )
+
+
+_TEXTS = ["", "a", "aaa  aaa", "Мұғалім кітап оқиды.", "\u0301\u200d\ufdfa<s></s>", "a" * 3000, *"(\\ "]
 
 
 def encode(folder: Path) -> Target:
@@ -80,7 +86,9 @@ def card(folder: Path) -> Target:
 
     def act(text: bytes) -> None:
         with suppress(ModencError):
-            Card.from_json(text.decode("utf-8", "replace"))
+            found = Card.from_json(text.decode("utf-8", "replace"))
+            readme(found)
+            show.sections(found)
 
     return _json_target(act, tiny_languages.make_card("kk").to_json().encode())
 
@@ -187,6 +195,10 @@ def _part_of_a_language(folder: Path, name: str) -> Target:
                 modules = read_modules(layout)
                 assert all(torch.isfinite(change.b).all() for change in modules.low_rank.values())
                 assert all(abs(layer.scaling) < inf for layer in modules.parallel.values())
+                if modules.tokenizer is not None and modules.embeddings is not None:
+                    for ids in tokenised(modules.tokenizer, _TEXTS, tiny_models.POSITIONS):
+                        assert len(ids) <= tiny_models.POSITIONS
+                        assert max(ids) < len(modules.embeddings)
 
     return call, [sound]
 

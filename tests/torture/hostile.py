@@ -9,10 +9,13 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tiny_models
+import torch
 from outcome import Outcome
+from safetensors import torch as torch_files
 from safetensors.numpy import load_file, save_file
 
 from modenc import ModularEncoder
@@ -107,6 +110,84 @@ def _pickle(root: Path) -> None:
     (root / "se" / "adapter_model.bin").write_bytes(b"cos\nsystem\n(S'touch ran'\ntR.")
 
 
+def _in_tokenizer(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    """A case that changes the content of ``tokenizer.json``."""
+
+    def damage(root: Path) -> None:
+        path = root / "tokenizer" / "tokenizer.json"
+        content = json.loads(path.read_text())
+        change(content)
+        path.write_text(json.dumps(content))
+
+    return damage
+
+
+def _replacements(count: int) -> dict[str, Any]:
+    grow = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10}
+    return {"normalizer": {"type": "Sequence", "normalizers": [grow] * count}}
+
+
+def _template(content: dict[str, Any]) -> None:
+    template = content["post_processor"]
+    template["single"] = [template["single"][0]] * 3000
+
+
+def _far_id(content: dict[str, Any]) -> None:
+    content["added_tokens"][0]["id"] = 4_000_000_000
+
+
+def _typed(name: str, dtype: torch.dtype, value: float = 0.0) -> Callable[[Path], None]:
+    """A case with a weights file of another number type."""
+
+    def damage(root: Path) -> None:
+        weights = torch_files.load_file(root / name)
+        torch_files.save_file(
+            {key: torch.full_like(w, value, dtype=dtype) for key, w in weights.items()}, root / name
+        )
+
+    return damage
+
+
+def _no_rank(root: Path) -> None:
+    path = root / "se" / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "r": 0}))
+
+
+def _long_bias(root: Path) -> None:
+    path = root / "cla" / "adapter.safetensors"
+    weights = load_file(path)
+    name = min(name for name in weights if name.endswith("bias"))
+    weights[name] = np.append(weights[name], weights[name][:1])
+    save_file(weights, path)
+
+
+def _pipe(name: str) -> Callable[[Path], None]:
+    """A case with a pipe that nobody writes to."""
+
+    def damage(root: Path) -> None:
+        path = root / name
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+
+    return damage
+
+
+def _holes(root: Path) -> None:
+    with (root / "pad.txt").open("wb") as stream:
+        stream.truncate(8 << 30)
+
+
+def _code(root: Path) -> None:
+    (root / "evil.py").write_text("open('ran', 'w')")
+
+
+def _deep(root: Path) -> None:
+    folder = root
+    for _ in range(1100):
+        folder = folder / "d"
+        os.mkdir(folder)
+
+
 def _link(root: Path) -> None:
     path = root / "README.md"
     path.unlink()
@@ -136,6 +217,26 @@ def _no_configuration(root: Path) -> None:
 
 
 FILES: dict[str, Callable[[Path], None]] = {
+    "replacements that grow tenfold each": _in_tokenizer(lambda content: content.update(_replacements(9))),
+    "a repeated group behind a backslash": _in_tokenizer(
+        lambda content: content.update(
+            pre_tokenizer={"type": "Split", "pattern": {"Regex": r"(?:a+|b\\)+$"}, "behavior": "Isolated"}
+        )
+    ),
+    "an empty character map": _in_tokenizer(
+        lambda content: content.update(normalizer={"type": "Precompiled", "precompiled_charsmap": ""})
+    ),
+    "an id of four thousand million": _in_tokenizer(_far_id),
+    "three thousand tokens around a text": _in_tokenizer(_template),
+    "components of no library": _in_tokenizer(lambda content: content.update(normalizer={"type": "Evil"})),
+    "weights of a type that numpy lacks": _typed("embeddings.safetensors", torch.bfloat16),
+    "weights too large for what is computed in": _typed("embeddings.safetensors", torch.float64, 1e300),
+    "no rank": _no_rank,
+    "a bias too long": _long_bias,
+    "a pipe for a tokenizer": _pipe("tokenizer/tokenizer.json"),
+    "a pipe for special tokens": _pipe("tokenizer/special_tokens_map.json"),
+    "eight gigabytes of holes": _holes,
+    "code on the card": _code,
     "a header that claims a terabyte": _terabyte,
     "a header of a terabyte": _huge_header,
     "a terabyte of holes": _sparse_terabyte,
@@ -152,9 +253,39 @@ FILES: dict[str, Callable[[Path], None]] = {
     "a link to a device": _device,
 }
 
+WORDS = {
+    "replacements that grow tenfold each": "no longer than what it replaces",
+    "a repeated group behind a backslash": "without repeated groups",
+    "an empty character map": "whole precompiled character map",
+    "an id of four thousand million": "expected ids from 0",
+    "three thousand tokens around a text": "at most 8 tokens around",
+    "components of no library": "components of the library",
+    "weights of a type that numpy lacks": "found BF16",
+    "weights too large for what is computed in": "found F64",
+    "no rank": "ranks of 1 or more",
+    "a bias too long": "one number for each row",
+    "a pipe for a tokenizer": "expected a plain file",
+    "a pipe for special tokens": "expected a plain file",
+    "eight gigabytes of holes": "pad.txt: expected the files of",
+    "code on the card": "evil.py: expected safetensors and JSON only",
+    "a header that claims a terabyte": "expected a whole safetensors file",
+    "a header of a terabyte": "header of at most 16 MB",
+    "a terabyte of holes": "16 times the hidden size",
+    "an expression that backtracks": "without repeated groups",
+    "half a million added tokens": "at most 32 MB",
+    "ten million added tokens": "at most 10000 tokens",
+    "added tokens in another file": "found another file; delete it",
+    "a million brackets": "expected readable JSON",
+    "a pickle": "a format that can run code",
+    "a weight that is no number": "found NaN or infinity",
+    "a scaling that is no number": "for lora_alpha in adapter_config.json, found nan",
+    "a list for a configuration": "expected an AdapterHub configuration",
+    "a link": "README.md: not in the card",
+    "a link to a device": "adapter_config.json not found",
+}
+"""Case of the above → what its refusal says."""
+
 CARDS: dict[str, dict[str, object]] = {
-    "a name outside": {"files": {"../../../etc/passwd": {"sha256": "0" * 64, "bytes": 1}}},
-    "an absolute name": {"files": {"/etc/passwd": {"sha256": "0" * 64, "bytes": 1}}},
     "another language": {"lang": "az"},
     "a path for a language": {"lang": "../az"},
     "another base": {"base_fingerprint": "0" * 64},
@@ -198,12 +329,17 @@ def hubs_and_recipes(folder: Path) -> Outcome:
         root = restored()
         damage(root)
         resealed(root)
-        outcome.add(_refused(name, lambda: encoder.load("kk")))
+        outcome.add(_refused(name, lambda: encoder.load("kk"), WORDS[name]))
         other = Hub.create(folder / "other", hub.info)
         outcome.add(_refused(f"{name}, installed", lambda r=root, o=other: o.install(r)))
     for name, changes in CARDS.items():
         resealed(restored(), **changes)
         outcome.add(_refused(name, lambda: encoder.load("kk")))
+    for name in ("../../../etc/passwd", "/etc/passwd", "../az/card.json"):
+        root = restored()
+        files = json.loads((root / "card.json").read_text())["files"]
+        resealed(root, files={**files, name: {"sha256": "0" * 64, "bytes": 1}})
+        outcome.add(_refused(f"{name} on the card", lambda: encoder.load("kk")))
     for name, changes in HUBS.items():
         restored()
         file = hub.path / "hub.json"
@@ -219,11 +355,13 @@ def hubs_and_recipes(folder: Path) -> Outcome:
     return outcome
 
 
-def _refused(name: str, act: Callable[[], object]) -> str | None:
+def _refused(name: str, act: Callable[[], object], words: str = "") -> str | None:
     before, started = _peak(), time.process_time()
     try:
         act()
-    except ModencError:
+    except ModencError as error:
+        if words not in str(error):
+            return f"{name}: refused for another reason: {error}"
         seconds, megabytes = time.process_time() - started, _peak() - before
         if seconds > SECONDS or megabytes > MEGABYTES:
             return f"{name}: {seconds:.1f} s, {megabytes:.0f} MB"

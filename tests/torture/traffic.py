@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -109,6 +110,10 @@ def _call(
     encoder: ModularEncoder, rng: random.Random, texts: dict[str, list[str]], right: dict[str, np.ndarray]
 ) -> str | None:
     kind = rng.random()
+    if kind < 0.02:
+        hub, lang = encoder.hub, rng.choice(LANGUAGES)
+        hub.install(hub.path.with_name("whole") / lang)
+        return None
     if kind < 0.05:
         encoder.unload(rng.choice(LANGUAGES))
         return None
@@ -182,4 +187,6 @@ def _rates(seen: list[_Seen]) -> np.ndarray:
 
 def _hub(folder: Path) -> Path:
     base = tiny_models.save_tiny_xlmr(folder / "base")
-    return tiny_models.make_hub(folder / "hub", base, LANGUAGES).path
+    path = tiny_models.make_hub(folder / "hub", base, LANGUAGES).path
+    shutil.copytree(path, path.with_name("whole"))
+    return path
