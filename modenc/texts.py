@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from array import array
 from collections.abc import Iterable, Mapping, Set
@@ -86,10 +87,17 @@ def _found(thing: Any) -> str:
     return f"{type(thing).__name__} ({short_repr(thing)}); {_next_step(thing)}"
 
 
+def is_missing(thing: Any) -> bool:
+    """Whether a table would call it missing: None, NaN, or pandas' NA."""
+    if thing is None or type(thing).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(thing, float) and math.isnan(thing)
+
+
 def _next_step(thing: Any) -> str:
     if isinstance(thing, bytes | bytearray):
         return "decode it first, for example with .decode('utf-8')"
-    if thing is None or thing != thing or type(thing).__name__ == "NAType":
+    if is_missing(thing):
         return "drop missing texts or replace them with ''"
     if isinstance(thing, Mapping):
         return "give the text in it, for example row['text']"

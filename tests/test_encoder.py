@@ -1,4 +1,5 @@
 import pickle
+import shutil
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -363,3 +364,34 @@ def test_the_usual_identifier(tiny_hub):
     assert [item.code for item in found] == ["en", "kk"]
     assert all(0 <= item.confidence <= 1 for item in found)
     assert encoder.identify([]) == []
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_missing_code_is_identified(encoder, missing):
+    texts = ["Good morning", "Қайырлы таң"]
+    np.testing.assert_array_equal(
+        encoder.encode(texts, lang=["en", missing]), encoder.encode(texts, lang=["en", None])
+    )
+
+
+@pytest.mark.parametrize("lang", [{"en", "kk"}, {"en": 1}, 5, ["en", 5]])
+def test_what_is_no_list_of_codes_is_refused(encoder, lang):
+    with pytest.raises(LanguageError, match="lang: expected"):
+        encoder.encode(["Good morning", "Қайырлы таң"], lang=lang)
+
+
+def test_another_folder_to_work_in_changes_nothing(hub_copy, monkeypatch):
+    monkeypatch.chdir(hub_copy.path.parent)
+    encoder = ModularEncoder(hub_copy.path.name)
+    monkeypatch.chdir("/")
+    np.testing.assert_array_equal(
+        encoder.encode("Қайырлы таң", lang="kk"),
+        ModularEncoder(hub_copy.path).encode("Қайырлы таң", lang="kk"),
+    )
+
+
+def test_a_hub_that_is_gone_is_no_hub_without_languages(hub_copy):
+    encoder = ModularEncoder(hub_copy.path)
+    shutil.rmtree(hub_copy.path)
+    with pytest.raises(HubError, match="the hub cannot be read any more"):
+        encoder.encode("Қайырлы таң")

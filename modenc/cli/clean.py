@@ -93,8 +93,12 @@ def _check(args: argparse.Namespace, lang: str, pivot: str) -> None:
         raise DataError(f"expected two languages, found {lang} for both; set --pivot")
     if args.output.suffix != ".tsv":
         raise DataError(f"{args.output}: expected a name ending in .tsv")
-    if args.rejected is not None and args.rejected.resolve() == args.output.resolve():
+    written = [path for path in (args.output, args.rejected) if path is not None]
+    if len({path.resolve() for path in written}) < len(written):
         raise DataError(f"--rejected: expected another file than the output, found {args.rejected}")
+    for path in written:
+        if path.exists() and args.input.exists() and path.samefile(args.input):
+            raise DataError(f"{path}: expected another file than the input; choose another name")
     if fault := range_fault("seed", args.seed):
         raise DataError(f"--seed: {fault}")
     if args.keep is not None and not 0 < args.keep <= 1:

@@ -62,9 +62,15 @@ def run(args: argparse.Namespace) -> int:
     """Run the verb."""
     from tqdm import tqdm
 
+    from modenc.composition.engine import BASE
     from modenc.hub.store import Hub
+    from modenc.languages import normalize_code
 
-    check_output(args.output)
+    check_output(args.output, args.input)
+    encoder = open_encoder(args)
+    # All of this before anything that an earlier run has finished could be thrown away.
+    if (code := language_of(args)) not in (None, BASE):
+        normalize_code(str(code))
     hub = Hub.open(args.hub)
     resumable = args.input != STDIN
     store = ShardStore(args.output, hub.info.hidden_size)
@@ -73,7 +79,6 @@ def run(args: argparse.Namespace) -> int:
         logger.info("standard input cannot be read twice: if this run is cut off, it starts over")
     elif done:
         logger.info("%d shards of %d texts are done already; going on from there", done, args.shard_size)
-    encoder = open_encoder(args)
     texts = read_texts(args.input, args.column)
     first = sum(1 for _ in islice(texts, done * args.shard_size))
     with tqdm(

@@ -152,12 +152,14 @@ class ShardStore:
                 writer.write_table(table, row_group_size=max(1, len(table)))
 
 
-def check_output(output: Path) -> None:
+def check_output(output: Path, source: str) -> None:
     """Check before hours of work that the result can be written.
 
     Raises:
-        DataError: the name's ending is no output format, or the folder does not exist.
+        DataError: the name's ending is no output format, the folder does not exist, or it is ``source``.
     """
+    if output.exists() and Path(source).exists() and output.samefile(source):
+        raise DataError(f"{output}: expected another file than the input; choose another name")
     if output.suffix not in OUTPUT_FORMATS:
         raise DataError(
             f"{output}: expected an output ending in {' or '.join(OUTPUT_FORMATS)}, "

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
+from reprlib import repr as short_repr
 from typing import Any
 
 from modenc.composition.engine import BASE
@@ -13,7 +14,7 @@ from modenc.errors import LanguageError
 from modenc.hub.store import Hub
 from modenc.langid import Identification, LanguageIdentifier, get_identifier
 from modenc.languages import dominant_script, expected_scripts, language_name, normalize_code
-from modenc.texts import TaggedText
+from modenc.texts import TaggedText, is_missing
 
 ERROR = "error"
 _IDENTIFY_CHARACTERS = 2000
@@ -177,7 +178,14 @@ def _codes_given(texts: Sequence[str], lang: str | Sequence[str | None] | None) 
         return [text.lang if isinstance(text, TaggedText) else None for text in texts]
     if isinstance(lang, str):
         return [str(lang)] * len(texts)
-    codes = [None if code is None else str(code) for code in lang]
+    if not isinstance(lang, Iterable) or isinstance(lang, Mapping | Set):
+        raise LanguageError(
+            f"lang: expected one code, or a list with one for each text, found {type(lang).__name__}"
+        )
+    codes = [None if is_missing(code) else code for code in lang]
+    for row, code in enumerate(codes):
+        if not (code is None or isinstance(code, str)):
+            raise LanguageError(f"lang: expected codes or None, found {short_repr(code)} for text {row}")
     if len(codes) != len(texts):
         raise LanguageError(
             f"lang: expected one code, or a list with one for each of the {len(texts)} texts, "

@@ -47,7 +47,8 @@ class Hub:
         Raises:
             HubError: there is no hub, or it is of a format this version cannot read.
         """
-        root = Path(path)
+        # Absolute, so that a process may change its folder later.
+        root = Path(path).absolute()
         if not (root / HUB_FILE).is_file():
             raise HubError(_no_hub(root))
         info = _read_info(root / HUB_FILE)
@@ -81,8 +82,16 @@ class Hub:
         return cls(root, info)
 
     def languages(self) -> list[str]:
-        """Codes of the languages that have modules here, sorted, the pivot first."""
-        found = {card.parent.name for card in self.path.glob(f"[!.]*/{CARD_FILE}")}
+        """Codes of the languages that have modules here, sorted, the pivot first.
+
+        Raises:
+            HubError: the hub is gone, or may not be read.
+        """
+        try:
+            folders = [folder for folder in self.path.iterdir() if folder.name[0] != "."]
+        except OSError as error:
+            raise HubError(f"{self.path}: the hub cannot be read any more ({error.strerror})") from error
+        found = {folder.name for folder in folders if (folder / CARD_FILE).is_file()}
         return sorted(found, key=lambda lang: (lang != self.info.pivot, lang))
 
     def card(self, lang: str) -> Card:

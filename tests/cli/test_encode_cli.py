@@ -242,3 +242,34 @@ def test_as_a_process_of_its_own(tiny_hub, texts, tmp_path):
     assert done.stdout == ""
     assert "12 vectors of 32 numbers" in done.stderr
     assert "12/12" in done.stderr
+
+
+def test_the_input_is_never_overwritten(tiny_hub, tmp_path, capsys):
+    path = tmp_path / "texts.parquet"
+    pq.write_table(pa.table({"text": TEXTS}), path)
+    before = path.read_bytes()
+    assert main(["encode", "--hub", str(tiny_hub.path), "--input", str(path), "--output", str(path)]) == 2
+    assert "expected another file than the input" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+def test_a_wrong_argument_throws_no_finished_shard_away(tiny_hub, tmp_path, capsys):
+    source = tmp_path / "texts.txt"
+    source.write_text("\n".join(TEXTS), encoding="utf-8")
+    words = [
+        "encode",
+        "--hub",
+        str(tiny_hub.path),
+        "--input",
+        str(source),
+        "--output",
+        str(tmp_path / "v.npy"),
+    ]
+    parts = tmp_path / "v.npy.parts"
+    parts.mkdir()
+    for finished in ("job.json", "0000000.npy"):
+        (parts / finished).write_text("{}")
+    for wrong in (["--lang", "zz zz"], ["--fallback", "zz"]):
+        assert main([*words, *wrong]) == 2
+        assert sorted(path.name for path in parts.iterdir()) == ["0000000.npy", "job.json"]
+    capsys.readouterr()
