@@ -13,6 +13,7 @@ from modenc.composition.engine import BASE
 from modenc.composition.language_choice import ChoiceSettings
 from modenc.composition.settings import ComputeSettings
 from modenc.composition.st_module import ModularTransformer
+from modenc.hub.st_files import PROMPT_NAMES
 from modenc.hub.store import Hub
 from modenc.langid import Identification, LanguageIdentifier
 from modenc.languages import normalize_code
@@ -21,7 +22,6 @@ from modenc.texts import TaggedText, as_texts
 # Of ``SentenceTransformer.encode``, after the texts, and its default.
 _FIRST_OPTIONS = ("prompt_name", "prompt", "batch_size")
 _BATCH_SIZE = 32
-_PROMPT_NAMES = ("default", "query", "document")
 
 
 class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
@@ -77,7 +77,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             ChoiceSettings(fallback, min_confidence, identifier),
             ComputeSettings(compute, max_memory, verify),
         )
-        prompts = {name: info.prompt for name in _PROMPT_NAMES} | dict(options.pop("prompts", None) or {})
+        prompts = {name: info.prompt for name in PROMPT_NAMES} | dict(options.pop("prompts", None) or {})
         options.setdefault("similarity_fn_name", "cosine")
         super().__init__(
             modules=[transformer, Pooling(info.hidden_size, info.pooling)],

@@ -54,16 +54,8 @@ class BaseModel:
                 f"base {self.id!r} is a peft adapter's folder (adapter_config.json), and transformers would "
                 "take another model for it; merge the adapter and save the whole model"
             )
-        try:
-            body = AutoModel.from_pretrained(
-                self.location,
-                add_pooling_layer=False,
-                dtype=torch.float32,
-                use_safetensors=True,
-                **self._options(),
-            )
-        except Exception as error:  # whatever a damaged file makes of it
-            raise BaseModelError(_not_found(self.id, error)) from error
+        options = {"add_pooling_layer": False, "dtype": torch.float32, "use_safetensors": True}
+        body: PreTrainedModel = self._loaded(AutoModel, **options)
         return body.eval()
 
     @property
@@ -76,10 +68,7 @@ class BaseModel:
         return int(self._config().hidden_size)
 
     def _config(self) -> PretrainedConfig:
-        try:
-            config = AutoConfig.from_pretrained(self.location, **self._options())
-        except Exception as error:  # whatever a damaged file makes of it
-            raise BaseModelError(_not_found(self.id, error)) from error
+        config: PretrainedConfig = self._loaded(AutoConfig)
         if config.model_type not in SUPPORTED_FAMILIES:
             raise BaseModelError(
                 f"base {self.id!r} is a {config.model_type!r} model; modenc composes modules on "
@@ -93,19 +82,19 @@ class BaseModel:
         Raises:
             BaseModelError: there is none, or it is not a fast one.
         """
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(
-                self.location, fix_mistral_regex=False, **self._options()
-            )
-        except Exception as error:  # whatever a damaged file makes of it
-            raise BaseModelError(_not_found(self.id, error)) from error
+        tokenizer: PreTrainedTokenizerFast = self._loaded(AutoTokenizer, fix_mistral_regex=False)
         if not tokenizer.is_fast:
             raise BaseModelError(f"base {self.id!r} has no fast tokenizer (tokenizer.json); modenc needs one")
         return tokenizer
 
-    def _options(self) -> dict[str, Any]:
-        # Said, since transformers would ask at the terminal where it is left open.
-        return {"trust_remote_code": False, "revision": self.revision or "main"}
+    def _loaded(self, kind: Any, **options: Any) -> Any:
+        try:
+            # Said, since transformers would ask at the terminal where it is left open.
+            return kind.from_pretrained(
+                self.location, trust_remote_code=False, revision=self.revision or "main", **options
+            )
+        except Exception as error:  # whatever a damaged file makes of it
+            raise BaseModelError(_not_found(self.id, error)) from error
 
     @cached_property
     def fingerprint(self) -> str:
@@ -136,11 +125,13 @@ class BaseModel:
         folder = Path(self.location)
         if not folder.is_dir():
             return None
+        files = [
+            file for pattern in ("config.json", "*.safetensors") for file in sorted(folder.glob(pattern))
+        ]
+        # The last of these cannot be set back.
         stats = [
-            # The last of these cannot be set back.
-            (file.name, file.stat().st_size, file.stat().st_mtime_ns, file.stat().st_ctime_ns)
-            for pattern in ("config.json", "*.safetensors")
-            for file in sorted(folder.glob(pattern))
+            (file.name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+            for file, stat in ((file, file.stat()) for file in files)
         ]
         return hashlib.sha256(repr((str(folder.resolve()), stats)).encode()).hexdigest()
 

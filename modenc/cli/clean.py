@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import positive
-from modenc.cli.text_io import one_line
+from modenc.cli.text_io import one_line, refuse_overwriting
 from modenc.errors import DataError
 from modenc.recipe.ranges import range_fault
 
@@ -97,8 +97,7 @@ def _check(args: argparse.Namespace, lang: str, pivot: str) -> None:
     if len({path.resolve() for path in written}) < len(written):
         raise DataError(f"--rejected: expected another file than the output, found {args.rejected}")
     for path in written:
-        if path.exists() and args.input.exists() and path.samefile(args.input):
-            raise DataError(f"{path}: expected another file than the input; choose another name")
+        refuse_overwriting(args.input, path)
     if fault := range_fault("seed", args.seed):
         raise DataError(f"--seed: {fault}")
     if args.keep is not None and not 0 < args.keep <= 1:

@@ -63,7 +63,6 @@ def run(args: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from modenc.composition.engine import BASE
-    from modenc.hub.store import Hub
     from modenc.languages import normalize_code
 
     check_output(args.output, args.input)
@@ -71,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     # All of this before anything that an earlier run has finished could be thrown away.
     if (code := language_of(args)) not in (None, BASE):
         normalize_code(str(code))
-    hub = Hub.open(args.hub)
+    hub = encoder.hub
     resumable = args.input != STDIN
     store = ShardStore(args.output, hub.info.hidden_size)
     done = store.begin(_job(args, hub), resumable=resumable)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from modenc.cli.text_io import refuse_overwriting
 from modenc.errors import DataError
 from modenc.storage import storing
 
@@ -158,8 +159,7 @@ def check_output(output: Path, source: str) -> None:
     Raises:
         DataError: the name's ending is no output format, the folder does not exist, or it is ``source``.
     """
-    if output.exists() and Path(source).exists() and output.samefile(source):
-        raise DataError(f"{output}: expected another file than the input; choose another name")
+    refuse_overwriting(source, output)
     if output.suffix not in OUTPUT_FORMATS:
         raise DataError(
             f"{output}: expected an output ending in {' or '.join(OUTPUT_FORMATS)}, "

@@ -36,6 +36,16 @@ def read_texts(source: str, column: str = "text") -> Iterator[str]:
         yield row[name]
 
 
+def refuse_overwriting(source: str | Path, output: Path) -> None:
+    """See that an output is another file than the input.
+
+    Raises:
+        DataError: it is the same.
+    """
+    if output.exists() and Path(source).exists() and output.samefile(source):
+        raise DataError(f"{output}: expected another file than the input; choose another name")
+
+
 def batched(texts: Iterable[str], size: int) -> Iterator[list[str]]:
     """Lists of ``size`` texts, the last one shorter."""
     iterator = iter(texts)

@@ -24,7 +24,7 @@ from transformers import PreTrainedTokenizerFast
 from modenc.errors import HubError
 from modenc.hub.files import read_json
 from modenc.hub.layout import LanguageLayout
-from modenc.hub.tokenizer_faults import TOKENIZER_FILE, is_panic
+from modenc.hub.tokenizer_faults import TOKENIZER_FILE, panics_caught
 
 LORA_CONFIG = "adapter_config.json"
 LORA_WEIGHTS = "adapter_model.safetensors"
@@ -136,14 +136,13 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     config = folder / "tokenizer_config.json"
     options = read_json(config) if config.is_file() else {}
     try:
-        # Not from_pretrained, which follows file names that it finds in there.
-        return PreTrainedTokenizerFast(
-            tokenizer_object=Tokenizer.from_file(str(folder / TOKENIZER_FILE)),
-            **{name: _option(name, options[name]) for name in _TOKENIZER_OPTIONS if options.get(name)},
-        )
-    except BaseException as error:
-        if not isinstance(error, Exception) and not is_panic(error):
-            raise
+        with panics_caught():
+            # Not from_pretrained, which follows file names that it finds in there.
+            return PreTrainedTokenizerFast(
+                tokenizer_object=Tokenizer.from_file(str(folder / TOKENIZER_FILE)),
+                **{name: _option(name, options[name]) for name in _TOKENIZER_OPTIONS if options.get(name)},
+            )
+    except Exception as error:  # the library raises bare Exception
         raise HubError(f"{folder}: not a readable tokenizer ({error}); install the language again") from error
 
 

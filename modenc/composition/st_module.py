@@ -31,7 +31,7 @@ from modenc.composition.residency import Residency
 from modenc.composition.settings import ComputeSettings
 from modenc.errors import BaseModelError, HubError, LanguageError
 from modenc.hub.store import Hub
-from modenc.hub.tokenizer_faults import is_panic
+from modenc.hub.tokenizer_faults import TokenizerPanic, panics_caught
 from modenc.texts import TaggedText, as_texts
 
 # No tokenizer makes fewer tokens of real text, so nothing that counts is cut.
@@ -300,10 +300,9 @@ def tokenised(tokenizer: PreTrainedTokenizerFast, texts: list[str], max_length: 
     filler = next((number for number in candidates if number is not None), 0)
     for start in range(0, len(texts), _TEXTS_AT_A_TIME):
         try:
-            encodings = backend.encode_batch_fast(texts[start : start + _TEXTS_AT_A_TIME])
-        except BaseException as error:
-            if not is_panic(error):
-                raise
+            with panics_caught():
+                encodings = backend.encode_batch_fast(texts[start : start + _TEXTS_AT_A_TIME])
+        except TokenizerPanic as error:
             raise HubError(f"a tokenizer gave up on a text ({error}); install its language again") from error
         # Tokens that a tokenizer puts around a text may be more than its limit.
         yield from (array("i", encoding.ids[:max_length] or [filler]) for encoding in encodings)

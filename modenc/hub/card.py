@@ -11,13 +11,13 @@ from modenc.hub.files import json_object
 from modenc.hub.schema import key_faults
 from modenc.hub.seal import SEAL, check_seal, sealed_text
 
-# Key → what its values are; booleans are none of these.
-_INNER: dict[str, type | tuple[type, ...]] = {
-    "stages": dict,
-    "data": dict,
-    "licences": str,
-    "scores": (int, float),
-    "versions": str,
+# Key → what its values are, and in words; booleans are none of these.
+_INNER: dict[str, tuple[tuple[type, ...], str]] = {
+    "stages": ((dict,), "objects"),
+    "data": ((dict,), "objects"),
+    "licences": ((str,), "texts"),
+    "scores": ((int, float), "numbers"),
+    "versions": ((str,), "texts"),
 }
 
 
@@ -104,16 +104,12 @@ def _faults(content: dict[str, Any]) -> list[str]:
             for name, record in files.items()
             if not _is_file_record(record)
         ]
-    for key, values in _INNER.items():
+    for key, (types, words) in _INNER.items():
         inside = content.get(key)
         found = inside.values() if isinstance(inside, dict) else inside if isinstance(inside, list) else ()
-        wrong = [value for value in found if isinstance(value, bool) or not isinstance(value, values)]
-        faults += [f"{key}: expected {_said(values)} in it, found {value!r:.60}" for value in wrong[:1]]
+        wrong = [value for value in found if isinstance(value, bool) or not isinstance(value, types)]
+        faults += [f"{key}: expected {words} in it, found {value!r:.60}" for value in wrong[:1]]
     return faults
-
-
-def _said(values: type | tuple[type, ...]) -> str:
-    return "numbers" if isinstance(values, tuple) else "texts" if values is str else "objects"
 
 
 def _is_file_record(record: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from modenc.errors import HubError
@@ -54,9 +54,8 @@ def check_folder(
     Raises:
         HubError: the folder's modules cannot be used; ``shown_as`` is its name in the message.
     """
-    problems = [
-        str(replace(problem, lang=None)) for problem in folder_problems(layout, card, info, lang, full)
-    ]
+    faults = folder_faults(layout, card, info, lang, full)
+    problems = [str(Problem(None, name, message)) for name, message in faults]
     if problems:
         rest = [f"and {len(problems) - _LISTED} more"] if len(problems) > _LISTED else []
         listed = "\n  ".join([*problems[:_LISTED], *rest])
@@ -66,34 +65,35 @@ def check_folder(
         )
 
 
-def folder_problems(
+def folder_faults(
     layout: LanguageLayout, card: Card, info: HubInfo, lang: str, full: bool
-) -> Iterator[Problem]:
-    """All that is wrong with a folder: language, base, parts, files, shapes; if ``full``, every byte too.
+) -> Iterator[tuple[str | None, str]]:
+    """(file, message) for every fault: of language, base, parts, files, shapes; if ``full``, of every byte.
 
     Those last, where all else is well: only of files of fitting shapes is it known that reading them ends.
     """
     found = 0
-    for problem in _outer_problems(layout, card, info, lang):
+    for fault in _outer_faults(layout, card, info, lang):
         found += 1
-        yield problem
+        yield fault
     if full and not found:
-        yield from (Problem(lang, name, message) for name, message in _checksum_faults(layout.root, card))
-        yield from (Problem(lang, name, message) for name, message in number_faults(layout))
+        yield from _checksum_faults(layout.root, card)
+        yield from number_faults(layout)
 
 
-def _outer_problems(layout: LanguageLayout, card: Card, info: HubInfo, lang: str) -> Iterator[Problem]:
+def _outer_faults(
+    layout: LanguageLayout, card: Card, info: HubInfo, lang: str
+) -> Iterator[tuple[str | None, str]]:
     if card.lang != lang:
-        yield Problem(lang, CARD_FILE, f"expected the modules of {lang!r}, found those of {card.lang!r}")
+        yield CARD_FILE, f"expected the modules of {lang!r}, found those of {card.lang!r}"
     if card.base_fingerprint != info.base_fingerprint:
-        message = f"expected the base {info.base_fingerprint}, found {card.base_fingerprint}"
-        yield Problem(lang, CARD_FILE, message)
+        yield CARD_FILE, f"expected the base {info.base_fingerprint}, found {card.base_fingerprint}"
     try:
         layout.present()
     except HubError as error:
-        yield Problem(lang, None, str(error))
-    yield from (Problem(lang, name, message) for name, message in _file_faults(layout.root, card))
-    yield from (Problem(lang, name, message) for name, message in weight_faults(layout, info))
+        yield None, str(error)
+    yield from _file_faults(layout.root, card)
+    yield from weight_faults(layout, info)
 
 
 def _file_faults(root: Path, card: Card) -> Iterator[tuple[str, str]]:

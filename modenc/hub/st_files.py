@@ -15,8 +15,8 @@ POOLING_FOLDER = "1_Pooling"
 MODULES_FILE = "modules.json"
 CONFIG_FILE = "config_sentence_transformers.json"
 _POOLING = "sentence_transformers.sentence_transformer.modules.Pooling"
-# encode, encode_query and encode_document each look for their own.
-_PROMPT_NAMES = ("default", "query", "document")
+PROMPT_NAMES = ("default", "query", "document")
+"""``encode``, ``encode_query`` and ``encode_document`` each look for their own."""
 
 
 def write_sentence_transformers_files(root: Path, info: HubInfo) -> None:
@@ -52,7 +52,7 @@ def _files(info: HubInfo) -> dict[str, str]:
     }
     config = {
         "model_type": "SentenceTransformer",
-        "prompts": dict.fromkeys(_PROMPT_NAMES, info.prompt) if info.prompt else {},
+        "prompts": dict.fromkeys(PROMPT_NAMES, info.prompt) if info.prompt else {},
         "default_prompt_name": "default" if info.prompt else None,
         "similarity_fn_name": "cosine",
     }

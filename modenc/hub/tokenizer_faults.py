@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,28 +29,35 @@ _MOST_ENDLESS = 2
 _MOST_AROUND, _MOST_GROWTH = 8, 64
 _COMPONENTS = frozenset(
     {
+        *("Sequence", "NFC", "NFD", "NFKC", "NFKD", "Nmt", "Lowercase", "Strip", "StripAccents"),
+        *("Precompiled", "Replace", "Prepend", "BertNormalizer", "ByteLevel", "Metaspace", "Whitespace"),
         *(
-            "Sequence",
-            "NFC",
-            "NFD",
-            "NFKC",
-            "NFKD",
-            "Nmt",
-            "Lowercase",
-            "Strip",
-            "StripAccents",
-            "Precompiled",
+            "BertPreTokenizer",
+            "WhitespaceSplit",
+            "Punctuation",
+            "Digits",
+            "Split",
+            "TemplateProcessing",
+            "BertProcessing",
         ),
-        *("Replace", "Prepend", "BertNormalizer", "ByteLevel", "Metaspace", "BertPreTokenizer", "Whitespace"),
-        *("WhitespaceSplit", "Punctuation", "Digits", "Split", "TemplateProcessing", "BertProcessing"),
         *("RobertaProcessing", "WordPiece", "BPEDecoder", "Fuse", "ByteFallback"),
     }
 )
 
 
-def is_panic(error: BaseException) -> bool:
-    """Whether a library in Rust gave up; its exception is none of Python's ordinary ones."""
-    return type(error).__name__ == "PanicException"
+class TokenizerPanic(Exception):
+    """The tokenizers library gave up."""
+
+
+@contextmanager
+def panics_caught() -> Iterator[None]:
+    """Have the library's panics, which are no ordinary exceptions, as :class:`TokenizerPanic`."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise TokenizerPanic(str(error)) from error
 
 
 def tokenizer_faults(folder: Path) -> Iterator[tuple[str, str]]:
@@ -118,12 +126,8 @@ def _component_faults(part: dict[str, Any]) -> Iterator[str]:
     if kind == "Precompiled":
         yield from _map_faults(base64.b64decode(part["precompiled_charsmap"], validate=True))
     if kind == "TemplateProcessing":
-        tokens = [
-            *part["single"],
-            *part["pair"],
-            *(i for t in part["special_tokens"].values() for i in t["ids"]),
-        ]
-        if len(tokens) > 3 * _MOST_AROUND:
+        ids = [number for token in part["special_tokens"].values() for number in token["ids"]]
+        if len(part["single"]) + len(part["pair"]) + len(ids) > 3 * _MOST_AROUND:
             yield f"TemplateProcessing: expected at most {_MOST_AROUND} tokens around a text"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from modenc.errors import HubError, LanguageError
 from modenc.hub.files import files_below
-from modenc.hub.integrity import PICKLES, Problem, check_folder, folder_problems
+from modenc.hub.integrity import PICKLES, Problem, check_folder, folder_faults
 from modenc.hub.layout import CARD_FILE
 from modenc.hub.st_files import POOLING_FOLDER, sentence_transformers_faults
 from modenc.hub.store import Hub
@@ -35,15 +35,16 @@ def verify_hub(hub: Hub, lang: str | None = None, base_fingerprint: str | None =
         hub.layout(lang)
     else:
         problems += _root_problems(hub.path, hub.languages())
-        faults = sentence_transformers_faults(hub.path, hub.info)
-        problems += [Problem(None, name, message) for name, message in faults]
+        root_faults = sentence_transformers_faults(hub.path, hub.info)
+        problems += [Problem(None, name, message) for name, message in root_faults]
     for code in hub.languages() if lang is None else [normalize_code(lang)]:
         try:
             layout, card = hub.layout(code), hub.card(code)
         except (HubError, LanguageError) as error:
             problems.append(Problem(code, CARD_FILE, str(error)))
             continue
-        problems += folder_problems(layout, card, hub.info, code, full=True)
+        faults = folder_faults(layout, card, hub.info, code, full=True)
+        problems += [Problem(code, name, message) for name, message in faults]
     return problems
 
 

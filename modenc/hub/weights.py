@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from modenc.errors import HubError
 from modenc.hub.files import read_json
 from modenc.hub.layout import EMBEDDINGS_TENSOR, HubInfo, LanguageLayout
-from modenc.hub.tokenizer_faults import is_panic, tokenizer_faults
+from modenc.hub.tokenizer_faults import panics_caught, tokenizer_faults
 
 # What a hostile file may claim is bounded before anything is allocated for it.
 _MOST_HEADER = 1 << 24
@@ -102,10 +102,9 @@ def _embeddings_fault(layout: LanguageLayout, shapes: Shapes, info: HubInfo) -> 
 
 def _vocabulary_size(path: Path) -> int:
     try:
-        tokenizer = Tokenizer.from_file(str(path))
-    except BaseException as error:  # the library raises bare Exception, and panics
-        if not isinstance(error, Exception) and not is_panic(error):
-            raise
+        with panics_caught():
+            tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare Exception
         raise HubError(f"expected a readable tokenizer/tokenizer.json, found: {error}") from error
     return int(tokenizer.get_vocab_size(with_added_tokens=True))
 

@@ -17,31 +17,17 @@ import torch
 from outcome import Outcome
 from safetensors import torch as torch_files
 from safetensors.numpy import load_file, save_file
+from tiny_languages import reseal_files
 
 from modenc import ModularEncoder
 from modenc.errors import ModencError
 from modenc.hub.card import Card
-from modenc.hub.files import files_below, sha256
 from modenc.hub.seal import sealed_text
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 
 SECONDS, MEGABYTES = 30.0, 1000
 """More than any case may take; `make torture` asks for 5 seconds."""
-
-
-def resealed(root: Path, **changes: object) -> None:
-    """Have a language's card agree with its files, as one who means harm would."""
-    files = {
-        name: {
-            "sha256": sha256(path) if path.stat().st_size < 1 << 30 else "0" * 64,
-            "bytes": path.stat().st_size,
-        }
-        for name, path in files_below(root)
-        if name != "card.json" and path.is_file() and not path.is_symlink()
-    }
-    content = {**json.loads((root / "card.json").read_text()), "files": files, **changes}
-    (root / "card.json").write_text(sealed_text(content))
 
 
 def _claim(path: Path, header: object, length: int | None = None) -> None:
@@ -78,20 +64,31 @@ def _sparse_terabyte(root: Path) -> None:
     config.write_text(json.dumps({**json.loads(config.read_text()), "r": rank}))
 
 
-def _expression(root: Path) -> None:
-    path = root / "tokenizer" / "tokenizer.json"
-    content = json.loads(path.read_text())
+def _in_json(name: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    """A case that changes the object in a JSON file."""
+
+    def damage(root: Path) -> None:
+        path = root / name
+        content = json.loads(path.read_text())
+        change(content)
+        path.write_text(json.dumps(content))
+
+    return damage
+
+
+def _in_tokenizer(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    return _in_json("tokenizer/tokenizer.json", change)
+
+
+def _expression(content: dict[str, Any]) -> None:
     split = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False}
-    path.write_text(json.dumps({**content, "pre_tokenizer": split}))
+    content["pre_tokenizer"] = split
 
 
-def _added_tokens(root: Path) -> None:
-    path = root / "tokenizer" / "tokenizer.json"
-    content = json.loads(path.read_text())
+def _added_tokens(content: dict[str, Any]) -> None:
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
     start = len(content["model"]["vocab"])
     content["added_tokens"] += [{"id": start + i, "content": f"t{i}", **flags} for i in range(500_000)]
-    path.write_text(json.dumps(content))
 
 
 def _ten_million_tokens(root: Path) -> None:
@@ -108,18 +105,6 @@ def _nested(root: Path) -> None:
 
 def _pickle(root: Path) -> None:
     (root / "se" / "adapter_model.bin").write_bytes(b"cos\nsystem\n(S'touch ran'\ntR.")
-
-
-def _in_tokenizer(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
-    """A case that changes the content of ``tokenizer.json``."""
-
-    def damage(root: Path) -> None:
-        path = root / "tokenizer" / "tokenizer.json"
-        content = json.loads(path.read_text())
-        change(content)
-        path.write_text(json.dumps(content))
-
-    return damage
 
 
 def _replacements(count: int) -> dict[str, Any]:
@@ -146,11 +131,6 @@ def _typed(name: str, dtype: torch.dtype, value: float = 0.0) -> Callable[[Path]
         )
 
     return damage
-
-
-def _no_rank(root: Path) -> None:
-    path = root / "se" / "adapter_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "r": 0}))
 
 
 def _long_bias(root: Path) -> None:
@@ -207,11 +187,6 @@ def _not_a_number(root: Path) -> None:
     save_file(weights, path)
 
 
-def _no_scaling(root: Path) -> None:
-    path = root / "se" / "adapter_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "lora_alpha": float("nan")}))
-
-
 def _no_configuration(root: Path) -> None:
     (root / "cla" / "adapter_config.json").write_text('{"config": []}')
 
@@ -231,7 +206,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "components of no library": _in_tokenizer(lambda content: content.update(normalizer={"type": "Evil"})),
     "weights of a type that numpy lacks": _typed("embeddings.safetensors", torch.bfloat16),
     "weights too large for what is computed in": _typed("embeddings.safetensors", torch.float64, 1e300),
-    "no rank": _no_rank,
+    "no rank": _in_json("se/adapter_config.json", lambda content: content.update(r=0)),
     "a bias too long": _long_bias,
     "a pipe for a tokenizer": _pipe("tokenizer/tokenizer.json"),
     "a pipe for special tokens": _pipe("tokenizer/special_tokens_map.json"),
@@ -240,14 +215,16 @@ FILES: dict[str, Callable[[Path], None]] = {
     "a header that claims a terabyte": _terabyte,
     "a header of a terabyte": _huge_header,
     "a terabyte of holes": _sparse_terabyte,
-    "an expression that backtracks": _expression,
-    "half a million added tokens": _added_tokens,
+    "an expression that backtracks": _in_tokenizer(_expression),
+    "half a million added tokens": _in_tokenizer(_added_tokens),
     "ten million added tokens": _ten_million_tokens,
     "added tokens in another file": _other_tokens,
     "a million brackets": _nested,
     "a pickle": _pickle,
     "a weight that is no number": _not_a_number,
-    "a scaling that is no number": _no_scaling,
+    "a scaling that is no number": _in_json(
+        "se/adapter_config.json", lambda content: content.update(lora_alpha=np.nan)
+    ),
     "a list for a configuration": _no_configuration,
     "a link": _link,
     "a link to a device": _device,
@@ -328,17 +305,17 @@ def hubs_and_recipes(folder: Path) -> Outcome:
     for name, damage in FILES.items():
         root = restored()
         damage(root)
-        resealed(root)
+        reseal_files(root)
         outcome.add(_refused(name, lambda: encoder.load("kk"), WORDS[name]))
         other = Hub.create(folder / "other", hub.info)
         outcome.add(_refused(f"{name}, installed", lambda r=root, o=other: o.install(r)))
     for name, changes in CARDS.items():
-        resealed(restored(), **changes)
+        reseal_files(restored(), **changes)
         outcome.add(_refused(name, lambda: encoder.load("kk")))
     for name in ("../../../etc/passwd", "/etc/passwd", "../az/card.json"):
         root = restored()
         files = json.loads((root / "card.json").read_text())["files"]
-        resealed(root, files={**files, name: {"sha256": "0" * 64, "bytes": 1}})
+        reseal_files(root, files={**files, name: {"sha256": "0" * 64, "bytes": 1}})
         outcome.add(_refused(f"{name} on the card", lambda: encoder.load("kk")))
     for name, changes in HUBS.items():
         restored()
