@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 
 from modenc.composition.engine import BASE
 from modenc.composition.language_choice import ChoiceSettings
+from modenc.composition.residency import ReplacedError
 from modenc.composition.settings import ComputeSettings
 from modenc.composition.st_module import ModularTransformer
 from modenc.hub.st_files import PROMPT_NAMES
@@ -22,6 +24,7 @@ from modenc.texts import TaggedText, as_texts
 # Of ``SentenceTransformer.encode``, after the texts, and its default.
 _FIRST_OPTIONS = ("prompt_name", "prompt", "batch_size")
 _BATCH_SIZE = 32
+_TRIES = 3
 
 
 class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
@@ -169,10 +172,22 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             lang = list(lang)
         tagged = self._transformer.tag(texts, lang)
         given = dict(zip(_FIRST_OPTIONS, args, strict=False)) | options
-        if given.get("pool") is None and not isinstance(given.get("device"), list):
-            prompt = self._resolve_prompt(given.get("prompt"), given.get("prompt_name"))
+        encoded = super().encode
+        if given.get("pool") is not None or isinstance(given.get("device"), list):
+            return encoded(tagged[0] if single else tagged, *args, align=align, **options)
+        prompt = self._resolve_prompt(given.get("prompt"), given.get("prompt_name"))
+
+        def attempt() -> Any:
             self._transformer.tokenise(tagged, prompt or "", given.get("batch_size", _BATCH_SIZE))
-        return super().encode(tagged[0] if single else tagged, *args, align=align, **options)
+            return encoded(tagged[0] if single else tagged, *args, align=align, **options)
+
+        # All vectors of a call are of one version of each language: anew, if one is replaced meanwhile.
+        for _ in range(_TRIES - 1):
+            with suppress(ReplacedError):
+                return attempt()
+            for text in tagged:
+                text.tokens = None
+        return attempt()
 
     @staticmethod
     def _input_length(sample: Any) -> int:

@@ -7,7 +7,7 @@ import re
 from array import array
 from collections.abc import Iterable, Mapping, Set
 from reprlib import repr as short_repr
-from typing import Any
+from typing import Any, NamedTuple
 
 from modenc.errors import TextError
 
@@ -16,13 +16,26 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
+class Tokens(NamedTuple):
+    """What a text became, and what that depends on besides the text."""
+
+    prompt: str
+    """Put before the text."""
+    max_length: int
+    """Where it was cut."""
+    version: int
+    """Of the language whose tokenizer it was."""
+    ids: array[int]
+    """Token ids, with the prompt's."""
+
+
 class TaggedText(str):
     """A text that carries the code of its language, wherever it is sorted or sent to."""
 
     __slots__ = ("lang", "order", "tokens")
     lang: str
-    tokens: tuple[str, int, array[int]] | None
-    """Prompt, length at which it was cut, and token ids with the prompt's, where it has been tokenised."""
+    tokens: Tokens | None
+    """Where it has been tokenised."""
     order: int | None
     """Texts of similar order belong into one batch."""
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from modenc.errors import TextError
-from modenc.texts import TaggedText, as_texts, clean
+from modenc.texts import TaggedText, Tokens, as_texts, clean
 
 
 @pytest.mark.parametrize(
@@ -83,5 +83,5 @@ def test_tagged_text_is_a_text_that_keeps_its_language_when_sent_on():
     assert (tagged, tagged.lang) == ("Қайырлы таң", "kk")
     cut = clean(TaggedText("Қай\x00ырлы", "kk"), 5)
     assert (cut, cut.lang) == ("Қайы", "kk")
-    tagged.tokens = ("", 9, array("i", [5]))
+    tagged.tokens = Tokens("", 9, 0, array("i", [5]))
     assert clean(tagged, 3) is tagged

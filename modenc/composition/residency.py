@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import RLock
 from typing import Any
 
@@ -23,12 +24,26 @@ from modenc.composition.packed_body import FAMILIES, PackedBody
 from modenc.composition.packed_engine import PackedEngine
 from modenc.composition.settings import ComputeSettings
 from modenc.errors import BaseModelError, HubError
+from modenc.hub.card import Card
 from modenc.hub.store import Hub
 from modenc.hub.verify import check_language
 
 logger = logging.getLogger(__name__)
 
 _TRIES = 20
+BASE_VERSION = 0
+
+
+class ReplacedError(HubError):
+    """A language was replaced in the hub between tokenising texts and running them."""
+
+
+@dataclass(frozen=True)
+class _Resident:
+    """What is known of a language in memory beside its weights, which the engine has."""
+
+    tokenizer: PreTrainedTokenizerFast | None
+    version: int
 
 
 class Residency:
@@ -55,13 +70,13 @@ class Residency:
     def _start(self) -> None:
         self._engine: Engine | None = None
         # In the order of their last use.
-        self._tokenizers: dict[str, PreTrainedTokenizerFast | None] = {}
+        self._residents: dict[str, _Resident] = {}
         self._users: Counter[str] = Counter()
         self._unwanted: set[str] = set()
 
     def loaded(self) -> list[str]:
         """Codes of the languages in memory, sorted."""
-        return sorted(set(self._tokenizers) - self._unwanted)
+        return sorted(set(self._residents) - self._unwanted)
 
     @property
     def nbytes(self) -> int:
@@ -81,16 +96,17 @@ class Residency:
     def unload(self, code: str) -> None:
         """Free a language, now or when the batches that use it are done; it may be out of memory already."""
         with self._lock:
-            if code in self._tokenizers:
+            if code in self._residents:
                 self._unwanted.add(code)
                 self._free_unwanted()
 
-    def tokenizer(self, code: str) -> PreTrainedTokenizerFast:
-        """The tokenizer of a language: its own, or the base's."""
+    def tokenizer(self, code: str) -> tuple[PreTrainedTokenizerFast, int]:
+        """The tokenizer of a language, its own or the base's, and the language's version."""
         if code == BASE:
-            return self.base_tokenizer()
+            return self.base_tokenizer(), BASE_VERSION
         with self.using([code]):
-            return self._tokenizers[code] or self.base_tokenizer()
+            resident = self._residents[code]
+            return resident.tokenizer or self.base_tokenizer(), resident.version
 
     def base_tokenizer(self) -> PreTrainedTokenizerFast:
         """The base's own tokenizer."""
@@ -100,9 +116,21 @@ class Residency:
                 self._base_tokenizer = self._base.load_tokenizer()
             return self._base_tokenizer
 
-    def run(self, ids: Tensor, mask: Tensor, languages: Sequence[str], *, align: bool) -> Tensor:
-        """Token vectors of a padded batch: see :meth:`Engine.run`."""
+    def run(
+        self, ids: Tensor, mask: Tensor, languages: Sequence[str], versions: Sequence[int], *, align: bool
+    ) -> Tensor:
+        """Token vectors of a padded batch: see :meth:`Engine.run`.
+
+        Raises:
+            ReplacedError: a row's tokens are of another version than its language in memory now.
+        """
         with self.using(languages) as engine:
+            for code, version in dict.fromkeys(zip(languages, versions, strict=True)):
+                if code != BASE and self._residents[code].version != version:
+                    raise ReplacedError(
+                        f"{self._hub.path}: {code} was replaced while its texts were encoded; "
+                        "encode them again"
+                    )
             return engine.run(ids, mask, languages, align=align)
 
     @contextmanager
@@ -159,18 +187,19 @@ class Residency:
         return ComposedEngine(body)
 
     def _take_in(self, code: str, engine: Engine) -> None:
-        if code in self._tokenizers:
-            self._tokenizers[code] = self._tokenizers.pop(code)
+        if code in self._residents:
+            self._residents[code] = self._residents.pop(code)
             return
         logger.debug("loading the modules of %s from %s", code, self._hub.path)
         # Weights made in inference mode could never be trained on or moved by others.
         with torch.inference_mode(False), torch.no_grad():
-            modules = self._checked_modules(code)
+            card, modules = self._checked_modules(code)
             self._make_room(engine, modules)
             engine.put(modules)
-        self._tokenizers[code] = modules.tokenizer
+        # Sixty of the digest's bits, to go with the texts in a tensor.
+        self._residents[code] = _Resident(modules.tokenizer, int(card.digest()[:15], 16))
 
-    def _checked_modules(self, code: str) -> LanguageModules:
+    def _checked_modules(self, code: str) -> tuple[Card, LanguageModules]:
         """Of one state of the hub: read again where another process has replaced the language meanwhile."""
         for _ in range(_TRIES):
             before = self._hub.card(code)
@@ -182,7 +211,7 @@ class Residency:
                     raise
             else:
                 if self._hub.card(code) == before:
-                    return modules
+                    return before, modules
         raise HubError(f"{self._hub.path}: {code} is being replaced over and over; try again later")
 
     def _free_unwanted(self) -> None:
@@ -200,7 +229,7 @@ class Residency:
             return engine.nbytes + (0 if modules is None else engine.cost(modules)) - limit
 
         engine.shrink(excess())
-        for code in [code for code in self._tokenizers if not self._users[code]]:
+        for code in [code for code in self._residents if not self._users[code]]:
             if excess() > 0:
                 self._free(code)
                 if modules is None and excess() > 0:
@@ -208,7 +237,7 @@ class Residency:
 
     def _free(self, code: str) -> None:
         self._unwanted.discard(code)
-        del self._tokenizers[code]
+        del self._residents[code]
         self._running().remove(code)
 
     def __getstate__(self) -> dict[str, Any]:

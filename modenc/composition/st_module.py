@@ -32,7 +32,7 @@ from modenc.composition.settings import ComputeSettings
 from modenc.errors import BaseModelError, HubError, LanguageError
 from modenc.hub.store import Hub
 from modenc.hub.tokenizer_faults import TokenizerPanic, panics_caught
-from modenc.texts import TaggedText, as_texts
+from modenc.texts import TaggedText, Tokens, as_texts
 
 # No tokenizer makes fewer tokens of real text, so nothing that counts is cut.
 _CHARACTERS_PER_TOKEN = 64
@@ -41,6 +41,7 @@ _FAR = 1 << 20
 # The tokenizer's own results are many times as large as the tokens.
 _TEXTS_AT_A_TIME = 10_000
 _truncation_lock = Lock()
+_NO_TOKENS = Tokens("", 0, 0, array("i"))
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -169,7 +170,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             lang: one code for all.
 
         Returns:
-            ``input_ids``, ``attention_mask`` [batch, length] and ``language`` [batch], int64.
+            Of int64: ``input_ids``, ``attention_mask`` [batch, length], ``language``, ``version`` [batch].
 
         Raises:
             TextError: an input is not a text.
@@ -183,16 +184,17 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         texts, _single = as_texts(list(inputs), self.max_characters)
         codes = self.chooser.choose(texts, lang)
         rows = self._tokenised(texts, codes, prompt or "")
-        lengths = np.array([len(row) for row in rows])
+        lengths = np.array([len(row.ids) for row in rows])
         mask = np.arange(lengths.max()) < lengths[:, None]
         # Padding is never looked at, but has to be in the row's own table: its first token is.
-        ids = np.repeat(np.array([row[0] for row in rows])[:, None], mask.shape[1], axis=1)
+        ids = np.repeat(np.array([row.ids[0] for row in rows])[:, None], mask.shape[1], axis=1)
         for row, tokens in enumerate(rows):
-            ids[row, : len(tokens)] = tokens
+            ids[row, : len(tokens.ids)] = tokens.ids
         return {
             "input_ids": torch.from_numpy(ids),
             "attention_mask": torch.from_numpy(mask.astype(np.int64)),
             "language": torch.tensor([_number(code) for code in codes]),
+            "version": torch.tensor([row.version for row in rows]),
         }
 
     def tokenise(self, texts: Sequence[TaggedText], prompt: str, batch_size: int) -> None:
@@ -206,23 +208,23 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         many = [code for code in count if count[code] >= 2 * batch_size]
         place = {code: position * _FAR for position, code in enumerate(many, start=1)}
         for text, tokens in zip(texts, self._tokenised(texts, codes, prompt), strict=True):
-            text.tokens = (prompt, self._max_seq_length, tokens)
-            text.order = place.get(text.lang, 0) + len(tokens)
+            text.tokens = tokens
+            text.order = place.get(text.lang, 0) + len(tokens.ids)
 
-    def _tokenised(self, texts: Sequence[str], codes: Sequence[str], prompt: str) -> list[array[int]]:
-        rows = [array("i")] * len(texts)
+    def _tokenised(self, texts: Sequence[str], codes: Sequence[str], prompt: str) -> list[Tokens]:
+        rows: list[Tokens] = [_NO_TOKENS] * len(texts)
         left: dict[str, list[int]] = {}
         for row, (text, code) in enumerate(zip(texts, codes, strict=True)):
             done = text.tokens if isinstance(text, TaggedText) and text.lang == code else None
-            if done is not None and done[:2] == (prompt, self._max_seq_length):
-                rows[row] = done[2]
+            if done is not None and (done.prompt, done.max_length) == (prompt, self._max_seq_length):
+                rows[row] = done
             else:
                 left.setdefault(code, []).append(row)
         for code, members in left.items():
-            tokenizer = self.residency.tokenizer(code)
+            tokenizer, version = self.residency.tokenizer(code)
             batch = tokenised(tokenizer, [prompt + texts[row] for row in members], self._max_seq_length)
             for row, ids in zip(members, batch, strict=True):
-                rows[row] = ids
+                rows[row] = Tokens(prompt, self._max_seq_length, version, ids)
         return rows
 
     def forward(self, features: dict[str, Tensor], align: bool = True, **_: Any) -> dict[str, Tensor]:
@@ -234,10 +236,16 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
 
         Returns:
             ``features`` with ``token_embeddings`` [batch, length, hidden], zero where there is no token.
+
+        Raises:
+            ReplacedError: a language was replaced in the hub after its texts had been tokenised.
         """
-        languages = [_code(number) for number in features["language"].tolist()]
         features["token_embeddings"] = self.residency.run(
-            features["input_ids"], features["attention_mask"], languages, align=align
+            features["input_ids"],
+            features["attention_mask"],
+            [_code(number) for number in features["language"].tolist()],
+            features["version"].tolist(),
+            align=align,
         )
         return features
 

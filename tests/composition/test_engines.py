@@ -384,7 +384,9 @@ def test_many_texts_of_one_language_have_batches_of_their_own(tiny_hub, monkeypa
     seen = []
     run = encoder[0].residency.run
     monkeypatch.setattr(
-        encoder[0].residency, "run", lambda i, m, codes, **o: seen.append(set(codes)) or run(i, m, codes, **o)
+        encoder[0].residency,
+        "run",
+        lambda i, m, codes, v, **o: seen.append(set(codes)) or run(i, m, codes, v, **o),
     )
     texts = [TEXTS[1]] * 9 + [TEXTS[2], TEXTS[0]] + [TEXTS[1] + " " + TEXTS[1]] * 3
     codes = ["kk"] * 9 + ["az", "en"] + ["kk"] * 3

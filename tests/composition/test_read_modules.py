@@ -3,12 +3,36 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 
 from modenc import ModularEncoder
 from modenc.composition.modules import load_tokenizer
 from modenc.errors import HubError
 from modenc.hub.store import Hub
+
+TEXTS = ["Қайырлы таң, достар", "Бүгін ауа райы жақсы", "Кітап оқу пайдалы"]
+
+
+def with_another_kk(hub, folder):
+    """A copy of a hub whose Kazakh has the base's vocabulary, and Azerbaijani adapters."""
+    other = Hub.open(shutil.copytree(hub.path, folder))
+    with other.staging("kk") as staging:
+        shutil.copytree(other.path / "az" / "se", staging / "se")
+        other.publish(staging, other.card("kk"))
+    return other
+
+
+def replacing_before(run, residency, hub, sources):
+    """Before each batch, the next of ``sources`` is installed and the language is out of memory."""
+
+    def replaced(*args, **options):
+        if sources:
+            hub.install(sources.pop(0))
+            residency.unload("kk")
+        return run(*args, **options)
+
+    return replaced
 
 
 def test_a_tokenizer_names_no_other_file(hub_copy, tmp_path):
@@ -26,10 +50,7 @@ def test_a_tokenizer_names_no_other_file(hub_copy, tmp_path):
 def test_a_language_replaced_while_it_is_read_is_read_again(hub_copy, tmp_path, monkeypatch):
     from modenc.composition import residency
 
-    other = Hub.open(shutil.copytree(hub_copy.path, tmp_path / "other"))
-    with other.staging("kk") as staging:
-        shutil.copytree(other.path / "az" / "se", staging / "se")
-        other.publish(staging, other.card("kk"))
+    other = with_another_kk(hub_copy, tmp_path / "other")
     read, states = residency.read_modules, []
 
     def replaced_after(layout):
@@ -55,3 +76,28 @@ def test_a_language_removed_while_it_is_read_is_missed_clearly(hub_copy, monkeyp
     monkeypatch.setattr(residency, "read_modules", removed_before)
     with pytest.raises(HubError, match="no modules for kk"):
         ModularEncoder(hub_copy.path).load("kk")
+
+
+def test_all_vectors_of_a_call_are_of_one_version_of_a_language(hub_copy, tmp_path, monkeypatch):
+    other = with_another_kk(hub_copy, tmp_path / "other")
+    encoder = ModularEncoder(hub_copy.path)
+    before = encoder.encode(TEXTS, lang="kk")
+    residency = encoder[0].residency
+    monkeypatch.setattr(
+        residency, "run", replacing_before(residency.run, residency, hub_copy, [other.path / "kk"])
+    )
+    after = encoder.encode(TEXTS, lang="kk", batch_size=1)
+    assert np.allclose(after, ModularEncoder(other.path).encode(TEXTS, lang="kk"), atol=1e-6)
+    assert not np.allclose(after, before, atol=1e-3)
+
+
+def test_a_language_that_is_replaced_over_and_over_is_said_to_be(hub_copy, tmp_path, monkeypatch):
+    other = with_another_kk(hub_copy, tmp_path / "other")
+    first = shutil.copytree(hub_copy.path, tmp_path / "first") / "kk"
+    residency = (encoder := ModularEncoder(hub_copy.path))[0].residency
+    sources = [other.path / "kk", first] * 10
+    monkeypatch.setattr(residency, "run", replacing_before(residency.run, residency, hub_copy, sources))
+    with pytest.raises(HubError, match="kk was replaced while its texts were encoded; encode them again"):
+        encoder.encode(TEXTS, lang="kk")
+    sources.clear()
+    assert encoder.encode(TEXTS, lang="kk").shape[0] == len(TEXTS)
