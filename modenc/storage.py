@@ -1,4 +1,4 @@
-"""What a disk that is full or read-only does to us: one error, whichever library met it."""
+"""Folders that are written to: by one process at a time, on a disk that may be full or read-only."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
-from modenc.errors import StorageError
+from modenc.errors import ModencError, StorageError
+
+LOCK_FILE = ".lock"
+"""In a folder that one process at a time works in."""
 
 _CODES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
 # numpy, torch and others say what they met, but not which error it was.
@@ -46,6 +50,22 @@ def storing(where: Path, kept: str) -> Iterator[None]:
             f"{place}: cannot be written ({reason}); {kept}. "
             "Make room or have it writable, then do the same again"
         ) from error
+
+
+@contextmanager
+def alone_in(folder: Path, otherwise: ModencError) -> Iterator[None]:
+    """Hold a folder, made where it is missing; the system lets it go when this process ends, however it ends.
+
+    Args:
+        folder: it.
+        otherwise: raised where another process holds it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder / LOCK_FILE, timeout=0):
+            yield
+    except Timeout:
+        raise otherwise from None
 
 
 def _reason(error: Exception) -> str | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from modenc.cli.arguments import add_encoding, add_hub, language_of, open_encoder, positive
 from modenc.cli.shards import ShardStore, check_output
 from modenc.cli.text_io import STDIN, batched, read_texts
+from modenc.errors import DataError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,8 +61,6 @@ def add_parser(subparsers: Any, summary: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
-    from tqdm import tqdm
-
     from modenc.composition.engine import BASE
     from modenc.languages import normalize_code
 
@@ -71,10 +70,21 @@ def run(args: argparse.Namespace) -> int:
     if (code := language_of(args)) not in (None, BASE):
         normalize_code(str(code))
     hub = encoder.hub
-    resumable = args.input != STDIN
+    job = _job(args, hub)
     store = ShardStore(args.output, hub.info.hidden_size)
-    done = store.begin(_job(args, hub), resumable=resumable)
-    if not resumable:
+    with store.alone():
+        total, shards = _fill(args, encoder, store, store.begin(job, resumable=args.input != STDIN))
+        _check_unchanged(job, _job(args, hub))
+        store.join(shards)
+    logger.info("%s: %d vectors of %d numbers", args.output, total, store.hidden_size)
+    return 0
+
+
+def _fill(args: argparse.Namespace, encoder: ModularEncoder, store: ShardStore, done: int) -> tuple[int, int]:
+    """Write the shards that are not ``done``; returns how many texts and shards there are in all."""
+    from tqdm import tqdm
+
+    if args.input == STDIN:
         logger.info("standard input cannot be read twice: if this run is cut off, it starts over")
     elif done:
         logger.info("%d shards of %d texts are done already; going on from there", done, args.shard_size)
@@ -88,9 +98,21 @@ def run(args: argparse.Namespace) -> int:
             store.write(done, first, vectors, codes)
             done, first = done + 1, first + len(batch)
             bar.update(len(batch))
-    store.join(done)
-    logger.info("%s: %d vectors of %d numbers", args.output, first, store.hidden_size)
-    return 0
+    return first, done
+
+
+def _check_unchanged(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """See that all shards are of the same texts and modules."""
+    changed = [name for name in before if after[name] != before[name]]
+    if changed and before["input"] != STDIN:
+        raise DataError(
+            f"{before['input']} or {before['hub']} changed meanwhile ({', '.join(changed)} differ); "
+            "run the same again, which starts over"
+        )
+    if changed:
+        logger.warning(
+            "%s changed while standard input was encoded: vectors may be of either state", before["hub"]
+        )
 
 
 def _encode(

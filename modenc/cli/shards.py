@@ -1,7 +1,8 @@
 """Vectors on disk in shards, so that a long run resumes and its result need not fit in memory.
 
 ``OUTPUT.parts/`` holds one file a shard and ``job.json``, which says what the shards are of. Each
-shard is written under another name and renamed, so one that exists is whole.
+shard is written under another name and renamed, so one that exists is whole. One process at a time writes
+them.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.text_io import refuse_overwriting
 from modenc.errors import DataError
-from modenc.storage import storing
+from modenc.storage import LOCK_FILE, alone_in, storing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 OUTPUT_FORMATS = (".npy", ".parquet")
 _JOB_FILE = "job.json"
+_SHARD = re.compile(r"\.?\d{7}\.(npy|parquet)")
 _KEPT = "finished shards are kept"
 
 
@@ -45,14 +48,37 @@ class ShardStore:
         """Where the shards lie until they are joined."""
         return self.output.with_name(f"{self.output.name}.parts")
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the folder, made where it is missing.
+
+        Raises:
+            DataError: something that is not a folder of shards has its name, or another process holds it.
+        """
+        if self.folder.exists() and not self._is_ours():
+            raise DataError(
+                f"{self.folder}: expected a folder of shards with {_JOB_FILE}, found something else; "
+                "move it away, or write the output elsewhere"
+            )
+        busy = DataError(
+            f"{self.output}: another process writes it; wait until it is done, or write elsewhere"
+        )
+        with ExitStack() as held:
+            with storing(self.folder, _KEPT):
+                held.enter_context(alone_in(self.folder, busy))
+            yield
+
+    def _is_ours(self) -> bool:
+        if not self.folder.is_dir():
+            return False
+        names = {path.name for path in self.folder.iterdir()}
+        return _JOB_FILE in names or names <= {LOCK_FILE}
+
     def begin(self, job: dict[str, Any], *, resumable: bool) -> int:
         """Make the folder ready for ``job``; returns how many shards of it are done already.
 
         Shards of another job (the input, its date or a setting differs) are removed, and the log
         says which entries differ.
-
-        Raises:
-            DataError: something that is not a folder of shards has the folder's name.
         """
         job_file = self.folder / _JOB_FILE
         if job_file.is_file():
@@ -64,16 +90,16 @@ class ShardStore:
                 logger.info(
                     "%s is of another job (%s changed); starting over", self.folder, ", ".join(changed)
                 )
-        elif self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
-            raise DataError(
-                f"{self.folder}: expected a folder of shards with {_JOB_FILE}, found something else; "
-                "move it away, or write the output elsewhere"
-            )
-        shutil.rmtree(self.folder, ignore_errors=True)
         with storing(self.folder, "nothing has been computed yet"):
-            self.folder.mkdir(parents=True)
+            self._clear()
             job_file.write_text(json.dumps(job, indent=1, ensure_ascii=False), encoding="utf-8")
         return 0
+
+    def _clear(self) -> None:
+        # The job last, by which a folder that was half cleared is known.
+        for path in [path for path in self.folder.iterdir() if _SHARD.fullmatch(path.name)]:
+            path.unlink()
+        (self.folder / _JOB_FILE).unlink(missing_ok=True)
 
     def write(self, number: int, first: int, vectors: NDArray[np.float32], codes: Sequence[str]) -> None:
         """Store shard ``number``: vectors [n, hidden] of texts ``first`` … ``first + n - 1``."""
@@ -105,7 +131,10 @@ class ShardStore:
                 temporary.replace(self.output)
             finally:
                 temporary.unlink(missing_ok=True)
-        shutil.rmtree(self.folder)
+        self._clear()
+        (self.folder / LOCK_FILE).unlink(missing_ok=True)
+        with suppress(OSError):  # somebody else's files are in it
+            self.folder.rmdir()
 
     def _done(self) -> int:
         number = 0

@@ -31,7 +31,7 @@ from modenc.storage import storing
 from modenc.train.body_module import sentence_model
 from modenc.train.data_access import TrainingData
 from modenc.train.dev import DevData
-from modenc.train.lock import alone_in
+from modenc.train.lock import only_training_in
 from modenc.train.phases import Material, run_phases
 from modenc.train.processes import process_state
 from modenc.train.sentence_encoding import row_sets
@@ -76,7 +76,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     data = {lang: TrainingData(plan) for lang, plan in recipe.plans.items()}
     dev = DevData(sts=[row for part in data.values() for row in part.dev.sts])
     work = plan.run.work_dir / "monolithic"
-    with storing(plan.run.work_dir, _KEPT), alone_in(plan.run.work_dir):
+    with storing(plan.run.work_dir, _KEPT), only_training_in(plan.run.work_dir):
         _begin(work, plan, data)
         run = StageRun("monolithic", plan, base, data[plan.lang], work, None, plan.run.work_dir / "cache")
         if settings.objective in PAPER_SECTIONS:

@@ -27,7 +27,7 @@ from modenc.train.alignment import align_language
 from modenc.train.all_pairs import align_all_pairs
 from modenc.train.data_access import TrainingData
 from modenc.train.language_adaptation import adapt_language
-from modenc.train.lock import alone_in
+from modenc.train.lock import only_training_in
 from modenc.train.processes import process_state
 from modenc.train.sentence_encoding import encode_sentences
 from modenc.train.stage import (
@@ -94,12 +94,12 @@ def train_recipe(
     folders = {}
     for plan, part in _jobs(recipe, plans, due):
         logger.info("%s (%s)", plan.lang, language_name(plan.lang))
-        with storing(plan.run.work_dir, _KEPT), alone_in(plan.run.work_dir / plan.lang):
+        with storing(plan.run.work_dir, _KEPT), only_training_in(plan.run.work_dir / plan.lang):
             folders[plan.lang] = _train_language(recipe, plan, base, hub, stages=part, force=force)
     if together:
         with storing(plans[0].run.work_dir, _KEPT), ExitStack() as held:
             for plan in plans:
-                held.enter_context(alone_in(plan.run.work_dir / plan.lang))
+                held.enter_context(only_training_in(plan.run.work_dir / plan.lang))
             folders = _align_together(recipe, plans, base, hub, force=force)
     return folders
 

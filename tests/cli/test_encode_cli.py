@@ -273,3 +273,49 @@ def test_a_wrong_argument_throws_no_finished_shard_away(tiny_hub, tmp_path, caps
         assert main([*words, *wrong]) == 2
         assert sorted(path.name for path in parts.iterdir()) == ["0000000.npy", "job.json"]
     capsys.readouterr()
+
+
+def test_one_process_at_a_time_writes_an_output(encode, texts, tmp_path, monkeypatch, capsys):
+    real = ModularEncoder.encode
+    codes = []
+
+    def encode_meanwhile(self, inputs, **options):
+        if not codes:
+            codes.append(None)
+            codes[0] = encode(texts, tmp_path / "v.npy", "--shard-size", "4")
+        return real(self, inputs, **options)
+
+    monkeypatch.setattr(ModularEncoder, "encode", encode_meanwhile)
+    assert encode(texts, tmp_path / "v.npy", "--shard-size", "5") == 0
+    assert codes == [2]
+    assert "v.npy: another process writes it; wait until it is done" in capsys.readouterr().err
+    assert np.load(tmp_path / "v.npy").shape == (12, 32)
+    assert not (tmp_path / "v.npy.parts").exists()
+
+
+def test_an_input_that_changes_meanwhile_is_not_mixed(encode, texts, tmp_path, monkeypatch, capsys):
+    real = ModularEncoder.encode
+
+    def touching(self, inputs, **options):
+        os.utime(texts, ns=(0, 0))
+        return real(self, inputs, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ModularEncoder, "encode", touching)
+        assert encode(texts, tmp_path / "v.npy") == 2
+    assert "changed meanwhile (date differ); run the same again" in capsys.readouterr().err
+    assert not (tmp_path / "v.npy").exists()
+    assert encode(texts, tmp_path / "v.npy") == 0
+
+
+def test_a_folder_that_was_half_cleared_is_used_again(encode, texts, expected, tmp_path):
+    parts = tmp_path / "v.npy.parts"
+    parts.mkdir()
+    (parts / ".lock").touch()
+    assert encode(texts, tmp_path / "v.npy") == 0
+    parts.mkdir()
+    (parts / "job.json").write_text("")
+    (parts / "0000003.npy").write_text("old")
+    assert encode(texts, tmp_path / "v.npy") == 0
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
+    assert not parts.exists()

@@ -21,7 +21,7 @@ from modenc.errors import HubError, LanguageError, RecipeError
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
-from modenc.train.lock import alone_in
+from modenc.train.lock import only_training_in
 from modenc.train.pipeline import train_recipe
 from modenc.train.stage import STAGES
 
@@ -392,10 +392,10 @@ def test_two_processes_train_one_hub(tiny_recipe, overrides):
 def test_two_trainings_of_a_language_do_not_meet(copied):
     command = [sys.executable, "-m", "modenc.cli", "train", str(copied), "--lang", "kk"]
     folder = copied.parent / "runs" / "kk"
-    with alone_in(folder):
+    with only_training_in(folder):
         refused = subprocess.run(command, capture_output=True, text=True, check=False)
         assert refused.returncode == 2
         assert f"{folder}: another training is at work here; wait until it is done" in refused.stderr
         assert "Traceback" not in refused.stderr
-    with alone_in(folder):
+    with only_training_in(folder):
         pass
