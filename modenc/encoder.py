@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,9 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from modenc.composition.engine import BASE
 from modenc.composition.language_choice import ChoiceSettings
 from modenc.composition.residency import ReplacedError
-from modenc.composition.settings import ComputeSettings
+from modenc.composition.settings import ComputeSettings, whole
 from modenc.composition.st_module import ModularTransformer
+from modenc.errors import LanguageError, OptionError
 from modenc.hub.st_files import PROMPT_NAMES
 from modenc.hub.store import Hub
 from modenc.langid import Identification, LanguageIdentifier
@@ -48,9 +51,9 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
 
     Raises:
         HubError: ``hub`` is not a hub folder.
-        BaseModelError: the base is not found, or is another one; or ``compute`` or ``max_memory`` is none of
-            those named.
+        BaseModelError: the base is not found, or is another one.
         LanguageError: the fallback is no language of the hub.
+        OptionError: another setting has none of the values named here.
 
     Example:
         >>> encoder = ModularEncoder("adapters_hub/me5-small")
@@ -164,21 +167,27 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             TextError: something is not a text; the message says where and what.
             LanguageError: a code is unknown, or its language has no modules and ``fallback="error"``.
             HubError: a language's modules are damaged or made for another base.
+            OptionError: ``batch_size`` or a prompt is none.
         """
         if "sentences" in options:  # the name before sentence-transformers 5.4
             inputs = options.pop("sentences")
+        if getattr(lang, "ndim", 1) == 0:  # an array of one code
+            lang = lang.item()  # type: ignore[union-attr]
         texts, single = as_texts(inputs, self._transformer.max_characters)
         if single and not (lang is None or isinstance(lang, str)):
             lang = list(lang)
         tagged = self._transformer.tag(texts, lang)
+        if not tagged:  # what one text gives says what none has to be like
+            return self.encode([""], *args, lang=BASE, align=align, **options)[:0]
         given = dict(zip(_FIRST_OPTIONS, args, strict=False)) | options
+        given["batch_size"] = whole(given.get("batch_size", _BATCH_SIZE), "batch_size")
         encoded = super().encode
         if given.get("pool") is not None or isinstance(given.get("device"), list):
             return encoded(tagged[0] if single else tagged, *args, align=align, **options)
-        prompt = self._resolve_prompt(given.get("prompt"), given.get("prompt_name"))
+        prompt = self._resolve_prompt(given.get("prompt"), given.get("prompt_name")) or ""
 
         def attempt() -> Any:
-            self._transformer.tokenise(tagged, prompt or "", given.get("batch_size", _BATCH_SIZE))
+            self._transformer.tokenise(tagged, prompt, given["batch_size"])
             return encoded(tagged[0] if single else tagged, *args, align=align, **options)
 
         # All vectors of a call are of one version of each language: anew, if one is replaced meanwhile.
@@ -188,6 +197,35 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             for text in tagged:
                 text.tokens = None
         return attempt()
+
+    def set_pooling_include_prompt(self, include_prompt: bool) -> None:
+        """Of no use here: modules are trained with the prompt in the vector.
+
+        Raises:
+            OptionError: ``include_prompt`` is false.
+        """
+        if not include_prompt:
+            raise OptionError(
+                "include_prompt: expected True, found False; modules are trained with the prompt's tokens in "
+                "the vector: leave them in, or give prompt='' to encode without a prompt"
+            )
+
+    def save(self, path: str | Path, *_: Any, **__: Any) -> None:
+        """Copy the hub with all its languages, to be opened with the same ``max_seq_length`` and prompt.
+
+        Other options of ``SentenceTransformer.save`` change nothing: cards are a language's own, and weights
+        are safetensors. A hub has one prompt; if there are others, a warning says so.
+
+        Raises:
+            HubError: ``path`` is another kind of hub, or has other files in it; nothing there is changed.
+        """
+        given = self.prompts.get(self.default_prompt_name or "default") or ""
+        if set(self.prompts.values()) - {given}:
+            warnings.warn(
+                f"a hub has one prompt: only {given!r} is saved; give prompts= when you open it", stacklevel=2
+            )
+        info = replace(self.hub.info, prompt=given, max_length=self._transformer.max_seq_length)
+        self._transformer.copy_hub(path, info)
 
     @staticmethod
     def _input_length(sample: Any) -> int:
@@ -202,4 +240,8 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
 
 
 def _listed(codes: str | Iterable[str]) -> list[str]:
-    return [codes] if isinstance(codes, str) else list(codes)
+    listed = [codes] if isinstance(codes, str) or not isinstance(codes, Iterable) else list(codes)
+    for code in listed:
+        if not isinstance(code, str):
+            raise LanguageError(f"expected a language's code, or several, found {code!r:.60}")
+    return listed

@@ -31,6 +31,10 @@ class BaseModelError(ModencError, ValueError):
     """A base model cannot be found, converted or used."""
 
 
+class OptionError(ModencError, ValueError):
+    """An option of an encoder, or of a call, has a value that means nothing."""
+
+
 class TextError(ModencError, TypeError):
     """Something that is not a text was given where a text is expected."""
 

@@ -14,7 +14,9 @@ from tiny_models import HIDDEN, sentences
 from transformers import AutoModel, AutoTokenizer
 
 from modenc import ModularEncoder
-from modenc.errors import BaseModelError, HubError, LanguageError, TextError
+from modenc.errors import BaseModelError, HubError, LanguageError, OptionError, TextError
+from modenc.hub.store import Hub
+from modenc.hub.verify import verify_hub
 from modenc.langid import Identification
 from modenc.texts import TaggedText
 
@@ -169,7 +171,6 @@ def test_options_of_encode_keep_their_meaning(encoder):
     tokens = encoder.encode(TEXTS, output_value="token_embeddings")
     assert near(torch.stack([row.mean(0) for row in tokens]), whole)
     assert near(encoder.encode(sentences=TEXTS), whole)
-    assert encoder.encode([]).shape == (0,)
     assert encoder.encode(TEXTS[0]).shape == (HIDDEN,)
     assert encoder.encode([TEXTS[0]]).shape == (1, HIDDEN)
     with pytest.raises(ValueError, match="lagn"):
@@ -201,7 +202,7 @@ def test_texts_are_cut_at_max_seq_length(fresh):
     assert encoder.preprocess([text])["input_ids"].shape == (1, 128)
     encoder.max_seq_length = 16
     assert encoder.preprocess([text])["input_ids"].shape == (1, 16)
-    with pytest.raises(BaseModelError, match="expected 1 to 128"):
+    with pytest.raises(OptionError, match="from 1 to 128"):
         encoder.max_seq_length = 129
 
 
@@ -238,6 +239,80 @@ def test_saving_copies_the_hub(encoder, tmp_path):
     assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
 
 
+def test_what_is_saved_is_a_whole_hub(fresh, tmp_path):
+    encoder = fresh()
+    encoder.max_seq_length = 5
+    encoder.save(tmp_path / "saved")
+    assert verify_hub(Hub.open(tmp_path / "saved")) == []
+    again = ModularEncoder(tmp_path / "saved", identifier=ByLetters())
+    assert again.max_seq_length == 5
+    assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
+    with pytest.raises(HubError, match="another kind of hub"):
+        fresh().save(tmp_path / "saved")
+    with pytest.warns(UserWarning, match=r"one prompt: only '.*' is saved"):
+        fresh(prompts={"search": "find: "}).save(tmp_path / "other")
+
+
+def test_another_models_folder_is_not_saved_into(encoder, tmp_path):
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    (tmp_path / "config_sentence_transformers.json").write_text("{}")
+    with pytest.raises(HubError, match="expected a new or empty folder for a hub, found model"):
+        encoder.save(str(tmp_path))
+    assert (tmp_path / "config_sentence_transformers.json").read_text() == "{}"
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda encoder: encoder.load(None), "expected a language's code, or several, found None"),
+        (lambda encoder: encoder.unload([5]), "expected a language's code, or several, found 5"),
+        (lambda encoder: encoder.encode(TEXTS, batch_size=None), "batch_size: expected a whole number"),
+        (lambda encoder: encoder.encode(TEXTS, batch_size="32"), "batch_size: expected a whole number"),
+        (lambda encoder: encoder.encode(TEXTS, batch_size=0), "batch_size: expected a whole number"),
+        (lambda encoder: encoder.encode(TEXTS, prompt=5), "prompt: expected a text, found 5"),
+        (lambda encoder: setattr(encoder, "max_seq_length", None), "max_seq_length: expected a whole number"),
+        (lambda encoder: setattr(encoder, "max_seq_length", 2.5), "max_seq_length: expected a whole number"),
+        (lambda encoder: encoder.set_pooling_include_prompt(False), "include_prompt: expected True"),
+        (lambda _: ModularEncoder(None), "expected a hub's folder, found None"),
+    ],
+)
+def test_wrong_options_are_explained(encoder, act, message):
+    with pytest.raises((OptionError, LanguageError, HubError), match=message):
+        act(encoder)
+    assert encoder.encode(TEXTS[0]).shape == (HIDDEN,)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"min_confidence": "high"}, "min_confidence: expected 0 to 1, found 'high'"),
+        ({"identifier": object()}, "identifier: expected a fastText file, an object with a method identify"),
+        ({"max_memory": "9" * 400 + "GB"}, "max_memory: expected bytes"),
+        ({"verify": "no"}, "verify: expected full or sizes, found 'no'"),
+    ],
+)
+def test_wrong_settings_are_explained(fresh, options, message):
+    with pytest.raises(OptionError, match=message):
+        fresh(**options)
+
+
+def test_an_array_of_one_code_and_a_broken_prompt_are_taken(encoder):
+    assert np.array_equal(encoder.encode(TEXTS[1], lang=np.array("kk")), encoder.encode(TEXTS[1], lang="kk"))
+    assert np.array_equal(
+        encoder.encode(TEXTS[1], prompt="a\ud800b: "), encoder.encode(TEXTS[1], prompt="ab: ")
+    )
+
+
+def test_no_texts_have_vectors_of_the_usual_shape(encoder):
+    empty = encoder.encode([])
+    assert (empty.shape, empty.dtype) == ((0, HIDDEN), np.float32)
+    assert encoder.encode([], convert_to_tensor=True).shape == (0, HIDDEN)
+    assert encoder.encode([], truncate_dim=8).shape == (0, 8)
+    assert encoder.encode([], convert_to_numpy=False) == []
+    with pytest.raises(LanguageError, match="found 1 codes"):
+        encoder.encode([], lang=["kk"])
+
+
 def test_a_language_without_modules_warns_once_and_falls_back(fresh):
     encoder = fresh()
     with pytest.warns(
@@ -268,7 +343,7 @@ def test_low_confidence_goes_to_the_fallback(fresh):
         LanguageError, match=r"text 0: taken for en with confidence 0\.90, below min_confidence=0\.95"
     ):
         fresh(min_confidence=0.95, fallback="error").encode(TEXTS)
-    with pytest.raises(LanguageError, match="min_confidence: expected 0 to 1, found 2"):
+    with pytest.raises(OptionError, match="min_confidence: expected 0 to 1, found 2"):
         fresh(min_confidence=2)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from reprlib import repr as short_repr
 from typing import Any
 
 from modenc.composition.engine import BASE
-from modenc.errors import LanguageError
+from modenc.errors import LanguageError, OptionError
 from modenc.hub.store import Hub
 from modenc.langid import Identification, LanguageIdentifier, get_identifier
 from modenc.languages import dominant_script, expected_scripts, language_name, normalize_code
@@ -37,12 +38,20 @@ class LanguageChooser:
     """Chooses a language of a hub, or :data:`BASE`, for every text.
 
     Raises:
-        LanguageError: the fallback is no language of the hub, or the confidence is not within 0 to 1.
+        LanguageError: the fallback is no language of the hub.
+        OptionError: the confidence is not within 0 to 1, or the identifier does not identify.
     """
 
     def __init__(self, hub: Hub, settings: ChoiceSettings) -> None:
-        if not 0.0 <= settings.min_confidence <= 1.0:
-            raise LanguageError(f"min_confidence: expected 0 to 1, found {settings.min_confidence}")
+        least: Any = settings.min_confidence
+        identifier: Any = settings.identifier
+        if not isinstance(least, Real) or not 0.0 <= float(least) <= 1.0:
+            raise OptionError(f"min_confidence: expected 0 to 1, found {least!r:.60}")
+        if not (identifier is None or isinstance(identifier, str | Path) or hasattr(identifier, "identify")):
+            raise OptionError(
+                "identifier: expected a fastText file, an object with a method identify, or None, "
+                f"found {identifier!r:.60}"
+            )
         self._hub = hub
         self._settings = settings
         self._warned: set[tuple[str, str]] = set()

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
 
 import torch
 
 from modenc.composition.int8 import PACKAGES
 from modenc.composition.kernels import Precision
-from modenc.errors import BaseModelError, HubError
+from modenc.errors import OptionError
 from modenc.extras import require_extra
 from modenc.hardware import has_bf16
 
+MOST = 2**31 - 1
+"""What libraries below take for a whole number."""
 COMPUTE = ("fp32", "bf16", "int8", "auto")
+_BYTES = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([KMG]B)?", re.IGNORECASE)
 _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
@@ -22,8 +27,7 @@ class ComputeSettings:
     """How vectors are computed.
 
     Raises:
-        BaseModelError: a value is none of those named here.
-        HubError: the same, of ``verify``.
+        OptionError: a value is none of those named here.
         MissingExtraError: what ``int8`` needs is not installed.
     """
 
@@ -39,9 +43,9 @@ class ComputeSettings:
 
     def __post_init__(self) -> None:
         if self.compute not in COMPUTE:
-            raise BaseModelError(f"compute: expected {', '.join(COMPUTE)}, found {self.compute!r}")
+            raise OptionError(f"compute: expected {', '.join(COMPUTE)}, found {self.compute!r}")
         if self.verify not in ("full", "sizes"):
-            raise HubError(f"verify: expected full or sizes, found {self.verify!r}")
+            raise OptionError(f"verify: expected full or sizes, found {self.verify!r}")
         if self.compute == "int8":
             require_extra("int8", *PACKAGES)
         _ = self.memory_limit
@@ -51,13 +55,26 @@ class ComputeSettings:
         """:attr:`max_memory` in bytes."""
         if self.max_memory is None:
             return None
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]B)?", str(self.max_memory).strip(), re.IGNORECASE)
+        match = _BYTES.fullmatch(str(self.max_memory).strip())
         if match is None:
-            raise BaseModelError(
-                f"max_memory: expected bytes, or a text such as '500MB' or '2GB', found {self.max_memory!r}"
+            raise OptionError(
+                "max_memory: expected bytes, or a text such as '500MB' or '2GB', "
+                f"found {self.max_memory!r:.60}"
             )
         return int(float(match[1]) * _UNITS[(match[2] or "").upper()])
 
     def precision(self, device: torch.device) -> Precision:
         """What to compute in on ``device``."""
         return "bf16" if self.compute == "bf16" or (self.compute == "auto" and has_bf16(device)) else "fp32"
+
+
+def whole(value: Any, name: str, most: int = MOST) -> int:
+    """An option that has to be a whole number from 1 to ``most``.
+
+    Raises:
+        OptionError: it is something else.
+    """
+    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else 0
+    if not 1 <= number <= most:
+        raise OptionError(f"{name}: expected a whole number from 1 to {most}, found {value!r:.60}")
+    return number

@@ -28,11 +28,12 @@ from modenc.base_model.resolve import fingerprint_of
 from modenc.cache import cache_dir
 from modenc.composition.language_choice import ChoiceSettings, LanguageChooser
 from modenc.composition.residency import Residency
-from modenc.composition.settings import ComputeSettings
-from modenc.errors import BaseModelError, HubError, LanguageError
+from modenc.composition.settings import ComputeSettings, whole
+from modenc.errors import BaseModelError, HubError, LanguageError, OptionError
+from modenc.hub.layout import HubInfo
 from modenc.hub.store import Hub
 from modenc.hub.tokenizer_faults import TokenizerPanic, panics_caught
-from modenc.texts import TaggedText, Tokens, as_texts
+from modenc.texts import TaggedText, Tokens, as_texts, clean
 
 # No tokenizer makes fewer tokens of real text, so nothing that counts is cut.
 _CHARACTERS_PER_TOKEN = 64
@@ -115,9 +116,17 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
 
     def save(self, output_path: str, *args: Any, **options: Any) -> None:
         """Copy the hub with all its languages to ``output_path``."""
-        if Path(output_path).resolve() == Path(self.hub.path).resolve():
+        self.copy_hub(output_path, self.hub.info)
+
+    def copy_hub(self, path: str | Path, info: HubInfo) -> None:
+        """Make a hub of this one's languages, or add them to one.
+
+        Raises:
+            HubError: the folder is a hub with other than ``info``, or holds other files.
+        """
+        target = Hub.create(path, info)
+        if Path(path).resolve() == self.hub.path.resolve():
             return
-        target = Hub.create(output_path, self.hub.info)
         for lang in self.hub.languages():
             target.install(self.hub.layout(lang).root, lang)
 
@@ -131,18 +140,13 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         """Tokens at which texts are cut.
 
         Raises:
-            BaseModelError: set to more than the base has positions for, or to less than 1.
+            OptionError: set to more than the base has positions for, or to less than 1.
         """
         return self._max_seq_length
 
     @max_seq_length.setter
     def max_seq_length(self, value: int) -> None:
-        limit = _positions(self.auto_model)
-        if not 1 <= value <= limit:
-            raise BaseModelError(
-                f"max_seq_length: expected 1 to {limit}, the base's positions, found {value}"
-            )
-        self._max_seq_length = value
+        self._max_seq_length = whole(value, "max_seq_length", _positions(self.auto_model))
 
     @property
     def max_characters(self) -> int:
@@ -212,6 +216,8 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             text.order = place.get(text.lang, 0) + len(tokens.ids)
 
     def _tokenised(self, texts: Sequence[str], codes: Sequence[str], prompt: str) -> list[Tokens]:
+        if not isinstance(prompt, str):
+            raise OptionError(f"prompt: expected a text, found {prompt!r:.60}")
         rows: list[Tokens] = [_NO_TOKENS] * len(texts)
         left: dict[str, list[int]] = {}
         for row, (text, code) in enumerate(zip(texts, codes, strict=True)):
@@ -220,9 +226,10 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
                 rows[row] = done
             else:
                 left.setdefault(code, []).append(row)
+        before = clean(prompt, self.max_characters)
         for code, members in left.items():
             tokenizer, version = self.residency.tokenizer(code)
-            batch = tokenised(tokenizer, [prompt + texts[row] for row in members], self._max_seq_length)
+            batch = tokenised(tokenizer, [before + texts[row] for row in members], self._max_seq_length)
             for row, ids in zip(members, batch, strict=True):
                 rows[row] = Tokens(prompt, self._max_seq_length, version, ids)
         return rows

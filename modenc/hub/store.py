@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,6 +48,8 @@ class Hub:
         Raises:
             HubError: there is no hub, or it is of a format this version cannot read.
         """
+        if not isinstance(path, str | os.PathLike):
+            raise HubError(f"expected a hub's folder, found {path!r:.60}; give its path")
         # Absolute, so that a process may change its folder later.
         root = Path(path).absolute()
         if not (root / HUB_FILE).is_file():

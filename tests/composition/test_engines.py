@@ -20,7 +20,7 @@ from modenc.composition.packed_body import PackedBody
 from modenc.composition.packed_engine import PackedEngine
 from modenc.composition.packing import buckets
 from modenc.composition.settings import ComputeSettings
-from modenc.errors import BaseModelError, HubError
+from modenc.errors import HubError, OptionError
 
 HIDDEN, INNER, LAYERS = 32, 64, 2
 SITES = {
@@ -369,9 +369,9 @@ def test_unloading_gives_memory_back(tiny_hub):
 def test_settings_of_computing(tiny_hub):
     assert ComputeSettings(max_memory="1.5 GB").memory_limit == 1_500_000_000
     assert ComputeSettings(max_memory=300).memory_limit == 300
-    with pytest.raises(BaseModelError, match="compute: expected fp32, bf16, int8, auto, found 'fp8'"):
+    with pytest.raises(OptionError, match="compute: expected fp32, bf16, int8, auto, found 'fp8'"):
         ModularEncoder(tiny_hub.path, compute="fp8")
-    with pytest.raises(BaseModelError, match="max_memory: expected bytes, or a text such as"):
+    with pytest.raises(OptionError, match="max_memory: expected bytes, or a text such as"):
         ModularEncoder(tiny_hub.path, max_memory="lots")
     for compute in ("bf16", "auto"):
         near = ModularEncoder(tiny_hub.path, compute=compute).encode(TEXTS, lang=CODES)
