@@ -14,10 +14,21 @@ from modenc.storage import storing
 
 
 def cache_dir() -> Path:
-    """The user's cache folder for modenc: ``$MODENC_CACHE``, else ``$XDG_CACHE_HOME/modenc``."""
+    """The user's cache folder for modenc: ``$MODENC_CACHE``, else ``$XDG_CACHE_HOME/modenc``.
+
+    Raises:
+        StorageError: neither is set, and the user has no home.
+    """
     if explicit := os.environ.get("MODENC_CACHE"):
         return Path(explicit)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "modenc"
+    if above := os.environ.get("XDG_CACHE_HOME"):
+        return Path(above) / "modenc"
+    try:
+        return Path.home() / ".cache" / "modenc"
+    except RuntimeError as error:
+        raise StorageError(
+            "expected a home folder to keep a cache in, found none; set MODENC_CACHE to a folder"
+        ) from error
 
 
 @contextmanager

@@ -183,6 +183,8 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         given["batch_size"] = whole(given.get("batch_size", _BATCH_SIZE), "batch_size")
         encoded = super().encode
         if given.get("pool") is not None or isinstance(given.get("device"), list):
+            # Here, since sentence-transformers 5 waits for ever for a process that an error has ended.
+            self.load({text.lang for text in tagged} - {BASE})
             return encoded(tagged[0] if single else tagged, *args, align=align, **options)
         prompt = self._resolve_prompt(given.get("prompt"), given.get("prompt_name")) or ""
 

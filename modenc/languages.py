@@ -147,7 +147,8 @@ def _unknown(code: str) -> str:
 
 def _guess(code: str) -> list[str]:
     """Codes that a wrong code may stand for: a name in any language, a near name, a country's code."""
-    wanted = code.strip().casefold()
+    # The library takes no lone surrogates, which file names may have.
+    wanted = code.strip().casefold().encode("utf-8", "replace").decode("utf-8")
     if len(wanted) == 2:
         return _guess_from_country(wanted.upper())
     if len(wanted) < 4:

@@ -216,6 +216,15 @@ def test_pool(encoder):
     assert near(parallel, encoder.encode(TEXTS, lang=CODES, align=False))
 
 
+def test_a_damaged_language_stops_no_pool(hub_copy):
+    encoder = ModularEncoder(hub_copy.path, identifier=ByLetters())
+    weights = hub_copy.path / "kk" / "embeddings.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    with pytest.raises(HubError, match="embeddings"):
+        encoder.encode(TEXTS, device=["cpu"])
+    assert encoder.encode(TEXTS[::2], lang="az", device=["cpu"]).shape == (3, HIDDEN)
+
+
 def test_threads_share_an_encoder(fresh):
     encoder = fresh()
     with ThreadPoolExecutor(4) as pool:

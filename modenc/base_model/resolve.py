@@ -158,7 +158,7 @@ def resolve_base(model: str) -> BaseModel:
     """
     if model == ME5_SMALL:
         return BaseModel(model, str(converted_me5_small()))
-    folder = Path(model).expanduser()
+    folder = Path(os.path.expanduser(model))
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise BaseModelError(

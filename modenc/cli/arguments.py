@@ -6,9 +6,13 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from modenc.encoder import ModularEncoder
 
 AUTO = "auto"
+_MOST = 2**31 - 1
 
 
 def add_hub(parser: argparse.ArgumentParser) -> None:
@@ -74,14 +78,27 @@ def add_column(parser: argparse.ArgumentParser) -> None:
 def positive(word: str) -> int:
     """An integer above 0, for argparse's ``type``."""
     number = int(word)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"expected 1 or more, found {number}")
+    if not 1 <= number <= _MOST:
+        raise argparse.ArgumentTypeError(f"expected 1 to {_MOST}, found {number}")
     return number
 
 
 def language_of(args: argparse.Namespace) -> str | None:
     """The code given with ``--lang``; None for ``auto``."""
     return None if args.lang.lower() == AUTO else str(args.lang)
+
+
+def encoded(
+    args: argparse.Namespace, encoder: ModularEncoder, texts: list[str]
+) -> tuple[NDArray[np.float32], list[str]]:
+    """Vectors [n, hidden] of texts as the arguments say, and the languages whose modules made them."""
+    from modenc.texts import as_texts
+
+    transformer = encoder[0]
+    # The languages are chosen here, and not by ``encode``, since they are shown.
+    tagged = transformer.tag(as_texts(texts, transformer.max_characters)[0], language_of(args))
+    vectors = encoder.encode(tagged, align=args.align, batch_size=args.batch_size, show_progress_bar=False)
+    return vectors, [text.lang for text in tagged]
 
 
 def open_encoder(args: argparse.Namespace) -> ModularEncoder:

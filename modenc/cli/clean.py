@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -98,8 +99,12 @@ def _check(args: argparse.Namespace, lang: str, pivot: str) -> None:
         raise DataError(f"--rejected: expected another file than the output, found {args.rejected}")
     for path in written:
         refuse_overwriting(args.input, path)
+        if path.is_dir():
+            raise DataError(f"{path}: expected a file's name, found a folder; choose another name")
     if fault := range_fault("seed", args.seed):
         raise DataError(f"--seed: {fault}")
+    if args.max_score is not None and not math.isfinite(args.max_score):
+        raise DataError(f"--max-score: expected a finite number, found {args.max_score}")
     if args.keep is not None and not 0 < args.keep <= 1:
         raise DataError(f"--keep: expected a share above 0, at most 1; found {args.keep}")
     given = [name for name in ("keep", "max_score", "rejected") if getattr(args, name) is not None]

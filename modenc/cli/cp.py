@@ -42,7 +42,11 @@ def run(args: argparse.Namespace) -> int:
     if destination.exists() and not args.force:
         raise RecipeError(f"expected no file '{destination}', found one; give another name, or --force")
     try:
-        destination.write_bytes(source.read_bytes())
+        content = source.read_bytes()
+    except OSError as error:
+        raise RecipeError(f"'{source}' cannot be read: {error.strerror}") from error
+    try:
+        destination.write_bytes(content)
     except OSError as error:
         raise RecipeError(f"'{destination}' cannot be written: {error.strerror}") from error
     sys.stdout.write(f"{destination}\n")

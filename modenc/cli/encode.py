@@ -10,15 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modenc.cli.arguments import add_encoding, add_hub, language_of, open_encoder, positive
+from modenc.cli.arguments import add_encoding, add_hub, encoded, language_of, open_encoder, positive
 from modenc.cli.shards import ShardStore, check_output
 from modenc.cli.text_io import STDIN, batched, read_texts
 from modenc.errors import DataError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from modenc.encoder import ModularEncoder
     from modenc.hub.store import Hub
 
@@ -94,7 +91,7 @@ def _fill(args: argparse.Namespace, encoder: ModularEncoder, store: ShardStore, 
         total=_count(args.input), initial=first, unit=" texts", file=sys.stderr, dynamic_ncols=True
     ) as bar:
         for batch in batched(texts, args.shard_size):
-            vectors, codes = _encode(args, encoder, batch)
+            vectors, codes = encoded(args, encoder, batch)
             store.write(done, first, vectors, codes)
             done, first = done + 1, first + len(batch)
             bar.update(len(batch))
@@ -113,19 +110,6 @@ def _check_unchanged(before: dict[str, Any], after: dict[str, Any]) -> None:
         logger.warning(
             "%s changed while standard input was encoded: vectors may be of either state", before["hub"]
         )
-
-
-def _encode(
-    args: argparse.Namespace, encoder: ModularEncoder, texts: list[str]
-) -> tuple[NDArray[np.float32], list[str]]:
-    """Vectors [n, hidden] of the texts and the languages whose modules made them."""
-    from modenc.texts import as_texts
-
-    transformer = encoder[0]
-    # The languages are chosen here, and not by ``encode``, because the Parquet output states them.
-    tagged = transformer.tag(as_texts(texts, transformer.max_characters)[0], language_of(args))
-    vectors = encoder.encode(tagged, align=args.align, batch_size=args.batch_size, show_progress_bar=False)
-    return vectors, [text.lang for text in tagged]
 
 
 def _job(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from modenc.cli.arguments import positive
 from modenc.errors import DataError
 from modenc.extras import require_extra
+from modenc.recipe.ranges import range_fault
 
 if TYPE_CHECKING:
     from modenc.evaluate.systems import System
@@ -72,6 +73,10 @@ def run(args: argparse.Namespace) -> int:
     suite = load_suite(args.suite)
     if not args.data.is_dir():
         raise DataError(f"--data {args.data}: expected a folder, found none; the suite's paths start there")
+    if args.output.exists() and not args.output.is_dir():
+        raise DataError(f"-o {args.output}: expected a folder for results, found a file; name another")
+    if fault := range_fault("seed", args.seed):
+        raise DataError(f"--seed: {fault}")
     measured = []
     for system in _systems(args):
         started = time.perf_counter()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import io
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -34,7 +36,13 @@ def build_parser(verb: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="modenc", description="Sentence vectors from modules of each language's own."
     )
-    parser.add_argument("--log-level", default="INFO", help="logging level (default: INFO)")
+    parser.add_argument(
+        "--log-level",
+        default="INFO",
+        type=str.upper,
+        choices=("DEBUG", "INFO", "WARNING", "ERROR"),
+        help="how much is said (default: INFO)",
+    )
     subparsers = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for name, summary in VERBS.items():
         if name == verb:
@@ -44,23 +52,38 @@ def build_parser(verb: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def _ready_streams() -> None:
+    """Have standard output take what its encoding lacks, and stand in for streams that are closed."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            nowhere = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+            setattr(sys, name, nowhere)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; returns the process's exit code (0 done, 1 a check failed, 2 an error)."""
+    _ready_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     verb = next((word for word in arguments if word in VERBS), None)
     args = build_parser(verb).parse_args(arguments)
-    logging.basicConfig(level=args.log_level.upper(), format="%(message)s", stream=sys.stderr)
+    logging.basicConfig(level=args.log_level, format="%(message)s", stream=sys.stderr)
     logging.captureWarnings(True)
     for noisy in ("httpx", "urllib3", "filelock", "fsspec", "sentence_transformers", "datasets", "faiss"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     # It warns of each adapter that is not active yet.
     logging.getLogger("adapters").setLevel(logging.ERROR)
     try:
-        return int(args.run(args) or 0)
+        code = int(args.run(args) or 0)
+        sys.stdout.flush()
+        return code
     except ModencError as error:
         sys.stderr.write(f"modenc {args.verb}: {error}\n")
         return 2
     except BrokenPipeError:
+        # Python would flush it once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
         sys.stderr.write(f"modenc {args.verb}: {error}\n")

@@ -7,7 +7,7 @@ import heapq
 import sys
 from typing import Any
 
-from modenc.cli.arguments import add_encoding, add_hub, language_of, open_encoder, positive
+from modenc.cli.arguments import add_encoding, add_hub, encoded, open_encoder, positive
 from modenc.cli.text_io import batched, one_line, read_texts
 from modenc.errors import DataError
 
@@ -44,23 +44,20 @@ def run(args: argparse.Namespace) -> int:
     if not args.query.strip():
         raise DataError("expected a query, found an empty one; give a word or a sentence")
     encoder = open_encoder(args)
-    options = {"align": args.align, "batch_size": args.batch_size, "show_progress_bar": False}
-    query = unit(encoder.encode([args.query], lang=args.query_lang, **options))[0]
-    lang = language_of(args)
-    best: list[tuple[float, int, str]] = []
+    query = unit(encoder.encode([args.query], lang=args.query_lang, align=args.align))[0]
+    best: list[tuple[float, int, str, str]] = []
     first = 0
     for texts in batched(read_texts(args.input, args.column), _LINES_AT_ONCE):
-        scores = unit(encoder.encode(texts, lang=lang, **options)) @ query
+        vectors, codes = encoded(args, encoder, texts)
         # Earlier lines win ties: the negated line number is the second key.
         found = [
-            (float(score), -(first + i), text)
-            for i, (score, text) in enumerate(zip(scores, texts, strict=True))
+            (float(score), -(first + i), text, code)
+            for i, (score, text, code) in enumerate(zip(unit(vectors) @ query, texts, codes, strict=True))
         ]
         best = heapq.nlargest(args.top, [*best, *found])
         first += len(texts)
     if not best:
         raise DataError(f"{args.input}: expected lines to search, found none; give a file with texts")
-    codes = [lang] * len(best) if lang else [i.code for i in encoder.identify([text for _, _, text in best])]
-    for (score, _, text), code in zip(best, codes, strict=True):
+    for score, _, text, code in best:
         sys.stdout.write(f"{score:.3f}\t{code}\t{one_line(text)}\n")
     return 0

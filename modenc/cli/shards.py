@@ -92,7 +92,7 @@ class ShardStore:
                 )
         with storing(self.folder, "nothing has been computed yet"):
             self._clear()
-            job_file.write_text(json.dumps(job, indent=1, ensure_ascii=False), encoding="utf-8")
+            job_file.write_text(json.dumps(job, indent=1), encoding="utf-8")
         return 0
 
     def _clear(self) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import codecs
 import sys
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 
-from modenc.data.files import format_of, read_file
+from modenc.data.files import format_of, read_file, read_lines
 from modenc.errors import DataError
 
 STDIN = "-"
@@ -59,17 +58,9 @@ def one_line(text: str) -> str:
 
 
 def _read_stdin() -> Iterator[str]:
-    for number, raw in enumerate(sys.stdin.buffer, start=1):
-        if number == 1:
-            raw = raw.removeprefix(codecs.BOM_UTF8)
-        try:
-            yield raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"standard input, line {number}: expected UTF-8, "
-                f"found byte 0x{error.object[error.start]:02x}; "
-                "convert the text, e.g. with iconv -f ENCODING -t UTF-8"
-            ) from error
+    if sys.stdin is None:
+        raise DataError("standard input is closed; name a file with --input")
+    return read_lines(sys.stdin.buffer, "standard input")
 
 
 def _no_column(path: Path, number: int, column: str, found: list[str]) -> str:

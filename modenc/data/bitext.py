@@ -33,7 +33,8 @@ def read_bitext(path: Path, lang: str, pivot: str, columns: dict[str, str]) -> I
                 f"{path}: expected a column {column!r} with the {role}, found "
                 f"{', '.join(map(repr, found))}; name the right one with --{role}-column"
             )
-    return read_rows(Source(path=str(path.resolve()), columns=named), Path(), lang, pivot, roles=_ROLES)
+    # The file is the root, since braces in a source's own path are placeholders.
+    return read_rows(Source(path="", columns=named), path.resolve(), lang, pivot, roles=_ROLES)
 
 
 def filter_bitext(

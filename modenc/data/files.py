@@ -9,6 +9,7 @@ import io
 import json
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -60,7 +61,10 @@ def format_of(path: Path) -> str:
 
 
 def flatten(record: dict[str, Any], prefix: str = "") -> Row:
-    """A record of any values as strings; dicts and lists inside become dotted columns, null ``""``."""
+    """A record of any values as strings; dicts and lists inside become dotted columns, null ``""``.
+
+    Bytes are read as UTF-8, and left out where they are not.
+    """
     row: Row = {}
     for name, value in record.items():
         column = f"{prefix}{name}"
@@ -70,17 +74,27 @@ def flatten(record: dict[str, Any], prefix: str = "") -> Row:
             row |= flatten({str(i): item for i, item in enumerate(value)}, f"{column}.")
         elif isinstance(value, bool):
             row[column] = str(value).lower()
+        elif isinstance(value, bytes):
+            # Pictures and the like beside the texts are no columns of text.
+            with suppress(UnicodeDecodeError):
+                row[column] = value.decode("utf-8")
         else:
             row[column] = "" if value is None else str(value)
     return row
 
 
+_CHECK = "check the path, and where it starts from (data.root, --data)"
+
+
 def _missing(path: Path) -> str:
     folder = path.parent
+    if path.exists():
+        found = "a folder" if path.is_dir() else "a pipe or device"
+        return f"{path}: expected a file, found {found}; give a file's path"
     if not folder.is_dir():
-        return f"{path}: no such file, nor its folder; set data.root to the folder that paths start from"
+        return f"{path}: no such file, nor its folder; {_CHECK}"
     near = get_close_matches(path.name, [entry.name for entry in folder.iterdir()], n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else "check the path and data.root"
+    hint = f"did you mean {near[0]!r}?" if near else _CHECK
     return f"{path}: no such file; {hint}"
 
 
@@ -99,26 +113,38 @@ def _open(path: Path) -> BinaryIO:
 _DAMAGE = (OSError, EOFError, zlib.error)
 
 
+def read_lines(stream: BinaryIO, where: str) -> Iterator[str]:
+    r"""Lines without their ends; only ``\n`` and ``\r\n`` end one, and a byte order mark is dropped.
+
+    Raises:
+        DataError: a line is longer than 64 MB, or not UTF-8; ``where`` is the stream's name.
+    """
+    # Bounded, since a small compressed file can hold a line of any length.
+    for number, raw in enumerate(iter(lambda: stream.readline(_MOST_BYTES), b""), start=1):
+        if len(raw) == _MOST_BYTES:
+            raise DataError(
+                f"{where}, line {number}: expected at most {_MOST_BYTES >> 20} MB in a line, found "
+                "more; is it text?"
+            )
+        if number == 1:
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+        try:
+            line = raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{where}, line {number}: expected UTF-8, found byte 0x{error.object[error.start]:02x} at "
+                f"position {error.start}; convert it, e.g. with iconv -f ENCODING -t UTF-8"
+            ) from error
+        yield line
+
+
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    r"""Numbered lines from 1; only ``\n`` and ``\r\n`` end a line."""
+    """Numbered lines from 1."""
     number = 0
     with _open(path) as stream:
         try:
-            # Bounded, since a small compressed file can hold a line of any length.
-            for number, raw in enumerate(iter(lambda: stream.readline(_MOST_BYTES), b""), start=1):
-                if len(raw) == _MOST_BYTES:
-                    raise DataError(
-                        f"{path}, line {number}: expected at most {_MOST_BYTES >> 20} MB in a line, found "
-                        "more; is it a text file?"
-                    )
-                if number == 1:
-                    raw = raw.removeprefix(codecs.BOM_UTF8)
-                yield number, raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{path}, line {number}: expected UTF-8, found byte 0x{error.object[error.start]:02x} at "
-                f"position {error.start}; convert the file, e.g. with iconv -f ENCODING -t UTF-8"
-            ) from error
+            for number, line in enumerate(read_lines(stream, str(path)), start=1):
+                yield number, line
         except _DAMAGE as error:
             raise DataError(
                 f"{path}: damaged after line {number} ({error}); fetch or compress it again"

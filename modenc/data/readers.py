@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -71,7 +72,7 @@ def _raw_rows(source: Source, root: Path, lang: str) -> Iterator[Row]:
             "give each source a table of its own"
         )
     if source.path is not None:
-        return read_file(root.expanduser() / Path(source.path).expanduser())
+        return read_file(Path(os.path.expanduser(root), os.path.expanduser(source.path)))
     if source.dataset is not None:
         return read_dataset(source)
     return read_catalogues(source.gettext, source.lang or lang)

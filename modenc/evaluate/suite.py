@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -92,7 +93,7 @@ def load_suite(name_or_path: str | Path) -> Suite:
 
 
 def _find(name_or_path: str | Path) -> Path:
-    path = Path(name_or_path).expanduser()
+    path = Path(os.path.expanduser(name_or_path))
     if path.is_file():
         return path
     shipped = {file.stem: file for file in sorted(suites_folder().glob("*.toml"))}

@@ -12,6 +12,7 @@ from sentence_transformers import SentenceTransformer
 from modenc.base_model import ME5_SMALL, resolve_base
 from modenc.base_model.resolve import fingerprint_of
 from modenc.encoder import ModularEncoder
+from modenc.errors import BaseModelError
 from modenc.hub.card import Card
 
 Vectors = npt.NDArray[np.float32]
@@ -134,7 +135,11 @@ class PlainSystem:
 
 
 def load_plain(name: str, prompt: str | None = None, batch_size: int = 32) -> PlainSystem:
-    """A base of modenc's without any modules, or a sentence-transformers model, by name or folder."""
+    """A base of modenc's without any modules, or a sentence-transformers model, by name or folder.
+
+    Raises:
+        BaseModelError: there is no such model.
+    """
     if name == ME5_SMALL:
         # E5 was trained with this in front of every text, and with mean pooling, which is the default.
         prompt = E5_PROMPT if prompt is None else prompt
@@ -144,5 +149,11 @@ def load_plain(name: str, prompt: str | None = None, batch_size: int = 32) -> Pl
             processor_kwargs={"fix_mistral_regex": False},
         )
     else:
-        model = SentenceTransformer(name)
+        try:
+            model = SentenceTransformer(name)
+        except (OSError, ValueError) as error:
+            raise BaseModelError(
+                f"{name}: expected a sentence-transformers model's folder, or its name on Hugging Face; "
+                f"found {error}"
+            ) from error
     return PlainSystem(name, model, prompt=prompt, batch_size=batch_size)

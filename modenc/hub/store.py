@@ -7,10 +7,11 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from modenc.errors import HubError
+from modenc.errors import HubError, LanguageError
 from modenc.hub import swap
 from modenc.hub.card import Card, FileRecord
 from modenc.hub.files import files_below, json_object, read_text, sha256, sync_tree, write_atomically
@@ -87,11 +88,13 @@ class Hub:
     def languages(self) -> list[str]:
         """Codes of the languages that have modules here, sorted, the pivot first.
 
+        Folders that are not named by a standard code are left out; ``verify`` tells of them.
+
         Raises:
             HubError: the hub is gone, or may not be read.
         """
         try:
-            folders = [folder for folder in self.path.iterdir() if folder.name[0] != "."]
+            folders = [folder for folder in self.path.iterdir() if _is_code(folder.name)]
         except OSError as error:
             raise HubError(f"{self.path}: the hub cannot be read any more ({error.strerror})") from error
         found = {folder.name for folder in folders if (folder / CARD_FILE).is_file()}
@@ -217,6 +220,14 @@ class Hub:
             f"{self.path}: no modules for {code} ({language_name(code)}); languages here: {listed}. "
             "Train it with a recipe (modenc train) or copy it in (modenc install)"
         )
+
+
+@lru_cache(maxsize=4096)
+def _is_code(name: str) -> bool:
+    try:
+        return normalize_code(name) == name
+    except LanguageError:
+        return False
 
 
 def _read_card(path: Path) -> Card:

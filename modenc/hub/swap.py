@@ -64,7 +64,10 @@ def remove_folder(target: Path) -> None:
     with _locked(target):
         target.rename(doomed)
         sync(target.parent)
-        shutil.rmtree(doomed)
+        if doomed.is_symlink():
+            doomed.unlink()
+        else:
+            shutil.rmtree(doomed)
 
 
 def clean_up(root: Path) -> None:

@@ -64,7 +64,9 @@ def _root_problems(root: Path, languages: list[str]) -> Iterator[Problem]:
         name = path.name
         if name.startswith(".") or name in (POOLING_FOLDER, *languages):
             continue
-        if path.is_dir():
+        if (path / CARD_FILE).is_file():
+            yield Problem(name, None, _misnamed(name))
+        elif path.is_dir():
             yield Problem(None, name, f"expected a language's folder, found one without {CARD_FILE}")
         elif path.suffix.lower() in PICKLES:
             yield Problem(None, name, "found a format that can run code; delete it")
@@ -74,11 +76,10 @@ def _root_problems(root: Path, languages: list[str]) -> Iterator[Problem]:
     for name, path in files_below(root / POOLING_FOLDER):
         if path.suffix.lower() in PICKLES:
             yield Problem(None, f"{POOLING_FOLDER}/{name}", "found a format that can run code; delete it")
-    for lang in languages:
-        try:
-            standard = normalize_code(lang)
-        except LanguageError as error:
-            yield Problem(lang, None, str(error))
-            continue
-        if standard != lang:
-            yield Problem(lang, None, f"expected the folder {standard}; rename it")
+
+
+def _misnamed(name: str) -> str:
+    try:
+        return f"expected the folder {normalize_code(name)}; rename it"
+    except LanguageError as error:
+        return f"no language's folder ({error}); move it out of the hub, or rename it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import types
 from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
@@ -53,7 +54,7 @@ def describe(value: Any) -> str:
         return "a table"
     if isinstance(value, list):
         return "a list"
-    return repr(value) if isinstance(value, str | int | float) else f"a {type(value).__name__}"
+    return f"{value!r:.200}" if isinstance(value, str | int | float) else f"a {type(value).__name__}"
 
 
 def _field_value(
@@ -137,4 +138,4 @@ def _convert_scalar(hint: type, value: Any, path: Place, faults: Faults) -> Any:
         if fault is not None:
             faults.add(path, fault)
             return INVALID
-    return Path(str(value)).expanduser() if hint is Path else hint(value)
+    return Path(os.path.expanduser(str(value))) if hint is Path else hint(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
@@ -184,7 +185,7 @@ class Draft:
             return code
 
     def _folder(self, path: str) -> Path:
-        return Path(path.replace("{recipe}", self.name)).expanduser()
+        return Path(os.path.expanduser(path.replace("{recipe}", self.name)))
 
     def _check_hub(self) -> None:
         hub = self.tables.get("hub", {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def find_recipe(name_or_path: str | Path) -> Path:
     Raises:
         RecipeError: there is no such recipe; the message names the nearest one.
     """
-    path = Path(name_or_path).expanduser()
+    path = Path(os.path.expanduser(name_or_path))
     if path.is_file():
         return path
     shipped, name = shipped_recipes(), str(name_or_path)

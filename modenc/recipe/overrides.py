@@ -36,7 +36,7 @@ def parse_value(raw: str) -> Any:
     """A TOML value; what is none (a bare word, a path) is text."""
     try:
         parsed = tomllib.loads(f"value = {raw}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # also of numbers and lists that are too long
         return raw.strip()
     return parsed["value"] if len(parsed) == 1 else raw
 

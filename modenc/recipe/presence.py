@@ -38,7 +38,7 @@ def fill(text: str, plan: LanguagePlan) -> str:
 
 
 def _absent_file(path: Place, name: str, root: Path) -> Iterator[Conflict]:
-    file = root / Path(name).expanduser()
+    file = root / os.path.expanduser(name)
     # os.path, for which a name that no system takes is just none that is there.
     if os.path.isfile(file):
         return

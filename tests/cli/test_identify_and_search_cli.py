@@ -77,4 +77,4 @@ def test_unknown_language_is_explained(tiny_hub, texts, capsys):
 def test_a_size_below_one_is_refused(tiny_hub, texts, capsys):
     with pytest.raises(SystemExit):
         main(["search", "a", "--hub", str(tiny_hub.path), "--in", str(texts), "--top", "0"])
-    assert "expected 1 or more, found 0" in capsys.readouterr().err
+    assert "expected 1 to 2147483647, found 0" in capsys.readouterr().err

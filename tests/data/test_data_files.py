@@ -2,6 +2,8 @@
 
 import gzip
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zstandard
 
@@ -25,6 +27,12 @@ def test_nested_values_become_dotted_columns():
         "set.1": "y",
         "good": "true",
     }
+
+
+def test_bytes_in_parquet_are_texts_where_they_are_utf8(tmp_path):
+    table = pa.table({"text": ["Сәлем".encode(), b"plain"], "image": [b"\xff\xd8", b"\xff"]})
+    pq.write_table(table, tmp_path / "x.parquet")
+    assert list(read_file(tmp_path / "x.parquet")) == [{"text": "Сәлем"}, {"text": "plain"}]
 
 
 def test_a_tsv_is_read_literally_and_a_csv_with_quotes(tmp_path):
@@ -92,7 +100,7 @@ def test_a_missing_file_is_guessed(tmp_path):
     (tmp_path / "mono.kk.txt").write_text("a\n")
     with pytest.raises(DataError, match=r"mono\.kkk\.txt: no such file; did you mean 'mono\.kk\.txt'"):
         _read(tmp_path, path="mono.kkk.txt")
-    with pytest.raises(DataError, match=r"nor its folder; set data\.root"):
+    with pytest.raises(DataError, match=r"nor its folder; check the path"):
         _read(tmp_path, path="nowhere/mono.txt")
 
 

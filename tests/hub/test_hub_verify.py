@@ -127,6 +127,15 @@ def test_another_base_and_foreign_things_in_the_root(hub: Hub) -> None:
     }
 
 
+def test_folders_beside_the_languages_stop_nothing(hub: Hub) -> None:
+    for name in ("kk.bak", "kaz", "notes \udcff"):
+        shutil.copytree(hub.path / "kk", hub.path / name)
+    assert hub.languages() == ["en", "az", "kk"]
+    found = {problem.lang: problem.message for problem in verify_hub(hub)}
+    assert found["kaz"] == "expected the folder kk; rename it"
+    assert "no language's folder" in found["kk.bak"]
+
+
 def test_files_for_sentence_transformers_are_checked(hub: Hub) -> None:
     path = hub.path / "modules.json"
     path.write_text(path.read_text().replace("modenc.composition", "elsewhere"))

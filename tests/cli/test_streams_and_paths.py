@@ -1,0 +1,105 @@
+"""The command line where its streams, paths and numbers are not what they usually are."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from tiny_models import sentences
+
+from modenc.cli.main import main
+
+
+def run(command, *words, **options):
+    """One verb in a process of its own, through the shell line ``command`` with the verb as ``"$@"``."""
+    return subprocess.run(
+        ["sh", "-c", command, "sh", sys.executable, "-m", "modenc.cli", *map(str, words)],
+        capture_output=True,
+        check=False,
+        **options,
+    )
+
+
+def test_closed_streams_end_no_verb(tiny_hub):
+    done = run('"$@" >&-', "ls", tiny_hub.path)
+    assert (done.returncode, done.stderr) == (0, b"")
+    done = run('"$@" <&-', "identify", "--hub", tiny_hub.path)
+    assert done.returncode == 2
+    assert done.stderr.endswith(b"standard input is closed; name a file with --input\n")
+
+
+def test_a_reader_that_leaves_is_no_error(tiny_hub):
+    done = run('"$@" | true', "ls", tiny_hub.path)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_letters_that_the_output_lacks_are_escaped(tiny_hub, tmp_path):
+    (tmp_path / "t.txt").write_text(sentences("kk")[0], encoding="utf-8")
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = run('"$@"', "identify", "--hub", tiny_hub.path, "--input", tmp_path / "t.txt", env=environment)
+    assert done.returncode == 0
+    assert b"\\u04" in done.stdout
+
+
+def test_a_file_name_that_is_not_utf8(tiny_hub, tmp_path):
+    source = tmp_path / os.fsdecode(b"caf\xe9.txt")
+    try:
+        source.write_text("Good morning.\n")
+    except OSError:
+        pytest.skip("this file system takes no such name")
+    output = tmp_path / "v.npy"
+    assert main(["encode", "--hub", str(tiny_hub.path), "--input", str(source), "--output", str(output)]) == 0
+    assert output.is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["identify", "--hub", "HUB", "--input", os.devnull], "expected a file, found a pipe or device"),
+        (["identify", "--hub", "HUB", "--input", "HUB"], "expected a file, found a folder"),
+        (["clean", "t.tsv", "--lang", "kk", "-o", "folder.tsv"], "expected a file's name, found a folder"),
+        (["clean", "t.tsv", "--lang", "kk", "-o", "o.tsv", "--max-score", "nan"], "expected a finite number"),
+        (["validate", "turkic", "data.root=~nobody-of-this-name/x"], "data.root: expected a folder"),
+        (["validate", "turkic", f"run.seed={'9' * 5000}"], "run.seed: expected a whole number, found '999"),
+        (["show", "HUB", "\udcff"], "expected a language code such as"),
+    ],
+)
+def test_odd_arguments_are_explained(tiny_hub, tmp_path, monkeypatch, capsys, words, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.tsv").mkdir()
+    assert main([str(tiny_hub.path) if word == "HUB" else word for word in words]) in (1, 2)
+    told = capsys.readouterr()
+    assert message in told.out + told.err
+    assert max(map(len, (told.out + told.err).splitlines())) < 1000
+
+
+def test_braces_in_the_input_of_clean_are_its_name(tmp_path, capsys):
+    source = tmp_path / "{lang}.tsv"
+    source.write_text("en\tkk\n" + "The book is new.\tКітап жаңа.\n", encoding="utf-8")
+    words = ["clean", str(source), "--lang", "kk", "-o", str(tmp_path / "o.tsv"), "--no-scores"]
+    assert main(words) == 0
+    assert (tmp_path / "o.tsv").read_text(encoding="utf-8").startswith("en\tkk\n")
+
+
+def test_an_unknown_log_level_is_refused(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["--log-level", "loud", "recipes"])
+    assert "invalid choice: 'LOUD'" in capsys.readouterr().err
+
+
+def test_search_in_a_hub_of_no_language_uses_the_base(hub_copy, tmp_path, capsys):
+    for lang in hub_copy.languages():
+        hub_copy.remove(lang)
+    (tmp_path / "t.txt").write_text("A child reads.\nA cow.\n")
+    words = ["search", "A child reads.", "--hub", str(hub_copy.path), "--in", str(tmp_path / "t.txt")]
+    with pytest.warns(UserWarning, match="no modules for any language"):
+        assert main(words) == 0
+    assert capsys.readouterr().out.startswith("1.000\tbase\tA child reads.\n")
+
+
+def test_a_language_that_is_a_link_is_removed_alone(hub_copy, tmp_path, capsys):
+    elsewhere = (hub_copy.path / "kk").rename(tmp_path / "kk")
+    (hub_copy.path / "kk").symlink_to(elsewhere)
+    assert main(["rm", str(hub_copy.path), "kk"]) == 0
+    assert (elsewhere / "card.json").is_file()
+    assert "kk" not in hub_copy.languages()
