@@ -23,13 +23,9 @@ from transformers import PreTrainedTokenizerFast
 
 from modenc.errors import HubError
 from modenc.hub.files import read_json
-from modenc.hub.layout import LanguageLayout
+from modenc.hub.layout import CLA_CONFIG, CLA_WEIGHTS, LORA_CONFIG, LORA_WEIGHTS, LanguageLayout
 from modenc.hub.tokenizer_faults import TOKENIZER_FILE, panics_caught
 
-LORA_CONFIG = "adapter_config.json"
-LORA_WEIGHTS = "adapter_model.safetensors"
-CLA_CONFIG = "adapter_config.json"
-CLA_WEIGHTS = "adapter.safetensors"
 _LORA_KEY = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<matrix>[AB])(?:\.\w+)?\.weight")
 _CLA_KEY = re.compile(
     r".*encoder\.layer\.(?P<layer>\d+)\.output\.adapters\.\w+\.adapter_(?P<part>down|up)(?:\.0)?\.(?P<kind>weight|bias)"

@@ -19,12 +19,17 @@ _MOST_HIDDEN, _MOST_PROMPT = 1 << 16, 1000
 EMBEDDINGS_TENSOR = "embeddings"
 """Name of the one tensor in ``embeddings.safetensors``: [vocabulary, hidden], float16."""
 
+LORA_CONFIG, LORA_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+"""peft's names."""
+CLA_CONFIG, CLA_WEIGHTS = "adapter_config.json", "adapter.safetensors"
+"""AdapterHub's."""
+
 PART_FILES: dict[str, tuple[str, ...]] = {
     "tokenizer": ("tokenizer/tokenizer.json",),
     "embeddings": ("embeddings.safetensors",),
-    "la": ("la/adapter_config.json", "la/adapter_model.safetensors"),
-    "se": ("se/adapter_config.json", "se/adapter_model.safetensors"),
-    "cla": ("cla/adapter_config.json", "cla/adapter.safetensors"),
+    "la": (f"la/{LORA_CONFIG}", f"la/{LORA_WEIGHTS}"),
+    "se": (f"se/{LORA_CONFIG}", f"se/{LORA_WEIGHTS}"),
+    "cla": (f"cla/{CLA_CONFIG}", f"cla/{CLA_WEIGHTS}"),
 }
 """Part → the files without which it cannot be used, relative to the language's folder."""
 

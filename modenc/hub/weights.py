@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from modenc.errors import HubError
 from modenc.hub.files import read_json
-from modenc.hub.layout import EMBEDDINGS_TENSOR, HubInfo, LanguageLayout
+from modenc.hub.layout import CLA_CONFIG, EMBEDDINGS_TENSOR, LORA_CONFIG, PART_FILES, HubInfo, LanguageLayout
 from modenc.hub.tokenizer_faults import panics_caught, tokenizer_faults
 
 # What a hostile file may claim is bounded before anything is allocated for it.
@@ -34,9 +34,9 @@ def weight_faults(layout: LanguageLayout, info: HubInfo) -> Iterator[tuple[str, 
     """
     checks: tuple[tuple[str, Callable[[LanguageLayout, Shapes, HubInfo], str | None]], ...] = (
         ("embeddings.safetensors", _embeddings_fault),
-        ("la/adapter_model.safetensors", lambda lay, shapes, info: _lora_fault(lay.la, shapes, info)),
-        ("se/adapter_model.safetensors", lambda lay, shapes, info: _lora_fault(lay.se, shapes, info)),
-        ("cla/adapter.safetensors", _alignment_fault),
+        (PART_FILES["la"][1], lambda lay, shapes, info: _lora_fault(lay.la, shapes, info)),
+        (PART_FILES["se"][1], lambda lay, shapes, info: _lora_fault(lay.se, shapes, info)),
+        (PART_FILES["cla"][1], _alignment_fault),
     )
     unsafe = list(tokenizer_faults(layout.tokenizer)) if layout.tokenizer.is_dir() else []
     yield from ((f"tokenizer/{name}", message) for name, message in unsafe)
@@ -110,7 +110,7 @@ def _vocabulary_size(path: Path) -> int:
 
 
 def _lora_fault(folder: Path, shapes: Shapes, info: HubInfo) -> str | None:
-    config = folder / "adapter_config.json"
+    config = folder / LORA_CONFIG
     if not config.is_file():
         return None
     settings = read_json(config)
@@ -128,7 +128,7 @@ def _lora_fault(folder: Path, shapes: Shapes, info: HubInfo) -> str | None:
         down, up = pair["A"], pair["B"]
         if down[0] != up[1] or down[0] not in ranks:
             rank = " or ".join(str(rank) for rank in sorted(ranks))
-            return f"{layer}: expected rank {rank} (adapter_config.json), found A {down}, B {up}"
+            return f"{layer}: expected rank {rank} ({LORA_CONFIG}), found A {down}, B {up}"
         if info.hidden_size not in (down[1], up[0]):
             return f"{layer}: expected hidden size {info.hidden_size}, found A {down}, B {up}"
         if max(*down, *up) > _MOST_TIMES * info.hidden_size:
@@ -141,7 +141,7 @@ def _ranks(config: dict[str, Any]) -> set[int]:
     pattern = config.get("rank_pattern") or {}
     ranks = [config.get("r"), *(pattern.values() if isinstance(pattern, dict) else ())]
     if not all(type(rank) is int and rank > 0 for rank in ranks):
-        raise HubError(f"expected ranks of 1 or more in adapter_config.json, found {ranks!r:.60}")
+        raise HubError(f"expected ranks of 1 or more in {LORA_CONFIG}, found {ranks!r:.60}")
     return {int(rank) for rank in ranks if rank is not None}
 
 
@@ -149,17 +149,17 @@ def _scaling(config: dict[str, Any], key: str) -> float:
     value = config.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MOST_SCALING:
         raise HubError(
-            f"expected a number up to {_MOST_SCALING:g} for {key} in adapter_config.json, found {value!r:.60}"
+            f"expected a number up to {_MOST_SCALING:g} for {key} in {LORA_CONFIG}, found {value!r:.60}"
         )
     return float(value)
 
 
 def _alignment_fault(layout: LanguageLayout, shapes: Shapes, info: HubInfo) -> str | None:
-    config = layout.cla / "adapter_config.json"
+    config = layout.cla / CLA_CONFIG
     if config.is_file():
         settings = read_json(config).get("config")
         if not isinstance(settings, dict):
-            return f"expected an AdapterHub configuration in adapter_config.json, found {settings!r:.60}"
+            return f"expected an AdapterHub configuration in {CLA_CONFIG}, found {settings!r:.60}"
         _scaling(settings, "scaling")
     matrices = {name: shape for name, shape in shapes.items() if len(shape) == 2}
     if not matrices:

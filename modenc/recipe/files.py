@@ -120,6 +120,8 @@ def read_toml(path: Path) -> dict[str, Any]:
                 "line, found more; is it one?"
             )
         return tomllib.loads(content.decode("utf-8-sig"))
+    except RecipeError:
+        raise
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{path}: expected TOML, found a syntax error: {error}") from error
     except UnicodeDecodeError as error:

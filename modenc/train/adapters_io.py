@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
 from modenc.errors import RecipeError
+from modenc.hub.layout import CLA_CONFIG, CLA_WEIGHTS, LORA_CONFIG, LORA_WEIGHTS
 from modenc.recipe.settings import LoraSettings
 
 ATTENTION_LAYERS = ["query", "key", "value"]
@@ -42,8 +43,8 @@ def load_lora(model: PeftModel, folder: Path) -> None:
     Raises:
         RecipeError: the folder's adapter is of another rank or alpha.
     """
-    stored = load_file(folder / "adapter_model.safetensors")
-    theirs = json.loads((folder / "adapter_config.json").read_text())
+    stored = load_file(folder / LORA_WEIGHTS)
+    theirs = json.loads((folder / LORA_CONFIG).read_text())
     mine = model.peft_config["default"]
     if (theirs["r"], theirs["lora_alpha"]) != (mine.r, mine.lora_alpha):
         raise RecipeError(
@@ -57,12 +58,12 @@ def save_lora(model: PeftModel, folder: Path, base_id: str) -> None:
     """Write a peft folder in half precision: adapter_config.json and adapter_model.safetensors."""
     model.save_pretrained(folder, safe_serialization=True, save_embedding_layers=False)
     (folder / "README.md").unlink(missing_ok=True)
-    config = folder / "adapter_config.json"
+    config = folder / LORA_CONFIG
     targets = json.loads(config.read_text())["target_modules"]
     # peft writes a set in an order that changes from process to process.
     targets = sorted(targets) if isinstance(targets, list) else targets
     _edit_json(config, base_model_name_or_path=base_id, inference_mode=True, target_modules=targets)
-    halve(folder / "adapter_model.safetensors")
+    halve(folder / LORA_WEIGHTS)
 
 
 def add_parallel_adapter(body: PreTrainedModel, reduction_factor: int) -> None:
@@ -91,8 +92,8 @@ def save_parallel_adapter(body: PreTrainedModel, folder: Path, base_id: str) -> 
     """Write an AdapterHub folder in half precision: adapter_config.json and adapter.safetensors."""
     folder.mkdir(parents=True, exist_ok=True)
     body.save_adapter(str(folder), CLA_NAME, use_safetensors=True)
-    _edit_json(folder / "adapter_config.json", model_name=base_id)
-    halve(folder / "adapter.safetensors")
+    _edit_json(folder / CLA_CONFIG, model_name=base_id)
+    halve(folder / CLA_WEIGHTS)
 
 
 def halve(path: Path) -> None:
