@@ -89,6 +89,8 @@ def _clean_up(root: Path) -> None:
             else:
                 shutil.rmtree(folder)
                 logger.info("%s: removed, left by a process that ended early", folder)
+        except FileNotFoundError:
+            continue  # its owner was about to remove it, too
         except OSError as error:
             logger.warning("%s: left by a process that ended early; cannot be removed: %s", folder, error)
 
