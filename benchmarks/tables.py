@@ -147,12 +147,12 @@ def cell(runs: Sequence[SystemResults], name: str, theirs: float | None) -> str:
     return text + (f" ({theirs:.{digits}f})" if theirs is not None else "")
 
 
-def column_p(run: SystemResults, other: SystemResults, name: str) -> float:
-    """Two-sided p of the difference between two runs' means over a column's sets, row by row the same items.
+def difference_p(run: SystemResults, other: SystemResults, keys: Sequence[str]) -> float:
+    """Two-sided p of the difference between two runs' means over similarity sets, row by row the same items.
 
     NaN where a set was not measured, or the sets are not of one length.
     """
-    known = [key for key in COLUMNS[name] if key in run.items and key in other.items]
+    known = [key for key in keys if ".spearman." in key and key in run.items and key in other.items]
     if not known or len({len(run.items[key]) for key in known}) > 1:
         return float("nan")
     statistic = STATISTICS["spearman"]
@@ -165,8 +165,8 @@ def column_p(run: SystemResults, other: SystemResults, name: str) -> float:
 
 
 def shown_p(run: SystemResults, other: SystemResults | None, name: str) -> str:
-    """The p of :func:`column_p` for a table's cell."""
-    if other is None or run is other or np.isnan(p := column_p(run, other, name)):
+    """The p of :func:`difference_p` for a table's cell."""
+    if other is None or run is other or np.isnan(p := difference_p(run, other, COLUMNS[name])):
         return ""
     return f"{p:.3f}"
 
@@ -184,13 +184,21 @@ def finding_table(stored: Stored, paper: dict[str, Any]) -> Iterator[str]:
         if high not in runs or low not in runs:
             yield row([*words, "", "", "not measured"])
             continue
-        ours = float(np.mean([column(run, name) for run in runs[high]]))
-        ours -= float(np.mean([column(run, name) for run in runs[low]]))
-        p = column_p(runs[high][0], runs[low][0], name) if name in _TESTED else float("nan")
-        verdict = "agrees" if ours * theirs > 0 else "does not agree"
-        if p > _CHANCE:
-            verdict += ", within chance"
-        yield row([*words, f"{ours:+.1f}", "" if np.isnan(p) else f"{p:.3f}", verdict])
+        yield row([*words, *_found(runs[high], runs[low], COLUMNS[name], theirs)])
+
+
+def _found(
+    high: Sequence[SystemResults], low: Sequence[SystemResults], keys: Sequence[str], theirs: float | None
+) -> list[str]:
+    """Cells: the difference of two rows, its p where one is known, and whether it is the paper's."""
+    ours = float(np.mean([mean_of(run, keys) for run in high]) - np.mean([mean_of(run, keys) for run in low]))
+    if np.isnan(ours):
+        return ["", "", "not measured"]
+    p = difference_p(high[0], low[0], keys)
+    verdict = "" if theirs is None else "agrees" if ours * theirs > 0 else "does not agree"
+    if p > _CHANCE:
+        verdict = f"{verdict}, within chance".removeprefix(", ")
+    return [f"{ours:+.1f}", "" if np.isnan(p) else f"{p:.3f}", verdict]
 
 
 def all_pairs_table(stored: Stored, paper: dict[str, Any]) -> Iterator[str]:
@@ -268,12 +276,31 @@ def objective_table(stored: Stored) -> Iterator[str]:
         step = about.get("module_costs", {}).get("cla", about).get("seconds_a_step", 0.0)
         peak = about.get("training_peak_bytes", 0) / 1e9
         yield row([*cells, f"{step:.2f}" if step else "", f"{peak:.1f}" if peak else ""])
+    yield ""
+    yield from objective_findings(stored)
     kazakh = [pair for pair in stored if pair[0].name in ("base", "mod_m", "mod_emma_x", "mod_emma_x_no_kk")]
     if len(kazakh) > 1:
         yield ""
         yield "Kazakh, with its own translations in phase 1 and without, 95 % intervals of the first seed:"
         yield ""
         yield from interval_rows(kazakh, KAZAKH)
+
+
+def objective_findings(stored: Stored) -> Iterator[str]:
+    """What the papers find of their objectives, each a difference between two rows, there and here."""
+    runs = {variant.name: found for variant, found in stored}
+    yield row(["finding", "column", "difference", "paper", "here", "p", "so"])
+    yield row(["---", "---", "---", "---:", "---:", "---:", "---"])
+    for finding in tomllib.loads((HERE / "objectives.toml").read_text(encoding="utf-8"))["findings"]:
+        high, low, heading, theirs = (
+            *(finding[key] for key in ("high", "low", "column")),
+            finding.get("paper"),
+        )
+        words = [finding["claim"], heading, f"{high} − {low}", "" if theirs is None else f"{theirs:+.1f}"]
+        measured = high in runs and low in runs
+        keys = KAZAKH[1:] if heading == "Kazakh across" else OBJECTIVE_COLUMNS[heading][0]
+        cells = _found(runs[high], runs[low], keys, theirs) if measured else ["", "", "not measured"]
+        yield row([*words, *cells])
 
 
 def german_korean_table(stored: Stored) -> list[str]:

@@ -15,7 +15,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from modenc.composition.engine import BASE
 from modenc.composition.language_choice import ChoiceSettings
 from modenc.composition.residency import ReplacedError
-from modenc.composition.settings import ComputeSettings, whole
+from modenc.composition.settings import ComputeSettings, prompt_text, whole
 from modenc.composition.st_module import ModularTransformer
 from modenc.errors import LanguageError, OptionError
 from modenc.hub.st_files import PROMPT_NAMES
@@ -174,25 +174,29 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         if getattr(lang, "ndim", 1) == 0:  # an array of one code
             lang = lang.item()  # type: ignore[union-attr]
         texts, single = as_texts(inputs, self._transformer.max_characters)
-        if single and not (lang is None or isinstance(lang, str)):
+        if single and isinstance(lang, Iterable) and not isinstance(lang, str):
             lang = list(lang)
         tagged = self._transformer.tag(texts, lang)
         if not tagged:  # what one text gives says what none has to be like
+            device = options.get("device")
+            options |= {"pool": None, "device": None if isinstance(device, list) else device}
             return self.encode([""], *args, lang=BASE, align=align, **options)[:0]
         given = dict(zip(_FIRST_OPTIONS, args, strict=False)) | options
+        # Here, as is the loading below: sentence-transformers 5 waits for ever for a process of a pool that
+        # an error has ended.
+        prompt = prompt_text(self._resolve_prompt(given.get("prompt"), given.get("prompt_name")))
         given["batch_size"] = whole(given.get("batch_size", _BATCH_SIZE), "batch_size")
         encoded = super().encode
         if given.get("pool") is not None or isinstance(given.get("device"), list):
-            # Here, since sentence-transformers 5 waits for ever for a process that an error has ended.
             self.load({text.lang for text in tagged} - {BASE})
             return encoded(tagged[0] if single else tagged, *args, align=align, **options)
-        prompt = self._resolve_prompt(given.get("prompt"), given.get("prompt_name")) or ""
 
         def attempt() -> Any:
             self._transformer.tokenise(tagged, prompt, given["batch_size"])
             return encoded(tagged[0] if single else tagged, *args, align=align, **options)
 
-        # All vectors of a call are of one version of each language: anew, if one is replaced meanwhile.
+        # All vectors are of one version of each language: anew, if one is replaced meanwhile. The processes
+        # of a pool each see to that for their own texts.
         for _ in range(_TRIES - 1):
             with suppress(ReplacedError):
                 return attempt()
@@ -221,7 +225,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         Raises:
             HubError: ``path`` is another kind of hub, or has other files in it; nothing there is changed.
         """
-        given = self.prompts.get(self.default_prompt_name or "default") or ""
+        given = prompt_text(self._resolve_prompt(None, None))
         if set(self.prompts.values()) - {given}:
             warnings.warn(
                 f"a hub has one prompt: only {given!r} is saved; give prompts= when you open it", stacklevel=2

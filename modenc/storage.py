@@ -61,11 +61,15 @@ def alone_in(folder: Path, otherwise: ModencError) -> Iterator[None]:
         otherwise: raised where another process holds it.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK_FILE)
     try:
-        with FileLock(folder / LOCK_FILE, timeout=0):
-            yield
+        lock.acquire(timeout=0)
     except Timeout:
         raise otherwise from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _reason(error: Exception) -> str | None:

@@ -262,6 +262,17 @@ def test_what_is_saved_is_a_whole_hub(fresh, tmp_path):
         fresh(prompts={"search": "find: "}).save(tmp_path / "other")
 
 
+def test_the_prompt_that_is_saved_is_the_one_in_use(fresh, tmp_path):
+    plain = fresh(prompts={name: "" for name in ("default", "query", "document")})
+    plain.default_prompt_name = None
+    plain.save(tmp_path / "plain")
+    again = ModularEncoder(tmp_path / "plain", identifier=ByLetters())
+    assert np.array_equal(again.encode(TEXTS), plain.encode(TEXTS))
+    with pytest.raises(HubError, match="prompt: expected at most 1000 characters"):
+        fresh(prompts={name: "a" * 2000 for name in ("default", "query", "document")}).save(tmp_path / "long")
+    assert not (tmp_path / "long").exists()
+
+
 def test_another_models_folder_is_not_saved_into(encoder, tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     (tmp_path / "config_sentence_transformers.json").write_text("{}")
@@ -279,10 +290,20 @@ def test_another_models_folder_is_not_saved_into(encoder, tmp_path):
         (lambda encoder: encoder.encode(TEXTS, batch_size="32"), "batch_size: expected a whole number"),
         (lambda encoder: encoder.encode(TEXTS, batch_size=0), "batch_size: expected a whole number"),
         (lambda encoder: encoder.encode(TEXTS, prompt=5), "prompt: expected a text, found 5"),
-        (lambda encoder: setattr(encoder, "max_seq_length", None), "max_seq_length: expected a whole number"),
-        (lambda encoder: setattr(encoder, "max_seq_length", 2.5), "max_seq_length: expected a whole number"),
+        (
+            lambda encoder: setattr(encoder, "max_seq_length", None),
+            r"max_seq_length .*: expected",
+        ),
+        (
+            lambda encoder: setattr(encoder, "max_seq_length", 2.5),
+            r"max_seq_length .*: expected",
+        ),
         (lambda encoder: encoder.set_pooling_include_prompt(False), "include_prompt: expected True"),
         (lambda _: ModularEncoder(None), "expected a hub's folder, found None"),
+        (lambda _: ModularEncoder("a" * 5000), "expected a hub's folder, found"),
+        (lambda encoder: encoder.save(None), "expected a hub's folder, found None"),
+        (lambda encoder: encoder.encode("a", lang=5), "lang: expected one code, or a list"),
+        (lambda encoder: encoder.encode(TEXTS, prompt=5, device=["cpu"]), "prompt: expected a text, found 5"),
     ],
 )
 def test_wrong_options_are_explained(encoder, act, message):
@@ -297,11 +318,12 @@ def test_wrong_options_are_explained(encoder, act, message):
         ({"min_confidence": "high"}, "min_confidence: expected 0 to 1, found 'high'"),
         ({"identifier": object()}, "identifier: expected a fastText file, an object with a method identify"),
         ({"max_memory": "9" * 400 + "GB"}, "max_memory: expected bytes"),
+        ({"base": 5}, "base: expected 'me5-small', a folder or"),
         ({"verify": "no"}, "verify: expected full or sizes, found 'no'"),
     ],
 )
 def test_wrong_settings_are_explained(fresh, options, message):
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises((OptionError, BaseModelError), match=message):
         fresh(**options)
 
 

@@ -156,6 +156,10 @@ def resolve_base(model: str) -> BaseModel:
     Raises:
         BaseModelError: a folder is meant (it has a path separator or exists) and holds no model.
     """
+    if not isinstance(model, str):
+        raise BaseModelError(
+            f"base: expected {ME5_SMALL!r}, a folder or a Hugging Face id, found {model!r:.60}"
+        )
     if model == ME5_SMALL:
         return BaseModel(model, str(converted_me5_small()))
     folder = Path(os.path.expanduser(model))

@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import logging
 import sys
+import warnings
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,17 +71,19 @@ def run(args: argparse.Namespace) -> int:
     job = _job(args, hub)
     store = ShardStore(args.output, hub.info.hidden_size)
     with store.alone():
-        total, shards = _fill(args, encoder, store, store.begin(job, resumable=args.input != STDIN))
-        _check_unchanged(job, _job(args, hub))
+        total, shards = _fill(args, encoder, store, job)
         store.join(shards)
     logger.info("%s: %d vectors of %d numbers", args.output, total, store.hidden_size)
     return 0
 
 
-def _fill(args: argparse.Namespace, encoder: ModularEncoder, store: ShardStore, done: int) -> tuple[int, int]:
-    """Write the shards that are not ``done``; returns how many texts and shards there are in all."""
+def _fill(
+    args: argparse.Namespace, encoder: ModularEncoder, store: ShardStore, job: dict[str, Any]
+) -> tuple[int, int]:
+    """Write the shards that are not done yet; returns how many texts and shards there are in all."""
     from tqdm import tqdm
 
+    done = store.begin(job, resumable=args.input != STDIN)
     if args.input == STDIN:
         logger.info("standard input cannot be read twice: if this run is cut off, it starts over")
     elif done:
@@ -92,24 +95,23 @@ def _fill(args: argparse.Namespace, encoder: ModularEncoder, store: ShardStore, 
     ) as bar:
         for batch in batched(texts, args.shard_size):
             vectors, codes = encoded(args, encoder, batch)
+            _check_unchanged(job, _state(args, encoder.hub))
             store.write(done, first, vectors, codes)
             done, first = done + 1, first + len(batch)
             bar.update(len(batch))
     return first, done
 
 
-def _check_unchanged(before: dict[str, Any], after: dict[str, Any]) -> None:
-    """See that all shards are of the same texts and modules."""
-    changed = [name for name in before if after[name] != before[name]]
-    if changed and before["input"] != STDIN:
+def _check_unchanged(job: dict[str, Any], now: dict[str, Any]) -> None:
+    """See before shards are stored that they are of the job's texts and modules."""
+    changed = ", ".join(name for name in now if now[name] != job[name])
+    if changed and job["input"] != STDIN:
         raise DataError(
-            f"{before['input']} or {before['hub']} changed meanwhile ({', '.join(changed)} differ); "
-            "run the same again, which starts over"
+            f"{job['input']} or {job['hub']} changed while it was encoded (differing: {changed}); "
+            "run the same again, which starts over where it stays so"
         )
     if changed:
-        logger.warning(
-            "%s changed while standard input was encoded: vectors may be of either state", before["hub"]
-        )
+        warnings.warn(f"{job['hub']} changed meanwhile: vectors are of both its states", stacklevel=2)
 
 
 def _job(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:
@@ -117,14 +119,30 @@ def _job(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:
     settings = ("input", "column", "lang", "align", "fallback", "min_confidence", "shard_size", "compute")
     job: dict[str, Any] = {name: getattr(args, name) for name in settings}
     if args.input != STDIN:
-        path = Path(args.input)
         # Asking for the first text raises the reader's own error, before any module is loaded.
         next(read_texts(args.input, args.column), None)
-        job |= {"input": str(path.resolve()), "size": path.stat().st_size, "date": path.stat().st_mtime_ns}
+        job["input"] = str(Path(args.input).resolve())
+    return job | {"hub": str(hub.path.resolve())} | _state(args, hub)
+
+
+def _state(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:
+    """Of the job, what others may change while it runs: the input's size and date, and the modules used."""
+    from modenc.composition.engine import BASE
+    from modenc.composition.language_choice import ERROR
+    from modenc.languages import normalize_code
+
     digest = hashlib.sha256(repr(hub.info).encode())
-    for code in hub.languages():
-        digest.update(hub.card(code).to_json().encode())
-    return job | {"hub": str(hub.path.resolve()), "modules": digest.hexdigest()}
+    codes = hub.languages()
+    if (lang := language_of(args)) is not None:
+        used = {normalize_code(code) for code in (lang, args.fallback) if code not in (BASE, ERROR)}
+        codes = [code for code in codes if code in used]
+    for code in codes:
+        digest.update(f"{code} {hub.card(code).digest()}\n".encode())
+    state: dict[str, Any] = {"modules": digest.hexdigest()}
+    if args.input != STDIN:
+        found = Path(args.input).stat()
+        state |= {"size": found.st_size, "date": found.st_mtime_ns}
+    return state
 
 
 def _count(source: str) -> int | None:

@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # Python would flush it once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 141  # what shells say of others whose reader has left
     except OSError as error:
         sys.stderr.write(f"modenc {args.verb}: {error}\n")
         return 2

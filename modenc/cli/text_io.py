@@ -59,11 +59,12 @@ def one_line(text: str) -> str:
 
 def _read_stdin() -> Iterator[str]:
     if sys.stdin is None:
-        raise DataError("standard input is closed; name a file with --input")
+        raise DataError("standard input is closed; name a file instead")
     return read_lines(sys.stdin.buffer, "standard input")
 
 
 def _no_column(path: Path, number: int, column: str, found: list[str]) -> str:
     near = get_close_matches(column, found, n=1, cutoff=0.5)
     hint = f"did you mean --column {near[0]}?" if near else "name the column of the texts with --column"
-    return f"{path}, row {number}: expected a column {column!r}, found {', '.join(found) or 'none'}; {hint}"
+    there = ", ".join(found) or "none"
+    return f"{path}, row {number}: expected a column {column!r} of text in UTF-8, found {there}; {hint}"

@@ -90,7 +90,7 @@ class Residency:
         Raises:
             HubError: a file is missing, foreign or damaged, or made for another base.
         """
-        with self.using([code]):
+        with self._using([code]):
             pass
 
     def unload(self, code: str) -> None:
@@ -104,9 +104,8 @@ class Residency:
         """The tokenizer of a language, its own or the base's, and the language's version."""
         if code == BASE:
             return self.base_tokenizer(), BASE_VERSION
-        with self.using([code]):
-            resident = self._residents[code]
-            return resident.tokenizer or self.base_tokenizer(), resident.version
+        with self._using([code]) as (_, residents):
+            return residents[code].tokenizer or self.base_tokenizer(), residents[code].version
 
     def base_tokenizer(self) -> PreTrainedTokenizerFast:
         """The base's own tokenizer."""
@@ -124,9 +123,9 @@ class Residency:
         Raises:
             ReplacedError: a row's tokens are of another version than its language in memory now.
         """
-        with self.using(languages) as engine:
+        with self._using(languages) as (engine, residents):
             for code, version in dict.fromkeys(zip(languages, versions, strict=True)):
-                if code != BASE and self._residents[code].version != version:
+                if code != BASE and residents[code].version != version:
                     raise ReplacedError(
                         f"{self._hub.path}: {code} was replaced while its texts were encoded; "
                         "encode them again"
@@ -134,8 +133,8 @@ class Residency:
             return engine.run(ids, mask, languages, align=align)
 
     @contextmanager
-    def using(self, codes: Sequence[str]) -> Iterator[Engine]:
-        """Languages in memory as long as the context lasts, and the engine that has them.
+    def _using(self, codes: Sequence[str]) -> Iterator[tuple[Engine, dict[str, _Resident]]]:
+        """Languages in memory as long as the context lasts: the engine that has them, and themselves.
 
         Raises:
             HubError: a language cannot be loaded.
@@ -151,8 +150,10 @@ class Residency:
             except BaseException:
                 self._users.subtract(needed)
                 raise
+            # Taken now: others move them, and a restart forgets them all.
+            residents = {code: self._residents[code] for code in needed}
         try:
-            yield engine
+            yield engine, residents
         finally:
             with self._lock:
                 if engine is self._engine:

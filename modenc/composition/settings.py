@@ -78,3 +78,14 @@ def whole(value: Any, name: str, most: int = MOST) -> int:
     if not 1 <= number <= most:
         raise OptionError(f"{name}: expected a whole number from 1 to {most}, found {value!r:.60}")
     return number
+
+
+def prompt_text(prompt: Any) -> str:
+    """A prompt; ``None`` is none.
+
+    Raises:
+        OptionError: it is no text.
+    """
+    if not (prompt is None or isinstance(prompt, str)):
+        raise OptionError(f"prompt: expected a text, found {prompt!r:.60}")
+    return prompt or ""

@@ -28,8 +28,8 @@ from modenc.base_model.resolve import fingerprint_of
 from modenc.cache import cache_dir
 from modenc.composition.language_choice import ChoiceSettings, LanguageChooser
 from modenc.composition.residency import Residency
-from modenc.composition.settings import ComputeSettings, whole
-from modenc.errors import BaseModelError, HubError, LanguageError, OptionError
+from modenc.composition.settings import ComputeSettings, prompt_text, whole
+from modenc.errors import BaseModelError, HubError, LanguageError
 from modenc.hub.layout import HubInfo
 from modenc.hub.store import Hub
 from modenc.hub.tokenizer_faults import TokenizerPanic, panics_caught
@@ -146,7 +146,8 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
 
     @max_seq_length.setter
     def max_seq_length(self, value: int) -> None:
-        self._max_seq_length = whole(value, "max_seq_length", _positions(self.auto_model))
+        limit = _positions(self.auto_model)
+        self._max_seq_length = whole(value, "max_seq_length (the base's positions)", limit)
 
     @property
     def max_characters(self) -> int:
@@ -187,7 +188,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             )
         texts, _single = as_texts(list(inputs), self.max_characters)
         codes = self.chooser.choose(texts, lang)
-        rows = self._tokenised(texts, codes, prompt or "")
+        rows = self._tokenised(texts, codes, prompt_text(prompt))
         lengths = np.array([len(row.ids) for row in rows])
         mask = np.arange(lengths.max()) < lengths[:, None]
         # Padding is never looked at, but has to be in the row's own table: its first token is.
@@ -216,8 +217,6 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             text.order = place.get(text.lang, 0) + len(tokens.ids)
 
     def _tokenised(self, texts: Sequence[str], codes: Sequence[str], prompt: str) -> list[Tokens]:
-        if not isinstance(prompt, str):
-            raise OptionError(f"prompt: expected a text, found {prompt!r:.60}")
         rows: list[Tokens] = [_NO_TOKENS] * len(texts)
         left: dict[str, list[int]] = {}
         for row, (text, code) in enumerate(zip(texts, codes, strict=True)):

@@ -113,7 +113,7 @@ def _check_columns(source: Source, needed: Collection[str], row: Row) -> None:
         near = get_close_matches(column, list(row), n=1)
         hint = f"did you mean {near[0]!r}?" if near else 'name the right one in columns = { role = "column" }'
         raise DataError(
-            f"{describe_source(source)}: expected a column {column!r}, "
+            f"{describe_source(source)}: expected a column {column!r} of text in UTF-8, "
             f"found {', '.join(map(repr, row))}; {hint}"
         )
 

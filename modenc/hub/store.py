@@ -49,11 +49,12 @@ class Hub:
         Raises:
             HubError: there is no hub, or it is of a format this version cannot read.
         """
-        if not isinstance(path, str | os.PathLike):
-            raise HubError(f"expected a hub's folder, found {path!r:.60}; give its path")
-        # Absolute, so that a process may change its folder later.
-        root = Path(path).absolute()
-        if not (root / HUB_FILE).is_file():
+        root = _path(path)
+        try:
+            found = (root / HUB_FILE).is_file()
+        except OSError as error:  # a name that is too long
+            raise HubError(f"expected a hub's folder, found {str(root)!r:.60}… ({error.strerror})") from error
+        if not found:
             raise HubError(_no_hub(root))
         info = _read_info(root / HUB_FILE)
         if swap.needs_recovery(root):
@@ -67,7 +68,9 @@ class Hub:
         Raises:
             HubError: the folder is a hub with another base or use of it, or holds other files.
         """
-        root = Path(path)
+        root = _path(path)
+        if faults := list(info_faults(info)):
+            raise HubError(f"{root}: {'; '.join(faults)}; no such hub could be opened")
         if (root / HUB_FILE).exists():
             hub = cls.open(root)
             different = [
@@ -220,6 +223,13 @@ class Hub:
             f"{self.path}: no modules for {code} ({language_name(code)}); languages here: {listed}. "
             "Train it with a recipe (modenc train) or copy it in (modenc install)"
         )
+
+
+def _path(path: str | Path) -> Path:
+    """Absolute, so that a process may change its folder later."""
+    if not isinstance(path, str | os.PathLike):
+        raise HubError(f"expected a hub's folder, found {path!r:.60}; give its path")
+    return Path(path).absolute()
 
 
 @lru_cache(maxsize=4096)

@@ -17,7 +17,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from modenc.hub.files import sync
@@ -45,7 +45,7 @@ def side_folder(target: Path) -> Iterator[Path]:
         # Those who clean up hold this lock, so that none of them finds the folder before it is locked.
         with _locked(target.parent):
             folder.mkdir()
-            held.callback(shutil.rmtree, folder, ignore_errors=True)
+            held.callback(_discard, folder)
             held.enter_context(_locked(folder))
         yield folder
 
@@ -55,7 +55,7 @@ def replace_folder(new: Path, target: Path) -> None:
     old = _swap_in(new, target)
     sync(target.parent)
     if old is not None:
-        shutil.rmtree(old, ignore_errors=True)
+        _discard(old)
 
 
 def remove_folder(target: Path) -> None:
@@ -64,10 +64,7 @@ def remove_folder(target: Path) -> None:
     with _locked(target):
         target.rename(doomed)
         sync(target.parent)
-        if doomed.is_symlink():
-            doomed.unlink()
-        else:
-            shutil.rmtree(doomed)
+        _delete(doomed)
 
 
 def clean_up(root: Path) -> None:
@@ -87,12 +84,25 @@ def _clean_up(root: Path) -> None:
                 folder.rename(target)
                 logger.warning("%s: put back after an interrupted replacement", target)
             else:
-                shutil.rmtree(folder)
+                _delete(folder)
                 logger.info("%s: removed, left by a process that ended early", folder)
         except FileNotFoundError:
             continue  # its owner was about to remove it, too
         except OSError as error:
             logger.warning("%s: left by a process that ended early; cannot be removed: %s", folder, error)
+
+
+def _delete(folder: Path) -> None:
+    """Remove a folder, or a link alone."""
+    if folder.is_symlink():
+        folder.unlink()
+    else:
+        shutil.rmtree(folder)
+
+
+def _discard(folder: Path) -> None:
+    with suppress(OSError):
+        _delete(folder)
 
 
 def needs_recovery(root: Path) -> bool:

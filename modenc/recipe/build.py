@@ -14,6 +14,8 @@ from modenc.recipe.settings import Source
 
 T = TypeVar("T")
 
+_MOST_BITS = 64
+
 INVALID: Any = object()
 """What a conversion gives after it has noted a fault."""
 
@@ -54,6 +56,8 @@ def describe(value: Any) -> str:
         return "a table"
     if isinstance(value, list):
         return "a list"
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:  # which Python may refuse to write
+        return f"a number of {value.bit_length()} bits"
     return f"{value!r:.200}" if isinstance(value, str | int | float) else f"a {type(value).__name__}"
 
 
@@ -130,7 +134,8 @@ _SCALARS: dict[type, tuple[tuple[type, ...], str]] = {
 
 def _convert_scalar(hint: type, value: Any, path: Place, faults: Faults) -> Any:
     accepted, words = _SCALARS[hint]
-    if not isinstance(value, accepted) or (isinstance(value, bool) and hint is not bool):
+    huge = isinstance(value, int) and value.bit_length() > _MOST_BITS
+    if huge or not isinstance(value, accepted) or (isinstance(value, bool) and hint is not bool):
         faults.add(path, f"expected {words}, found {describe(value)}")
         return INVALID
     if isinstance(value, int | float) and hint in (int, float):

@@ -88,6 +88,25 @@ def test_findings_compare_two_rows_here_and_in_the_paper(reproduce, tmp_path):
     assert any(line.endswith("|  |  | not measured |") for line in lines)
 
 
+def test_findings_of_objectives_are_computed_too(reproduce, tmp_path):
+    across = {("kardes", "spearman", ("en", "kk")): 60.0, ("kardes", "spearman", ("az", "kk")): 62.0}
+    _store(tmp_path, "base", 13, {**_figures(70.0), **across}, noise=40.0)
+    worse = {key: value - 6.0 for key, value in across.items()}
+    _store(tmp_path, "mod_emma_x_no_kk", 13, {**_figures(70.0), **worse}, noise=40.0)
+    _store(tmp_path, "mod_emma_x", 13, _figures(70.0), noise=40.0)
+    mining = {("tatoeba", "mining_f1_cosine", ("en", lang)): 80.0 for lang in ("az", "kk", "ug", "uz")}
+    for name, gain in (("mod_vmsst", 1.5), ("mod_contrastive", 0.0)):
+        figures = {key: value + gain for key, value in mining.items()}
+        _store(tmp_path, name, 14, {**_figures(70.0), **figures}, noise=40.0)
+    lines = reproduce.tables(tmp_path).splitlines()
+    found = {
+        line.split(" | ")[2]: line for line in lines if "Kazakh across |" in line or "F1 cosine |" in line
+    }
+    assert found["mod_vmsst − mod_contrastive"].endswith("| +13.5 | +1.5 |  | agrees |")
+    assert found["mod_emma_x_no_kk − base"].endswith("|  | -6.0 | 1.000 | within chance |")
+    assert found["mod_emma_x − mod_emma_x_no_kk"].endswith("|  |  |  | not measured |")
+
+
 def test_a_columns_p_is_of_the_mean_over_its_sets(tables):
     rng = np.random.default_rng(0)
     gold = np.arange(80, dtype=float)
@@ -98,9 +117,9 @@ def test_a_columns_p_is_of_the_mean_over_its_sets(tables):
         SystemResults(name, "turkic", 13, 1.0, {}, (), dict(zip(keys, pair, strict=True)))
         for name, pair in (("a", (better, worse)), ("b", (worse, better)), ("c", (worse, worse)))
     ]
-    assert tables.column_p(runs[0], runs[1], "within") > 0.5
-    assert tables.column_p(runs[0], runs[2], "within") < 0.2
-    assert np.isnan(tables.column_p(runs[0], runs[2], "across"))
+    assert tables.difference_p(runs[0], runs[1], tables.COLUMNS["within"]) > 0.5
+    assert tables.difference_p(runs[0], runs[2], tables.COLUMNS["within"]) < 0.2
+    assert np.isnan(tables.difference_p(runs[0], runs[2], tables.COLUMNS["across"]))
 
 
 def test_objectives_stand_beside_joint_with_their_costs(reproduce, tmp_path):

@@ -1,9 +1,9 @@
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,13 @@ def encode(tiny_hub):
 @pytest.fixture
 def expected(tiny_hub):
     return ModularEncoder(tiny_hub.path).encode(TEXTS)
+
+
+def _replace_kk(hub):
+    """Kazakh with the base's vocabulary and Azerbaijani adapters."""
+    with hub.staging("kk") as staging:
+        shutil.copytree(hub.path / "az" / "se", staging / "se")
+        hub.publish(staging, hub.card("kk"))
 
 
 def _cut_off_after(monkeypatch, calls):
@@ -175,8 +182,7 @@ def test_changed_modules_start_over(hub_copy, texts, tmp_path, monkeypatch, capl
     with monkeypatch.context() as patch:
         _cut_off_after(patch, 1)
         main([*words, "--shard-size", "5"])
-    card = hub_copy.layout("kk").card
-    card.write_text(replace(hub_copy.card("kk"), seed=99).to_json())
+    _replace_kk(hub_copy)
     with caplog.at_level("INFO"):
         assert main([*words, "--shard-size", "5"]) == 0
     assert "modules changed" in caplog.text
@@ -198,7 +204,11 @@ def test_standard_input(encode, expected, tmp_path, monkeypatch, caplog):
         ("text.txt", "v.npy", "did you mean 'texts.txt'"),
         ("texts.doc", "v.npy", "expected a file ending in"),
         ("bad.txt", "v.npy", "bad.txt, line 2: expected UTF-8, found byte 0xff"),
-        ("t.jsonl", "v.npy", r"expected a column 'text', found texts; did you mean --column texts\?"),
+        (
+            "t.jsonl",
+            "v.npy",
+            r"'text' of text in UTF-8, found texts; did you mean --column texts\?",
+        ),
         ("broken.jsonl", "v.npy", "broken.jsonl, line 1: not valid JSON"),
     ],
 )
@@ -303,9 +313,62 @@ def test_an_input_that_changes_meanwhile_is_not_mixed(encode, texts, tmp_path, m
     with monkeypatch.context() as patch:
         patch.setattr(ModularEncoder, "encode", touching)
         assert encode(texts, tmp_path / "v.npy") == 2
-    assert "changed meanwhile (date differ); run the same again" in capsys.readouterr().err
+    assert "changed while it was encoded (differing: date); run the same again" in capsys.readouterr().err
     assert not (tmp_path / "v.npy").exists()
     assert encode(texts, tmp_path / "v.npy") == 0
+
+
+def _encode_words(hub, source, output, *options):
+    return ["encode", "--hub", str(hub.path), "--input", str(source), "--output", str(output), *options]
+
+
+def test_shards_of_one_state_of_the_hub_are_never_joined_with_anothers(
+    hub_copy, texts, tmp_path, monkeypatch, capsys
+):
+    whole = shutil.copytree(hub_copy.path, tmp_path / "whole")
+    words = _encode_words(hub_copy, texts, tmp_path / "v.npy", "--lang", "kk", "--shard-size", "5")
+    assert main(words) == 0
+    right = np.load(tmp_path / "v.npy")
+    real = ModularEncoder.encode
+
+    def replacing(self, inputs, **options):
+        if str(inputs[0]) == TEXTS[5]:
+            _replace_kk(hub_copy)
+            self.unload("kk")
+        return real(self, inputs, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ModularEncoder, "encode", replacing)
+        assert main(words) == 2
+    assert "changed while it was encoded (differing: modules)" in capsys.readouterr().err
+    hub_copy.install(whole / "kk")
+    assert main(words) == 0
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), right, atol=1e-5)
+
+
+def test_a_language_that_is_not_used_may_change(hub_copy, texts, tmp_path, monkeypatch):
+    real = ModularEncoder.encode
+
+    def removing(self, inputs, **options):
+        hub_copy.remove("az")
+        return real(self, inputs, **options)
+
+    monkeypatch.setattr(ModularEncoder, "encode", removing)
+    assert main(_encode_words(hub_copy, texts, tmp_path / "v.npy", "--lang", "kk")) == 0
+
+
+def test_standard_input_goes_on_where_the_hub_changes(hub_copy, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(TEXTS).encode())))
+    real = ModularEncoder.encode
+
+    def replacing(self, inputs, **options):
+        _replace_kk(hub_copy)
+        return real(self, inputs, **options)
+
+    monkeypatch.setattr(ModularEncoder, "encode", replacing)
+    with pytest.warns(UserWarning, match="changed meanwhile: vectors are of both its states"):
+        assert main(_encode_words(hub_copy, "-", tmp_path / "v.npy", "--lang", "kk")) == 0
+    assert np.load(tmp_path / "v.npy").shape == (12, 32)
 
 
 def test_a_folder_that_was_half_cleared_is_used_again(encode, texts, expected, tmp_path):

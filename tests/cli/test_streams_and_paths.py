@@ -25,12 +25,25 @@ def test_closed_streams_end_no_verb(tiny_hub):
     assert (done.returncode, done.stderr) == (0, b"")
     done = run('"$@" <&-', "identify", "--hub", tiny_hub.path)
     assert done.returncode == 2
-    assert done.stderr.endswith(b"standard input is closed; name a file with --input\n")
+    assert done.stderr.endswith(b"standard input is closed; name a file instead\n")
 
 
-def test_a_reader_that_leaves_is_no_error(tiny_hub):
-    done = run('"$@" | true', "ls", tiny_hub.path)
-    assert (done.returncode, done.stderr) == (0, b"")
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_reader_that_leaves_is_no_fault_of_ours_and_no_success(tiny_hub, tmp_path, stream):
+    (tmp_path / "t.txt").write_text("Good morning.\n")
+    verb = (
+        ["recipes"]
+        if stream == "stdout"
+        else ["encode", "--hub", tiny_hub.path, "--input", tmp_path / "t.txt", "--output", tmp_path / "v.npy"]
+    )
+    reader, writer = os.pipe()
+    os.close(reader)
+    other = "stderr" if stream == "stdout" else "stdout"
+    command = [sys.executable, "-m", "modenc.cli", *map(str, verb)]
+    with subprocess.Popen(command, **{stream: writer, other: subprocess.PIPE}) as process:
+        os.close(writer)
+        told = process.communicate()[1 if stream == "stdout" else 0]
+    assert (process.returncode, told) == (141, b"")
 
 
 def test_letters_that_the_output_lacks_are_escaped(tiny_hub, tmp_path):
@@ -61,6 +74,7 @@ def test_a_file_name_that_is_not_utf8(tiny_hub, tmp_path):
         (["clean", "t.tsv", "--lang", "kk", "-o", "o.tsv", "--max-score", "nan"], "expected a finite number"),
         (["validate", "turkic", "data.root=~nobody-of-this-name/x"], "data.root: expected a folder"),
         (["validate", "turkic", f"run.seed={'9' * 5000}"], "run.seed: expected a whole number, found '999"),
+        (["validate", "turkic", f"run.seed=0x{'f' * 5000}"], "found a number of 20000 bits"),
         (["show", "HUB", "\udcff"], "expected a language code such as"),
     ],
 )

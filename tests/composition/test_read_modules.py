@@ -1,7 +1,9 @@
 """What is read of a language is what was checked, and of one state."""
 
+import itertools
 import json
 import shutil
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -23,11 +25,12 @@ def with_another_kk(hub, folder):
     return other
 
 
-def replacing_before(run, residency, hub, sources):
-    """Before each batch, the next of ``sources`` is installed and the language is out of memory."""
+def replacing_before(run, residency, hub, sources, first=0):
+    """Before each batch from ``first`` on, the next of ``sources`` is installed, and out of memory."""
+    calls = itertools.count()
 
     def replaced(*args, **options):
-        if sources:
+        if next(calls) >= first and sources:
             hub.install(sources.pop(0))
             residency.unload("kk")
         return run(*args, **options)
@@ -84,7 +87,7 @@ def test_all_vectors_of_a_call_are_of_one_version_of_a_language(hub_copy, tmp_pa
     before = encoder.encode(TEXTS, lang="kk")
     residency = encoder[0].residency
     monkeypatch.setattr(
-        residency, "run", replacing_before(residency.run, residency, hub_copy, [other.path / "kk"])
+        residency, "run", replacing_before(residency.run, residency, hub_copy, [other.path / "kk"], first=1)
     )
     after = encoder.encode(TEXTS, lang="kk", batch_size=1)
     assert np.allclose(after, ModularEncoder(other.path).encode(TEXTS, lang="kk"), atol=1e-6)
@@ -101,3 +104,18 @@ def test_a_language_that_is_replaced_over_and_over_is_said_to_be(hub_copy, tmp_p
         encoder.encode(TEXTS, lang="kk")
     sources.clear()
     assert encoder.encode(TEXTS, lang="kk").shape[0] == len(TEXTS)
+
+
+def test_a_restart_leaves_a_batch_what_it_has(hub_copy, monkeypatch):
+    encoder = ModularEncoder(hub_copy.path)
+    right = encoder.encode(TEXTS, lang="kk")
+    residency = encoder[0].residency
+    make_room = residency._take_in
+
+    def restarting(code, engine):
+        make_room(code, engine)
+        Thread(target=residency.restart).start()
+
+    monkeypatch.setattr(residency, "_take_in", restarting)
+    for _ in range(20):
+        assert np.allclose(encoder.encode(TEXTS, lang="kk"), right, atol=1e-5)

@@ -58,7 +58,9 @@ def test_limit_and_placeholders(tmp_path):
 
 def test_a_missing_column_is_named_with_the_nearest(tmp_path):
     (tmp_path / "x.tsv").write_text("sentense\tid\nHello\t1\n")
-    with pytest.raises(DataError, match=r"expected a column 'sentence', found .*did you mean 'sentense'"):
+    with pytest.raises(
+        DataError, match=r"expected a column 'sentence' of text in UTF-8, found .*did you mean 'sentense'"
+    ):
         list(read_rows(Source(path="x.tsv"), tmp_path, "en", "en", ("sentence",)))
 
 

@@ -116,7 +116,7 @@ def test_rows_are_keyed_by_role_and_filters_name_roles_or_columns(tmp_path):
 def test_a_filter_on_a_missing_column_or_a_word_for_a_number(tmp_path):
     (tmp_path / "x.tsv").write_text("text\tscore\na\thigh\n")
     with pytest.raises(
-        DataError, match=r"expected a column 'scores', found 'text', 'score'; did you mean 'score'"
+        DataError, match=r"expected a column 'scores' of .*, found 'text', 'score'; did you mean 'score'"
     ):
         _read(tmp_path, path="x.tsv", where={"scores": ("1",)})
     with pytest.raises(DataError, match=r"row 1: expected a number in 'score' \(at_least\), found 'high'"):

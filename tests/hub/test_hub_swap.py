@@ -63,6 +63,16 @@ def test_leftovers_of_the_dead_are_removed_and_of_the_living_kept(tmp_path: Path
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked there")
+def test_a_link_is_replaced_and_removed_alone(hub: Hub, tmp_path: Path) -> None:
+    for act in (lambda: publish(hub, "kk"), lambda: hub.remove("kk")):
+        elsewhere = (hub.path / "kk").rename(tmp_path / f"elsewhere-{len(list(tmp_path.iterdir()))}")
+        (hub.path / "kk").symlink_to(elsewhere)
+        act()
+        assert (elsewhere / "card.json").is_file()
+        assert not list(hub.path.glob(".*"))
+    assert "kk" not in hub.languages()
+
+
 def test_a_locked_folder_is_kept_whatever_its_process_id(tmp_path: Path) -> None:
     # As from another container, where the owner's process id means nothing.
     with swap.side_folder(tmp_path / "kk") as mine:
