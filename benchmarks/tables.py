@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -59,6 +60,7 @@ GERMAN_KOREAN = (
     *("tatoeba.xsim_error_cosine.en-de", "tatoeba.xsim_error_cosine.en-ko"),
 )
 _TESTED = ("within", "across")
+_SHARES = ("retrieval_accuracy", "mining_f1", "mining_f1_cosine")
 _CHANCE = 0.05
 
 
@@ -164,6 +166,20 @@ def difference_p(run: SystemResults, other: SystemResults, keys: Sequence[str]) 
     return paired_p(*joined, mean, seed=run.seed)
 
 
+def unpaired_p(run: SystemResults, other: SystemResults, keys: Sequence[str]) -> float:
+    """Two-sided p of the difference between two means of shares (0 to 100), as if of different test items.
+
+    For figures whose items are not stored; items in common would make it smaller. By the normal
+    distribution, with the deviation of a share among as many items. NaN where a figure is no such share.
+    """
+    figures = [figure for key in keys for figure in (run.find(key), other.find(key)) if figure is not None]
+    if any(key.split(".")[1] not in _SHARES for key in keys) or len(figures) < 2 * len(keys):
+        return float("nan")
+    variance = sum(figure.value * (100 - figure.value) / figure.n for figure in figures) / len(keys) ** 2
+    difference = abs(mean_of(run, keys) - mean_of(other, keys))
+    return math.erfc(difference / math.sqrt(2 * variance)) if variance else float("nan")
+
+
 def shown_p(run: SystemResults, other: SystemResults | None, name: str) -> str:
     """The p of :func:`difference_p` for a table's cell."""
     if other is None or run is other or np.isnan(p := difference_p(run, other, COLUMNS[name])):
@@ -195,6 +211,8 @@ def _found(
     if np.isnan(ours):
         return ["", "", "not measured"]
     p = difference_p(high[0], low[0], keys)
+    if np.isnan(p):
+        p = unpaired_p(high[0], low[0], keys)
     verdict = "" if theirs is None else "agrees" if ours * theirs > 0 else "does not agree"
     if p > _CHANCE:
         verdict = f"{verdict}, within chance".removeprefix(", ")
