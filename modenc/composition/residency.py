@@ -203,16 +203,16 @@ class Residency:
     def _checked_modules(self, code: str) -> tuple[Card, LanguageModules]:
         """Of one state of the hub: read again where another process has replaced the language meanwhile."""
         for _ in range(_TRIES):
-            before = self._hub.card(code)
+            before = self._hub.stamp(code)
             try:
                 check_language(self._hub, code, full=self._settings.verify == "full")
-                modules = read_modules(self._hub.layout(code))
+                card, modules = self._hub.card(code), read_modules(self._hub.layout(code))
             except (HubError, FileNotFoundError):
-                if self._hub.card(code) == before:
+                if self._hub.stamp(code) == before:
                     raise
             else:
-                if self._hub.card(code) == before:
-                    return before, modules
+                if self._hub.stamp(code) == before:
+                    return card, modules
         raise HubError(f"{self._hub.path}: {code} is being replaced over and over; try again later")
 
     def _free_unwanted(self) -> None:

@@ -111,6 +111,18 @@ class Hub:
         """
         return _read_card(self.layout(lang).card)
 
+    def stamp(self, lang: str) -> tuple[int, ...]:
+        """Changes whenever a language is installed anew, also with the same modules.
+
+        Raises:
+            HubError: the hub lacks the language.
+        """
+        try:
+            found = self._folder(lang).stat()
+        except OSError as error:
+            raise HubError(self._no_language(lang)) from error
+        return found.st_dev, found.st_ino, found.st_ctime_ns
+
     def layout(self, lang: str) -> LanguageLayout:
         """The folder of a language.
 

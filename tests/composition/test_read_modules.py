@@ -69,6 +69,24 @@ def test_a_language_replaced_while_it_is_read_is_read_again(hub_copy, tmp_path, 
     assert [modules.embeddings is None for modules in states] == [False, True]
 
 
+def test_a_language_installed_anew_as_it_was_is_read_again(hub_copy, tmp_path, monkeypatch):
+    from modenc.composition import residency
+
+    whole = shutil.copytree(hub_copy.path, tmp_path / "whole")
+    check, tries = residency.check_language, []
+
+    def half_seen(*args, **options):
+        tries.append(args)
+        if len(tries) == 1:
+            hub_copy.install(whole / "kk")
+            raise HubError("files of the folder that went were not found")
+        check(*args, **options)
+
+    monkeypatch.setattr(residency, "check_language", half_seen)
+    ModularEncoder(hub_copy.path).load("kk")
+    assert len(tries) == 2
+
+
 def test_a_language_removed_while_it_is_read_is_missed_clearly(hub_copy, monkeypatch):
     from modenc.composition import residency
 
