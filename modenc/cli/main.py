@@ -82,8 +82,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"modenc {args.verb}: {error}\n")
         return 2
     except BrokenPipeError:
-        # Python would flush it once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Python would flush both once more at its end.
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         return 141  # what shells say of others whose reader has left
     except OSError as error:
         sys.stderr.write(f"modenc {args.verb}: {error}\n")
