@@ -56,7 +56,10 @@ VARIANTS = (
             "emma_x_no_kk",
         )
     ),
-    *(_objective(f"full_{name}") for name in ("contrastive", "bitranslation", "vmsst", "musr", "emma_x")),
+    *(
+        _objective(f"full_{name}")
+        for name in ("contrastive", "bitranslation", "vmsst", "vmsst_contrastive", "musr", "emma_x")
+    ),
     Variant("base_de_ko", BASE, group="german_korean", suite="german_korean"),
     Variant(
         "german_korean", OURS, "recipes/german_korean.toml", group="german_korean", suite="german_korean"

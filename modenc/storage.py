@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from safetensors import SafetensorError
 
 from modenc.errors import ModencError, StorageError
 
@@ -37,9 +36,9 @@ def storing(where: Path, kept: str) -> Iterator[None]:
     """
     try:
         yield
-    except StorageError:
+    except ModencError:
         raise
-    except (OSError, RuntimeError, SafetensorError) as error:
+    except Exception as error:  # tokenizers raises no other
         reason = _reason(error)
         if reason is None:
             raise

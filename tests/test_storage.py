@@ -1,0 +1,51 @@
+"""Whichever library meets a full disk, one error says so; and one process at a time holds a folder."""
+
+import errno
+import subprocess
+import sys
+
+import pytest
+from safetensors import SafetensorError
+
+from modenc.errors import DataError, StorageError
+from modenc.storage import alone_in, storing
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError(errno.EROFS, "Read-only file system"),
+        SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+        Exception("No space left on device (os error 28)"),  # as tokenizers raises it
+        OSError("4096 requested and 0 written"),  # as numpy does
+        RuntimeError("[enforce fail at inline_container.cc:664] unexpected pos 64 vs 0"),  # torch
+    ],
+)
+def test_a_full_disk_is_one_error(tmp_path, error):
+    told = r"cannot be written \(.*\); all is kept\. Make room"
+    with pytest.raises(StorageError, match=told), storing(tmp_path, "all is kept"):
+        raise error
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("another"), FileNotFoundError(errno.ENOENT, "No such file"), DataError("ours")]
+)
+def test_other_errors_stay_what_they_are(tmp_path, error):
+    expected = pytest.raises(type(error), match=r"another|No such file|ours")
+    with expected as caught, storing(tmp_path, "all is kept"):
+        raise error
+    assert caught.value is error
+
+
+def test_one_process_at_a_time_holds_a_folder(tmp_path):
+    other = (
+        "import sys; from pathlib import Path; from modenc.errors import DataError; "
+        "from modenc.storage import alone_in\n"
+        "with alone_in(Path(sys.argv[1]), DataError('held')): pass"
+    )
+    command = [sys.executable, "-c", other, str(tmp_path / "work")]
+    with alone_in(tmp_path / "work", DataError("held")):
+        done = subprocess.run(command, capture_output=True, check=False)
+        assert b"DataError: held" in done.stderr
+    assert subprocess.run(command, check=False).returncode == 0
