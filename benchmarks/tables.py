@@ -83,11 +83,6 @@ def seeds(folder: Path, variant: Variant) -> list[int]:
     return sorted(int(path.parent.name.removeprefix("seed-")) for path in paths)
 
 
-def column(run: SystemResults, name: str) -> float:
-    """A run's figure in a column; NaN where one of its parts was not measured."""
-    return mean_of(run, COLUMNS[name])
-
-
 def mean_of(run: SystemResults, keys: Sequence[str]) -> float:
     """The mean of a run's figures; NaN where one was not measured."""
     parts = [run.find(key) for key in keys]

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import positive
-from modenc.cli.text_io import one_line, refuse_overwriting
+from modenc.cli.text_io import one_line, refuse_folder, refuse_overwriting
 from modenc.errors import DataError
 from modenc.recipe.ranges import range_fault
 
@@ -99,8 +99,7 @@ def _check(args: argparse.Namespace, lang: str, pivot: str) -> None:
         raise DataError(f"--rejected: expected another file than the output, found {args.rejected}")
     for path in written:
         refuse_overwriting(args.input, path)
-        if path.is_dir():
-            raise DataError(f"{path}: expected a file's name, found a folder; choose another name")
+        refuse_folder(path)
     if fault := range_fault("seed", args.seed):
         raise DataError(f"--seed: {fault}")
     if args.max_score is not None and not math.isfinite(args.max_score):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modenc.cli.text_io import refuse_overwriting
+from modenc.cli.text_io import refuse_folder, refuse_overwriting
 from modenc.errors import DataError
 from modenc.storage import LOCK_FILE, alone_in, storing
 
@@ -196,8 +196,7 @@ def check_output(output: Path, source: str) -> None:
         )
     if not output.parent.is_dir():
         raise DataError(f"{output.parent}: no such folder; make it, or write the output elsewhere")
-    if output.is_dir():
-        raise DataError(f"{output}: expected a file's name, found a folder; choose another name")
+    refuse_folder(output)
 
 
 def _read_job(path: Path) -> dict[str, Any]:

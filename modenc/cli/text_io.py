@@ -45,6 +45,16 @@ def refuse_overwriting(source: str | Path, output: Path) -> None:
         raise DataError(f"{output}: expected another file than the input; choose another name")
 
 
+def refuse_folder(output: Path) -> None:
+    """See that an output's name is no folder's.
+
+    Raises:
+        DataError: it is.
+    """
+    if output.is_dir():
+        raise DataError(f"{output}: expected a file's name, found a folder; choose another name")
+
+
 def batched(texts: Iterable[str], size: int) -> Iterator[list[str]]:
     """Lists of ``size`` texts, the last one shorter."""
     iterator = iter(texts)

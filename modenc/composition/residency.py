@@ -205,8 +205,8 @@ class Residency:
         for _ in range(_TRIES):
             before = self._hub.stamp(code)
             try:
-                check_language(self._hub, code, full=self._settings.verify == "full")
-                card, modules = self._hub.card(code), read_modules(self._hub.layout(code))
+                card = check_language(self._hub, code, full=self._settings.verify == "full")
+                modules = read_modules(self._hub.layout(code))
             except (HubError, FileNotFoundError):
                 if self._hub.stamp(code) == before:
                     raise

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from modenc.errors import HubError, LanguageError
+from modenc.hub.card import Card
 from modenc.hub.files import files_below
 from modenc.hub.integrity import PICKLES, Problem, check_folder, folder_faults
 from modenc.hub.layout import CARD_FILE
@@ -48,14 +49,18 @@ def verify_hub(hub: Hub, lang: str | None = None, base_fingerprint: str | None =
     return problems
 
 
-def check_language(hub: Hub, lang: str, full: bool = False) -> None:
+def check_language(hub: Hub, lang: str, full: bool = False) -> Card:
     """Check one language before it is used: file sizes and headers; checksums too if ``full``.
+
+    Returns:
+        Its card.
 
     Raises:
         HubError: the hub lacks the language, or its modules cannot be used; all reasons are listed.
     """
     layout, card = hub.layout(lang), hub.card(lang)
     check_folder(layout, card, hub.info, layout.root.name, full=full, shown_as=layout.root)
+    return card
 
 
 def _root_problems(root: Path, languages: list[str]) -> Iterator[Problem]:

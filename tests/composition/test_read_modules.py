@@ -80,7 +80,7 @@ def test_a_language_installed_anew_as_it_was_is_read_again(hub_copy, tmp_path, m
         if len(tries) == 1:
             hub_copy.install(whole / "kk")
             raise HubError("files of the folder that went were not found")
-        check(*args, **options)
+        return check(*args, **options)
 
     monkeypatch.setattr(residency, "check_language", half_seen)
     ModularEncoder(hub_copy.path).load("kk")
