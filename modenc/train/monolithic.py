@@ -57,14 +57,16 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
         Each phase's metrics, by its name.
 
     Raises:
-        RecipeError: the objective needs data that no language has, ``output`` holds other files, or
-            another such training is at work in the same folder.
+        RecipeError: a language has settings of its own for the one model, the objective needs data that no
+            language has, ``output`` holds other files, or another such training is at work in the same
+            folder.
         StorageError: the disk is full or read-only.
         DataError: the data cannot be used.
     """
     output = output.resolve()
     if output.exists() and not (output / "modules.json").is_file():
         raise RecipeError(f"{output}: expected no such folder, or an earlier model; found other files")
+    _check_one_setting(recipe)
     plan = next(iter(recipe.plans.values()))
     settings, base = plan.monolithic, resolve_base(plan.base.model)
     set_seed(plan.run.seed)
@@ -90,6 +92,27 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
             shutil.rmtree(work)
         process_state().wait_for_everyone()
     return metrics
+
+
+def _check_one_setting(recipe: Recipe) -> None:
+    """One model has one of each setting; what a language says apart from the rest would go unheard.
+
+    Raises:
+        RecipeError: a section that the objective reads, such as ``decoder``, is not the same for all.
+    """
+    settings = {lang: settings_of(_one_model(plan), "monolithic") for lang, plan in recipe.plans.items()}
+    (first, wanted), *others = settings.items()
+    for lang, found in others:
+        if found != wanted:
+            raise RecipeError(
+                f"languages.{lang}: expected the same settings of one model for all languages, found others "
+                f"than {first!r} has; set them at the top of the recipe"
+            )
+
+
+def _one_model(plan: LanguagePlan) -> LanguagePlan:
+    """``plan`` without ``warmup_languages``, which are for modules."""
+    return replace(plan, emma_x=replace(plan.emma_x, warmup_languages=()))
 
 
 def _learn_paraphrases(
@@ -193,8 +216,8 @@ def _digests(data: TrainingData) -> list[str]:
 
 
 def _reads(plan: LanguagePlan) -> tuple[str, ...]:
-    """The lists of ``data`` that a paper's objective reads here: ``warmup_languages`` are for modules."""
-    return reads_to_align(plan.monolithic.objective, replace(plan.emma_x, warmup_languages=()))
+    """The lists of ``data`` that a paper's objective reads here."""
+    return reads_to_align(plan.monolithic.objective, _one_model(plan).emma_x)
 
 
 def _pivot(recipe: Recipe, data: dict[str, TrainingData]) -> dict[str, Dataset]:

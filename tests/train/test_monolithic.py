@@ -63,6 +63,14 @@ def test_a_folder_of_other_files_is_not_touched(tiny_recipe, tmp_path, capsys):
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
 
 
+def test_a_language_with_settings_of_its_own_is_refused(tiny_recipe, tmp_path):
+    overrides = ["monolithic.objective=musr", "languages.kk.decoder.layers=1"]
+    recipe = load_recipe(tiny_recipe("mono-own"), [*FEW, *overrides])
+    with pytest.raises(RecipeError, match=r"languages\.kk: expected the same settings .* than 'en' has; set"):
+        train_monolithic(recipe, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
 def test_without_data_the_objective_is_refused(tiny_recipe, tmp_path):
     overrides = ["languages.kk.data.cross_paraphrases=[]", "languages.kk.alignment.objective=parallel"]
     recipe = load_recipe(tiny_recipe("mono-none"), [*FEW, *overrides, "monolithic.objective=cross"])
