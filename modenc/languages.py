@@ -132,6 +132,8 @@ def _parse(code: str) -> Language:
 
 
 def _is_known(language: str) -> bool:
+    if language in LIKELY_SUBTAGS:
+        return True  # without the table of names, some 30 MB
     parsed = Language.get(language)
     return parsed.is_valid() and not parsed.display_name("en").startswith("Unknown language")
 

@@ -97,10 +97,10 @@ class Hub:
             HubError: the hub is gone, or may not be read.
         """
         try:
-            folders = [folder for folder in self.path.iterdir() if _is_code(folder.name)]
+            folders = [folder for folder in self.path.iterdir() if (folder / CARD_FILE).is_file()]
         except OSError as error:
             raise HubError(f"{self.path}: the hub cannot be read any more ({error.strerror})") from error
-        found = {folder.name for folder in folders if (folder / CARD_FILE).is_file()}
+        found = [folder.name for folder in folders if _is_code(folder.name)]
         return sorted(found, key=lambda lang: (lang != self.info.pivot, lang))
 
     def card(self, lang: str) -> Card:
