@@ -142,11 +142,8 @@ def _write_by_score(
 
 
 def _scores(args: argparse.Namespace, pairs: list[ParallelRow], lang: str, pivot: str) -> Any:
-    from dataclasses import replace
-
     from modenc.base_model import resolve_base
-    from modenc.recipe.loader import default_section
-    from modenc.train.translation_scores import TranslationScores, dual_cross_entropy
+    from modenc.train.translation_scores import ScoreSettings, TranslationScores, dual_cross_entropy
 
     system, name = _system(args.hub)
     base = resolve_base(name)
@@ -161,11 +158,7 @@ def _scores(args: argparse.Namespace, pairs: list[ParallelRow], lang: str, pivot
             vectors,
             base.load_tokenizer(),
             base.load_body().get_input_embeddings().weight.detach(),
-            # Small: it is to tell translations from others, not to translate.
-            replace(default_section("decoder"), pivot_steps=args.steps, layers=1, max_pieces=8000),
-            replace(default_section("vmsst"), factored=True),
-            default_section("alignment").optimizer,
-            replace(default_section("run"), seed=args.seed),
+            ScoreSettings.small(args.steps, args.seed),
             Path(folder),
         )
         return dual_cross_entropy(*scores.losses())

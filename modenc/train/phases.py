@@ -27,7 +27,7 @@ from modenc.train.dev import DevData
 from modenc.train.objectives.crossconst import CrossConstLoss
 from modenc.train.objectives.decoder import TargetTexts, VectorDecoder
 from modenc.train.objectives.emma_x import ClassifierWarmup, EmmaXLoss, EmmaXParts, EmmaXWarmup
-from modenc.train.objectives.vmsst import ContrastiveLoss, SourceSeparation, VmsstLoss
+from modenc.train.objectives.vmsst import ContrastiveLoss, Sentences, SourceSeparation, VmsstLoss
 from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
 from modenc.train.trainers import PartsAlone, train_parts, train_sentence_model
@@ -196,9 +196,8 @@ def _vmsst(material: Material) -> Iterator[Phase]:
     texts = list(dict.fromkeys(pairs.texts))
     own = {text: number for number, text in enumerate(texts)}
     targets = _targets(material, [*texts, *pairs.distinct])
-    way = material.objective
     parts = SourceSeparation(
-        way,  # type: ignore[arg-type]  # one of its three, by _PHASES
+        material.objective,  # type: ignore[arg-type]  # one of its three, by _PHASES
         _table(material, targets),
         1 + len(material.pairs),
         plan.decoder,
@@ -206,13 +205,9 @@ def _vmsst(material: Material) -> Iterator[Phase]:
     )
     loss = VmsstLoss(
         material.model,
-        way,  # type: ignore[arg-type]
         parts,
-        targets,
-        len(texts),
-        material.embed,
+        Sentences(targets, len(texts), material.embed),
         _vectors(material, pairs.distinct),
-        0,
         plan.vmsst,
         material.scale,
     )

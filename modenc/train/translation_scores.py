@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ from transformers import PreTrainedTokenizerFast, set_seed
 
 from modenc.data.pairs import ParallelRow
 from modenc.data.text import stable_hash
+from modenc.recipe.loader import default_section
 from modenc.recipe.paper_settings import DecoderSettings, VmsstSettings
 from modenc.recipe.settings import OptimizerSettings, RunSettings
 from modenc.train.objectives.decoder import IGNORED, TargetTexts, on_sphere
@@ -46,6 +47,35 @@ def dual_cross_entropy(one: npt.ArrayLike, other: npt.ArrayLike) -> Scores:
     return score
 
 
+@dataclass(frozen=True)
+class ScoreSettings:
+    """How the decoders that score learn."""
+
+    decoder: DecoderSettings
+    """Their size, and ``pivot_steps`` each."""
+    vmsst: VmsstSettings
+    """How they are put together."""
+    optimizer: OptimizerSettings
+    """Batch size, schedule; the rate is the decoder's."""
+    run: RunSettings
+    """Seed, precision."""
+
+    @classmethod
+    def small(cls, steps: int, seed: int) -> ScoreSettings:
+        """The recipes' defaults with one layer: it is to tell translations from others, not to translate.
+
+        Args:
+            steps: of each decoder's training.
+            seed: of both.
+        """
+        return cls(
+            decoder=replace(default_section("decoder"), pivot_steps=steps, layers=1, max_pieces=8000),
+            vmsst=replace(default_section("vmsst"), factored=True),
+            optimizer=default_section("alignment").optimizer,
+            run=replace(default_section("run"), seed=seed),
+        )
+
+
 class TranslationScores:
     """Both cross-entropies of translations.
 
@@ -54,9 +84,7 @@ class TranslationScores:
         vectors: of the texts and of the pivot's sentences, each [pairs, hidden].
         tokenizer: cuts what is written.
         embeddings: its pieces' [vocabulary, hidden], where the decoders start.
-        decoder: their size, and ``pivot_steps`` each.
-        optimizer: batch size, schedule; the rate is the decoder's.
-        run: seed, precision.
+        settings: the decoders' and their training's.
         folder: for checkpoints.
     """
 
@@ -66,21 +94,19 @@ class TranslationScores:
         vectors: tuple[Vectors, Vectors],
         tokenizer: PreTrainedTokenizerFast,
         embeddings: Tensor,
-        decoder: DecoderSettings,
-        settings: VmsstSettings,
-        optimizer: OptimizerSettings,
-        run: RunSettings,
+        settings: ScoreSettings,
         folder: Path,
     ) -> None:
+        decoder = settings.decoder
         self.pairs = pairs
         self.sides = tuple(on_sphere(torch.from_numpy(side)) for side in vectors)
         texts = [row.text for row in pairs] + [row.pivot for row in pairs]
         self.targets = TargetTexts(texts, tokenizer, decoder.max_length, decoder.max_pieces)
         self.table = embeddings[self.targets.pieces]
-        self.decoder = decoder
         self.settings = settings
-        self.optimizer = replace(optimizer, steps=decoder.pivot_steps, learning_rate=decoder.learning_rate)
-        self.run = run
+        self.optimizer = replace(
+            settings.optimizer, steps=decoder.pivot_steps, learning_rate=decoder.learning_rate
+        )
         self.folder = folder
 
     def losses(self) -> tuple[Scores, Scores]:
@@ -93,17 +119,18 @@ class TranslationScores:
         for number in (0, 1):
             learned, scored = np.flatnonzero(half != number), np.flatnonzero(half == number)
             logger.info("scores of half %d of 2: learning from %d pairs", number + 1, len(learned))
-            set_seed(self.run.seed)
+            set_seed(self.settings.run.seed)
             parts = self._learned(learned, number)
             found[:, scored] = self._scored(parts, scored)
         return found[0], found[1]
 
     def _learned(self, rows: npt.NDArray[np.intp], number: int) -> SourceSeparation:
-        parts = SourceSeparation("bitranslation", self.table, 2, self.decoder, self.settings)
+        decoder, vmsst = self.settings.decoder, self.settings.vmsst
+        parts = SourceSeparation("bitranslation", self.table, 2, decoder, vmsst)
         model = PartsAlone(parts, lambda chosen: self._loss(parts, chosen))
         data = Dataset.from_dict({"rows": rows.tolist()})
         folder = self.folder / f"half-{number}"
-        train_parts(self.optimizer, self.run, folder, model, data)
+        train_parts(self.optimizer, self.settings.run, folder, model, data)
         return parts.eval()
 
     def _loss(self, parts: SourceSeparation, rows: Tensor) -> Tensor:

@@ -60,8 +60,9 @@ def _texts(folder: Path, scale: float) -> Iterator[Outcome]:
 
 
 def _traffic(folder: Path, scale: float) -> Iterator[Outcome]:
-    yield traffic.threads_and_processes(folder / "threads", 600 * scale)
+    # First, while the other lane is at work all the time: its throughput is to be that of one machine.
     yield traffic.soak(folder / "soak", 1800 * scale)
+    yield traffic.threads_and_processes(folder / "threads", 600 * scale)
 
 
 FUZZED = {

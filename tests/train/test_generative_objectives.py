@@ -15,6 +15,7 @@ from modenc.train.objectives.crossconst import CrossConstLoss, divergence
 from modenc.train.objectives.decoder import IGNORED, TargetTexts, VectorDecoder, on_sphere, written
 from modenc.train.objectives.vmsst import (
     ContrastiveLoss,
+    Sentences,
     Side,
     SourceSeparation,
     VmsstLoss,
@@ -231,7 +232,7 @@ def _separation(way, targets, languages=3, **changes):
 def _vmsst(way, targets, encoder, pivot=None, **changes):
     parts, settings = _separation(way, targets, **changes)
     embed = torch.nn.Embedding(1000, HIDDEN)
-    return VmsstLoss(encoder, way, parts, targets, 6, embed.forward, pivot, 0, settings, 20.0)
+    return VmsstLoss(encoder, parts, Sentences(targets, 6, embed.forward), pivot, settings, 20.0)
 
 
 def test_bitranslation_is_both_sentences_from_each_others_mean(targets):
@@ -262,7 +263,7 @@ def test_the_bound_against_monte_carlo_of_its_definition(targets):
         semantic = (one.mean, loss.parts.log_variance(one.mean))
         inferred = []
         for side in (one, two):
-            embedded = loss.embed(targets.ids(side.targets))
+            embedded = loss.sentences.embed(targets.ids(side.targets))
             mask = side.targets != IGNORED
             inferred.append(loss.parts.infer(side.mean, embedded, mask, side.languages))
         total = 0.0
@@ -313,7 +314,7 @@ def test_vmsst_contrastive_is_the_sum_of_both(targets):
     loss = _vmsst("vmsst_contrastive", targets, encoder)
     torch.manual_seed(2)
     both = float(loss(features, labels))
-    loss.way = "vmsst"
+    loss.parts.way = "vmsst"
     torch.manual_seed(2)
     expected = 0.5 * float(loss(features, labels))
     rows = torch.tensor([0, 1])

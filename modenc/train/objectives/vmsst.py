@@ -139,6 +139,7 @@ class SourceSeparation(nn.Module):
     ) -> None:
         super().__init__()
         hidden, std = embeddings.shape[1], float(embeddings.std())
+        self.way = way
         self.separates = way != "bitranslation"
         self.of_language = range(languages) if settings.decoders == "each" else [0] * languages
         self.decoders = nn.ModuleList(
@@ -207,6 +208,17 @@ class SourceSeparation(nn.Module):
 
 
 @dataclass(frozen=True)
+class Sentences:
+    """What is written: the modules' texts, then the pivot's sentences."""
+
+    targets: TargetTexts
+    first_pivot: int
+    """Where in ``targets`` the pivot's begin."""
+    embed: Callable[[Tensor], Tensor]
+    """Ids → embeddings of the shared table, for the networks that infer a language's variable."""
+
+
+@dataclass(frozen=True)
 class Side:
     """One side of a batch of translations."""
 
@@ -244,17 +256,13 @@ class VmsstLoss(nn.Module):
 
     Inputs:
         the text's column, and where ``pivot`` is None the pivot sentence's; as label [batch, 3] the text's
-        row in ``targets``, the pivot sentence's row in ``pivot``, and the text's language.
+        row in ``sentences``, the pivot sentence's row in ``pivot``, and the text's language (0: the pivot).
 
     Args:
         model: the sentence encoder.
-        way: of the module's text.
-        parts: what is thrown away.
-        targets: first the texts, then the pivot's sentences.
-        first_pivot: where in ``targets`` these begin.
-        embed: ids → embeddings of the shared table.
+        parts: what is thrown away; which of the three it is, is theirs.
+        sentences: what they write.
         pivot: cached vectors of the pivot's sentences [rows, hidden].
-        pivot_language: the pivot's number.
         settings: weights.
         scale: τ.
     """
@@ -262,25 +270,17 @@ class VmsstLoss(nn.Module):
     def __init__(
         self,
         model: SentenceTransformer,
-        way: Way,
         parts: SourceSeparation,
-        targets: TargetTexts,
-        first_pivot: int,
-        embed: Callable[[Tensor], Tensor],
+        sentences: Sentences,
         pivot: Tensor | None,
-        pivot_language: int,
         settings: VmsstSettings,
         scale: float,
     ) -> None:
         super().__init__()
         self.model = model
-        self.way = way
         self.parts = parts
-        self.targets = targets
-        self.first_pivot = first_pivot
-        self.embed = embed
+        self.sentences = sentences
         self.pivot = pivot
-        self.pivot_language = pivot_language
         self.settings = settings
         self.scale = scale
         self.step = 0
@@ -293,11 +293,8 @@ class VmsstLoss(nn.Module):
         """The loss of one batch (a scalar)."""
         rows, pivot_rows, languages = labels.cpu().unbind(dim=1)
         own, other = both_sides(self.model, sentence_features, self.pivot, pivot_rows)
-        in_pivot = torch.full_like(languages, self.pivot_language)
-        loss = self.generative(
-            self._side(own, rows, languages), self._side(other, pivot_rows + self.first_pivot, in_pivot)
-        )
-        if self.way != "vmsst_contrastive":
+        loss = self.generative(self._side(own, rows, languages), self._pivot_side(other, pivot_rows))
+        if self.parts.way != "vmsst_contrastive":
             return loss
         contrast = symmetric_contrast(own, other, pivot_rows, self.scale)
         return contrast + self.settings.joint_weight * loss
@@ -305,9 +302,8 @@ class VmsstLoss(nn.Module):
     def copies(self, rows: Tensor) -> Tensor:
         """-log p(y | μ(y)) of the pivot's sentences in ``rows`` [batch], from their cached vectors."""
         assert self.pivot is not None
-        languages = torch.full_like(rows, self.pivot_language)
         vectors = self.pivot[rows].to(next(self.parts.parameters()).device)
-        side = self._side(vectors, rows + self.first_pivot, languages)
+        side = self._pivot_side(vectors, rows)
         losses = self.parts.write(side.mean, None, side.targets, side.languages)
         return losses.sum() / pieces_in(side.targets)
 
@@ -328,7 +324,7 @@ class VmsstLoss(nn.Module):
         semantic = sampled(mean, log_variance)
         losses, divergences = semantic.new_zeros(len(semantic)), gaussian_divergence(mean, log_variance)
         for side in (one, two):
-            embedded = self.embed(self.targets.ids(side.targets.cpu())).to(semantic)
+            embedded = self.sentences.embed(self.sentences.targets.ids(side.targets.cpu())).to(semantic)
             inferred = self.parts.infer(side.mean, embedded, side.targets != IGNORED, side.languages)
             losses = losses + self.parts.write(semantic, sampled(*inferred), side.targets, side.languages)
             divergences = divergences + gaussian_divergence(*inferred)
@@ -336,6 +332,10 @@ class VmsstLoss(nn.Module):
             return losses
         return losses + min(1.0, self.step / self.settings.kl_steps) * divergences
 
+    def _pivot_side(self, vectors: Tensor, rows: Tensor) -> Side:
+        return self._side(vectors, rows + self.sentences.first_pivot, torch.zeros_like(rows))
+
     def _side(self, vectors: Tensor, rows: Tensor, languages: Tensor) -> Side:
         mean = vectors.float() if self.pivot is None else on_sphere(vectors.float())
-        return Side(mean, self.targets.batch(rows).to(mean.device), languages.to(mean.device))
+        targets = self.sentences.targets.batch(rows)
+        return Side(mean, targets.to(mean.device), languages.to(mean.device))
