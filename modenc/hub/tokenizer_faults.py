@@ -94,6 +94,7 @@ def _content_faults(content: dict[str, Any]) -> Iterator[str]:
         yield from _component_faults(part)
     if content["model"].get("dropout"):
         yield "model: expected no dropout, which gives a text another vector each time"
+    yield from _unknown_faults(content["model"])
     yield from _id_faults(content["model"]["vocab"], added, components)
 
 
@@ -144,6 +145,14 @@ def _map_faults(blob: bytes) -> Iterator[str]:
         yield "expected a whole precompiled character map, found a damaged one"
     elif any(len(text) > _MOST_GROWTH for text in blob[4 + size :].split(b"\0")):
         yield f"expected character maps to at most {_MOST_GROWTH} bytes, found more"
+
+
+def _unknown_faults(model: dict[str, Any]) -> Iterator[str]:
+    """A model that gives up on text it does not know."""
+    if model.get("type") == "Unigram" and type(model.get("unk_id")) is not int:
+        yield f"model: expected unk_id, the piece for what is unknown, found {model.get('unk_id')!r:.60}"
+    if model.get("type") in ("WordPiece", "WordLevel") and model.get("unk_token") not in model["vocab"]:
+        yield f"model: expected unk_token to be in the vocabulary, found {model.get('unk_token')!r:.60}"
 
 
 def _id_faults(

@@ -11,8 +11,10 @@ import pytest
 
 from modenc import ModularEncoder
 from modenc.composition.modules import load_tokenizer, read_modules
+from modenc.composition.st_module import tokenised
 from modenc.errors import HubError
 from modenc.hub.store import Hub
+from modenc.hub.tokenizer_faults import tokenizer_faults
 
 TEXTS = ["Қайырлы таң, достар", "Бүгін ауа райы жақсы", "Кітап оқу пайдалы"]
 
@@ -49,6 +51,16 @@ def test_a_tokenizer_names_no_other_file(hub_copy, tmp_path):
     found = load_tokenizer(folder)
     assert found.backend_tokenizer.to_str() == right.backend_tokenizer.to_str()
     assert found.special_tokens_map == right.special_tokens_map
+
+
+def test_a_tokenizer_that_gives_up_on_a_text_says_so(hub_copy):
+    path = hub_copy.path / "kk" / "tokenizer" / "tokenizer.json"
+    content = json.loads(path.read_text())
+    content["model"]["unk_id"] = None
+    path.write_text(json.dumps(content))
+    with pytest.raises(HubError, match=r"gave up on a text \(.*unk_id.*\); install its language again"):
+        list(tokenised(load_tokenizer(path.parent), ["☃"], 16))
+    assert any("expected unk_id, the piece for" in message for _, message in tokenizer_faults(path.parent))
 
 
 def test_reading_again_and_again_leaves_nothing_behind(hub_copy):

@@ -203,6 +203,7 @@ FILES: dict[str, Callable[[Path], None]] = {
         lambda content: content.update(normalizer={"type": "Precompiled", "precompiled_charsmap": ""})
     ),
     "an id of four thousand million": _in_tokenizer(_far_id),
+    "no piece for what is unknown": _in_tokenizer(lambda content: content["model"].update(unk_id=None)),
     "three thousand tokens around a text": _in_tokenizer(_template),
     "components of no library": _in_tokenizer(lambda content: content.update(normalizer={"type": "Evil"})),
     "weights of a type that numpy lacks": _typed("embeddings.safetensors", torch.bfloat16),
@@ -236,6 +237,7 @@ WORDS = {
     "a repeated group behind a backslash": "without repeated groups",
     "an empty character map": "whole precompiled character map",
     "an id of four thousand million": "expected ids from 0",
+    "no piece for what is unknown": "expected unk_id",
     "three thousand tokens around a text": "at most 8 tokens around",
     "components of no library": "components of the library",
     "weights of a type that numpy lacks": "found BF16",
