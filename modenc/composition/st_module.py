@@ -316,10 +316,7 @@ def tokenised(tokenizer: PreTrainedTokenizerFast, texts: list[str], max_length: 
         try:
             with panics_caught():
                 encodings = backend.encode_batch_fast(texts[start : start + _TEXTS_AT_A_TIME])
-        except Exception as error:
-            # The library's own are bare; any other is ours.
-            if type(error) not in (Exception, TokenizerPanic):
-                raise
+        except TokenizerPanic as error:
             raise HubError(f"a tokenizer gave up on a text ({error}); install its language again") from error
         # Tokens that a tokenizer puts around a text may be more than its limit.
         yield from (array("i", encoding.ids[:max_length] or [filler]) for encoding in encodings)

@@ -51,11 +51,11 @@ class TokenizerPanic(Exception):
 
 @contextmanager
 def panics_caught() -> Iterator[None]:
-    """Have the library's panics, which are no ordinary exceptions, as :class:`TokenizerPanic`."""
+    """Have the library's panics and its own errors, which are bare, as :class:`TokenizerPanic`."""
     try:
         yield
     except BaseException as error:
-        if type(error).__name__ != "PanicException":
+        if type(error) is not Exception and type(error).__name__ != "PanicException":
             raise
         raise TokenizerPanic(str(error)) from error
 
