@@ -15,7 +15,7 @@ help:
 	@echo "make check        ruff and mypy, the same checks as pre-commit"
 	@echo "make audit        licences and known weaknesses of what is installed (asks PyPI)"
 	@echo "make lock         choose the versions in uv.lock anew"
-	@echo "make torture      kills, full disks, damage, hostile input and long traffic, counted (an hour)"
+	@echo "make torture      kills, full disks, damage, hostile input and long traffic, counted (an hour; SEED=N)"
 	@echo "make bench        time and memory against peers, as ratios (half an hour; DATA=DIR)"
 	@echo "make reproduce    train and judge every variant of the paper's comparison (hours; DATA=DIR, SEEDS=...)"
 	@echo "Each makes the virtual environment $(VENV) where there is none (VENV=DIR: another place)."
@@ -49,9 +49,11 @@ check: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Another seed: other moments to be killed at, other inputs.
+SEED ?= 0
 torture: $(INSTALLED)
 	$(BIN)/python -m pip install -qq -e ".[torture]"
-	$(BIN)/python tests/torture/run.py
+	$(BIN)/python tests/torture/run.py --seed $(SEED)
 
 # Its int8 peers are measured where optimum-onnx[onnxruntime] and optimum-intel[openvino] are installed.
 bench: $(INSTALLED)

@@ -25,6 +25,7 @@ from transformers import set_seed
 from modenc.base_model import resolve_base
 from modenc.data.pairs import ParaphraseRow
 from modenc.errors import RecipeError
+from modenc.hub.swap import replace_folder
 from modenc.recipe.reads import reads_to_align
 from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Recipe
 from modenc.storage import storing
@@ -276,6 +277,5 @@ def _save(
     saved.save(str(whole), create_model_card=False)
     about = {"settings": settings_of(plan, "monolithic"), "seed": plan.run.seed, "metrics": metrics}
     (whole / "training.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
-    shutil.rmtree(output, ignore_errors=True)
-    whole.replace(output)
+    replace_folder(whole, output)
     shutil.rmtree(parts)

@@ -45,19 +45,19 @@ def can_mount() -> bool:
     return done.returncode == 0
 
 
-def outcomes(part: str, tries: int) -> Outcome:
+def outcomes(part: str, tries: int, seed: int = 0) -> Outcome:
     """``hub``, ``train`` or ``encode`` on such disks, in namespaces of their own."""
-    command = [*UNSHARE, sys.executable, str(Path(__file__).resolve()), part, str(tries)]
+    command = [*UNSHARE, sys.executable, str(Path(__file__).resolve()), part, str(tries), str(seed)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         return Outcome(f"full and read-only disk: {part}", tried=1, lost=[done.stderr[-500:]])
     return Outcome(**json.loads(done.stdout))
 
 
-def hub_operations(folder: Path, tries: int) -> Outcome:
+def hub_operations(folder: Path, tries: int, seed: int) -> Outcome:
     """Publish, install and remove with whatever room is left."""
     outcome = Outcome("full and read-only disk: hub")
-    rng = random.Random(0)
+    rng = random.Random(seed)
     with _disk(folder / "disk", megabytes=2) as disk:
         hub = Hub.create(disk / "hub", tiny_languages.INFO)
         sources = []
@@ -105,10 +105,10 @@ def _operate(operation: str, hub: Hub, source: Hub) -> None:
         hub.remove("kk")
 
 
-def training(folder: Path, tries: int) -> Outcome:
+def training(folder: Path, tries: int, seed: int) -> Outcome:
     """``modenc train`` whose work folder and hub run out of room; with room again it ends as it should."""
     outcome = Outcome("full and read-only disk: modenc train")
-    rng = random.Random(0)
+    rng = random.Random(seed)
     recipe = save_tiny_recipe(folder / "recipe", tiny_models.save_tiny_xlmr(folder / "base"))
     subprocess.run(modenc_command("train", recipe), check=True, capture_output=True)
     expected = digests(recipe.parent / "hub")
@@ -128,10 +128,10 @@ def training(folder: Path, tries: int) -> Outcome:
     return outcome
 
 
-def encoding(folder: Path, tries: int) -> Outcome:
+def encoding(folder: Path, tries: int, seed: int) -> Outcome:
     """``modenc encode`` whose output runs out of room; with room again it goes on to the same vectors."""
     outcome = Outcome("full and read-only disk: modenc encode")
-    rng = random.Random(0)
+    rng = random.Random(seed)
     hub = tiny_models.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
     source = folder / "texts.txt"
     source.write_text("\n".join(tiny_models.sentences("kk") * 10), encoding="utf-8")
@@ -205,4 +205,4 @@ def _filled(disk: Path, kilobytes: int) -> Iterator[None]:
 if __name__ == "__main__":
     parts = {"hub": hub_operations, "train": training, "encode": encoding}
     with tempfile.TemporaryDirectory() as place:
-        print(json.dumps(asdict(parts[sys.argv[1]](Path(place), int(sys.argv[2])))))
+        print(json.dumps(asdict(parts[sys.argv[1]](Path(place), *map(int, sys.argv[2:])))))

@@ -41,11 +41,11 @@ def shaken(name: str, folder: Path, tries: int, seconds: float, seed: int = 0) -
     return outcome
 
 
-def fuzzed(name: str, folder: Path, tries: int, seconds: float) -> Outcome:
+def fuzzed(name: str, folder: Path, tries: int, seconds: float, seed: int = 0) -> Outcome:
     """A target under atheris in a process of its own, up to its first find, bounded in memory as well."""
     outcome = Outcome(f"fuzzer: {name}")
     folder.mkdir(parents=True)
-    command = [sys.executable, str(_FUZZER), name, str(folder), str(tries), str(seconds)]
+    command = [sys.executable, str(_FUZZER), name, *map(str, (folder, tries, seconds, seed))]
     done = subprocess.run(command, capture_output=True, check=False)
     said = done.stderr.decode("utf-8", "replace")
     if (count := re.search(r"number_of_executed_units:\s*(\d+)", said)) is not None:

@@ -1,6 +1,6 @@
 """One target under atheris, which steers its inputs to branches not yet reached; run as a program.
 
-Arguments: target, folder to work in, number of inputs, seconds of the processor that an input may take.
+Arguments: target, folder to work in, number of inputs, seconds of the processor that an input may take, seed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HANGS = 60
 
 def main() -> None:
     """Never returns: libFuzzer ends the process, with 0 where nothing was found."""
-    name, place, count, most = sys.argv[1:]
+    name, place, count, most, seed = sys.argv[1:]
     folder = Path(place)
     call, sound = fuzz_targets.TARGETS[name](folder)
 
@@ -45,7 +45,7 @@ def main() -> None:
         "timeout": _HANGS,
         "rss_limit_mb": _MEGABYTES,
         "max_len": max(_LONGEST, *map(len, sound), 2 * min(map(len, sound))),
-        "seed": 1,
+        "seed": int(seed) + 1,  # 0 means any
         "print_final_stats": 1,
         "artifact_prefix": f"{folder}/",
     }

@@ -26,43 +26,44 @@ import texts
 import traffic
 from outcome import Outcome
 
-Part = Callable[[Path, float], Iterator[Outcome]]
+Part = Callable[[Path, float, int], Iterator[Outcome]]
+"""Folder to work in, part of the full counts and times, seed → outcomes."""
 
 
-def _kills(folder: Path, scale: float) -> Iterator[Outcome]:
+def _kills(folder: Path, scale: float, seed: int) -> Iterator[Outcome]:
     for operation in ("publish", "install", "remove"):
-        yield kills.hub_operation(operation, folder / operation, _count(50, scale))
+        yield kills.hub_operation(operation, folder / operation, _count(50, scale), seed)
     for suffix in (".npy", ".parquet"):
-        yield kills.encoding(folder / suffix, _count(25, scale), suffix=suffix)
-    yield kills.training(folder / "train", _count(50, scale))
+        yield kills.encoding(folder / suffix, _count(25, scale), suffix=suffix, seed=seed)
+    yield kills.training(folder / "train", _count(50, scale), seed)
 
 
-def _disks(_: Path, scale: float) -> Iterator[Outcome]:
+def _disks(_: Path, scale: float, seed: int) -> Iterator[Outcome]:
     if not disks.can_mount():
         yield Outcome("full and read-only disk", note="not tried: no disks can be mounted here")
         return
     for part, count in (("hub", 300), ("train", 6), ("encode", 10)):
-        yield disks.outcomes(part, _count(count, scale))
+        yield disks.outcomes(part, _count(count, scale), seed)
 
 
-def _damage(folder: Path, scale: float) -> Iterator[Outcome]:
-    yield damage.damaged_files(folder / "damage", _count(3000, scale))
+def _damage(folder: Path, scale: float, seed: int) -> Iterator[Outcome]:
+    yield damage.damaged_files(folder / "damage", _count(3000, scale), seed)
     yield hostile.hubs_and_recipes(folder / "hostile")
 
 
-def _texts(folder: Path, scale: float) -> Iterator[Outcome]:
-    yield texts.encoding(folder / "texts", _count(150_000, scale))
+def _texts(folder: Path, scale: float, seed: int) -> Iterator[Outcome]:
+    yield texts.encoding(folder / "texts", _count(150_000, scale), seed)
     for target, count in FUZZED.items():
         if fuzz.has_atheris():
-            yield fuzz.fuzzed(target, folder / target, _count(count, scale), SECONDS)
+            yield fuzz.fuzzed(target, folder / target, _count(count, scale), SECONDS, seed)
         else:
-            yield fuzz.shaken(target, folder / target, _count(count, scale), SECONDS)
+            yield fuzz.shaken(target, folder / target, _count(count, scale), SECONDS, seed)
 
 
-def _traffic(folder: Path, scale: float) -> Iterator[Outcome]:
+def _traffic(folder: Path, scale: float, seed: int) -> Iterator[Outcome]:
     # First, while the other lane is at work all the time: its throughput is to be that of one machine.
-    yield traffic.soak(folder / "soak", 1800 * scale)
-    yield traffic.threads_and_processes(folder / "threads", 600 * scale)
+    yield traffic.soak(folder / "soak", 1800 * scale, seed)
+    yield traffic.threads_and_processes(folder / "threads", 600 * scale, seed=seed)
 
 
 FUZZED = {
@@ -93,16 +94,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--scale", type=float, default=1.0, help="part of the full counts and times")
+    parser.add_argument("--seed", type=int, default=0, help="another tries other moments and inputs")
     args = parser.parse_args()
     print("| fault or input | tried | survived | lost | minutes | |")
     print("| --- | ---: | ---: | ---: | ---: | --- |", flush=True)
     lanes = [names for lane in LANES if (names := [name for name in lane if name in args.only])]
     with ProcessPoolExecutor(len(lanes), mp_context=get_context("spawn")) as pool:
-        running = [pool.submit(_lane, names, args.scale) for names in lanes]
+        running = [pool.submit(_lane, names, args.scale, args.seed) for names in lanes]
         return 1 if sum(lane.result() for lane in running) else 0
 
 
-def _lane(names: Sequence[str], scale: float) -> int:
+def _lane(names: Sequence[str], scale: float, seed: int) -> int:
     """Run parts one after the other, and print each outcome; returns how much was lost."""
     texts.SECONDS, hostile.SECONDS = SECONDS, 5.0
     if "traffic" in names:
@@ -113,7 +115,7 @@ def _lane(names: Sequence[str], scale: float) -> int:
             folder = Path(place) / name
             folder.mkdir()
             started = time.monotonic()
-            for outcome in PARTS[name](folder, scale):
+            for outcome in PARTS[name](folder, scale, seed):
                 minutes = (time.monotonic() - started) / 60
                 cells = [outcome.name, outcome.tried, outcome.survived, len(outcome.lost), f"{minutes:.1f}"]
                 print(f"| {' | '.join(map(str, [*cells, outcome.note]))} |", flush=True)

@@ -38,7 +38,9 @@ class _Seen(NamedTuple):
     """Seconds of the processor."""
 
 
-def threads_and_processes(folder: Path, seconds: float, threads: int = 16, processes: int = 4) -> Outcome:
+def threads_and_processes(
+    folder: Path, seconds: float, threads: int = 16, processes: int = 4, seed: int = 0
+) -> Outcome:
     """Half forked off a process without threads, half spawned; all under eviction."""
     outcome = Outcome(f"{threads} threads in this process, {processes} processes, at once")
     path = _hub(folder)
@@ -49,13 +51,13 @@ def threads_and_processes(folder: Path, seconds: float, threads: int = 16, proce
     results: Queue[tuple[int, list[str]]] = get_context("spawn").Queue()
     children = [
         get_context(("forkserver", "spawn")[number % 2]).Process(
-            target=_child, args=(path, limit, seconds, number, results)
+            target=_child, args=(path, limit, seconds, (processes + 1) * seed + number + 1, results)
         )
         for number in range(processes)
     ]
     for child in children:
         child.start()
-    found = [_traffic(path, limit, seconds, threads)]
+    found = [_traffic(path, limit, seconds, threads, (processes + 1) * seed)]
     found += [results.get(timeout=seconds + 300) for _ in children]
     for child in children:
         child.join(60)
@@ -67,7 +69,7 @@ def threads_and_processes(folder: Path, seconds: float, threads: int = 16, proce
 
 
 def _child(path: Path, limit: int, seconds: float, seed: int, results: Queue[tuple[int, list[str]]]) -> None:
-    results.put(_traffic(path, limit, seconds, threads=2, seed=seed + 1))
+    results.put(_traffic(path, limit, seconds, threads=2, seed=seed))
 
 
 def _traffic(
@@ -135,7 +137,7 @@ def _call(
     return None if worst <= _NEAR else f"a vector is {worst:.2e} off"
 
 
-def soak(folder: Path, seconds: float) -> Outcome:
+def soak(folder: Path, seconds: float, seed: int = 0) -> Outcome:
     """Mixed traffic under eviction: after the first third, memory within 2 %, work per processor second flat.
 
     Of the processor's seconds, since others may be using the machine too; open files as at the start.
@@ -163,7 +165,7 @@ def soak(folder: Path, seconds: float) -> Outcome:
     # Torch's own threads wait by turning, longer where others are at work: seconds of no call's.
     usual = torch.get_num_threads()
     torch.set_num_threads(1)
-    calls, faults = _traffic(path, int(whole.memory * 0.6), seconds, threads=4, watch=watch)
+    calls, faults = _traffic(path, int(whole.memory * 0.6), seconds, threads=4, seed=seed, watch=watch)
     torch.set_num_threads(usual)
     outcome.tried, outcome.survived, outcome.lost = calls, calls - len(faults), faults[:5]
     late = [row for row in seen if row.seconds > seconds / 3]

@@ -1,5 +1,7 @@
 """The baselines that train all parameters of one model."""
 
+import shutil
+
 import numpy as np
 import pytest
 from safetensors.torch import load_file
@@ -51,6 +53,23 @@ def test_the_same_recipe_gives_the_same_model(tiny_recipe, tmp_path, capsys):
         weights.append(load_file(tmp_path / name / "model.safetensors"))
     assert capsys.readouterr().out == f"{tmp_path}/first\n{tmp_path}/second\n"
     assert all(weights[0][key].equal(weights[1][key]) for key in weights[0])
+
+
+def test_an_earlier_model_is_there_until_the_new_one_is(tiny_recipe, tmp_path, monkeypatch):
+    recipe = load_recipe(tiny_recipe("mono-over"), [*FEW, *BLIND])
+    output = tmp_path / "model"
+    train_monolithic(recipe, output)
+    (output / "earlier").touch()
+    rmtree = shutil.rmtree
+
+    def removing(folder, **settings):
+        rmtree(folder, **settings)
+        assert (output / "modules.json").is_file()
+
+    monkeypatch.setattr(shutil, "rmtree", removing)
+    train_monolithic(recipe, output)
+    assert not (output / "earlier").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"model"}
 
 
 def test_a_folder_of_other_files_is_not_touched(tiny_recipe, tmp_path, capsys):
