@@ -17,6 +17,8 @@ LOCK_FILE = ".lock"
 """In a folder that one process at a time works in."""
 
 _CODES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
+# Of a file elsewhere, one that was to be read.
+_CODES_BELOW = {errno.EACCES, errno.EPERM}
 # numpy, torch and others say what they met, but not which error it was.
 _WORDLESS = re.compile(
     r"requested and \d+ written|inline_container|PytorchStreamWriter|file write failed|iostream error"
@@ -32,23 +34,35 @@ def storing(where: Path, kept: str) -> Iterator[None]:
         kept: what is not lost by a failure.
 
     Raises:
-        StorageError: the disk is full, over its quota or read-only.
+        StorageError: the disk is full, over its quota or read-only, or this user may not write there.
     """
     try:
         yield
     except ModencError:
         raise
     except Exception as error:  # tokenizers raises no other
-        reason = _reason(error)
-        if reason is None:
-            raise
         # Another place may be full: the cache, or where temporary files go.
         name = getattr(error, "filename", None)
-        place = where if name is None or Path(os.fsdecode(name)).is_relative_to(where) else name
+        below = not isinstance(name, str | bytes) or Path(os.fsdecode(name)).is_relative_to(where)
+        reason = _reason(error, _CODES | _CODES_BELOW if below else _CODES)
+        if reason is None:
+            raise
+        place = where if below else name
         raise StorageError(
             f"{place}: cannot be written ({reason}); {kept}. "
             "Make room or have it writable, then do the same again"
         ) from error
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A name beside ``path``, whose file takes its place once the block succeeds."""
+    temporary = path.with_name(f".{path.stem}.tmp-{os.getpid()}{path.suffix}")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -71,12 +85,12 @@ def alone_in(folder: Path, otherwise: ModencError) -> Iterator[None]:
         lock.release()
 
 
-def _reason(error: Exception) -> str | None:
-    """Why nothing could be written; ``None``: that was not it."""
+def _reason(error: Exception, wanted: set[int]) -> str | None:
+    """Why nothing could be written, where it was one of ``wanted``; ``None``: that was not it."""
     text = str(error)
     codes = {getattr(error, "errno", None)}
     # safetensors gives the number in its text, shutil the texts of many errors.
     codes |= {int(code) for code in re.findall(r"(?:os error |Errno )(\d+)", text)}
-    for code in _CODES & codes:
+    for code in wanted & codes:
         return os.strerror(code)
     return "the disk is full" if _WORDLESS.search(text) else None

@@ -8,7 +8,7 @@ import pytest
 from safetensors import SafetensorError
 
 from modenc.errors import DataError, StorageError
-from modenc.storage import alone_in, storing
+from modenc.storage import alone_in, storing, whole_file
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,33 @@ def test_other_errors_stay_what_they_are(tmp_path, error):
     with expected as caught, storing(tmp_path, "all is kept"):
         raise error
     assert caught.value is error
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM])
+def test_a_folder_of_somebody_else_is_the_same_error(tmp_path, code):
+    told = r"cannot be written \(.*\); all is kept\."
+    with pytest.raises(StorageError, match=told), storing(tmp_path, "all is kept"):
+        raise PermissionError(code, "no", str(tmp_path / "hub.json"))
+    # A file elsewhere was to be read.
+    with pytest.raises(PermissionError), storing(tmp_path, "all is kept"):
+        raise PermissionError(code, "no", "/elsewhere/rows.tsv")
+
+
+def test_a_file_is_whole_or_what_it_was(tmp_path):
+    path = tmp_path / "dev.json"
+    path.write_text("old")
+
+    def half() -> None:
+        with whole_file(path) as temporary:
+            temporary.write_text("ne")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        half()
+    assert path.read_text() == "old"
+    with whole_file(path) as temporary:
+        temporary.write_text("new")
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("dev.json", "new")]
 
 
 def test_one_process_at_a_time_holds_a_folder(tmp_path):

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from modenc.hub.card import Card
-from modenc.hub.files import files_below, sha256
+from modenc.hub.files import sha256
 from modenc.hub.layout import HubInfo
 from modenc.hub.seal import sealed_text
 from modenc.hub.store import Hub
@@ -84,12 +84,12 @@ def reseal(file: Path, **changes: object) -> None:
 def reseal_files(root: Path, **changes: object) -> None:
     """Have a language's card agree with its files, as one who means harm would."""
     files = {
-        name: {
+        path.relative_to(root).as_posix(): {
             "sha256": sha256(path) if path.stat().st_size < 1 << 30 else "0" * 64,
             "bytes": path.stat().st_size,
         }
-        for name, path in files_below(root)
-        if name != "card.json" and path.is_file() and not path.is_symlink()
+        for path in sorted(root.rglob("*"))
+        if path.name != "card.json" and path.is_file() and not path.is_symlink()
     }
     reseal(root / "card.json", **{"files": files, **changes})
 

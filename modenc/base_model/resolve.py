@@ -21,6 +21,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerFast,
 )
+from transformers.utils import find_adapter_config_file
 
 from modenc.base_model.me5_small import ME5_SMALL, converted_me5_small
 from modenc.cache import cache_dir
@@ -49,14 +50,20 @@ class BaseModel:
             BaseModelError: nothing is found, or the model is not of the BERT or XLM-R family.
         """
         self._config()
-        if (Path(self.location) / "adapter_config.json").is_file():
+        if self._is_adapter():
             raise BaseModelError(
-                f"base {self.id!r} is a peft adapter's folder (adapter_config.json), and transformers would "
-                "take another model for it; merge the adapter and save the whole model"
+                f"base {self.id!r} is a peft adapter (adapter_config.json), and transformers would take "
+                "another model for it, and pickles; merge the adapter and save the whole model"
             )
         options = {"add_pooling_layer": False, "dtype": torch.float32, "use_safetensors": True}
         body: PreTrainedModel = self._loaded(AutoModel, **options)
         return body.eval()
+
+    def _is_adapter(self) -> bool:
+        try:
+            return find_adapter_config_file(self.location, revision=self.revision or "main") is not None
+        except Exception as error:  # of several libraries
+            raise BaseModelError(_not_found(self.id, error)) from error
 
     @property
     def hidden_size(self) -> int:

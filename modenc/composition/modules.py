@@ -133,9 +133,12 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     options = read_json(config) if config.is_file() else {}
     try:
         with panics_caught():
+            backend = Tokenizer.from_file(str(folder / TOKENIZER_FILE))
+            backend.no_truncation()
+            backend.no_padding()
             # Not from_pretrained, which follows file names that it finds in there.
             return PreTrainedTokenizerFast(
-                tokenizer_object=Tokenizer.from_file(str(folder / TOKENIZER_FILE)),
+                tokenizer_object=backend,
                 **{name: _option(name, options[name]) for name in _TOKENIZER_OPTIONS if options.get(name)},
             )
     except Exception as error:  # the library raises bare Exception

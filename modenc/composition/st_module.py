@@ -39,8 +39,9 @@ from modenc.texts import TaggedText, Tokens, as_texts, clean
 _CHARACTERS_PER_TOKEN = 64
 # More than any text has tokens.
 _FAR = 1 << 20
-# The tokenizer's own results are many times as large as the tokens.
-_TEXTS_AT_A_TIME = 10_000
+# The library keeps all tokens of the texts it is given at once, also those that it cuts off.
+_CHARACTERS_AT_A_TIME, _CHARACTERS_PER_TEXT = 1 << 18, 50
+_CUT = {"stride": 0, "strategy": "longest_first", "direction": "right"}
 _truncation_lock = Lock()
 _NO_TOKENS = Tokens("", 0, 0, array("i"))
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -305,21 +306,35 @@ def tokenised(tokenizer: PreTrainedTokenizerFast, texts: list[str], max_length: 
     """
     backend = tokenizer.backend_tokenizer
     with _truncation_lock:
-        if (backend.truncation or {}).get("max_length") != max_length:
-            backend.enable_truncation(max_length)
+        # The whole of it: others may have set strides, or cut at the other end.
+        if backend.truncation != (wanted := {**_CUT, "max_length": max_length}):
+            backend.enable_truncation(**wanted)
         if backend.padding is not None:
             backend.no_padding()
     # A text of no tokens at all still needs one to have a vector.
     candidates = (tokenizer.cls_token_id, tokenizer.unk_token_id, tokenizer.pad_token_id)
     filler = next((number for number in candidates if number is not None), 0)
-    for start in range(0, len(texts), _TEXTS_AT_A_TIME):
+    for portion in _portions(texts):
         try:
             with panics_caught():
-                encodings = backend.encode_batch_fast(texts[start : start + _TEXTS_AT_A_TIME])
+                encodings = backend.encode_batch_fast(portion)
         except TokenizerPanic as error:
             raise HubError(f"a tokenizer gave up on a text ({error}); install its language again") from error
         # Tokens that a tokenizer puts around a text may be more than its limit.
         yield from (array("i", encoding.ids[:max_length] or [filler]) for encoding in encodings)
+
+
+def _portions(texts: list[str]) -> Iterator[list[str]]:
+    portion: list[str] = []
+    size = 0
+    for text in texts:
+        portion.append(text)
+        size += _CHARACTERS_PER_TEXT + len(text)
+        if size >= _CHARACTERS_AT_A_TIME:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion
 
 
 def _number(code: str) -> int:

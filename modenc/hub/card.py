@@ -19,6 +19,8 @@ _INNER: dict[str, tuple[tuple[type, ...], str]] = {
     "scores": ((int, float), "numbers"),
     "versions": ((str,), "texts"),
 }
+# Greater ones cannot be shown as a number with a point.
+_MOST_BITS = 1000
 
 
 class FileRecord(TypedDict):
@@ -108,6 +110,7 @@ def _faults(content: dict[str, Any]) -> list[str]:
         inside = content.get(key)
         found = inside.values() if isinstance(inside, dict) else inside if isinstance(inside, list) else ()
         wrong = [value for value in found if isinstance(value, bool) or not isinstance(value, types)]
+        wrong += [value for value in found if isinstance(value, int) and value.bit_length() > _MOST_BITS]
         faults += [f"{key}: expected {words} in it, found {value!r:.60}" for value in wrong[:1]]
     return faults
 

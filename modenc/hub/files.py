@@ -5,14 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from modenc.errors import HubError
+from modenc.storage import whole_file
 
 MOST_JSON_BYTES = 1 << 24
 """Larger ones are no part of a hub, and would take minutes and gigabytes to read."""
+_MOST_DEEP = 8
 
 
 def read_json(path: Path, most_bytes: int = MOST_JSON_BYTES) -> dict[str, Any]:
@@ -31,12 +35,21 @@ def json_object(text: str, where: str) -> dict[str, Any]:
         HubError: it is something else.
     """
     try:
-        content = json.loads(text)
+        content = json.loads(text, object_pairs_hook=_without_doubles)
     except (ValueError, RecursionError) as error:
         raise HubError(f"{where}: expected readable JSON, found: {error}") from error
     if not isinstance(content, dict):
         raise HubError(f"{where}: expected a JSON object, found {type(content).__name__}")
     return content
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; of a key that is there twice, other readers might take the other value."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {twice!r:.60} twice")
+    return found
 
 
 def read_text(path: Path, most_bytes: int = MOST_JSON_BYTES) -> str:
@@ -61,13 +74,9 @@ def read_text(path: Path, most_bytes: int = MOST_JSON_BYTES) -> str:
 def write_atomically(path: Path, text: str) -> None:
     """Write a file so that readers see the old content or the new, never half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    try:
+    with whole_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
         sync(temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def sha256(path: Path) -> str:
@@ -77,13 +86,26 @@ def sha256(path: Path) -> str:
 
 
 def files_below(root: Path) -> Iterator[tuple[str, Path]]:
-    """Every file, link and special file below a folder, as (relative POSIX path, path), sorted."""
+    """Every file, link and special file below a folder, as (relative POSIX path, path), sorted.
+
+    Raises:
+        HubError: folders lie in each other deeper than any of a hub.
+    """
     found = []
-    # Not rglob, which fails on folders a thousand deep.
-    for folder, folders, names in os.walk(root):
-        here = Path(folder)
-        found += [here / name for name in names]
-        found += [here / name for name in folders if (here / name).is_symlink()]
+    # Neither rglob nor walk, which fail on folders a thousand deep.
+    waiting = [(root, 0)]
+    while waiting:
+        folder, depth = waiting.pop()
+        if depth > _MOST_DEEP:
+            raise HubError(f"{root}: expected at most {_MOST_DEEP} folders in each other, found more")
+        entries: list[Path] = []
+        with suppress(OSError):  # gone meanwhile, or closed to us: what the card names will be missed
+            entries = list(folder.iterdir())
+        for entry in entries:
+            if entry.is_dir() and not entry.is_symlink():
+                waiting.append((entry, depth + 1))
+            else:
+                found.append(entry)
     for path in sorted(found):
         yield path.relative_to(root).as_posix(), path
 

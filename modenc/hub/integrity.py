@@ -100,7 +100,11 @@ def _file_faults(root: Path, card: Card) -> Iterator[tuple[str, str]]:
     """Differences between the files there are and those of the card."""
     if root.is_symlink() or (root / CARD_FILE).is_symlink():
         yield CARD_FILE, "expected a plain folder with a plain file, found a link"
-    found = dict(files_below(root))
+    try:
+        found = dict(files_below(root))
+    except HubError as error:
+        yield CARD_FILE, str(error)
+        return
     found.pop(CARD_FILE, None)
     for name in sorted(set(card.files) - set(found)):
         yield name, "expected by the card, not found"

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any
 
 from modenc.errors import HubError
 
 SEAL = "seal"
 _BLANK = "0" * 64
+_SEAL = re.compile("[0-9a-f]{64}")
 
 
 def sealed_text(content: dict[str, Any]) -> str:
@@ -34,11 +36,14 @@ def check_seal(text: str, seal: Any, where: str) -> None:
     Raises:
         HubError: it is another.
     """
-    found = _digest(_with(text, seal, _BLANK)) if isinstance(seal, str) else "no seal"
+    if not isinstance(seal, str) or not _SEAL.fullmatch(seal):
+        found = "no seal"
+    else:
+        found = _digest(_with(text, seal, _BLANK))
     if found != seal:
         raise HubError(
-            f"{where}: expected the text that was sealed ({seal}), found another ({found}): the file is "
-            "damaged or was changed by hand; restore it, or install or train again"
+            f"{where}: expected the text that was sealed ({seal!r:.70}), found another ({found}): the file "
+            "is damaged or was changed by hand; restore it, or install or train again"
         )
 
 

@@ -93,11 +93,18 @@ def _clean_up(root: Path) -> None:
 
 
 def _delete(folder: Path) -> None:
-    """Remove a folder, or a link alone."""
+    """Remove a folder, or a link alone.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
     if folder.is_symlink():
         folder.unlink()
-    else:
+        return
+    try:
         shutil.rmtree(folder)
+    except RecursionError:
+        raise OSError(errno.ENAMETOOLONG, "folders too deep to remove", str(folder)) from None
 
 
 def _discard(folder: Path) -> None:

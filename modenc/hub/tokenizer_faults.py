@@ -21,12 +21,22 @@ TOKENIZER_FILES = {
 """File → bytes; no other file is read."""
 _MOST_ADDED = 10_000
 _MOST_COMPONENTS = 32
-# Backtracking is bounded where no group is repeated and little else is without end.
-_REPEATED_GROUP = re.compile(r"\)[*+?{]")
-_ENDLESS = re.compile(r"[*+{]")
-_MOST_ENDLESS = 2
-# Special tokens around a text, and characters that one becomes.
-_MOST_AROUND, _MOST_GROWTH = 8, 64
+# Of pieces and all other texts: what is done with a text at each of its characters takes as long.
+_MOST_CHARACTERS = 128
+_MOST_PER_WORD = 200
+# Special tokens around a text, and bytes that a character map makes of one character.
+_MOST_AROUND, _MOST_MAPPED = 8, 36
+# One character or class, once or more: never a match of nothing, and never a way back.
+_EXPRESSION = re.compile(
+    r"([^\\\[\]{}()^$.|?*+] | \\[sSdDwW] | \\[^\w\s] | \\[pP]\{\w+\}"
+    r" | \[\^?([^\\\[\]^&] | \\[sSdDwWnrtpP] | \\[^\w\s])+\])"
+    r"(\+ | \{[1-9][0-9]?(,[0-9]{0,2})?\})?",
+    re.VERBOSE,
+)
+_MODELS = ("Unigram", "WordPiece", "WordLevel")
+_LISTS = ("normalizers", "pretokenizers", "processors", "decoders")
+# Each of these again makes several characters of what the others made of one.
+_ONCE = (frozenset({"Precompiled", "NFKC", "NFKD"}), frozenset({"ByteLevel"}))
 _COMPONENTS = frozenset(
     {
         *("Sequence", "NFC", "NFD", "NFKC", "NFKD", "Nmt", "Lowercase", "Strip", "StripAccents"),
@@ -85,31 +95,36 @@ def _content_faults(content: dict[str, Any]) -> Iterator[str]:
         yield f"added_tokens: expected at most {_MOST_ADDED} tokens, found {len(added)}"
         return
     kinds = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
-    components = [part for kind in kinds for part in _components(content.get(kind))]
+    parts = {kind: _components(content.get(kind)) for kind in kinds}
+    components = [part for found in parts.values() for part in found]
     if len(components) > _MOST_COMPONENTS:
         yield f"expected at most {_MOST_COMPONENTS} components, found {len(components)}"
-    if sum(part["type"] == "Precompiled" for part in components) > 1:
-        yield "expected one precompiled character map, found several"
+    for kind, found in parts.items():
+        for growing in _ONCE:
+            if len(names := [part["type"] for part in found if part["type"] in growing]) > 1:
+                yield f"{kind}: expected one of {', '.join(sorted(growing))}, found {', '.join(names)}"
     for part in components:
         yield from _component_faults(part)
-    if content["model"].get("dropout"):
-        yield "model: expected no dropout, which gives a text another vector each time"
-    yield from _unknown_faults(content["model"])
+    yield from _length_faults(content)
+    yield from _model_faults(content["model"])
     yield from _id_faults(content["model"]["vocab"], added, components)
 
 
 def _components(content: Any) -> list[dict[str, Any]]:
-    """Every component in a part of a tokenizer's settings, however deep."""
-    found, waiting = [], [content]
+    """Every component of one part of a tokenizer, however deep.
+
+    Raises:
+        TypeError: one does not say of which type it is; the library would guess.
+    """
+    found, waiting = [], [] if content is None else [content]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, list):
-            waiting += part
-        elif isinstance(part, dict):
-            if "type" in part and isinstance(part["type"], str):
-                found.append(part)
-            waiting += part.values()
-    return [part for part in found if "type_id" not in part]
+        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
+            raise TypeError(f"no type: {part!r:.40}")
+        found.append(part)
+        for name in _LISTS:
+            waiting += part.get(name) or []
+    return found
 
 
 def _component_faults(part: dict[str, Any]) -> Iterator[str]:
@@ -120,10 +135,10 @@ def _component_faults(part: dict[str, Any]) -> Iterator[str]:
     if isinstance(pattern, dict):
         if isinstance(expression := pattern.get("Regex"), str):
             yield from _expression_faults(expression)
+        if pattern.get("String") == "":
+            yield f"{kind}: expected a pattern, found an empty one"
         if kind == "Replace" and len(part["content"]) > max(1, len(pattern.get("String", ""))):
             yield f"Replace: expected what is no longer than what it replaces, found {part['content']!r:.60}"
-    if kind == "Prepend" and len(part["prepend"]) > _MOST_GROWTH:
-        yield f"Prepend: expected at most {_MOST_GROWTH} characters, found {len(part['prepend'])}"
     if kind == "Precompiled":
         yield from _map_faults(base64.b64decode(part["precompiled_charsmap"], validate=True))
     if kind == "TemplateProcessing":
@@ -133,9 +148,8 @@ def _component_faults(part: dict[str, Any]) -> Iterator[str]:
 
 
 def _expression_faults(expression: str) -> Iterator[str]:
-    plain = re.sub(r"\\.", "x", expression, flags=re.DOTALL)
-    if _REPEATED_GROUP.search(plain) or len(_ENDLESS.findall(plain)) > _MOST_ENDLESS:
-        yield f"expected regular expressions without repeated groups, found {expression!r:.80}"
+    if not _EXPRESSION.fullmatch(expression):
+        yield f"expected regular expressions of one character or class, found {expression!r:.80}"
 
 
 def _map_faults(blob: bytes) -> Iterator[str]:
@@ -143,27 +157,49 @@ def _map_faults(blob: bytes) -> Iterator[str]:
     size = int.from_bytes(blob[:4], "little")
     if len(blob) < 4 or size % 4 or not 0 < size <= len(blob) - 4:
         yield "expected a whole precompiled character map, found a damaged one"
-    elif any(len(text) > _MOST_GROWTH for text in blob[4 + size :].split(b"\0")):
-        yield f"expected character maps to at most {_MOST_GROWTH} bytes, found more"
+    elif any(len(text) > _MOST_MAPPED for text in blob[4 + size :].split(b"\0")):
+        yield f"expected character maps to at most {_MOST_MAPPED} bytes, found more"
 
 
-def _unknown_faults(model: dict[str, Any]) -> Iterator[str]:
-    """A model that gives up on text it does not know."""
-    if model.get("type") == "Unigram" and type(model.get("unk_id")) is not int:
+def _length_faults(content: dict[str, Any]) -> Iterator[str]:
+    """Texts longer than a piece ever is; character maps, which are none, and the vocabulary aside."""
+    waiting: list[Any] = [{**content, "model": {**content["model"], "vocab": None}}]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str) and len(part) > _MOST_CHARACTERS:
+            yield f"expected texts of at most {_MOST_CHARACTERS} characters, found {part!r:.40}…"
+            return
+        if isinstance(part, list):
+            waiting += part
+        elif isinstance(part, dict):
+            waiting += part
+            waiting += [value for name, value in part.items() if name != "precompiled_charsmap"]
+
+
+def _model_faults(model: dict[str, Any]) -> Iterator[str]:
+    """Models of other kinds, and such as give up on a text or take for ever."""
+    kind = model.get("type")
+    if kind not in _MODELS:
+        yield f"model: expected {' or '.join(_MODELS)}, found {kind!r:.60}"
+    if kind == "Unigram" and type(model.get("unk_id")) is not int:
         yield f"model: expected unk_id, the piece for what is unknown, found {model.get('unk_id')!r:.60}"
-    if model.get("type") in ("WordPiece", "WordLevel") and model.get("unk_token") not in model["vocab"]:
+    if kind in ("WordPiece", "WordLevel") and model.get("unk_token") not in model["vocab"]:
         yield f"model: expected unk_token to be in the vocabulary, found {model.get('unk_token')!r:.60}"
+    if kind == "WordPiece" and not 0 <= (most := model["max_input_chars_per_word"]) <= _MOST_PER_WORD:
+        yield f"model: expected max_input_chars_per_word up to {_MOST_PER_WORD}, found {most!r:.60}"
 
 
 def _id_faults(
     vocabulary: Any, added: list[dict[str, Any]], components: list[dict[str, Any]]
 ) -> Iterator[str]:
-    """Ids that no row of the embeddings belongs to."""
+    """Ids that no row of the embeddings belongs to, and pieces that are too long."""
     if isinstance(vocabulary, dict):
         pieces, ids = set(vocabulary), set(vocabulary.values())
     else:
         pieces, ids = {piece for piece, _ in vocabulary}, set(range(len(vocabulary)))
     pieces |= {token["content"] for token in added}
+    if len(longest := max(pieces, key=len, default="")) > _MOST_CHARACTERS:
+        yield f"expected pieces of at most {_MOST_CHARACTERS} characters, found {longest!r:.40}…"
     ids |= {token["id"] for token in added}
     for part in components:
         if part["type"] == "TemplateProcessing":

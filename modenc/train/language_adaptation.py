@@ -15,6 +15,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from modenc.recipe.settings import LanguageAdaptationSettings
+from modenc.storage import whole_file
 from modenc.train.adapters_io import ATTENTION_LAYERS, add_lora, save_lora
 from modenc.train.body_module import encode_texts, sentence_model
 from modenc.train.data_access import sample
@@ -127,7 +128,8 @@ def _distil(
     with process_state().main_process_first():
         if not cached.is_file():
             logger.info("  the base's own vectors of %d sentences", len(texts))
-            np.save(cached, encode_texts(teacher_model, texts))
+            with whole_file(cached) as temporary:
+                np.save(temporary, encode_texts(teacher_model, texts))
         teacher = np.load(cached)
     dev = DevData(teacher_texts=held_out, teacher=encode_texts(teacher_model, held_out))
     del teacher_model

@@ -36,7 +36,7 @@ from modenc.train.lock import only_training_in
 from modenc.train.phases import Material, run_phases
 from modenc.train.processes import process_state
 from modenc.train.sentence_encoding import row_sets
-from modenc.train.stage import StageRun, begin_shared, settings_of
+from modenc.train.stage import StageRun, begin_shared, discard, settings_of
 from modenc.train.trainers import train_sentence_model
 
 logger = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
         if process_state().is_main_process:
             with storing(output, _KEPT):
                 _save(model, tokenizer, plan, output, metrics)
-            shutil.rmtree(work)
+            discard(work)
         process_state().wait_for_everyone()
     return metrics
 

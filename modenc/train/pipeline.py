@@ -36,6 +36,7 @@ from modenc.train.stage import (
     StageRun,
     begin,
     begin_shared,
+    discard,
     finish,
     finished,
     settings_of,
@@ -246,7 +247,7 @@ def _align_together(
         if _outdated(hub, plan.lang, found):
             _publish(recipe, plan, hub, LanguageLayout(run.modules), found, run.data)
     if state.is_main_process:
-        shutil.rmtree(folder, ignore_errors=True)
+        discard(folder)
     state.wait_for_everyone()
     return {plan.lang: hub.layout(plan.lang).root for plan in plans}
 
@@ -274,7 +275,7 @@ def _run_stage(run: StageRun, fingerprint: str, *, force: bool) -> StageRecord:
         begin(run, fingerprint, force=force)
         # What was built on this stage's old result is not done any more, forced or not.
         for later in STAGES[STAGES.index(run.name) + 1 :]:
-            shutil.rmtree(run.folder.parent / later, ignore_errors=True)
+            discard(run.folder.parent / later)
     state.wait_for_everyone()
     logger.info(" %s: %s", run.name, _summary(run))
     work: dict[str, Callable[[StageRun], dict[str, Any]]] = {

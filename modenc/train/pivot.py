@@ -13,6 +13,7 @@ from modenc.composition.modules import read_modules
 from modenc.errors import HubError
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
+from modenc.storage import whole_file
 from modenc.train.body_module import encode_texts, sentence_model
 from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
@@ -64,8 +65,8 @@ class FrozenLanguage:
                 tokenizer = modules.tokenizer or self.run.base.load_tokenizer()
                 vectors = encode_texts(sentence_model(body, tokenizer, self.run.plan, max_length), texts)
                 path.parent.mkdir(parents=True, exist_ok=True)
-                temporary = path.with_suffix(".tmp.npy")
-                np.save(temporary, vectors)
-                temporary.replace(path)
+                # Another language's training may be at the same.
+                with whole_file(path) as temporary:
+                    np.save(temporary, vectors)
         cached: Vectors = np.load(path)
         return cached

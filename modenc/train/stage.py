@@ -23,10 +23,12 @@ from modenc.composition.body import compose
 from modenc.composition.modules import LanguageModules, read_modules
 from modenc.hub.layout import LanguageLayout
 from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan
+from modenc.storage import whole_file
 from modenc.train.data_access import TrainingData
 
 STAGES = ("vocabulary", "language_adaptation", "sentence_encoding", "alignment")
 _FORMAT = 3
+_STARTED, _DONE = "started.json", "done.json"
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ def stage_fingerprint(plan: LanguagePlan, stage: str, data_digest: str, before: 
 def finished(folder: Path, fingerprint: str) -> StageRecord | None:
     """The record of a stage that was finished with this fingerprint, or ``None``."""
     try:
-        record = StageRecord(**json.loads((folder / "done.json").read_text()))
+        record = StageRecord(**json.loads((folder / _DONE).read_text()))
     except (OSError, ValueError, TypeError):
         return None
     return record if record.fingerprint == fingerprint else None
@@ -115,12 +117,7 @@ def finished(folder: Path, fingerprint: str) -> StageRecord | None:
 
 def begin(run: StageRun, fingerprint: str, *, force: bool) -> None:
     """Make the stage's folder ready: checkpoints of other settings go, those of these settings stay."""
-    marker = run.folder / "started.json"
-    same = marker.is_file() and marker.read_text() == fingerprint
-    if force or not same or (run.folder / "done.json").is_file():
-        shutil.rmtree(run.folder, ignore_errors=True)
-    run.folder.mkdir(parents=True, exist_ok=True)
-    marker.write_text(fingerprint)
+    begin_shared(run.folder, fingerprint, force=force or (run.folder / _DONE).is_file())
     shutil.rmtree(run.modules, ignore_errors=True)
     if run.before is not None and run.before.root.is_dir():
         shutil.copytree(run.before.root, run.modules)
@@ -130,16 +127,24 @@ def begin(run: StageRun, fingerprint: str, *, force: bool) -> None:
 
 def begin_shared(folder: Path, fingerprint: str, *, force: bool) -> None:
     """Make a folder ready for the checkpoints of a training that several languages share."""
-    marker = folder / "started"
-    if force or not (marker.is_file() and marker.read_text() == fingerprint):
-        shutil.rmtree(folder, ignore_errors=True)
+    marker = folder / _STARTED
+    if not force and marker.is_file() and marker.read_text() == fingerprint:
+        return
+    discard(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    marker.write_text(fingerprint)
+    with whole_file(marker) as temporary:
+        temporary.write_text(fingerprint)
+
+
+def discard(folder: Path) -> None:
+    """Remove a training's folder, its marks first: what a kill meanwhile leaves counts for nothing."""
+    for mark in (_DONE, _STARTED):
+        (folder / mark).unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def finish(run: StageRun, record: StageRecord) -> None:
     """Write the done mark last, and drop the checkpoints, which nothing needs any more."""
-    temporary = run.folder / "done.json.tmp"
-    temporary.write_text(json.dumps(dataclasses.asdict(record), indent=1, default=float))
-    temporary.replace(run.folder / "done.json")
+    with whole_file(run.folder / _DONE) as temporary:
+        temporary.write_text(json.dumps(dataclasses.asdict(record), indent=1, default=float))
     shutil.rmtree(run.checkpoints, ignore_errors=True)

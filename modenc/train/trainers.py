@@ -6,7 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from transformers import Trainer, TrainerCallback, TrainerState, TrainingArgumen
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from modenc.recipe.settings import OptimizerSettings, RunSettings
+from modenc.storage import whole_file
 from modenc.train.dev import DevData, DevEvaluator
 from modenc.train.precision import uses_bf16
 from modenc.train.processes import process_state
@@ -35,6 +36,7 @@ logger = logging.getLogger(__name__)
 _WEIGHTS = "trainable.safetensors"
 _BEST = "best.safetensors"
 _PARTS = "parts."
+# The last is written last.
 _CHECKPOINT_FILES = (_WEIGHTS, "optimizer.pt", "scheduler.pt", "trainer_state.json")
 
 
@@ -182,10 +184,10 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
         if not process_state().is_main_process:
             return
         if figures["score"] > best:
-            temporary = self.folder / (_BEST + ".tmp")
-            save_file(trainable_state(self.module) | _parts_state(self.parts), temporary)
-            temporary.replace(self.folder / _BEST)
-        self.path.write_text(json.dumps(self.history, indent=1))
+            with whole_file(self.folder / _BEST) as temporary:
+                save_file(trainable_state(self.module) | _parts_state(self.parts), temporary)
+        with whole_file(self.path) as temporary:
+            temporary.write_text(json.dumps(self.history, indent=1))
 
     def last_step(self) -> int:
         """The step that was evaluated last; -1 before any."""
@@ -264,10 +266,17 @@ def last_checkpoint(folder: Path) -> str | None:
         folder.glob("checkpoint-*"), key=lambda path: int(path.name.rsplit("-", 1)[1]), reverse=True
     )
     for path in found:
-        if all((path / name).is_file() and (path / name).stat().st_size for name in _CHECKPOINT_FILES):
+        if _is_whole(path):
             return str(path)
         logger.warning("checkpoint %s is incomplete; an older one is used", path.name)
     return None
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    with suppress(OSError, ValueError):
+        json.loads((checkpoint / _CHECKPOINT_FILES[-1]).read_text())
+        return all((checkpoint / name).stat().st_size for name in _CHECKPOINT_FILES)
+    return False
 
 
 def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigures:

@@ -55,8 +55,22 @@ def test_no_loader_is_left_to_ask_whether_code_may_run(tiny_xlmr, monkeypatch):
 def test_a_peft_folder_is_no_base(tiny_xlmr, tmp_path):
     shutil.copytree(tiny_xlmr, tmp_path / "base")
     (tmp_path / "base" / "adapter_config.json").write_text("{}")
-    with pytest.raises(BaseModelError, match="is a peft adapter's folder"):
+    with pytest.raises(BaseModelError, match="is a peft adapter"):
         resolve_base(str(tmp_path / "base")).load_body()
+
+
+def test_a_peft_adapter_elsewhere_is_no_base(monkeypatch):
+    asked = []
+
+    def found(*where, **at):
+        asked.append((where, at))
+        return "adapter_config.json"
+
+    monkeypatch.setattr(resolve, "find_adapter_config_file", found)
+    monkeypatch.setattr(resolve.BaseModel, "_config", lambda self: None)
+    with pytest.raises(BaseModelError, match="is a peft adapter"):
+        resolve_base("somebody/adapter@0123").load_body()
+    assert asked == [(("somebody/adapter",), {"revision": "0123"})]
 
 
 @pytest.mark.parametrize(

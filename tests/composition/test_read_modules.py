@@ -8,8 +8,10 @@ from threading import Thread
 import numpy as np
 import psutil
 import pytest
+import tiny_models
 
 from modenc import ModularEncoder
+from modenc.composition import st_module
 from modenc.composition.modules import load_tokenizer, read_modules
 from modenc.composition.st_module import tokenised
 from modenc.errors import HubError
@@ -61,6 +63,49 @@ def test_a_tokenizer_that_gives_up_on_a_text_says_so(hub_copy):
     with pytest.raises(HubError, match=r"gave up on a text \(.*unk_id.*\); install its language again"):
         list(tokenised(load_tokenizer(path.parent), ["☃"], 16))
     assert any("expected unk_id, the piece for" in message for _, message in tokenizer_faults(path.parent))
+
+
+@pytest.mark.parametrize("length", [16, 32])
+def test_a_tokenizers_own_way_to_cut_texts_is_not_taken(hub_copy, length):
+    path = hub_copy.path / "kk" / "tokenizer" / "tokenizer.json"
+    long = [" ".join(tiny_models.sentences("kk")[:5])]
+    right = list(tokenised(load_tokenizer(path.parent), long, length))
+    content = json.loads(path.read_text())
+    content["truncation"] = {
+        "max_length": 32,
+        "stride": 29,
+        "strategy": "LongestFirst",
+        "direction": "Left",
+    }
+    content["padding"] = {
+        "strategy": {"Fixed": 500},
+        "direction": "Left",
+        "pad_to_multiple_of": None,
+        "pad_id": 1,
+        "pad_type_id": 0,
+        "pad_token": "<pad>",
+    }
+    path.write_text(json.dumps(content))
+    tokenizer = load_tokenizer(path.parent)
+    assert tokenizer.backend_tokenizer.truncation is None
+    assert list(tokenised(tokenizer, long, length)) == right
+    # Nor one that a training set meanwhile.
+    tokenizer.backend_tokenizer.enable_truncation(length, stride=8, direction="left")
+    assert list(tokenised(tokenizer, long, length)) == right
+
+
+def test_few_long_texts_are_tokenised_at_once(hub_copy, monkeypatch):
+    tokenizer = load_tokenizer(hub_copy.path / "kk" / "tokenizer")
+    texts = ["ab " * 20_000, *["ab"] * 6000, *["ab " * 40_000] * 5]
+    portions = list(st_module._portions(texts))
+    assert [text for portion in portions for text in portion] == texts
+    assert max(sum(map(len, portion)) for portion in portions) < 400_000
+    assert len(portions) == 3
+    monkeypatch.setattr(st_module, "_CHARACTERS_AT_A_TIME", 100)
+    short = tiny_models.sentences("kk")[:20]
+    assert list(tokenised(tokenizer, short, 16)) == [
+        row for text in short for row in tokenised(tokenizer, [text], 16)
+    ]
 
 
 def test_reading_again_and_again_leaves_nothing_behind(hub_copy):

@@ -84,6 +84,20 @@ def test_a_locked_folder_is_kept_whatever_its_process_id(tmp_path: Path) -> None
     assert not stranger.exists()
 
 
+def test_what_cannot_be_removed_keeps_nobody_from_working(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    dead = folder(hub.path / f".az.tmp-{dead_pid()}-00ff", "half")
+
+    def too_deep(*_: object, **__: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(swap.shutil, "rmtree", too_deep)  # of Python 3.11
+    swap.clean_up(hub.path)
+    assert "cannot be removed: [Errno 36] folders too deep to remove" in caplog.text
+    assert dead.exists()
+
+
 def test_open_puts_back_what_a_dead_process_moved_away(hub: Hub) -> None:
     card = hub.card("kk")
     (hub.path / "kk").rename(hub.path / f".kk.old-{dead_pid()}-00ff")

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tiny_models
 import torch
+from memory import peak, peak_from_now_on
 from outcome import Outcome
 from safetensors import torch as torch_files
 from safetensors.numpy import load_file, save_file
@@ -79,11 +78,6 @@ def _in_json(name: str, change: Callable[[dict[str, Any]], object]) -> Callable[
 
 def _in_tokenizer(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
     return _in_json("tokenizer/tokenizer.json", change)
-
-
-def _expression(content: dict[str, Any]) -> None:
-    split = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False}
-    content["pre_tokenizer"] = split
 
 
 def _added_tokens(content: dict[str, Any]) -> None:
@@ -164,9 +158,39 @@ def _code(root: Path) -> None:
 
 def _deep(root: Path) -> None:
     folder = root
-    for _ in range(1100):
+    for _ in range(40):
         folder = folder / "d"
         os.mkdir(folder)
+
+
+def _normalizers(*parts: dict[str, Any]) -> Callable[[Path], None]:
+    """A case with these in the place of the tokenizer's own."""
+    sequence = {"type": "Sequence", "normalizers": list(parts)}
+    return _in_tokenizer(lambda content: content.update(normalizer=sequence))
+
+
+def _split(expression: str, **more: object) -> Callable[[Path], None]:
+    split = {"type": "Split", "pattern": {"Regex": expression}, "behavior": "Isolated", "invert": False}
+    return _in_tokenizer(lambda content: content.update(pre_tokenizer={**split, **more}))
+
+
+def _word_piece(**changes: object) -> Callable[[Path], None]:
+    def change(content: dict[str, Any]) -> None:
+        vocabulary = {piece: number for number, (piece, _) in enumerate(content["model"]["vocab"])}
+        unknown = next(iter(vocabulary))
+        settings = {"continuing_subword_prefix": "##", "max_input_chars_per_word": 100, **changes}
+        content["model"] = {"type": "WordPiece", "unk_token": unknown, "vocab": vocabulary, **settings}
+
+    return _in_tokenizer(change)
+
+
+def _long_piece(content: dict[str, Any]) -> None:
+    content["model"]["vocab"][-1][0] = "a" * 1000
+
+
+def _twice(root: Path) -> None:
+    path = root / "tokenizer" / "tokenizer.json"
+    path.write_text('{"normalizer": null, ' + path.read_text()[1:])
 
 
 def _link(root: Path) -> None:
@@ -194,11 +218,24 @@ def _no_configuration(root: Path) -> None:
 
 FILES: dict[str, Callable[[Path], None]] = {
     "replacements that grow tenfold each": _in_tokenizer(lambda content: content.update(_replacements(9))),
-    "a repeated group behind a backslash": _in_tokenizer(
-        lambda content: content.update(
-            pre_tokenizer={"type": "Split", "pattern": {"Regex": r"(?:a+|b\\)+$"}, "behavior": "Isolated"}
-        )
+    "a repeated group behind a backslash": _split(r"(?:a+|b\\)+$"),
+    "letters that may all be left out": _split("a?" * 22 + r"(?!\w)"),
+    "an expression beside what a template has": _split("(a+)+$", type_id=0),
+    "a component that leaves its type to be guessed": _normalizers(
+        {"pattern": {"Regex": "(?=a)"}, "content": "a"}
     ),
+    "replacements of nothing": _normalizers(
+        *[{"type": "Replace", "pattern": {"Regex": "(?=a)"}, "content": "a"}] * 8
+    ),
+    "replacements of an empty text": _normalizers(
+        *[{"type": "Replace", "pattern": {"String": ""}, "content": "a"}] * 8
+    ),
+    "bytes made characters again and again": _normalizers(*[{"type": "ByteLevel"}] * 8),
+    "a word of a thousand million characters": _word_piece(max_input_chars_per_word=10**9),
+    "a prefix of a megabyte": _word_piece(continuing_subword_prefix="#" * 1_000_000),
+    "a piece of a thousand characters": _in_tokenizer(_long_piece),
+    "a key twice": _twice,
+    "folders in folders": _deep,
     "an empty character map": _in_tokenizer(
         lambda content: content.update(normalizer={"type": "Precompiled", "precompiled_charsmap": ""})
     ),
@@ -217,7 +254,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "a header that claims a terabyte": _terabyte,
     "a header of a terabyte": _huge_header,
     "a terabyte of holes": _sparse_terabyte,
-    "an expression that backtracks": _in_tokenizer(_expression),
+    "an expression that backtracks": _split("(a+)+$"),
     "half a million added tokens": _in_tokenizer(_added_tokens),
     "ten million added tokens": _ten_million_tokens,
     "added tokens in another file": _other_tokens,
@@ -234,7 +271,20 @@ FILES: dict[str, Callable[[Path], None]] = {
 
 WORDS = {
     "replacements that grow tenfold each": "no longer than what it replaces",
-    "a repeated group behind a backslash": "without repeated groups",
+    "a repeated group behind a backslash": "of one character or class",
+    "letters that may all be left out": "of one character or class",
+    "an expression beside what a template has": "of one character or class",
+    "a component that leaves its type to be guessed": "as the library writes it",
+    "replacements of nothing": "of one character or class",
+    "replacements of an empty text": "expected a pattern",
+    "bytes made characters again and again": "expected one of ByteLevel",
+    "a word of a thousand million characters": "max_input_chars_per_word up to 200",
+    "a prefix of a megabyte": "texts of at most 128 characters",
+    "a piece of a thousand characters": "pieces of at most 128 characters",
+    "a key twice": "the key 'normalizer' twice",
+    "folders in folders": "at most 8 folders in each other",
+    "a score of four hundred digits": "scores: expected numbers",
+    "an empty seal": "found another (no seal)",
     "an empty character map": "whole precompiled character map",
     "an id of four thousand million": "expected ids from 0",
     "no piece for what is unknown": "expected unk_id",
@@ -251,7 +301,7 @@ WORDS = {
     "a header that claims a terabyte": "expected a whole safetensors file",
     "a header of a terabyte": "header of at most 16 MB",
     "a terabyte of holes": "16 times the hidden size",
-    "an expression that backtracks": "without repeated groups",
+    "an expression that backtracks": "of one character or class",
     "half a million added tokens": "at most 32 MB",
     "ten million added tokens": "at most 10000 tokens",
     "added tokens in another file": "found another file; delete it",
@@ -286,6 +336,7 @@ CARDS: dict[str, dict[str, object]] = {
     "another language": {"lang": "az"},
     "a path for a language": {"lang": "../az"},
     "another base": {"base_fingerprint": "0" * 64},
+    "a score of four hundred digits": {"scores": {"x": 10**400}},
 }
 
 HUBS: dict[str, dict[str, object]] = {
@@ -343,6 +394,9 @@ def hubs_and_recipes(folder: Path) -> Outcome:
         file = hub.path / "hub.json"
         file.write_text(sealed_text({**json.loads(file.read_text()), **changes}))
         outcome.add(_refused(name, lambda: Hub.open(hub.path), WORDS[name]))
+    card = restored() / "card.json"
+    card.write_text(json.dumps({**json.loads(card.read_text()), "seal": ""}))
+    outcome.add(_refused("an empty seal", lambda: encoder.load("kk"), WORDS["an empty seal"]))
     brackets = "expected readable JSON"
     outcome.add(_refused("a card of brackets", lambda: Card.from_json("[" * 1_000_000), brackets))
     recipe = folder / "recipe.toml"
@@ -355,31 +409,16 @@ def hubs_and_recipes(folder: Path) -> Outcome:
 
 
 def _refused(name: str, act: Callable[[], object], words: str) -> str | None:
-    before, started = _peak_from_now_on(), time.process_time()
+    before, started = peak_from_now_on(), time.process_time()
     try:
         act()
     except ModencError as error:
         if words not in str(error):
             return f"{name}: refused for another reason: {error}"
-        seconds, megabytes = time.process_time() - started, _peak() - before
+        seconds, megabytes = time.process_time() - started, peak() - before
         if seconds > SECONDS or megabytes > MEGABYTES:
             return f"{name}: {seconds:.1f} s, {megabytes:.0f} MB"
         return None
     except Exception as error:  # the promise is that no other comes
         return f"{name}: {error!r:.200}"
     return f"{name}: accepted"
-
-
-def _peak_from_now_on() -> float:
-    """Megabytes in memory now; :func:`_peak` is the most since then, where the system can forget the past."""
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-    return _peak()
-
-
-def _peak() -> float:
-    """The most megabytes that were in memory at once."""
-    with suppress(OSError):
-        status = Path("/proc/self/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

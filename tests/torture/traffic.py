@@ -138,9 +138,9 @@ def _call(
 
 
 def soak(folder: Path, seconds: float, seed: int = 0) -> Outcome:
-    """Mixed traffic under eviction: after the first third, memory within 2 %, work per processor second flat.
+    """Mixed traffic under eviction: after the first third, memory's trend within 2 %, work per second flat.
 
-    Of the processor's seconds, since others may be using the machine too; open files as at the start.
+    Seconds of the processor, since others may be using the machine too; open files as at the start.
     """
     outcome = Outcome(f"soak, {seconds / 60:.1f} minutes")
     path = _hub(folder)
@@ -170,8 +170,8 @@ def soak(folder: Path, seconds: float, seed: int = 0) -> Outcome:
     outcome.tried, outcome.survived, outcome.lost = calls, calls - len(faults), faults[:5]
     late = [row for row in seen if row.seconds > seconds / 3]
     halves = late[: len(late) // 2], late[len(late) // 2 :]
-    before, after = (np.median([row.memory for row in half]) for half in halves)
-    growth = 100 * (after / before - 1)
+    slope, start = np.polyfit([row.seconds for row in late], [row.memory for row in late], 1)
+    growth = 100 * slope * (seconds - late[0].seconds) / (start + slope * late[0].seconds)
     files = late[-1].files - late[0].files
     fast, slow = (_rates(half) for half in halves)
     change = 100 * (slow.mean() / fast.mean() - 1)

@@ -1,7 +1,9 @@
 """The best weights on the dev set are kept, the start's among them."""
 
 import logging
+import shutil
 from functools import partial
+from pathlib import Path
 
 import tiny_models
 import torch
@@ -13,7 +15,8 @@ from modenc.base_model import resolve_base
 from modenc.train.adapters_io import add_parallel_adapter, weakened
 from modenc.train.body_module import BodyModule
 from modenc.train.dev import DevData, DevEvaluator
-from modenc.train.trainers import KeepBest
+from modenc.train.stage import begin_shared, discard
+from modenc.train.trainers import KeepBest, last_checkpoint
 
 
 def test_the_best_of_all_steps_and_the_start_comes_back(tmp_path):
@@ -38,6 +41,37 @@ def test_a_resumed_run_forgets_what_came_after_its_checkpoint(tmp_path, caplog):
         best.note(step, {"score": score})
     assert [entry["step"] for entry in best.history] == [0, 10]
     assert "dev at step 20: {'score': 9.0}" in caplog.text
+
+
+def test_half_a_checkpoint_is_passed_over(tmp_path):
+    for step in (5, 10, 15):
+        folder = tmp_path / f"checkpoint-{step}"
+        folder.mkdir()
+        for name in ("trainable.safetensors", "optimizer.pt", "scheduler.pt"):
+            (folder / name).write_bytes(b"whole")
+        (folder / "trainer_state.json").write_text('{"global_step": 5')
+    assert last_checkpoint(tmp_path) is None
+    (tmp_path / "checkpoint-5" / "trainer_state.json").write_text('{"global_step": 5}')
+    (tmp_path / "checkpoint-10" / "trainer_state.json").write_text('{"global_step": 10}')
+    assert last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
+    (tmp_path / "checkpoint-10" / "optimizer.pt").write_bytes(b"")
+    assert last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-5")
+
+
+def test_a_folder_half_removed_counts_for_nothing(tmp_path, monkeypatch):
+    folder = tmp_path / "shared"
+    begin_shared(folder, "these", force=False)
+    (folder / "checkpoint").touch()
+    # A full disk may have no room for the mark again.
+    monkeypatch.setattr(Path, "write_text", None)
+    begin_shared(folder, "these", force=False)
+    monkeypatch.undo()
+    assert (folder / "checkpoint").exists()
+    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)  # as if killed in it
+    discard(folder)
+    monkeypatch.undo()
+    begin_shared(folder, "these", force=False)
+    assert [file.name for file in folder.iterdir()] == ["started.json"]
 
 
 def test_the_dev_set_judges_the_weights_that_are_published(tiny_xlmr):
