@@ -1,5 +1,8 @@
+import json
 import pickle
 import shutil
+import subprocess
+import sys
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -214,6 +217,33 @@ def test_other_processes_encode_the_same(encoder):
 def test_pool(encoder):
     parallel = encoder.encode(TEXTS, lang=CODES, align=False, device=["cpu"], chunk_size=4)
     assert near(parallel, encoder.encode(TEXTS, lang=CODES, align=False))
+
+
+FORKS = """
+import json, sys
+from multiprocessing import get_context
+import numpy as np
+from modenc import ModularEncoder
+
+encoder, texts, fork = ModularEncoder(sys.argv[1]), json.loads(sys.argv[2]), get_context("fork")
+queue = fork.Queue()
+children = [fork.Process(target=lambda: queue.put(encoder.encode(texts))) for _ in range(2)]
+for child in children:
+    child.start()
+found = [queue.get(timeout=100) for _ in children]
+for child in children:
+    child.join()
+    assert child.exitcode == 0
+assert all(np.abs(vectors - encoder.encode(texts)).max() < 1e-5 for vectors in found)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no forks")
+def test_forks_before_the_first_encode_share_an_encoder(hub_copy):
+    # In a process of its own: this one has threads.
+    subprocess.run(
+        [sys.executable, "-c", FORKS, str(hub_copy.path), json.dumps(TEXTS)], check=True, timeout=200
+    )
 
 
 def test_a_damaged_language_stops_no_pool(hub_copy):

@@ -20,7 +20,7 @@ TOKENIZER_FILES = {
 }
 """File → bytes; no other file is read."""
 _MOST_ADDED = 10_000
-_MOST_COMPONENTS = 32
+_MOST_COMPONENTS = 16
 # Of pieces and all other texts: what is done with a text at each of its characters takes as long.
 _MOST_CHARACTERS = 128
 _MOST_PER_WORD = 200

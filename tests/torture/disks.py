@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -106,30 +107,45 @@ def _operate(operation: str, hub: Hub, source: Hub) -> None:
 
 
 def training(folder: Path, tries: int, seed: int) -> Outcome:
-    """``modenc train`` whose work folder and hub run out of room; with room again it ends as it should."""
+    """``modenc train`` whose work folder and hub cannot be written; later it ends as it should.
+
+    The hub has all languages from a training with another seed: each stays, or is the new one.
+    """
     outcome = Outcome("full and read-only disk: modenc train")
     rng = random.Random(seed)
     recipe = save_tiny_recipe(folder / "recipe", tiny_models.save_tiny_xlmr(folder / "base"))
-    subprocess.run(modenc_command("train", recipe), check=True, capture_output=True)
-    expected = digests(recipe.parent / "hub")
-    for _ in range(tries):
+
+    def command(place: Path, number: int) -> list[str]:
+        where = (f"hub.path={place / 'hub'}", f"run.work_dir={place / 'runs'}", f"run.seed={number}")
+        return modenc_command("train", recipe, *where)
+
+    for number, name in enumerate(("old", "new")):
+        subprocess.run(command(folder / name, number), check=True, capture_output=True)
+    old, new = (digests(folder / name / "hub") for name in ("old", "new"))
+    for turn in range(tries):
         with _disk(folder / "disk", megabytes=8) as disk:
-            command = modenc_command(
-                "train", recipe, f"hub.path={disk / 'hub'}", f"run.work_dir={disk / 'runs'}"
-            )
-            with _filled(disk, rng.randrange(16, 1500)):
-                fault = _clear(subprocess.run(command, capture_output=True, text=True, check=False))
-            again = subprocess.run(command, capture_output=True, text=True, check=False)
+            shutil.copytree(folder / "old" / "hub", disk / "hub")
+            room = rng.randrange(16, 1500)
+            with _read_only(disk) if turn % 3 == 1 else _filled(disk, room):
+                done = subprocess.run(command(disk, 1), capture_output=True, text=True, check=False)
+            fault = _clear(done)
+            if turn % 3 == 1 and not done.returncode:
+                fault = "training on a read-only disk went well"
+            if any(digest not in (old[lang], new[lang]) for lang, digest in digests(disk / "hub").items()):
+                fault = fault or "a language is neither the old nor the new"
+            if problems := verify_hub(Hub.open(disk / "hub")):
+                fault = fault or str(problems[0])
+            again = subprocess.run(command(disk, 1), capture_output=True, text=True, check=False)
             if again.returncode:
                 fault = fault or f"the rerun failed: {again.stderr[-300:]}"
-            elif digests(disk / "hub") != expected:
+            elif digests(disk / "hub") != new:
                 fault = fault or "the rerun's modules are others"
             outcome.add(fault)
     return outcome
 
 
 def encoding(folder: Path, tries: int, seed: int) -> Outcome:
-    """``modenc encode`` whose output runs out of room; with room again it goes on to the same vectors."""
+    """``modenc encode`` whose output cannot be written; later it goes on to the same vectors."""
     outcome = Outcome("full and read-only disk: modenc encode")
     rng = random.Random(seed)
     hub = tiny_models.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
@@ -147,7 +163,8 @@ def encoding(folder: Path, tries: int, seed: int) -> Outcome:
             subprocess.run(command(right), check=True, capture_output=True)
         with _disk(folder / "disk", megabytes=4) as disk:
             output = disk / f"vectors{suffix}"
-            with _filled(disk, rng.randrange(0, 2 * right.stat().st_size >> 10)):
+            room = rng.randrange(0, 2 * right.stat().st_size >> 10)
+            with _read_only(disk) if turn % 3 == 1 else _filled(disk, room):
                 fault = _clear(subprocess.run(command(output), capture_output=True, text=True, check=False))
             again = subprocess.run(command(output), capture_output=True, text=True, check=False)
             if again.returncode:

@@ -24,7 +24,7 @@ from tiny_recipe import save_tiny_recipe
 
 from modenc import ModularEncoder
 from modenc.cli import show
-from modenc.composition.modules import read_modules
+from modenc.composition.modules import load_tokenizer, read_modules
 from modenc.composition.st_module import tokenised
 from modenc.data.files import read_file
 from modenc.errors import ModencError
@@ -33,6 +33,7 @@ from modenc.hub.layout import LanguageLayout
 from modenc.hub.readme import readme
 from modenc.hub.seal import sealed_text
 from modenc.hub.store import Hub
+from modenc.hub.tokenizer_faults import tokenizer_faults
 from modenc.hub.weights import number_faults, weight_faults
 from modenc.recipe.loader import load_recipe
 
@@ -48,6 +49,44 @@ _VALUES = (
 )
 
 
+_LONG = [character * 8192 for character in ("a", "é", "中", "\ufdfa", "a ", "\u0301", " ")]
+_NORMALIZERS: list[dict[str, Any]] = [
+    *({"type": kind} for kind in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt")),
+    {"type": "Strip", "strip_left": True, "strip_right": True},
+    {"type": "ByteLevel"},
+    {"type": "Prepend", "prepend": "▁" * 100},
+    {
+        "type": "BertNormalizer",
+        "clean_text": True,
+        "handle_chinese_chars": True,
+        "strip_accents": None,
+        "lowercase": True,
+    },
+    *(
+        {"type": "Replace", "pattern": pattern, "content": content}
+        for pattern, content in (
+            ({"Regex": " {2,}"}, " "),
+            ({"Regex": "[^a]"}, "中"),
+            ({"Regex": "(?=a)"}, "a"),
+            ({"String": "a"}, "é"),
+            ({"String": "aa"}, "中é"),
+            ({"String": ""}, "a"),
+        )
+    ),
+]
+_SPLITS: list[dict[str, Any]] = [
+    *({"type": kind} for kind in ("WhitespaceSplit", "Whitespace", "BertPreTokenizer")),
+    {"type": "Digits", "individual_digits": True},
+    {"type": "Punctuation", "behavior": "MergedWithNext"},
+    *({"type": "Metaspace", "replacement": mark, "prepend_scheme": "always", "split": True} for mark in "▁_"),
+    {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+    *(
+        {"type": "Split", "pattern": pattern, "behavior": behavior, "invert": invert}
+        for pattern in ({"Regex": "(a+)+$"}, {"Regex": r"\p{L}+"}, {"Regex": "a"}, {"String": "a"})
+        for behavior in ("Isolated", "MergedWithPrevious", "Removed")
+        for invert in (False, True)
+    ),
+]
 _TEXTS = ["", "a", "aaa  aaa", "Мұғалім кітап оқиды.", "\u0301\u200d\ufdfa<s></s>", "a" * 3000, *"(\\ "]
 
 
@@ -142,9 +181,38 @@ def tokenizer(folder: Path) -> Target:
     return _json_target(call, sound)
 
 
+def components(folder: Path) -> Target:
+    """A tokenizer's components, each byte one of them; those that the checks let pass meet long texts."""
+    layout = LanguageLayout(_hub(folder).path / "kk")
+    path = layout.tokenizer / "tokenizer.json"
+    sound = json.loads(path.read_text())
+    normalizers = [*_NORMALIZERS, *([sound["normalizer"]] if sound["normalizer"] else [])]
+
+    def call(data: bytes) -> None:
+        first, second = data[: len(data) // 2][:40], data[len(data) // 2 :][:40]
+        parts = [normalizers[byte % len(normalizers)] for byte in first]
+        splits = [_SPLITS[byte % len(_SPLITS)] for byte in second]
+        content = {
+            **sound,
+            "normalizer": {"type": "Sequence", "normalizers": parts},
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": splits},
+        }
+        path.write_text(json.dumps(content))
+        with suppress(ModencError):
+            if not list(tokenizer_faults(layout.tokenizer)):
+                found = load_tokenizer(layout.tokenizer)
+                for text in _LONG:
+                    assert len(next(tokenised(found, [text], tiny_models.POSITIONS))) <= tiny_models.POSITIONS
+
+    return call, [bytes([0, 1, 2]), bytes(range(20)), bytes([8, 8, 8, 8, 6, 6, 6, 6])]
+
+
 TARGETS: dict[str, Callable[[Path], Target]] = {
     target.__name__: target
-    for target in (encode, rows, card, hub_info, recipe, weights, lora_config, parallel_config, tokenizer)
+    for target in (
+        *(encode, rows, card, hub_info, recipe, weights),
+        *(lora_config, parallel_config, tokenizer, components),
+    )
 }
 
 

@@ -42,7 +42,7 @@ def _disks(_: Path, scale: float, seed: int) -> Iterator[Outcome]:
     if not disks.can_mount():
         yield Outcome("full and read-only disk", note="not tried: no disks can be mounted here")
         return
-    for part, count in (("hub", 300), ("train", 6), ("encode", 10)):
+    for part, count in (("hub", 300), ("train", 9), ("encode", 12)):
         yield disks.outcomes(part, _count(count, scale), seed)
 
 
@@ -73,6 +73,7 @@ FUZZED = {
     "hub_info": 100_000,
     "recipe": 60_000,
     **dict.fromkeys(("weights", "tokenizer", "lora_config", "parallel_config"), 20_000),
+    "components": 5_000,
 }
 """Target → inputs."""
 

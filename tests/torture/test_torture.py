@@ -62,7 +62,7 @@ def test_hostile_texts_are_encoded(tmp_path):
 
 @pytest.mark.parametrize("target", sorted(fuzz_targets.TARGETS))
 def test_changed_input_is_read_or_refused(target, tmp_path):
-    tries = {"encode": 60}.get(target, 600)
+    tries = {"encode": 60, "components": 60}.get(target, 600)
     outcome = fuzz.shaken(target, tmp_path / "target", tries, seconds=20)
     assert outcome.lost == []
     assert outcome.survived == tries
