@@ -88,7 +88,7 @@ def _fill(
         logger.info("standard input cannot be read twice: if this run is cut off, it starts over")
     elif done:
         logger.info("%d shards of %d texts are done already; going on from there", done, args.shard_size)
-    texts = read_texts(args.input, args.column)
+    texts = read_texts(args.input, args.column, encoder[0].max_characters)
     first = sum(1 for _ in islice(texts, done * args.shard_size))
     with tqdm(
         total=_count(args.input), initial=first, unit=" texts", file=sys.stderr, dynamic_ncols=True

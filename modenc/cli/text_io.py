@@ -10,19 +10,31 @@ from pathlib import Path
 
 from modenc.data.files import format_of, read_file, read_lines
 from modenc.errors import DataError
+from modenc.texts import clean
 
 STDIN = "-"
 
 
-def read_texts(source: str, column: str = "text") -> Iterator[str]:
+def read_texts(source: str, column: str = "text", max_characters: int | None = None) -> Iterator[str]:
     """The texts of ``source``: a file that :func:`modenc.data.files.read_file` reads, or ``-``.
 
     Standard input and .txt hold a text a line, empty lines included, so that row i of the result
     is line i of the input. Other formats give the value of ``column``.
 
+    Args:
+        source: the file.
+        column: where it has several.
+        max_characters: clean and cut texts as an encoder of that limit does, so that thousands of them fit
+            in memory; their vectors stay the same. By default they stay as they are.
+
     Raises:
         DataError: missing or unreadable file, bytes that are not UTF-8, no such column.
     """
+    texts = _uncut(source, column)
+    return texts if max_characters is None else (clean(text, max_characters) for text in texts)
+
+
+def _uncut(source: str, column: str) -> Iterator[str]:
     if source == STDIN:
         yield from _read_stdin()
         return
@@ -55,11 +67,18 @@ def refuse_folder(output: Path) -> None:
         raise DataError(f"{output}: expected a file's name, found a folder; choose another name")
 
 
-def batched(texts: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Lists of ``size`` texts, the last one shorter."""
+def batched(texts: Iterable[str], size: int, characters: int | None = None) -> Iterator[list[str]]:
+    """Lists of ``size`` texts, the last one shorter; one of so many ``characters`` ends earlier."""
     iterator = iter(texts)
-    while batch := list(islice(iterator, size)):
+    while batch := list(_first(iterator, size, characters)):
         yield batch
+
+
+def _first(texts: Iterator[str], size: int, characters: int | None) -> Iterator[str]:
+    for text in islice(texts, size):
+        yield text
+        if characters is not None and (characters := characters - len(text)) <= 0:
+            return
 
 
 def one_line(text: str) -> str:

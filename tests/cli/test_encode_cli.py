@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from tiny_models import sentences
 
+from modenc.cli import encode as encode_verb
 from modenc.cli.main import main
 from modenc.encoder import ModularEncoder
 
@@ -382,3 +383,15 @@ def test_a_folder_that_was_half_cleared_is_used_again(encode, texts, expected, t
     assert encode(texts, tmp_path / "v.npy") == 0
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
     assert not parts.exists()
+
+
+def test_lines_of_megabytes_are_cut_as_they_are_read(encode, tiny_hub, tmp_path, monkeypatch):
+    lines = [f"  {text} " * 100_000 for text in TEXTS[:3]]
+    (tmp_path / "long.txt").write_text("\n".join(lines), encoding="utf-8")
+    given = []
+    real = encode_verb.encoded
+    monkeypatch.setattr(encode_verb, "encoded", lambda *args: given.extend(args[2]) or real(*args))
+    assert encode(tmp_path / "long.txt", tmp_path / "v.npy") == 0
+    encoder = ModularEncoder(tiny_hub.path)
+    assert max(map(len, given)) == encoder[0].max_characters
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), encoder.encode(lines), atol=1e-5)
