@@ -92,6 +92,8 @@ def _quantised(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Any
     nncf.set_log_level(logging.ERROR)
     # Copies: others may be using the tokenizer, and a body in another type is left as it is.
     tokenizer = copy.deepcopy(tokenizer)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(0)
     body = body if body.dtype == torch.float32 else copy.deepcopy(body).float()
     with torch.no_grad():
         batches = [_batch(body, tokenizer, texts) for texts in _drawn_texts(tokenizer)]
@@ -118,13 +120,16 @@ def _drawn_texts(tokenizer: PreTrainedTokenizerFast) -> Iterator[list[str]]:
 def _frequencies(tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
     """How often each token is expected [vocabulary], special ones never; the sum is 1."""
     model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
-    found = np.zeros(len(tokenizer))
+    scores = np.full(len(tokenizer), -np.inf)
     if model["type"] == "Unigram":
-        found[: len(model["vocab"])] = np.exp([score for _, score in model["vocab"]])
+        scores[: len(model["vocab"])] = [score for _, score in model["vocab"]]
     else:
         # Others have no figures, but their tokens come roughly in the order of their frequency.
-        found[:] = 1 / np.arange(1, len(found) + 1)
-    found[tokenizer.all_special_ids] = 0
+        scores[:] = -np.log(np.arange(1, len(scores) + 1))
+    scores[tokenizer.all_special_ids] = -np.inf
+    if np.isneginf(scores).all():
+        scores[:] = 0
+    found = np.exp(scores - scores.max())
     frequencies: np.ndarray = found / found.sum()
     return frequencies
 

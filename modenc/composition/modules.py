@@ -24,17 +24,14 @@ from transformers import PreTrainedTokenizerFast
 from modenc.errors import HubError
 from modenc.hub.files import read_json
 from modenc.hub.layout import CLA_CONFIG, CLA_WEIGHTS, LORA_CONFIG, LORA_WEIGHTS, LanguageLayout
-from modenc.hub.tokenizer_faults import TOKENIZER_FILE, panics_caught
+from modenc.hub.tokenizer_faults import SPECIAL_TOKENS, TOKENIZER_FILE, panics_caught
 
 _LORA_KEY = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<matrix>[AB])(?:\.\w+)?\.weight")
 _CLA_KEY = re.compile(
     r".*encoder\.layer\.(?P<layer>\d+)\.output\.adapters\.\w+\.adapter_(?P<part>down|up)(?:\.0)?\.(?P<kind>weight|bias)"
 )
 
-_TOKENIZER_OPTIONS = (
-    *("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"),
-    "model_input_names",
-)
+_TOKENIZER_OPTIONS = (*SPECIAL_TOKENS, "model_input_names")
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ _CHARACTERS_PER_TOKEN = 64
 # More than any text has tokens.
 _FAR = 1 << 20
 # The library keeps all tokens of the texts it is given at once, also those that it cuts off.
-_CHARACTERS_AT_A_TIME, _CHARACTERS_PER_TEXT = 1 << 18, 50
+_CHARACTERS_AT_A_TIME, _CHARACTERS_PER_TEXT = 1 << 17, 50
 _CUT = {"stride": 0, "strategy": "longest_first", "direction": "right"}
 _truncation_lock = Lock()
 _NO_TOKENS = Tokens("", 0, 0, array("i"))

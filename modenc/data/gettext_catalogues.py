@@ -85,8 +85,13 @@ def _raw_entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     magic, _, count, ids_at, texts_at = struct.unpack_from(f"{order}5I", data)
     if magic != _MAGIC:
         raise ValueError(f"expected the magic number 0x{_MAGIC:08x}, found 0x{magic:08x}")
+    length = 0
     for i in range(count):
-        yield _string(data, order, ids_at + 8 * i), _string(data, order, texts_at + 8 * i)
+        message, text = _string(data, order, ids_at + 8 * i), _string(data, order, texts_at + 8 * i)
+        length += len(message) + len(text)
+        if length > len(data):
+            raise ValueError("its strings lie on each other")
+        yield message, text
 
 
 def _string(data: bytes, order: str, at: int) -> bytes:

@@ -19,7 +19,7 @@ _PLACEHOLDER = re.compile(
 _PERCENT = "\0"
 _BREAK = re.compile(r"<\s*/?\s*(?:br|p|li|ul|ol|div|tr|td|h\d)\b[^<>]*>", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
-_ASIAN_ACCELERATOR = re.compile(r"\s*[(（][&_][A-Za-z0-9][)）]")
+_ASIAN_ACCELERATOR = re.compile(r" ?[(（][&_][A-Za-z0-9][)）]")
 _ACCELERATOR = re.compile(r"[&_](?=[^\W_])")
 _LEFT_OVER = re.compile(r"[{}<>]|%[(a-zA-Z]|&\w+;")
 _SPACE = re.compile(r"\s+")
@@ -83,7 +83,7 @@ def _clean(text: str, fillers: dict[str, str]) -> str:
 
     text = _PLACEHOLDER.sub(filler, text.replace("%%", _PERCENT))
     text = _TAG.sub("", _BREAK.sub(" ", text))
-    text = _ASIAN_ACCELERATOR.sub("", html.unescape(text))
+    text = _ASIAN_ACCELERATOR.sub("", _SPACE.sub(" ", html.unescape(text)))
     # More than one mark is no accelerator but a name such as my_long_name.
     if len(_ACCELERATOR.findall(text)) == 1:
         text = _ACCELERATOR.sub("", text)

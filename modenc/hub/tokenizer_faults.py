@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +20,9 @@ TOKENIZER_FILES = {
     "special_tokens_map.json": 1 << 20,
 }
 """File → bytes; no other file is read."""
-_MOST_ADDED = 10_000
+SPECIAL_TOKENS = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
+"""In ``tokenizer_config.json``."""
+_MOST_ADDED, _MOST_ADDED_CHARACTERS = 10_000, 1 << 17
 _MOST_COMPONENTS = 16
 # Of pieces and all other texts: what is done with a text at each of its characters takes as long.
 _MOST_CHARACTERS = 128
@@ -35,8 +38,13 @@ _EXPRESSION = re.compile(
 )
 _MODELS = ("Unigram", "WordPiece", "WordLevel")
 _LISTS = ("normalizers", "pretokenizers", "processors", "decoders")
-# Each of these again makes several characters of what the others made of one.
-_ONCE = (frozenset({"Precompiled", "NFKC", "NFKD"}), frozenset({"ByteLevel"}))
+# Component → characters that it makes of one, at most; of others it is one.
+_GROWTH = {"NFC": 3, "NFD": 4, "NFKC": 18, "NFKD": 18, "Precompiled": _MOST_MAPPED, "Lowercase": 3}
+_GROWTH |= {"BertNormalizer": 4, "ByteLevel": 5, "Metaspace": 2}
+_MOST_GROWTH = 100
+_MARKS = ("Metaspace", "ByteLevel")
+_AROUND = ("TemplateProcessing", "BertProcessing", "RobertaProcessing")
+_MOST_SCORE = 1e6
 _COMPONENTS = frozenset(
     {
         *("Sequence", "NFC", "NFD", "NFKC", "NFKD", "Nmt", "Lowercase", "Strip", "StripAccents"),
@@ -94,15 +102,19 @@ def _content_faults(content: dict[str, Any]) -> Iterator[str]:
     if len(added) > _MOST_ADDED:
         yield f"added_tokens: expected at most {_MOST_ADDED} tokens, found {len(added)}"
         return
+    if (characters := sum(len(token["content"]) for token in added)) > _MOST_ADDED_CHARACTERS:
+        yield f"added_tokens: expected at most {_MOST_ADDED_CHARACTERS} characters, found {characters}"
     kinds = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
     parts = {kind: _components(content.get(kind)) for kind in kinds}
     components = [part for found in parts.values() for part in found]
     if len(components) > _MOST_COMPONENTS:
         yield f"expected at most {_MOST_COMPONENTS} components, found {len(components)}"
-    for kind, found in parts.items():
-        for growing in _ONCE:
-            if len(names := [part["type"] for part in found if part["type"] in growing]) > 1:
-                yield f"{kind}: expected one of {', '.join(sorted(growing))}, found {', '.join(names)}"
+    growth = math.prod(map(_growth, [*parts["normalizer"], *parts["pre_tokenizer"]]))
+    if growth > _MOST_GROWTH:
+        yield f"expected components that make at most {_MOST_GROWTH} characters of one, found {growth}"
+    for kind, alone in (("pre_tokenizer", _MARKS), ("post_processor", _AROUND)):
+        if sum(part["type"] in alone for part in parts[kind]) > 1:
+            yield f"{kind}: expected one of {', '.join(alone)}, found several"
     for part in components:
         yield from _component_faults(part)
     yield from _length_faults(content)
@@ -127,6 +139,12 @@ def _components(content: Any) -> list[dict[str, Any]]:
     return found
 
 
+def _growth(part: dict[str, Any]) -> int:
+    if part["type"] == "Prepend":
+        return 1 + len(part["prepend"])
+    return _GROWTH.get(part["type"], 1)
+
+
 def _component_faults(part: dict[str, Any]) -> Iterator[str]:
     kind = part["type"]
     if kind not in _COMPONENTS:
@@ -145,6 +163,12 @@ def _component_faults(part: dict[str, Any]) -> Iterator[str]:
         ids = [number for token in part["special_tokens"].values() for number in token["ids"]]
         if len(part["single"]) + len(part["pair"]) + len(ids) > 3 * _MOST_AROUND:
             yield f"TemplateProcessing: expected at most {_MOST_AROUND} tokens around a text"
+        single, pair = (
+            [piece["Sequence"]["id"] for piece in part[kind] if "Sequence" in piece]
+            for kind in ("single", "pair")
+        )
+        if single != ["A"] or sorted(pair) not in ([], ["A"], ["A", "B"]):
+            yield f"TemplateProcessing: expected a text once in its place, found {single} and {pair}"[:200]
 
 
 def _expression_faults(expression: str) -> Iterator[str]:
@@ -177,12 +201,14 @@ def _length_faults(content: dict[str, Any]) -> Iterator[str]:
 
 
 def _model_faults(model: dict[str, Any]) -> Iterator[str]:
-    """Models of other kinds, and such as give up on a text or take for ever."""
+    """Models of other kinds, and such as give up on a text, take for ever or have no likelihoods."""
     kind = model.get("type")
     if kind not in _MODELS:
         yield f"model: expected {' or '.join(_MODELS)}, found {kind!r:.60}"
     if kind == "Unigram" and type(model.get("unk_id")) is not int:
         yield f"model: expected unk_id, the piece for what is unknown, found {model.get('unk_id')!r:.60}"
+    if kind == "Unigram" and not all(abs(score) <= _MOST_SCORE for _, score in model["vocab"]):
+        yield f"model: expected scores up to {_MOST_SCORE:g}, found another"
     if kind in ("WordPiece", "WordLevel") and model.get("unk_token") not in model["vocab"]:
         yield f"model: expected unk_token to be in the vocabulary, found {model.get('unk_token')!r:.60}"
     if kind == "WordPiece" and not 0 <= (most := model["max_input_chars_per_word"]) <= _MOST_PER_WORD:

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from modenc.errors import HubError
 from modenc.hub.files import read_json
 from modenc.hub.layout import CLA_CONFIG, EMBEDDINGS_TENSOR, LORA_CONFIG, PART_FILES, HubInfo, LanguageLayout
-from modenc.hub.tokenizer_faults import panics_caught, tokenizer_faults
+from modenc.hub.tokenizer_faults import SPECIAL_TOKENS, panics_caught, tokenizer_faults
 
 # What a hostile file may claim is bounded before anything is allocated for it.
 _MOST_HEADER = 1 << 24
@@ -106,6 +106,13 @@ def _vocabulary_size(path: Path) -> int:
             tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises bare Exception
         raise HubError(f"expected a readable tokenizer/tokenizer.json, found: {error}") from error
+    config = path.with_name("tokenizer_config.json")
+    options = read_json(config) if config.is_file() else {}
+    for name in SPECIAL_TOKENS:
+        token = options.get(name)
+        text = token.get("content") if isinstance(token, dict) else token
+        if isinstance(text, str) and text and tokenizer.token_to_id(text) is None:
+            raise HubError(f"expected {name} of {config.name} in the vocabulary, found {text!r:.60}")
     return int(tokenizer.get_vocab_size(with_added_tokens=True))
 
 

@@ -19,6 +19,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
+from modenc.errors import BaseModelError
+from modenc.hub.tokenizer_faults import tokenizer_faults
 from modenc.recipe.settings import VocabularySettings
 from modenc.train.focus import MIN_COUNT, focus_embeddings
 from modenc.train.tokenizers import extend, piece_counts, special_pairs, tokens_per_sentence, train_like, trim
@@ -35,8 +37,18 @@ class Vocabulary:
     report: dict[str, Any]
 
     def save(self, folder: Path) -> None:
-        """Write tokenizer/ and embeddings.safetensors (half precision) into ``folder``."""
+        """Write tokenizer/ and embeddings.safetensors (half precision) into ``folder``.
+
+        Raises:
+            BaseModelError: the base's tokenizer, which this one is like, has what no hub takes.
+        """
         self.tokenizer.save_pretrained(folder / "tokenizer")
+        # Now, and not when all stages are trained.
+        if faults := [message for _, message in tokenizer_faults(folder / "tokenizer")]:
+            raise BaseModelError(
+                f"the base's tokenizer cannot be a language's own ({faults[0]}); say vocabulary.method = "
+                "'base', or choose another base"
+            )
         save_embeddings(self.embeddings, folder)
 
 

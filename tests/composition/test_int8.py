@@ -1,5 +1,6 @@
 """A language in 8-bit integers: near what it is in float32, whatever it is mixed with."""
 
+import json
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ import numpy as np
 import openvino
 import pytest
 import torch
+from tokenizers import Tokenizer
 
 from modenc import ModularEncoder, extras
 from modenc.base_model import resolve_base
@@ -96,6 +98,16 @@ def test_texts_are_drawn_as_often_as_the_vocabulary_says(tiny_xlmr, tiny_bert):
         texts = [text for batch in _drawn_texts(tokenizer) for text in batch]
         assert texts == [text for batch in _drawn_texts(tokenizer) for text in batch]
         assert len(set(texts)) > 300
+
+
+def test_texts_are_drawn_whatever_the_vocabulary_says(tiny_xlmr):
+    tokenizer = resolve_base(str(tiny_xlmr)).load_tokenizer()
+    content = json.loads(tokenizer.backend_tokenizer.to_str())
+    for row in content["model"]["vocab"]:
+        row[1] = -1e6 if row[0] != "▁a" else 1e6
+    tokenizer._tokenizer = Tokenizer.from_str(json.dumps(content))
+    assert np.isfinite(_frequencies(tokenizer)).all()
+    assert _frequencies(tokenizer).sum() == pytest.approx(1)
 
 
 def test_memory_is_counted_and_given_back(encoder, tiny_hub, tiny_xlmr):

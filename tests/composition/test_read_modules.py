@@ -99,8 +99,8 @@ def test_few_long_texts_are_tokenised_at_once(hub_copy, monkeypatch):
     texts = ["ab " * 20_000, *["ab"] * 6000, *["ab " * 40_000] * 5]
     portions = list(st_module._portions(texts))
     assert [text for portion in portions for text in portion] == texts
-    assert max(sum(map(len, portion)) for portion in portions) < 400_000
-    assert len(portions) == 3
+    assert max(sum(map(len, portion)) for portion in portions) < 300_000
+    assert len(portions) > 4
     monkeypatch.setattr(st_module, "_CHARACTERS_AT_A_TIME", 100)
     short = tiny_models.sentences("kk")[:20]
     assert list(tokenised(tokenizer, short, 16)) == [

@@ -106,6 +106,21 @@ def test_marks_are_cleaned_alike_on_both_sides(message, translation, pair):
     assert clean_pair(message, translation) == pair
 
 
+def test_white_space_without_end_is_cleaned_at_once():
+    spaces = " " * 100_000  # which took minutes
+    pair = f"{spaces}One{spaces}(&F) word", f"{spaces}Бір{spaces}(&F) сөз"
+    assert clean_pair(*pair) == ("One word", "Бір сөз")
+
+
+def test_a_catalogue_whose_strings_lie_on_each_other_is_refused(tmp_path):
+    count, length = 2000, 50_000
+    header = struct.pack("<7I", 0x950412DE, 0, count, 28, 28, 0, 28)
+    table = struct.pack("<2I", length, 28 + 8 * count) * count
+    (tmp_path / "x.mo").write_bytes(header + table + b"a" * length)
+    with pytest.raises(DataError, match="its strings lie on each other"):
+        list(read_mo(tmp_path / "x.mo"))
+
+
 @pytest.mark.parametrize(
     ("message", "translation"),
     [

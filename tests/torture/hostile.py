@@ -86,6 +86,13 @@ def _added_tokens(content: dict[str, Any]) -> None:
     content["added_tokens"] += [{"id": start + i, "content": f"t{i}", **flags} for i in range(500_000)]
 
 
+def _long_added_tokens(content: dict[str, Any]) -> None:
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "special"), False) | {"normalized": True}
+    start = len(content["model"]["vocab"])
+    tokens = [{"id": start + i, "content": f"{i:0120}", **flags} for i in range(9900)]
+    content["added_tokens"] += tokens
+
+
 def _ten_million_tokens(root: Path) -> None:
     (root / "tokenizer" / "tokenizer.json").write_text('{"added_tokens": [' + "{}," * 10_000_000 + "{}]}")
 
@@ -231,6 +238,20 @@ FILES: dict[str, Callable[[Path], None]] = {
         *[{"type": "Replace", "pattern": {"String": ""}, "content": "a"}] * 8
     ),
     "bytes made characters again and again": _normalizers(*[{"type": "ByteLevel"}] * 8),
+    "letters that fall apart and are put together again": _normalizers(
+        *[{"type": "Replace", "pattern": {"Regex": r"\S"}, "content": "\u1f82"}, {"type": "NFD"}] * 6
+    ),
+    "a text that is put before each stretch": _normalizers({"type": "Prepend", "prepend": "a" * 100}),
+    "a template with the text five times": _in_tokenizer(
+        lambda content: content["post_processor"].update(single=[{"Sequence": {"id": "A", "type_id": 0}}] * 5)
+    ),
+    "a score beyond all numbers": _in_tokenizer(
+        lambda content: content["model"]["vocab"][-1].__setitem__(1, 1e308)
+    ),
+    "a million characters of added tokens": _in_tokenizer(_long_added_tokens),
+    "a special token that is none": _in_json(
+        "tokenizer/tokenizer_config.json", lambda content: content.update(mask_token="hello")
+    ),
     "a word of a thousand million characters": _word_piece(max_input_chars_per_word=10**9),
     "a prefix of a megabyte": _word_piece(continuing_subword_prefix="#" * 1_000_000),
     "a piece of a thousand characters": _in_tokenizer(_long_piece),
@@ -277,7 +298,13 @@ WORDS = {
     "a component that leaves its type to be guessed": "as the library writes it",
     "replacements of nothing": "of one character or class",
     "replacements of an empty text": "expected a pattern",
-    "bytes made characters again and again": "expected one of ByteLevel",
+    "bytes made characters again and again": "make at most 100 characters of one",
+    "letters that fall apart and are put together again": "make at most 100 characters of one",
+    "a text that is put before each stretch": "make at most 100 characters of one",
+    "a template with the text five times": "expected a text once in its place",
+    "a score beyond all numbers": "expected scores up to 1e+06",
+    "a million characters of added tokens": "at most 131072 characters, found",
+    "a special token that is none": "expected mask_token of tokenizer_config.json in the vocabulary",
     "a word of a thousand million characters": "max_input_chars_per_word up to 200",
     "a prefix of a megabyte": "texts of at most 128 characters",
     "a piece of a thousand characters": "pieces of at most 128 characters",

@@ -2,8 +2,10 @@
 
 import pytest
 import torch
+from tokenizers import normalizers
 
 from modenc.base_model import resolve_base
+from modenc.errors import BaseModelError
 from modenc.train.tokenizers import (
     extend,
     special_pairs,
@@ -12,6 +14,7 @@ from modenc.train.tokenizers import (
     train_like,
     trim,
 )
+from modenc.train.vocabulary import Vocabulary
 
 TEXTS = ["the cat sat on the mat", "a dog ran in the park", "good morning to the cat"] * 5
 
@@ -98,3 +101,14 @@ def test_packing_gives_full_blocks(base):
     blocks = pack(base.load_tokenizer(), TEXTS, 16)
     assert {len(block) for block in blocks[:-1]} == {16}
     assert torch.tensor(blocks[0]).max() < len(base.load_tokenizer())
+
+
+def test_a_tokenizer_that_no_hub_takes_is_refused_before_anything_is_trained(tiny_xlmr, tmp_path):
+    tokenizer = resolve_base(str(tiny_xlmr)).load_tokenizer()
+    tokenizer.backend_tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.NFKD(), normalizers.NFKC(), normalizers.Lowercase()]
+    )
+    vocabulary = Vocabulary(tokenizer, torch.zeros(len(tokenizer), 32), {})
+    with pytest.raises(BaseModelError, match=r"cannot be a language's own \(expected components that make"):
+        vocabulary.save(tmp_path)
+    assert not (tmp_path / "embeddings.safetensors").exists()
