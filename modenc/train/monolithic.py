@@ -36,7 +36,7 @@ from modenc.train.lock import only_training_in
 from modenc.train.phases import Material, run_phases
 from modenc.train.processes import process_state
 from modenc.train.sentence_encoding import row_sets
-from modenc.train.stage import StageRun, begin_shared, discard, settings_of
+from modenc.train.stage import StageRun, discard, make_ready, settings_of
 from modenc.train.trainers import train_sentence_model
 
 logger = logging.getLogger(__name__)
@@ -204,7 +204,7 @@ def _begin(work: Path, plan: LanguagePlan, data: dict[str, TrainingData]) -> Non
     }
     fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     if process_state().is_main_process:
-        begin_shared(work, fingerprint, force=False)
+        make_ready(work, fingerprint, force=False)
     process_state().wait_for_everyone()
 
 

@@ -35,10 +35,10 @@ from modenc.train.stage import (
     StageRecord,
     StageRun,
     begin,
-    begin_shared,
     discard,
     finish,
     finished,
+    make_ready,
     settings_of,
     stage_fingerprint,
 )
@@ -223,7 +223,7 @@ def _align_together(
         logger.info(" alignment: done before, skipped")
     else:
         if state.is_main_process:
-            begin_shared(folder, joined, force=force)
+            make_ready(folder, joined, force=force)
             for run in runs.values():
                 begin(run, joined, force=True)
         state.wait_for_everyone()

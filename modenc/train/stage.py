@@ -116,8 +116,8 @@ def finished(folder: Path, fingerprint: str) -> StageRecord | None:
 
 
 def begin(run: StageRun, fingerprint: str, *, force: bool) -> None:
-    """Make the stage's folder ready: checkpoints of other settings go, those of these settings stay."""
-    begin_shared(run.folder, fingerprint, force=force or (run.folder / _DONE).is_file())
+    """Make the stage's folder ready, with a copy of the modules as the stage before left them."""
+    make_ready(run.folder, fingerprint, force=force or (run.folder / _DONE).is_file())
     shutil.rmtree(run.modules, ignore_errors=True)
     if run.before is not None and run.before.root.is_dir():
         shutil.copytree(run.before.root, run.modules)
@@ -125,8 +125,8 @@ def begin(run: StageRun, fingerprint: str, *, force: bool) -> None:
         run.modules.mkdir()
 
 
-def begin_shared(folder: Path, fingerprint: str, *, force: bool) -> None:
-    """Make a folder ready for the checkpoints of a training that several languages share."""
+def make_ready(folder: Path, fingerprint: str, *, force: bool) -> None:
+    """Make a training's folder ready: checkpoints of other settings go, those of these settings stay."""
     marker = folder / _STARTED
     if not force and marker.is_file() and marker.read_text() == fingerprint:
         return

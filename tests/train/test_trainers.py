@@ -15,7 +15,7 @@ from modenc.base_model import resolve_base
 from modenc.train.adapters_io import add_parallel_adapter, weakened
 from modenc.train.body_module import BodyModule
 from modenc.train.dev import DevData, DevEvaluator
-from modenc.train.stage import begin_shared, discard
+from modenc.train.stage import discard, make_ready
 from modenc.train.trainers import KeepBest, last_checkpoint
 
 
@@ -60,17 +60,17 @@ def test_half_a_checkpoint_is_passed_over(tmp_path):
 
 def test_a_folder_half_removed_counts_for_nothing(tmp_path, monkeypatch):
     folder = tmp_path / "shared"
-    begin_shared(folder, "these", force=False)
+    make_ready(folder, "these", force=False)
     (folder / "checkpoint").touch()
     # A full disk may have no room for the mark again.
     monkeypatch.setattr(Path, "write_text", None)
-    begin_shared(folder, "these", force=False)
+    make_ready(folder, "these", force=False)
     monkeypatch.undo()
     assert (folder / "checkpoint").exists()
     monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)  # as if killed in it
     discard(folder)
     monkeypatch.undo()
-    begin_shared(folder, "these", force=False)
+    make_ready(folder, "these", force=False)
     assert [file.name for file in folder.iterdir()] == ["started.json"]
 
 
