@@ -7,9 +7,7 @@ import sys
 from typing import Any
 
 from modenc.cli.arguments import add_column, add_hub, open_encoder
-from modenc.cli.text_io import STDIN, batched, one_line, read_texts
-
-_LINES_AT_ONCE, _CHARACTERS_AT_ONCE = 1024, 1 << 26
+from modenc.cli.text_io import CHARACTERS_AT_ONCE, LINES_AT_ONCE, STDIN, batched, one_line, read_texts
 
 
 def add_parser(subparsers: Any, summary: str) -> None:
@@ -32,7 +30,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
     encoder = open_encoder(args)
-    for texts in batched(read_texts(args.input, args.column), _LINES_AT_ONCE, _CHARACTERS_AT_ONCE):
+    for texts in batched(read_texts(args.input, args.column), LINES_AT_ONCE, CHARACTERS_AT_ONCE):
         for text, found in zip(texts, encoder.identify(texts), strict=True):
             sys.stdout.write(f"{found.code}\t{found.confidence:.3f}\t{one_line(text)}\n")
     return 0

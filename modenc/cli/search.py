@@ -8,10 +8,8 @@ import sys
 from typing import Any
 
 from modenc.cli.arguments import add_encoding, add_hub, encoded, open_encoder, positive
-from modenc.cli.text_io import batched, one_line, read_texts
+from modenc.cli.text_io import CHARACTERS_AT_ONCE, LINES_AT_ONCE, batched, one_line, read_texts
 from modenc.errors import DataError
-
-_LINES_AT_ONCE, _CHARACTERS_AT_ONCE = 1024, 1 << 26
 
 
 def add_parser(subparsers: Any, summary: str) -> None:
@@ -47,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     query = unit(encoder.encode([args.query], lang=args.query_lang, align=args.align))[0]
     best: list[tuple[float, int, str, str]] = []
     first = 0
-    for texts in batched(read_texts(args.input, args.column), _LINES_AT_ONCE, _CHARACTERS_AT_ONCE):
+    for texts in batched(read_texts(args.input, args.column), LINES_AT_ONCE, CHARACTERS_AT_ONCE):
         vectors, codes = encoded(args, encoder, texts)
         # Earlier lines win ties: the negated line number is the second key.
         found = [

@@ -13,6 +13,8 @@ from modenc.errors import DataError
 from modenc.texts import clean
 
 STDIN = "-"
+LINES_AT_ONCE, CHARACTERS_AT_ONCE = 1024, 1 << 26
+"""For :func:`batched`, by verbs that answer a line at a time."""
 
 
 def read_texts(source: str, column: str = "text", max_characters: int | None = None) -> Iterator[str]:

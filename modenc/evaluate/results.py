@@ -17,6 +17,7 @@ import numpy as np
 from modenc.errors import DataError
 from modenc.evaluate.runner import STATISTICS, Outcome, Result
 from modenc.evaluate.significance import Items, paired_p
+from modenc.storage import whole_file
 
 RESULTS_FILE = "results.json"
 _ITEMS_FILE = "items.npz"
@@ -91,9 +92,8 @@ def save_results(results: SystemResults, folder: Path) -> None:
         "skipped": list(results.skipped),
         "results": [_finite(asdict(result)) for result in results.results],
     }
-    temporary = folder / (RESULTS_FILE + ".tmp")
-    temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    temporary.replace(folder / RESULTS_FILE)
+    with whole_file(folder / RESULTS_FILE) as temporary:
+        temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _finite(entry: dict[str, Any]) -> dict[str, Any]:

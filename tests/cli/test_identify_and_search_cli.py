@@ -54,7 +54,7 @@ def test_search_across_shards_keeps_the_best(tiny_hub, texts, capsys, monkeypatc
     words = ["search", sentences("en")[2], "--hub", str(tiny_hub.path), "--in", str(texts)]
     assert main(words) == 0
     whole = capsys.readouterr().out
-    monkeypatch.setattr("modenc.cli.search._LINES_AT_ONCE", 2)
+    monkeypatch.setattr("modenc.cli.search.LINES_AT_ONCE", 2)
     assert main(words) == 0
     assert capsys.readouterr().out == whole
 
