@@ -208,20 +208,20 @@ class BankRows:
         """Whether :meth:`add` does anything there."""
         return site in self._low_rank
 
-    def add(self, site: Site, y: Tensor, x: Tensor) -> Tensor:
+    def add(self, site: Site, y: Tensor, x: Tensor) -> None:
         """Add ``B A x`` to y in place, each row with its own matrices: [rows, length, ·]."""
         if site not in self._low_rank:
-            return y
+            return
         a, b = (matrices.index_select(0, self._slots) for matrices in self._low_rank[site])
-        return y.baddbmm_(torch.bmm(x, a.transpose(1, 2)), b)
+        y.baddbmm_(torch.bmm(x, a.transpose(1, 2)), b)
 
-    def add_beside(self, number: int, y: Tensor, x: Tensor) -> Tensor:
+    def add_beside(self, number: int, y: Tensor, x: Tensor) -> None:
         """Add ``scaling * Up(relu(Down(x)))`` of a layer to y in place."""
         if number not in self._parallel:
-            return y
+            return
         down, down_bias, up, up_bias = (part.index_select(0, self._slots) for part in self._parallel[number])
         inner = torch.baddbmm(down_bias[:, None], x, down.transpose(1, 2)).relu_()
-        return y.baddbmm_(inner, up).add_(up_bias[:, None])
+        y.baddbmm_(inner, up).add_(up_bias[:, None])
 
 
 def _widths(modules: LanguageModules) -> tuple[int, int]:

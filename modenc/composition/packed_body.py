@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from transformers.activations import ACT2FN
 
 from modenc.composition.bank import BankRows, Site
-from modenc.composition.kernels import Dense, Precision, make_dense
+from modenc.composition.kernels import Dense, Precision, make_dense, one_of_few
 from modenc.composition.modules import LowRank
 from modenc.composition.packing import Bucket
 
@@ -116,22 +116,28 @@ class PackedBody:
         """
         x = embed(self._body, words, bucket.ids)
         before = x.dtype
-        x = x.to(self.dtype)
+        x = x.to(self.dtype).flatten(0, 1)
+        if x.device.type == "cpu":
+            x = functional.pad(x, (0, 0, 0, one_of_few(len(x)) - len(x)))
         for number, layer in enumerate(layers):
             x = self._step(x, bucket, number, layer, rows)
-        y: Tensor = x.to(before)
+        y: Tensor = _in_rows(x, bucket).to(before)
         return y
 
     def _step(self, x: Tensor, bucket: Bucket, number: int, layer: Layer, rows: BankRows | None) -> Tensor:
-        def add(y: Tensor, name: str, x: Tensor) -> Tensor:
-            return y if rows is None else rows.add((number, name), y, x)
+        """One layer: [tokens, hidden], the bucket's rows one after another and any number of zeros."""
 
-        hidden = x.shape[2:]
+        def add(y: Tensor, name: str, x: Tensor) -> Tensor:
+            if rows is not None:
+                rows.add((number, name), _in_rows(y, bucket), _in_rows(x, bucket))
+            return y
+
+        hidden = x.shape[1:]
         query, key, value = (
             add(dense(x), name, x)
             for dense, name in ((layer.query, QUERY), (layer.key, KEY), (layer.value, VALUE))
         )
-        context = _attention(query, key, value, bucket.mask, self._heads)
+        context = _attention(query, key, value, bucket, self._heads)
         y = add(layer.attention_output(context, residual=x), ATTENTION_OUTPUT, context)
         x = functional.layer_norm(y, hidden, *layer.attention_norm, self._epsilon)
         if self._fused is not None and not (rows and rows.changes((number, INTERMEDIATE))):
@@ -143,7 +149,7 @@ class PackedBody:
             y = layer.up(layer.down(x, activation="relu"), residual=y)
         y = add(y, OUTPUT, inner)
         if rows is not None:
-            y = rows.add_beside(number, y, x)
+            rows.add_beside(number, _in_rows(y, bucket), _in_rows(x, bucket))
         return functional.layer_norm(y, hidden, *layer.norm, self._epsilon)
 
     def _layer(
@@ -208,30 +214,37 @@ def embed(body: PreTrainedModel, words: Tensor, ids: Tensor) -> Tensor:
     return x
 
 
-def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, heads: int) -> Tensor:
-    """All [rows, length, hidden]."""
-    split = (*query.shape[:2], heads, -1)
-    query, key, value = (part.view(split).transpose(1, 2) for part in (query, key, value))
+def _in_rows(x: Tensor, bucket: Bucket) -> Tensor:
+    """A view of [tokens, ·] as [rows, width, ·]."""
+    rows, width = bucket.ids.shape
+    return x[: rows * width].view(rows, width, -1)
+
+
+def _attention(query: Tensor, key: Tensor, value: Tensor, bucket: Bucket, heads: int) -> Tensor:
+    """All [tokens, hidden]."""
+    output = torch.zeros_like(query)
+    split = (*bucket.ids.shape, heads, -1)
+    query, key, value, context = (
+        _in_rows(part, bucket).view(split).transpose(1, 2) for part in (query, key, value, output)
+    )
     if query.device.type == "cpu":
-        context = _attend_in_chunks(query, key, value, mask)
+        _attend_in_chunks(query, key, value, bucket.mask, context)
     else:
-        mask = None if mask is None else mask.to(query.dtype)
-        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    return context.transpose(1, 2).flatten(2)
+        mask = None if bucket.mask is None else bucket.mask.to(query.dtype)
+        context.copy_(functional.scaled_dot_product_attention(query, key, value, attn_mask=mask))
+    return output
 
 
-def _attend_in_chunks(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+def _attend_in_chunks(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, out: Tensor) -> None:
     """Attention by plain products on a few rows at a time, whose scores stay in the processor's cache.
 
     On CPUs that is faster than the fused operator at every length that bodies have.
     """
     rows, heads, width, size = query.shape
     chunk = max(1, _SCORES_AT_A_TIME // (heads * width * width))
-    output = query.new_empty(rows, width, heads, size).transpose(1, 2)
     for start in range(0, rows, chunk):
         part = slice(start, start + chunk)
         scores = torch.matmul(query[part], key[part].transpose(-1, -2))
         scores = scores if scores.dtype == torch.float64 else scores.float()
         scores = scores.mul_(size**-0.5) if mask is None else torch.add(mask[part], scores, alpha=size**-0.5)
-        output[part] = torch.matmul(scores.softmax(dim=-1).to(value.dtype), value[part])
-    return output
+        out[part] = torch.matmul(scores.softmax(dim=-1).to(value.dtype), value[part])

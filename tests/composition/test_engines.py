@@ -10,11 +10,11 @@ from transformers import ElectraConfig, ElectraModel
 
 from modenc import ModularEncoder
 from modenc.base_model import resolve_base
-from modenc.composition import packed_engine
+from modenc.composition import packed_body, packed_engine
 from modenc.composition.body import compose
 from modenc.composition.composed_engine import ComposedEngine
 from modenc.composition.engine import BASE
-from modenc.composition.kernels import OneDnnDense, TorchDense, make_dense, onednn_works
+from modenc.composition.kernels import OneDnnDense, TorchDense, make_dense, one_of_few, onednn_works
 from modenc.composition.modules import LanguageModules, LowRank, ParallelLayer
 from modenc.composition.packed_body import PackedBody
 from modenc.composition.packed_engine import PackedEngine
@@ -315,6 +315,45 @@ def test_buckets_waste_little_and_keep_every_row():
         assert torch.equal(bucket.ids, ids[bucket.rows][:, : bucket.ids.shape[1]])
     even = buckets(ids[:, :7], torch.ones(64, 7, dtype=torch.long), [0] * 64)
     assert [(bucket.rows, bucket.mask) for bucket in even] == [(None, None)]
+
+
+def test_sizes_are_few_and_near():
+    assert [one_of_few(tokens) for tokens in (1, 15, 16, 17, 31, 33, 100)] == [1, 15, 16, 18, 32, 36, 104]
+    sizes = [one_of_few(tokens) for tokens in range(1, 20_000)]
+    assert all(tokens <= size <= tokens * 9 / 8 for tokens, size in enumerate(sizes, 1))
+    assert len(set(sizes)) <= 100
+
+
+@pytest.mark.parametrize("codes", [["kk"], ["kk", "az", BASE]])
+def test_layers_meet_few_numbers_of_tokens(body, codes, monkeypatch):
+    monkeypatch.setattr(packed_engine, "_TOKENS_BEFORE_MERGING", 1)
+    met = set()
+
+    def recorded(*given):
+        dense = make_dense(*given)
+
+        class Recorded:
+            nbytes = dense.nbytes
+
+            def __call__(self, x, *rest, **options):
+                met.add(len(x))
+                return dense(x, *rest, **options)
+
+        return Recorded()
+
+    monkeypatch.setattr(packed_body, "make_dense", recorded)
+    engine = PackedEngine(body, "fp32")
+    for modules in LANGUAGES:
+        engine.put(modules)
+    generator = torch.Generator().manual_seed(0)
+    for width in range(20, 60):
+        ids, mask = (
+            torch.randint(5, 60, (3, width), generator=generator),
+            torch.ones(3, width, dtype=torch.long),
+        )
+        assert close(engine, body, ids, mask, (codes * 3)[:3])
+    assert met == {one_of_few(3 * width) for width in range(20, 60)}
+    assert len(met) < 15
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
