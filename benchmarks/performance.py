@@ -14,11 +14,13 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import service
 import torch
 from measure import (
     Row,
@@ -135,6 +137,23 @@ def mixed(data: Path, pairs: int) -> list[Row]:
                     name = f"{len(own)} texts, {each} a language, to a loop over {len(some)} languages"
                     rows.append(ratio(f"{name}, {compute}", *seconds, count=len(own)))
         rows.append(against_peft(many, texts, pairs))
+    return rows
+
+
+def requests(data: Path, pairs: int) -> list[Row]:
+    """Requests of 1 to 32 Kazakh texts of many lengths to a new process; MB: what they make it grow by."""
+    rows = []
+    for compute in ("fp32", "bf16"):
+        runs = [
+            [_in_process(f"{who}_{compute}", data) for who in ("service", "service_peer")]
+            for _ in range(pairs)
+        ]
+        own, other = zip(*runs, strict=True)
+        name = f"{service.REQUESTS - 1} requests, modenc {compute} against sentence-transformers {compute}"
+        seconds = [[run["seconds"] for run in side] for side in (own, other)]
+        row = ratio(name, *seconds, count=own[0]["texts"])
+        row |= {"ours MB": median(run["MB"] for run in own), "peer MB": median(run["MB"] for run in other)}
+        rows.append(row)
     return rows
 
 
@@ -347,6 +366,8 @@ IN_PROCESS: dict[str, Callable[[Path], Row]] = {
     "open_hub": _open_hub,
     "resident": _resident,
     "full_model": _full_model,
+    **{f"service_{kind}": partial(service.ours, compute=kind) for kind in ("fp32", "bf16")},
+    **{f"service_peer_{kind}": partial(service.peer, compute=kind) for kind in ("fp32", "bf16")},
     "focus_quick": lambda folder: _focus(folder, quick=True),
     "focus_slow": lambda folder: _focus(folder, quick=False),
 }
@@ -355,6 +376,7 @@ IN_PROCESS: dict[str, Callable[[Path], Row]] = {
 SECTIONS: dict[str, Callable[[Path, int], list[Row]]] = {
     "one_language": one_language,
     "mixed": mixed,
+    "requests": requests,
     "hub_of_200": hub_of_200,
     "focus": focus,
     "training": training,

@@ -23,8 +23,6 @@ _ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
 }
 # oneDNN packs for a number of rows; any other number still computes.
 _TYPICAL_ROWS = 1024
-# 2 ** this sizes between a number and its double.
-_SIZE_BITS = 3
 
 
 class Dense(Protocol):
@@ -88,15 +86,6 @@ class OneDnnDense:
     def nbytes(self) -> int:
         """See :class:`Dense`."""
         return self._nbytes
-
-
-def one_of_few(tokens: int) -> int:
-    """The least size of a few that holds so many tokens, at most an eighth more.
-
-    On CPUs each size costs oneDNN's kernels for it: milliseconds and megabytes.
-    """
-    step = 1 << max(0, tokens.bit_length() - 1 - _SIZE_BITS)
-    return -(-tokens // step) * step
 
 
 @cache

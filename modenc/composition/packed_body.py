@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from transformers.activations import ACT2FN
 
 from modenc.composition.bank import BankRows, Site
-from modenc.composition.kernels import Dense, Precision, make_dense, one_of_few
+from modenc.composition.kernels import Dense, Precision, make_dense
 from modenc.composition.modules import LowRank
 from modenc.composition.packing import Bucket
 
@@ -117,15 +117,14 @@ class PackedBody:
         x = embed(self._body, words, bucket.ids)
         before = x.dtype
         x = x.to(self.dtype).flatten(0, 1)
-        if x.device.type == "cpu":
-            x = functional.pad(x, (0, 0, 0, one_of_few(len(x)) - len(x)))
+        x = functional.pad(x, (0, 0, 0, bucket.size - len(x)))
         for number, layer in enumerate(layers):
             x = self._step(x, bucket, number, layer, rows)
         y: Tensor = _in_rows(x, bucket).to(before)
         return y
 
     def _step(self, x: Tensor, bucket: Bucket, number: int, layer: Layer, rows: BankRows | None) -> Tensor:
-        """One layer: [tokens, hidden], the bucket's rows one after another and any number of zeros."""
+        """One layer over [tokens, hidden]: the bucket's rows one after another, then what fills up."""
 
         def add(y: Tensor, name: str, x: Tensor) -> Tensor:
             if rows is not None:

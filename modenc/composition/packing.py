@@ -1,4 +1,7 @@
-"""Rows of about the same length side by side, so that hardly anything is computed for padding."""
+"""Rows of about the same length side by side, so that hardly anything is computed for padding.
+
+On CPUs each number of tokens costs oneDNN's kernels for it, milliseconds and megabytes: buckets have few.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,9 @@ from torch import Tensor
 
 # A further bucket costs about as much time as this many tokens.
 _TOKENS_A_BUCKET = 100
+# 2 ** this sizes between a number of tokens and its double, and none closer than the step.
+_SIZE_BITS = 3
+_LEAST_STEP = 8
 
 
 @dataclass(frozen=True)
@@ -28,11 +34,22 @@ class Bucket:
     tokens: int
     """Real ones."""
 
+    @property
+    def size(self) -> int:
+        """Tokens to compute with: those of all rows, filled up to one of few numbers."""
+        return one_of_few(self.ids.numel())
+
     def spans(self) -> list[tuple[int, int, int]]:
         """Group, first row, end row of each stretch of rows."""
         groups, counts = torch.unique_consecutive(self.groups, return_counts=True)
         ends = counts.cumsum(0).tolist()
         return list(zip(groups.tolist(), [0, *ends], ends, strict=False))
+
+
+def one_of_few(tokens: int) -> int:
+    """The least of a few numbers that is no smaller: a multiple of 8, above 64 at most an eighth more."""
+    step = max(_LEAST_STEP, 1 << max(0, tokens.bit_length() - 1 - _SIZE_BITS))
+    return -(-tokens // step) * step
 
 
 def buckets(ids: Tensor, mask: Tensor, groups: Sequence[int]) -> list[Bucket]:
@@ -52,12 +69,12 @@ def buckets(ids: Tensor, mask: Tensor, groups: Sequence[int]) -> list[Bucket]:
 
 
 def _cut(lengths: list[int]) -> list[int]:
-    """Where to end each bucket of ascending lengths, for the least cost of cells and buckets in all."""
+    """Where to end each bucket of ascending lengths, for the least cost of sizes and buckets in all."""
     starts = [row for row, length in enumerate(lengths) if row == 0 or length != lengths[row - 1]]
     best: dict[int, tuple[int, list[int]]] = {0: (0, [])}
     for end in [*starts[1:], len(lengths)]:
         width = lengths[end - 1]
-        cost, start = min((best[start][0] + (end - start) * width, start) for start in best)
+        cost, start = min((best[start][0] + one_of_few((end - start) * width), start) for start in best)
         best[end] = (cost + _TOKENS_A_BUCKET, [*best[start][1], end])
     return best[len(lengths)][1]
 

@@ -14,11 +14,11 @@ from modenc.composition import packed_body, packed_engine
 from modenc.composition.body import compose
 from modenc.composition.composed_engine import ComposedEngine
 from modenc.composition.engine import BASE
-from modenc.composition.kernels import OneDnnDense, TorchDense, make_dense, one_of_few, onednn_works
+from modenc.composition.kernels import OneDnnDense, TorchDense, make_dense, onednn_works
 from modenc.composition.modules import LanguageModules, LowRank, ParallelLayer
 from modenc.composition.packed_body import PackedBody
 from modenc.composition.packed_engine import PackedEngine
-from modenc.composition.packing import buckets
+from modenc.composition.packing import buckets, one_of_few
 from modenc.composition.settings import ComputeSettings
 from modenc.errors import HubError, OptionError
 
@@ -318,10 +318,10 @@ def test_buckets_waste_little_and_keep_every_row():
 
 
 def test_sizes_are_few_and_near():
-    assert [one_of_few(tokens) for tokens in (1, 15, 16, 17, 31, 33, 100)] == [1, 15, 16, 18, 32, 36, 104]
+    assert [one_of_few(tokens) for tokens in (1, 8, 9, 64, 65, 100, 129)] == [8, 8, 16, 64, 72, 104, 144]
     sizes = [one_of_few(tokens) for tokens in range(1, 20_000)]
-    assert all(tokens <= size <= tokens * 9 / 8 for tokens, size in enumerate(sizes, 1))
-    assert len(set(sizes)) <= 100
+    assert all(tokens <= size <= max(tokens + 7, tokens * 9 / 8) for tokens, size in enumerate(sizes, 1))
+    assert len(set(sizes)) <= 8 * 10
 
 
 @pytest.mark.parametrize("codes", [["kk"], ["kk", "az", BASE]])

@@ -7,7 +7,7 @@ import random
 import shutil
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from multiprocessing.queues import Queue
 from pathlib import Path
@@ -24,6 +24,8 @@ from modenc.errors import LanguageError
 
 LANGUAGES = ("en", "kk", "az", "ky", "uz", "tr", "de", "fr")
 _NEAR = 1e-5
+_other: ModularEncoder
+"""In the process of the yardstick: its encoder."""
 
 
 class _Seen(NamedTuple):
@@ -36,6 +38,8 @@ class _Seen(NamedTuple):
     """Made so far."""
     used: float
     """Seconds of the processor."""
+    yardstick: float
+    """Such seconds that one piece of work took another process, which does little else."""
 
 
 def threads_and_processes(
@@ -138,9 +142,11 @@ def _call(
 
 
 def soak(folder: Path, seconds: float, seed: int = 0) -> Outcome:
-    """Mixed traffic under eviction: after the first third, memory's trend within 2 %, work per second flat.
+    """Mixed traffic under eviction: after the first third, memory's trend within 2 %, work done flat.
 
-    Seconds of the processor, since others may be using the machine too; open files as at the start.
+    Work is counted in calls a second of the processor, times the seconds that one piece of work takes another
+    process at that moment: a core does less while its neighbour or the machine's other users are at work.
+    Open files are as at the start.
     """
     outcome = Outcome(f"soak, {seconds / 60:.1f} minutes")
     path = _hub(folder)
@@ -149,34 +155,37 @@ def soak(folder: Path, seconds: float, seed: int = 0) -> Outcome:
     process = psutil.Process(os.getpid())
     seen: list[_Seen] = []
     started = time.monotonic()
-
-    def watch(calls: int) -> None:
-        used = process.cpu_times()
-        seen.append(
-            _Seen(
-                time.monotonic() - started,
-                process.memory_info().rss,
-                process.num_fds(),
-                calls,
-                used.user + used.system,
-            )
-        )
-
     # Torch's own threads wait by turning, longer where others are at work: seconds of no call's.
     usual = torch.get_num_threads()
     torch.set_num_threads(1)
-    calls, faults = _traffic(path, int(whole.memory * 0.6), seconds, threads=4, seed=seed, watch=watch)
+    with ProcessPoolExecutor(1, get_context("spawn"), _open_yardstick, (path,)) as other:
+
+        def watch(calls: int) -> None:
+            used, yardstick = process.cpu_times(), other.submit(_yardstick).result()
+            seen.append(
+                _Seen(
+                    time.monotonic() - started,
+                    process.memory_info().rss,
+                    process.num_fds(),
+                    calls,
+                    used.user + used.system,
+                    yardstick,
+                )
+            )
+
+        calls, faults = _traffic(path, int(whole.memory * 0.6), seconds, threads=4, seed=seed, watch=watch)
     torch.set_num_threads(usual)
     outcome.tried, outcome.survived, outcome.lost = calls, calls - len(faults), faults[:5]
     late = [row for row in seen if row.seconds > seconds / 3]
-    halves = late[: len(late) // 2], late[len(late) // 2 :]
     slope, start = np.polyfit([row.seconds for row in late], [row.memory for row in late], 1)
     growth = 100 * slope * (seconds - late[0].seconds) / (start + slope * late[0].seconds)
     files = late[-1].files - late[0].files
-    fast, slow = (_rates(half) for half in halves)
-    change = 100 * (slow.mean() / fast.mean() - 1)
-    noise = 100 * np.hypot(*(rates.std(ddof=1) / len(rates) ** 0.5 for rates in (fast, slow))) / fast.mean()
-    outcome.note = f"memory {growth:+.2f} %, files {files:+d}, throughput {change:+.1f} % (noise {noise:.1f})"
+    change, noise = _change(_rates(late) * _yardsticks(late))
+    machine, _ = _change(1 / _yardsticks(late))
+    outcome.note = (
+        f"memory {growth:+.2f} %, files {files:+d}, "
+        f"throughput {change:+.1f} % (noise {noise:.1f}; the machine's own {machine:+.1f})"
+    )
     if growth > 2:
         outcome.lost.append(f"memory grew by {growth:.1f} %")
     if change < -max(2.0, 3 * noise):
@@ -190,6 +199,35 @@ def _rates(seen: list[_Seen]) -> np.ndarray:
     """Calls per second of the processor in each interval."""
     calls, used = np.diff([row.calls for row in seen]), np.diff([row.used for row in seen])
     return calls / used
+
+
+def _yardsticks(seen: list[_Seen]) -> np.ndarray:
+    """Seconds of the yardstick in each interval."""
+    ends = np.array([row.yardstick for row in seen])
+    return (ends[1:] + ends[:-1]) / 2
+
+
+def _change(values: np.ndarray) -> tuple[float, float]:
+    """From the mean of the first half to that of the second, in %, and its standard error."""
+    fast, slow = values[: len(values) // 2], values[len(values) // 2 :]
+    errors = [half.std(ddof=1) / len(half) ** 0.5 for half in (fast, slow)]
+    return 100 * (slow.mean() / fast.mean() - 1), 100 * np.hypot(*errors) / fast.mean()
+
+
+def _open_yardstick(path: Path) -> None:
+    global _other
+    torch.set_num_threads(1)
+    _other = ModularEncoder(path)
+    _yardstick()
+
+
+def _yardstick() -> float:
+    """Seconds of the processor that ten calls take."""
+    texts = tiny_models.sentences("en")[:24]
+    started = time.process_time()
+    for _ in range(10):
+        _other.encode(texts, lang="en")
+    return time.process_time() - started
 
 
 def _hub(folder: Path) -> Path:
