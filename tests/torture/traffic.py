@@ -145,7 +145,8 @@ def soak(folder: Path, seconds: float, seed: int = 0) -> Outcome:
     """Mixed traffic under eviction: after the first third, memory's trend within 2 %, work done flat.
 
     Work is counted in calls a second of the processor, times the seconds that one piece of work takes another
-    process at that moment: a core does less while its neighbour or the machine's other users are at work.
+    process at that moment: a core does less while its neighbour or other users of the machine are at work. Both
+    are kept to one core, since threads that run at once wait by turning, more where more cores are free.
     Open files are as at the start.
     """
     outcome = Outcome(f"soak, {seconds / 60:.1f} minutes")
@@ -155,9 +156,9 @@ def soak(folder: Path, seconds: float, seed: int = 0) -> Outcome:
     process = psutil.Process(os.getpid())
     seen: list[_Seen] = []
     started = time.monotonic()
-    # Torch's own threads wait by turning, longer where others are at work: seconds of no call's.
-    usual = torch.get_num_threads()
+    usual, cores = torch.get_num_threads(), os.sched_getaffinity(0)
     torch.set_num_threads(1)
+    _keep_to({max(cores)})
     with ProcessPoolExecutor(1, get_context("spawn"), _open_yardstick, (path,)) as other:
 
         def watch(calls: int) -> None:
@@ -175,11 +176,15 @@ def soak(folder: Path, seconds: float, seed: int = 0) -> Outcome:
 
         calls, faults = _traffic(path, int(whole.memory * 0.6), seconds, threads=4, seed=seed, watch=watch)
     torch.set_num_threads(usual)
+    _keep_to(cores)
     outcome.tried, outcome.survived, outcome.lost = calls, calls - len(faults), faults[:5]
     late = [row for row in seen if row.seconds > seconds / 3]
     slope, start = np.polyfit([row.seconds for row in late], [row.memory for row in late], 1)
     growth = 100 * slope * (seconds - late[0].seconds) / (start + slope * late[0].seconds)
-    files = late[-1].files - late[0].files
+    # The fewest: at any moment some are open for a while.
+    files = min(row.files for row in late[len(late) // 2 :]) - min(
+        row.files for row in late[: len(late) // 2]
+    )
     change, noise = _change(_rates(late) * _yardsticks(late))
     machine, _ = _change(1 / _yardsticks(late))
     outcome.note = (
@@ -193,6 +198,12 @@ def soak(folder: Path, seconds: float, seed: int = 0) -> Outcome:
     if files > 0:
         outcome.lost.append(f"{files} more files are open")
     return outcome
+
+
+def _keep_to(cores: set[int]) -> None:
+    """Run all threads of this process, and what they start, on these cores."""
+    for task in Path("/proc/self/task").iterdir():
+        os.sched_setaffinity(int(task.name), cores)
 
 
 def _rates(seen: list[_Seen]) -> np.ndarray:
