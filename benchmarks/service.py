@@ -12,7 +12,7 @@ from peers import HUB, PROMPT, stock, texts_of
 
 from modenc import ModularEncoder
 
-REQUESTS = 300
+REQUESTS = 200
 _SIZES = (1, 1, 1, 2, 4, 8, 16, 32)
 _LINES_A_TEXT = (1, 1, 1, 2, 3)
 

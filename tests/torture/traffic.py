@@ -145,9 +145,9 @@ def soak(folder: Path, seconds: float, seed: int = 0) -> Outcome:
     """Mixed traffic under eviction: after the first third, memory's trend within 2 %, work done flat.
 
     Work is counted in calls a second of the processor, times the seconds that one piece of work takes another
-    process at that moment: a core does less while its neighbour or other users of the machine are at work. Both
-    are kept to one core, since threads that run at once wait by turning, more where more cores are free.
-    Open files are as at the start.
+    process at that moment: a core does less while others are at work beside it. Both are kept to one core,
+    since threads that run at once wait by turning, more where more cores are free. Open files are as at the
+    start.
     """
     outcome = Outcome(f"soak, {seconds / 60:.1f} minutes")
     path = _hub(folder)
