@@ -155,11 +155,12 @@ def soak(folder: Path, seconds: float, seed: int = 0) -> Outcome:
     whole.load(LANGUAGES)
     process = psutil.Process(os.getpid())
     seen: list[_Seen] = []
-    started = time.monotonic()
     usual, cores = torch.get_num_threads(), os.sched_getaffinity(0)
     torch.set_num_threads(1)
     _keep_to({max(cores)})
     with ProcessPoolExecutor(1, get_context("spawn"), _open_yardstick, (path,)) as other:
+        other.submit(_yardstick).result()  # it starts before the traffic does
+        started = time.monotonic()
 
         def watch(calls: int) -> None:
             used, yardstick = process.cpu_times(), other.submit(_yardstick).result()
