@@ -347,11 +347,8 @@ def test_layers_meet_few_numbers_of_tokens(body, codes, monkeypatch):
         engine.put(modules)
     generator = torch.Generator().manual_seed(0)
     for width in range(20, 60):
-        ids, mask = (
-            torch.randint(5, 60, (3, width), generator=generator),
-            torch.ones(3, width, dtype=torch.long),
-        )
-        assert close(engine, body, ids, mask, (codes * 3)[:3])
+        ids = torch.randint(5, 60, (3, width), generator=generator)
+        assert close(engine, body, ids, torch.ones_like(ids), (codes * 3)[:3])
     assert met == {one_of_few(3 * width) for width in range(20, 60)}
     assert len(met) < 15
 

@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from multiprocessing.queues import Queue
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
@@ -183,11 +183,11 @@ def soak(folder: Path, seconds: float, seed: int = 0) -> Outcome:
     slope, start = np.polyfit([row.seconds for row in late], [row.memory for row in late], 1)
     growth = 100 * slope * (seconds - late[0].seconds) / (start + slope * late[0].seconds)
     # The fewest: at any moment some are open for a while.
-    files = min(row.files for row in late[len(late) // 2 :]) - min(
-        row.files for row in late[: len(late) // 2]
-    )
-    change, noise = _change(_rates(late) * _yardsticks(late))
-    machine, _ = _change(1 / _yardsticks(late))
+    early, later = (min(row.files for row in half) for half in _halves(late))
+    files = later - early
+    yardsticks = _yardsticks(late)
+    change, noise = _change(_rates(late) * yardsticks)
+    machine, _ = _change(1 / yardsticks)
     outcome.note = (
         f"memory {growth:+.2f} %, files {files:+d}, "
         f"throughput {change:+.1f} % (noise {noise:.1f}; the machine's own {machine:+.1f})"
@@ -207,6 +207,10 @@ def _keep_to(cores: set[int]) -> None:
         os.sched_setaffinity(int(task.name), cores)
 
 
+def _halves(rows: Any) -> tuple[Any, Any]:
+    return rows[: len(rows) // 2], rows[len(rows) // 2 :]
+
+
 def _rates(seen: list[_Seen]) -> np.ndarray:
     """Calls per second of the processor in each interval."""
     calls, used = np.diff([row.calls for row in seen]), np.diff([row.used for row in seen])
@@ -221,7 +225,7 @@ def _yardsticks(seen: list[_Seen]) -> np.ndarray:
 
 def _change(values: np.ndarray) -> tuple[float, float]:
     """From the mean of the first half to that of the second, in %, and its standard error."""
-    fast, slow = values[: len(values) // 2], values[len(values) // 2 :]
+    fast, slow = _halves(values)
     errors = [half.std(ddof=1) / len(half) ** 0.5 for half in (fast, slow)]
     return 100 * (slow.mean() / fast.mean() - 1), 100 * np.hypot(*errors) / fast.mean()
 
