@@ -196,7 +196,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             return encoded(tagged[0] if single else tagged, *args, align=align, **options)
 
         # All vectors are of one version of each language: anew, if one is replaced meanwhile. The processes
-        # of a pool each see to that for their own texts.
+        # of a pool see to that for each chunk of texts.
         for _ in range(_TRIES - 1):
             with suppress(ReplacedError):
                 return attempt()

@@ -117,7 +117,8 @@ class PackedBody:
         x = embed(self._body, words, bucket.ids)
         before = x.dtype
         x = x.to(self.dtype).flatten(0, 1)
-        x = functional.pad(x, (0, 0, 0, bucket.size - len(x)))
+        if x.is_cpu:
+            x = functional.pad(x, (0, 0, 0, bucket.size - len(x)))
         for number, layer in enumerate(layers):
             x = self._step(x, bucket, number, layer, rows)
         y: Tensor = _in_rows(x, bucket).to(before)
@@ -221,7 +222,8 @@ def _in_rows(x: Tensor, bucket: Bucket) -> Tensor:
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, bucket: Bucket, heads: int) -> Tensor:
     """All [tokens, hidden]."""
-    output = torch.zeros_like(query)
+    output = torch.empty_like(query)
+    output[bucket.ids.numel() :] = 0
     split = (*bucket.ids.shape, heads, -1)
     query, key, value, context = (
         _in_rows(part, bucket).view(split).transpose(1, 2) for part in (query, key, value, output)

@@ -36,7 +36,7 @@ class Bucket:
 
     @property
     def size(self) -> int:
-        """Tokens to compute with: those of all rows, filled up to one of few numbers."""
+        """Tokens to compute with on CPUs: those of all rows, filled up to one of few numbers."""
         return one_of_few(self.ids.numel())
 
     def spans(self) -> list[tuple[int, int, int]]:

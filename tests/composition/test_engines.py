@@ -3,12 +3,10 @@
 from itertools import chain
 from threading import Thread
 
-import numpy as np
 import pytest
 import torch
 from transformers import ElectraConfig, ElectraModel
 
-from modenc import ModularEncoder
 from modenc.base_model import resolve_base
 from modenc.composition import packed_body, packed_engine
 from modenc.composition.body import compose
@@ -18,9 +16,8 @@ from modenc.composition.kernels import OneDnnDense, TorchDense, make_dense, oned
 from modenc.composition.modules import LanguageModules, LowRank, ParallelLayer
 from modenc.composition.packed_body import PackedBody
 from modenc.composition.packed_engine import PackedEngine
-from modenc.composition.packing import buckets, one_of_few
-from modenc.composition.settings import ComputeSettings
-from modenc.errors import HubError, OptionError
+from modenc.composition.packing import one_of_few
+from modenc.errors import HubError
 
 HIDDEN, INNER, LAYERS = 32, 64, 2
 SITES = {
@@ -300,30 +297,6 @@ def test_another_family_is_composed(tmp_path):
     assert close(engine, body, ids, mask, ROWS)
 
 
-def test_buckets_waste_little_and_keep_every_row():
-    ids, mask = batch(rows=64, longest=90)
-    groups = [row % 5 for row in range(64)]
-    found = buckets(ids, mask, groups)
-    assert sorted(row for bucket in found for row in bucket.rows.tolist()) == list(range(64))
-    cells = sum(bucket.ids.numel() for bucket in found)
-    real = int(mask.sum())
-    # A bucket costs what a hundred tokens do: more of them would not pay, fewer would waste.
-    assert cells + 100 * len(found) <= min(64 * int(mask.sum(1).max()) + 100, real + 64 * 100)
-    for bucket in found:
-        assert bucket.groups.tolist() == sorted(bucket.groups.tolist())
-        assert [groups[row] for row in bucket.rows.tolist()] == bucket.groups.tolist()
-        assert torch.equal(bucket.ids, ids[bucket.rows][:, : bucket.ids.shape[1]])
-    even = buckets(ids[:, :7], torch.ones(64, 7, dtype=torch.long), [0] * 64)
-    assert [(bucket.rows, bucket.mask) for bucket in even] == [(None, None)]
-
-
-def test_sizes_are_few_and_near():
-    assert [one_of_few(tokens) for tokens in (1, 8, 9, 64, 65, 100, 129)] == [8, 8, 16, 64, 72, 104, 144]
-    sizes = [one_of_few(tokens) for tokens in range(1, 20_000)]
-    assert all(tokens <= size <= max(tokens + 7, tokens * 9 / 8) for tokens, size in enumerate(sizes, 1))
-    assert len(set(sizes)) <= 8 * 10
-
-
 @pytest.mark.parametrize("codes", [["kk"], ["kk", "az", BASE]])
 def test_layers_meet_few_numbers_of_tokens(body, codes, monkeypatch):
     monkeypatch.setattr(packed_engine, "_TOKENS_BEFORE_MERGING", 1)
@@ -365,68 +338,3 @@ def test_kernels_agree(dtype):
     for options in ({}, {"activation": "gelu"}, {"activation": "relu"}, {"residual": residual}):
         assert torch.allclose(layer(x, **options), reference(x, **options), **tolerance)
     assert layer.nbytes == reference.nbytes == weight.nbytes + bias.nbytes
-
-
-TEXTS = ["A small child.", "Мұғалім жаңа кітапты оқиды.", "Qonşumuz qırmızı almanı alır.", "Our neighbour"]
-CODES = ["en", "kk", "az", "en"]
-
-
-def test_memory_is_kept_within_its_limit(tiny_hub):
-    free = ModularEncoder(tiny_hub.path)
-    right = free.encode(TEXTS, lang=CODES)
-    free.load(["en", "kk", "az"])
-    needed = free.memory
-    assert free.loaded == ["az", "en", "kk"]
-    tight = ModularEncoder(tiny_hub.path, max_memory=needed - 1)
-    assert np.allclose(tight.encode(TEXTS, lang=CODES), right, atol=1e-5)
-    assert len(tight.loaded) == 2
-    assert tight.memory < needed
-    for code in ("kk", "az", "en", "kk"):
-        rows = [row for row, other in enumerate(CODES) if other == code]
-        vectors = tight.encode([TEXTS[row] for row in rows], lang=code)
-        assert np.allclose(vectors, right[rows], atol=1e-5)
-        assert tight.memory < needed
-        assert code in tight.loaded
-    none = ModularEncoder(tiny_hub.path, max_memory="0MB")
-    assert np.allclose(none.encode(TEXTS, lang=CODES), right, atol=1e-5)
-    assert (none.loaded, none.memory) == ([], 0)
-
-
-def test_unloading_gives_memory_back(tiny_hub):
-    encoder = ModularEncoder(tiny_hub.path)
-    encoder.load(["en", "kk"])
-    both = encoder.memory
-    encoder.unload("kk")
-    assert 0 < encoder.memory < both
-    encoder.unload("en")
-    assert (encoder.loaded, encoder.memory) == ([], 0)
-
-
-def test_settings_of_computing(tiny_hub):
-    assert ComputeSettings(max_memory="1.5 GB").memory_limit == 1_500_000_000
-    assert ComputeSettings(max_memory=300).memory_limit == 300
-    with pytest.raises(OptionError, match="compute: expected fp32, bf16, int8, auto, found 'fp8'"):
-        ModularEncoder(tiny_hub.path, compute="fp8")
-    with pytest.raises(OptionError, match="max_memory: expected bytes, or a text such as"):
-        ModularEncoder(tiny_hub.path, max_memory="lots")
-    for compute in ("bf16", "auto"):
-        near = ModularEncoder(tiny_hub.path, compute=compute).encode(TEXTS, lang=CODES)
-        right = ModularEncoder(tiny_hub.path).encode(TEXTS, lang=CODES)
-        assert np.abs(near - right).max() < 0.1
-
-
-def test_many_texts_of_one_language_have_batches_of_their_own(tiny_hub, monkeypatch):
-    encoder = ModularEncoder(tiny_hub.path)
-    seen = []
-    run = encoder[0].residency.run
-    monkeypatch.setattr(
-        encoder[0].residency,
-        "run",
-        lambda i, m, codes, v, **o: seen.append(set(codes)) or run(i, m, codes, v, **o),
-    )
-    texts = [TEXTS[1]] * 9 + [TEXTS[2], TEXTS[0]] + [TEXTS[1] + " " + TEXTS[1]] * 3
-    codes = ["kk"] * 9 + ["az", "en"] + ["kk"] * 3
-    vectors = encoder.encode(texts, lang=codes, batch_size=4)
-    assert [len(codes) for codes in seen] == [1, 1, 1, 2]
-    assert np.allclose(vectors[0], encoder.encode(TEXTS[1], lang="kk"), atol=1e-5)
-    assert np.allclose(vectors[9], encoder.encode(TEXTS[2], lang="az"), atol=1e-5)

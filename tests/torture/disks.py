@@ -92,8 +92,7 @@ def hub_operations(folder: Path, tries: int, seed: int) -> Outcome:
                 problems.append(f"{operation} on a read-only disk went well")
             stops += stopped
             outcome.add(fault or "; ".join(problems) or None)
-    if not stops:
-        outcome.lost.append("no disk was ever full or read-only")
+    _note_stops(outcome, stops)
     return outcome
 
 
@@ -122,16 +121,17 @@ def training(folder: Path, tries: int, seed: int) -> Outcome:
     for number, name in enumerate(("old", "new")):
         subprocess.run(command(folder / name, number), check=True, capture_output=True)
     old, new = (digests(folder / name / "hub") for name in ("old", "new"))
+    stops = 0
     for turn in range(tries):
         with _disk(folder / "disk", megabytes=8) as disk:
             shutil.copytree(folder / "old" / "hub", disk / "hub")
             room = rng.randrange(16, 1500)
             with _read_only(disk) if turn % 3 == 1 else _filled(disk, room):
                 done = subprocess.run(command(disk, 1), capture_output=True, text=True, check=False)
-            fault = _clear(done)
-            if turn % 3 == 1 and not done.returncode:
-                fault = "training on a read-only disk went well"
-            if any(digest not in (old[lang], new[lang]) for lang, digest in digests(disk / "hub").items()):
+            stops += done.returncode != 0
+            fault = _clear(done, read_only=turn % 3 == 1)
+            found = digests(disk / "hub")
+            if any(found.get(lang) not in (old[lang], new[lang]) for lang in old):
                 fault = fault or "a language is neither the old nor the new"
             if problems := verify_hub(Hub.open(disk / "hub")):
                 fault = fault or str(problems[0])
@@ -141,6 +141,7 @@ def training(folder: Path, tries: int, seed: int) -> Outcome:
             elif digests(disk / "hub") != new:
                 fault = fault or "the rerun's modules are others"
             outcome.add(fault)
+    _note_stops(outcome, stops)
     return outcome
 
 
@@ -151,8 +152,9 @@ def encoding(folder: Path, tries: int, seed: int) -> Outcome:
     hub = tiny_models.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
     source = folder / "texts.txt"
     source.write_text("\n".join(tiny_models.sentences("kk") * 10), encoding="utf-8")
+    stops = 0
     for turn in range(tries):
-        suffix = (".npy", ".parquet")[turn % 2]
+        suffix = (".npy", ".parquet")[turn // 2 % 2]
 
         def command(output: Path) -> list[str]:
             words = ["--hub", hub.path, "--input", source, "--output", output, "--shard-size", 200]
@@ -165,20 +167,29 @@ def encoding(folder: Path, tries: int, seed: int) -> Outcome:
             output = disk / f"vectors{suffix}"
             room = rng.randrange(0, 2 * right.stat().st_size >> 10)
             with _read_only(disk) if turn % 3 == 1 else _filled(disk, room):
-                fault = _clear(subprocess.run(command(output), capture_output=True, text=True, check=False))
+                done = subprocess.run(command(output), capture_output=True, text=True, check=False)
+            stops += done.returncode != 0
+            fault = _clear(done, read_only=turn % 3 == 1)
             again = subprocess.run(command(output), capture_output=True, text=True, check=False)
             if again.returncode:
                 fault = fault or f"the rerun failed: {again.stderr[-300:]}"
             elif not same(vectors_of(output), vectors_of(right)):
                 fault = fault or "the rerun's vectors are others"
             outcome.add(fault)
+    _note_stops(outcome, stops)
     return outcome
 
 
-def _clear(done: subprocess.CompletedProcess[str]) -> str | None:
-    """What is wrong with how a command ended on a full disk."""
-    if done.returncode == 0:
-        return None  # it had room enough
+def _note_stops(outcome: Outcome, stops: int) -> None:
+    outcome.note = f"{stops} of them had too little room"
+    if not stops:
+        outcome.lost.append("no disk was ever full or read-only")
+
+
+def _clear(done: subprocess.CompletedProcess[str], *, read_only: bool) -> str | None:
+    """What is wrong with how a command ended on a full or read-only disk."""
+    if done.returncode == 0:  # it had room enough
+        return "the command went well on a read-only disk" if read_only else None
     if done.returncode != 2 or "Traceback" in done.stderr or _CLEAR not in done.stderr:
         return f"exit {done.returncode}: {done.stderr[-300:]}"
     return None

@@ -11,8 +11,9 @@ import time
 from pathlib import Path
 
 import fuzz_targets
+from memory import peak, peak_from_now_on
 from outcome import Outcome
-from texts import mutated
+from texts import MEGABYTES, mutated
 
 _FUZZER = Path(__file__).with_name("fuzzer.py")
 
@@ -23,11 +24,15 @@ def has_atheris() -> bool:
 
 
 def shaken(name: str, folder: Path, tries: int, seconds: float, seed: int = 0) -> Outcome:
-    """Sound inputs of a target, changed at random; none may take more than ``seconds`` of the processor."""
+    """Sound inputs of a target, changed at random; none may take more than ``seconds`` of the processor.
+
+    Memory may grow by :data:`~texts.MEGABYTES` in all.
+    """
     outcome = Outcome(f"random changes: {name}")
     rng = random.Random(seed)
     folder.mkdir(parents=True)
     call, sound = fuzz_targets.TARGETS[name](folder)
+    before_all = peak_from_now_on()
     for turn in range(tries):
         data = sound[turn] if turn < len(sound) else mutated(rng, rng.choice(sound))
         before = time.process_time()
@@ -38,6 +43,8 @@ def shaken(name: str, folder: Path, tries: int, seconds: float, seed: int = 0) -
             continue
         taken = time.process_time() - before
         outcome.add(f"{name}, {data[:40]!r}…: {taken:.1f} s" if taken > seconds else None)
+    if (grown := peak() - before_all) > MEGABYTES:
+        outcome.lost.append(f"{name}: {grown:.0f} MB more in memory")
     return outcome
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import signal
@@ -10,8 +11,10 @@ import sys
 import time
 from collections.abc import Callable
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -39,13 +42,11 @@ def hub_operation(name: str, folder: Path, tries: int, seed: int = 0) -> Outcome
     whole = {Hub.open(source.parent).card("kk").digest() for source in sources}
     tiny_languages.publish(hub, "az", 0.75)
     untouched = hub.card("az").digest()
+    halfway = 0
     for _ in range(tries):
         hub.install(sources[0])
-        process = _forks().Process(target=_forever, args=(name, hub.path, sources))
-        process.start()
-        time.sleep(rng.uniform(0.0, 0.05))
-        process.kill()
-        process.join()
+        _kill_at_work(name, hub.path, sources, rng.uniform(0.0, 0.2))
+        halfway += any(hub.path.glob(".*"))
         after = Hub.open(hub.path)
         faults = [str(problem) for problem in verify_hub(after)]
         if after.card("az").digest() != untouched:
@@ -58,7 +59,24 @@ def hub_operation(name: str, folder: Path, tries: int, seed: int = 0) -> Outcome
         hub.install(sources[1])
         faults += [f"left behind: {path.name}" for path in hub.path.glob(".*")]
         outcome.add("; ".join(faults) or None)
+    outcome.note = f"{halfway} of them halfway"
+    if not halfway:
+        outcome.lost.append("no kill came halfway")
     return outcome
+
+
+def _kill_at_work(name: str, path: Path, sources: list[Path], seconds: float) -> None:
+    """Kill a process these seconds after it has begun to work."""
+    context = _forks()
+    begun, begins = context.Pipe(duplex=False)
+    process = context.Process(target=_forever, args=(name, path, sources, begins))
+    # Python gives the server of forks no sys.path, without which it passes over what it is to import.
+    with patch.dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)):
+        process.start()
+    begun.recv()
+    time.sleep(seconds)
+    process.kill()
+    process.join()
 
 
 def _forks() -> ForkServerContext:
@@ -68,8 +86,9 @@ def _forks() -> ForkServerContext:
     return context
 
 
-def _forever(name: str, path: Path, sources: list[Path]) -> None:
+def _forever(name: str, path: Path, sources: list[Path], begins: Connection) -> None:
     hub = Hub.open(path)
+    begins.send(None)
     while True:
         for fill, source in zip(FILLS, sources, strict=True):
             if name == "publish":
@@ -97,19 +116,31 @@ def encoding(folder: Path, tries: int, *, suffix: str = ".npy", texts: int = 400
     right = folder / f"right{suffix}"
     seconds = _run(command(right))
     output = folder / f"killed{suffix}"
+    written: dict[Path, int] = {}
+    halfway = 0
 
     def state() -> list[str]:
+        nonlocal halfway
         if output.exists():
+            written.clear()
             return [] if same(vectors_of(output), vectors_of(right)) else ["the finished output is not right"]
         shards = sorted(output.with_name(f"{output.name}.parts").glob(f"[0-9]*{suffix}"))
+        halfway += bool(shards)
         whole = vectors_of(right)
         found = np.concatenate([whole[:0], *(vectors_of(shard) for shard in shards)])
-        return [] if same(found, whole[: len(found)]) else ["a finished shard is not right"]
+        faults = [] if same(found, whole[: len(found)]) else ["a finished shard is not right"]
+        before = written.copy()
+        written.update((shard, shard.stat().st_mtime_ns) for shard in shards)
+        if any(written[shard] != time_ns for shard, time_ns in before.items()) or set(before) - set(shards):
+            faults.append("a finished shard was not kept")
+        return faults
 
     def start_over() -> None:
         output.unlink(missing_ok=True)
+        written.clear()
 
     _kill_often(outcome, command(output), tries, seconds, random.Random(seed), state, start_over)
+    outcome.note = f"{halfway} of them after a shard or more"
     return outcome
 
 

@@ -6,8 +6,9 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from multiprocessing.queues import Queue
 from pathlib import Path
@@ -134,10 +135,7 @@ def _call(
     if kind < 0.5:
         rows = [(rows[0][0], row) for _, row in rows]
     vectors = encoder.encode([texts[lang][row] for lang, row in rows], lang=[lang for lang, _ in rows])
-    worst = max(
-        float(np.abs(vector - right[lang][row]).max())
-        for vector, (lang, row) in zip(vectors, rows, strict=True)
-    )
+    worst = np.abs(vectors - np.stack([right[lang][row] for lang, row in rows])).max()
     return None if worst <= _NEAR else f"a vector is {worst:.2e} off"
 
 
@@ -146,8 +144,8 @@ def soak(folder: Path, seconds: float, seed: int = 0) -> Outcome:
 
     Work is counted in calls a second of the processor, times the seconds that one piece of work takes another
     process at that moment: a core does less while others are at work beside it. Both are kept to one core,
-    since threads that run at once wait by turning, more where more cores are free. Open files are as at the
-    start.
+    since threads that run at once wait by turning, more where more cores are free. Open files are no more in
+    the last third than in the second.
     """
     outcome = Outcome(f"soak, {seconds / 60:.1f} minutes")
     path = _hub(folder)
@@ -155,10 +153,8 @@ def soak(folder: Path, seconds: float, seed: int = 0) -> Outcome:
     whole.load(LANGUAGES)
     process = psutil.Process(os.getpid())
     seen: list[_Seen] = []
-    usual, cores = torch.get_num_threads(), os.sched_getaffinity(0)
-    torch.set_num_threads(1)
-    _keep_to({max(cores)})
-    with ProcessPoolExecutor(1, get_context("spawn"), _open_yardstick, (path,)) as other:
+    spawned = get_context("spawn")
+    with _one_core(), ProcessPoolExecutor(1, spawned, _open_yardstick, (path,)) as other:
         other.submit(_yardstick).result()  # it starts before the traffic does
         started = time.monotonic()
 
@@ -176,8 +172,6 @@ def soak(folder: Path, seconds: float, seed: int = 0) -> Outcome:
             )
 
         calls, faults = _traffic(path, int(whole.memory * 0.6), seconds, threads=4, seed=seed, watch=watch)
-    torch.set_num_threads(usual)
-    _keep_to(cores)
     outcome.tried, outcome.survived, outcome.lost = calls, calls - len(faults), faults[:5]
     late = [row for row in seen if row.seconds > seconds / 3]
     slope, start = np.polyfit([row.seconds for row in late], [row.memory for row in late], 1)
@@ -201,10 +195,23 @@ def soak(folder: Path, seconds: float, seed: int = 0) -> Outcome:
     return outcome
 
 
+@contextmanager
+def _one_core() -> Iterator[None]:
+    """Keep all threads of this process, and what they start, to one core meanwhile."""
+    usual, cores = torch.get_num_threads(), os.sched_getaffinity(0)
+    torch.set_num_threads(1)
+    _keep_to({max(cores)})
+    try:
+        yield
+    finally:
+        torch.set_num_threads(usual)
+        _keep_to(cores)
+
+
 def _keep_to(cores: set[int]) -> None:
-    """Run all threads of this process, and what they start, on these cores."""
     for task in Path("/proc/self/task").iterdir():
-        os.sched_setaffinity(int(task.name), cores)
+        with suppress(ProcessLookupError):  # a thread that has just ended
+            os.sched_setaffinity(int(task.name), cores)
 
 
 def _halves(rows: Any) -> tuple[Any, Any]:

@@ -1,0 +1,32 @@
+"""Buckets lose no row, waste little, and have few sizes."""
+
+import torch
+
+from modenc.composition.packing import buckets, one_of_few
+
+
+def test_buckets_waste_little_and_keep_every_row():
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.randint(2, 91, (64,), generator=generator)
+    mask = (torch.arange(90) < lengths[:, None]).long()
+    ids = torch.randint(5, 60, (64, 90), generator=generator).masked_fill(mask == 0, 1)
+    groups = [row % 5 for row in range(64)]
+    found = buckets(ids, mask, groups)
+    assert sorted(row for bucket in found for row in bucket.rows.tolist()) == list(range(64))
+    cells = sum(bucket.ids.numel() for bucket in found)
+    real = int(mask.sum())
+    # A bucket costs what a hundred tokens do: more of them would not pay, fewer would waste.
+    assert cells + 100 * len(found) <= min(64 * int(mask.sum(1).max()) + 100, real + 64 * 100)
+    for bucket in found:
+        assert bucket.groups.tolist() == sorted(bucket.groups.tolist())
+        assert [groups[row] for row in bucket.rows.tolist()] == bucket.groups.tolist()
+        assert torch.equal(bucket.ids, ids[bucket.rows][:, : bucket.ids.shape[1]])
+    even = buckets(ids[:, :7], torch.ones(64, 7, dtype=torch.long), [0] * 64)
+    assert [(bucket.rows, bucket.mask) for bucket in even] == [(None, None)]
+
+
+def test_sizes_are_few_and_near():
+    assert [one_of_few(tokens) for tokens in (1, 8, 9, 64, 65, 100, 129)] == [8, 8, 16, 64, 72, 104, 144]
+    sizes = [one_of_few(tokens) for tokens in range(1, 20_000)]
+    assert all(tokens <= size <= max(tokens + 7, tokens * 9 / 8) for tokens, size in enumerate(sizes, 1))
+    assert len(set(sizes)) <= 8 * 10

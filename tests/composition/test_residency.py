@@ -1,0 +1,72 @@
+"""Which languages stay in memory, and what each batch computes with."""
+
+import numpy as np
+import pytest
+
+from modenc import ModularEncoder
+from modenc.composition.settings import ComputeSettings
+from modenc.errors import OptionError
+
+TEXTS = ["A small child.", "Мұғалім жаңа кітапты оқиды.", "Qonşumuz qırmızı almanı alır.", "Our neighbour"]
+CODES = ["en", "kk", "az", "en"]
+
+
+def test_memory_is_kept_within_its_limit(tiny_hub):
+    free = ModularEncoder(tiny_hub.path)
+    right = free.encode(TEXTS, lang=CODES)
+    free.load(["en", "kk", "az"])
+    needed = free.memory
+    assert free.loaded == ["az", "en", "kk"]
+    tight = ModularEncoder(tiny_hub.path, max_memory=needed - 1)
+    assert np.allclose(tight.encode(TEXTS, lang=CODES), right, atol=1e-5)
+    assert len(tight.loaded) == 2
+    assert tight.memory < needed
+    for code in ("kk", "az", "en", "kk"):
+        rows = [row for row, other in enumerate(CODES) if other == code]
+        vectors = tight.encode([TEXTS[row] for row in rows], lang=code)
+        assert np.allclose(vectors, right[rows], atol=1e-5)
+        assert tight.memory < needed
+        assert code in tight.loaded
+    none = ModularEncoder(tiny_hub.path, max_memory="0MB")
+    assert np.allclose(none.encode(TEXTS, lang=CODES), right, atol=1e-5)
+    assert (none.loaded, none.memory) == ([], 0)
+
+
+def test_unloading_gives_memory_back(tiny_hub):
+    encoder = ModularEncoder(tiny_hub.path)
+    encoder.load(["en", "kk"])
+    both = encoder.memory
+    encoder.unload("kk")
+    assert 0 < encoder.memory < both
+    encoder.unload("en")
+    assert (encoder.loaded, encoder.memory) == ([], 0)
+
+
+def test_settings_of_computing(tiny_hub):
+    assert ComputeSettings(max_memory="1.5 GB").memory_limit == 1_500_000_000
+    assert ComputeSettings(max_memory=300).memory_limit == 300
+    with pytest.raises(OptionError, match="compute: expected fp32, bf16, int8, auto, found 'fp8'"):
+        ModularEncoder(tiny_hub.path, compute="fp8")
+    with pytest.raises(OptionError, match="max_memory: expected bytes, or a text such as"):
+        ModularEncoder(tiny_hub.path, max_memory="lots")
+    for compute in ("bf16", "auto"):
+        near = ModularEncoder(tiny_hub.path, compute=compute).encode(TEXTS, lang=CODES)
+        right = ModularEncoder(tiny_hub.path).encode(TEXTS, lang=CODES)
+        assert np.abs(near - right).max() < 0.1
+
+
+def test_many_texts_of_one_language_have_batches_of_their_own(tiny_hub, monkeypatch):
+    encoder = ModularEncoder(tiny_hub.path)
+    seen = []
+    run = encoder[0].residency.run
+    monkeypatch.setattr(
+        encoder[0].residency,
+        "run",
+        lambda i, m, codes, v, **o: seen.append(set(codes)) or run(i, m, codes, v, **o),
+    )
+    texts = [TEXTS[1]] * 9 + [TEXTS[2], TEXTS[0]] + [TEXTS[1] + " " + TEXTS[1]] * 3
+    codes = ["kk"] * 9 + ["az", "en"] + ["kk"] * 3
+    vectors = encoder.encode(texts, lang=codes, batch_size=4)
+    assert [len(codes) for codes in seen] == [1, 1, 1, 2]
+    assert np.allclose(vectors[0], encoder.encode(TEXTS[1], lang="kk"), atol=1e-5)
+    assert np.allclose(vectors[9], encoder.encode(TEXTS[2], lang="az"), atol=1e-5)
