@@ -7,6 +7,9 @@ import json
 import logging
 import os
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,12 +27,15 @@ from transformers import (
 from transformers.utils import find_adapter_config_file
 
 from modenc.base_model.me5_small import ME5_SMALL, converted_me5_small
+from modenc.base_model.safety import check_config, check_weights, commit_of
 from modenc.cache import cache_dir
 from modenc.errors import BaseModelError
 
 logger = logging.getLogger(__name__)
 
 SUPPORTED_FAMILIES = ("bert", "xlm-roberta", "roberta")
+_STORE = "fingerprints.json"
+_CLOCK_NS = 2_000_000_000
 
 
 @dataclass(frozen=True)
@@ -49,21 +55,40 @@ class BaseModel:
         Raises:
             BaseModelError: nothing is found, or the model is not of the BERT or XLM-R family.
         """
-        self._config()
+        config = self._config()
         if self._is_adapter():
             raise BaseModelError(
                 f"base {self.id!r} is a peft adapter (adapter_config.json), and transformers would take "
                 "another model for it, and pickles; merge the adapter and save the whole model"
             )
+        with self._clear_errors():
+            check_weights(self.id, self.location, self._commit)
         options = {"add_pooling_layer": False, "dtype": torch.float32, "use_safetensors": True}
-        body: PreTrainedModel = self._loaded(AutoModel, **options)
+        # The object that was checked, since what is read a second time may be another.
+        body: PreTrainedModel = self._loaded(AutoModel, config=config, **options)
         return body.eval()
 
+    def load_with_fingerprint(self) -> tuple[PreTrainedModel, str]:
+        """The body, and the :attr:`fingerprint` of this very body.
+
+        Raises:
+            BaseModelError: as for :meth:`load_body`.
+        """
+        state = self._state()
+        body = self.load_body()
+        if state is None or state != self._state():  # elsewhere, or changed while it was read
+            return body, fingerprint_of(body)
+        known = _known_fingerprints()
+        if state.key not in known:
+            known[state.key] = fingerprint_of(body)
+            if state.settled():
+                _keep_fingerprints(known)
+        return body, known[state.key]
+
     def _is_adapter(self) -> bool:
-        try:
-            return find_adapter_config_file(self.location, revision=self.revision or "main") is not None
-        except Exception as error:  # of several libraries
-            raise BaseModelError(_not_found(self.id, error)) from error
+        with self._clear_errors():
+            found = find_adapter_config_file(self.location, revision=self._commit)
+        return found is not None
 
     @property
     def hidden_size(self) -> int:
@@ -81,6 +106,7 @@ class BaseModel:
                 f"base {self.id!r} is a {config.model_type!r} model; modenc composes modules on "
                 f"{', '.join(SUPPORTED_FAMILIES)}. Choose such a base, for example {ME5_SMALL!r}."
             )
+        check_config(self.id, config)
         return config
 
     def load_tokenizer(self) -> PreTrainedTokenizerFast:
@@ -95,52 +121,88 @@ class BaseModel:
         return tokenizer
 
     def _loaded(self, kind: Any, **options: Any) -> Any:
-        try:
+        with self._clear_errors():
             # Said, since transformers would ask at the terminal where it is left open.
-            return kind.from_pretrained(
-                self.location, trust_remote_code=False, revision=self.revision or "main", **options
+            loaded = kind.from_pretrained(
+                self.location, trust_remote_code=False, revision=self._commit, **options
             )
-        except Exception as error:  # whatever a damaged file makes of it
+        return loaded
+
+    @cached_property
+    def _commit(self) -> str:
+        with self._clear_errors():
+            commit = commit_of(self.location, self.revision)
+        return commit
+
+    @contextmanager
+    def _clear_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseModelError:
+            raise
+        except Exception as error:  # of several libraries, and whatever a damaged file makes of it
             raise BaseModelError(_not_found(self.id, error)) from error
 
     @cached_property
     def fingerprint(self) -> str:
         """sha256 over the body's tensors as float32, in the order of their names."""
-        key = self._cache_key()
-        store = cache_dir() / "fingerprints.json"
-        known: dict[str, str] = {}
-        if key and store.is_file():
-            try:
-                known = json.loads(store.read_text())
-            except (OSError, ValueError):
-                logger.warning("%s cannot be read; fingerprints are computed again", store)
-            if key in known:
-                return known[key]
-        value = fingerprint_of(self.load_body())
-        if key:
-            try:
-                store.parent.mkdir(parents=True, exist_ok=True)
-                descriptor, temporary = tempfile.mkstemp(prefix=".fingerprints", dir=store.parent)
-                with os.fdopen(descriptor, "w") as stream:
-                    json.dump({**known, key: value}, stream, indent=1)
-                os.replace(temporary, store)
-            except OSError as error:
-                logger.warning("%s cannot be kept, and is computed again each time: %s", store, error)
-        return value
+        state = self._state()
+        known = _known_fingerprints() if state else {}
+        return known[state.key] if state and state.key in known else self.load_with_fingerprint()[1]
 
-    def _cache_key(self) -> str | None:
+    def _state(self) -> _FolderState | None:
         folder = Path(self.location)
-        if not folder.is_dir():
-            return None
-        files = [
-            file for pattern in ("config.json", "*.safetensors") for file in sorted(folder.glob(pattern))
+        with self._clear_errors():
+            state = _FolderState.of(folder) if folder.is_dir() else None
+        return state
+
+
+@dataclass(frozen=True)
+class _FolderState:
+    """A folder's files that loading a body may read, as far as is seen without reading them."""
+
+    key: str
+    changed_ns: int
+
+    @classmethod
+    def of(cls, folder: Path) -> _FolderState:
+        """Name, size, place and times of each: the last of these cannot be set back."""
+        # No file below a subfolder is read: see `check_weights`.
+        files = sorted({file for pattern in ("*.json", "*.safetensors") for file in folder.glob(pattern)})
+        stats = [(file.name, file.stat()) for file in files if file.is_file()]
+        listed = [
+            (name, stat.st_size, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns) for name, stat in stats
         ]
-        # The last of these cannot be set back.
-        stats = [
-            (file.name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-            for file, stat in ((file, file.stat()) for file in files)
-        ]
-        return hashlib.sha256(repr((str(folder.resolve()), stats)).encode()).hexdigest()
+        key = hashlib.sha256(repr((str(folder.resolve()), listed)).encode()).hexdigest()
+        return cls(key, max((max(stat.st_mtime_ns, stat.st_ctime_ns) for _, stat in stats), default=0))
+
+    def settled(self) -> bool:
+        """Whether a later change would show: clocks of disks stand still for up to two seconds."""
+        return time.time_ns() - self.changed_ns > _CLOCK_NS
+
+
+def _known_fingerprints() -> dict[str, str]:
+    store = cache_dir() / _STORE
+    try:
+        known = json.loads(store.read_text()) if store.is_file() else {}
+    except (OSError, ValueError):
+        known = None
+    if not isinstance(known, dict):
+        logger.warning("%s cannot be read; fingerprints are computed again", store)
+        return {}
+    return known
+
+
+def _keep_fingerprints(known: dict[str, str]) -> None:
+    store = cache_dir() / _STORE
+    try:
+        store.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(prefix=".fingerprints", dir=store.parent)
+        with os.fdopen(descriptor, "w") as stream:
+            json.dump(known, stream, indent=1)
+        os.replace(temporary, store)
+    except OSError as error:
+        logger.warning("%s cannot be kept, and is computed again each time: %s", store, error)
 
 
 def fingerprint_of(body: torch.nn.Module) -> str:
@@ -192,11 +254,6 @@ def _not_found(model: str, error: Exception) -> str:
         return (
             f"base {model!r} comes with code of its own, which modenc never runs (trust_remote_code is off). "
             f"Choose a base of the families {', '.join(SUPPORTED_FAMILIES)}"
-        )
-    if "safetensors" in str(error) or "pytorch_model.bin" in str(error):
-        return (
-            f"base {model!r} has no safetensors ({reason}). modenc reads no pickles: load the model with "
-            "transformers where you trust it, save_pretrained() it into a folder, and give that folder"
         )
     return (
         f"base {model!r} cannot be loaded ({reason}). Expected {ME5_SMALL!r}, a saved model's folder, "

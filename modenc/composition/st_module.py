@@ -24,7 +24,6 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel, resolve_base
-from modenc.base_model.resolve import fingerprint_of
 from modenc.cache import cache_dir
 from modenc.composition.language_choice import ChoiceSettings, LanguageChooser
 from modenc.composition.residency import Residency
@@ -267,7 +266,11 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
 
 
 def _downloaded(name: str, subfolder: str, where: dict[str, Any]) -> str:
-    """A folder with a hub of Hugging Face's at one commit, in plain files where its own cache has links."""
+    """A folder with a hub of Hugging Face's at one commit, in plain files where its own cache has links.
+
+    Raises:
+        HubError: it cannot be had, or ``subfolder``, which its files name, is outside it.
+    """
     target = cache_dir() / "hubs" / where["revision"]
     try:
         folder = snapshot_download(name, local_dir=target, **where)
@@ -275,13 +278,17 @@ def _downloaded(name: str, subfolder: str, where: dict[str, Any]) -> str:
         raise HubError(
             f"{name}: expected a hub's folder, or a hub on Hugging Face that this machine can reach; {error}"
         ) from error
-    return str(Path(folder) / subfolder)
+    place = Path(folder, subfolder).resolve()
+    if not place.is_relative_to(Path(folder).resolve()):
+        raise HubError(
+            f"{name}: expected a folder of its own in its modules.json, found the path {subfolder!r}, which "
+            "leads out of it; do not use this hub, and tell who publishes it"
+        )
+    return str(place)
 
 
 def _matching_body(base: BaseModel, hub: Hub) -> PreTrainedModel:
-    body = base.load_body()
-    # A folder's fingerprint is cached; a hub id's is not, and the body is at hand.
-    found = base.fingerprint if Path(base.location).is_dir() else fingerprint_of(body)
+    body, found = base.load_with_fingerprint()
     if found != hub.info.base_fingerprint:
         raise BaseModelError(
             f"base {base.id!r}: expected the weights that the modules in {hub.path} were trained on "

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from sentence_transformers import SentenceTransformer
 
 from modenc.base_model import ME5_SMALL, resolve_base
+from modenc.base_model.plain import loading_options
 from modenc.base_model.resolve import fingerprint_of
 from modenc.encoder import ModularEncoder
 from modenc.errors import BaseModelError
@@ -138,7 +139,7 @@ def load_plain(name: str, prompt: str | None = None, batch_size: int = 32) -> Pl
     """A base of modenc's without any modules, or a sentence-transformers model, by name or folder.
 
     Raises:
-        BaseModelError: there is no such model.
+        BaseModelError: there is no such model, it has pickles for weights, or it has code of its own.
     """
     if name == ME5_SMALL:
         # E5 was trained with this in front of every text, and with mean pooling, which is the default.
@@ -150,7 +151,7 @@ def load_plain(name: str, prompt: str | None = None, batch_size: int = 32) -> Pl
         )
     else:
         try:
-            model = SentenceTransformer(name)
+            model = SentenceTransformer(name, **loading_options(name))
         except (OSError, ValueError) as error:
             raise BaseModelError(
                 f"{name}: expected a sentence-transformers model's folder, or its name on Hugging Face; "

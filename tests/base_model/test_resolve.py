@@ -1,16 +1,71 @@
 """Bases from strangers: pinned, without pickles, and nothing of theirs is run."""
 
 import json
+import os
 import shutil
+from contextlib import suppress
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from huggingface_hub import constants
+from safetensors.torch import load_file, save_file
+from transformers import AutoModel
+from transformers.utils import hub as transformers_hub
 
 from modenc.base_model import resolve, resolve_base
 from modenc.composition import st_module
 from modenc.composition.st_module import ModularTransformer
 from modenc.errors import BaseModelError, HubError
+
+COMMIT = "0123456789" * 4
+INDEX = "model.safetensors.index.json"
+
+
+def in_pieces(base, folder):
+    """A copy of a base whose weights are in two shards with an index."""
+    shutil.copytree(base, folder)
+    (folder / "model.safetensors").unlink()
+    AutoModel.from_pretrained(base).save_pretrained(folder, max_shard_size="50KB")
+    assert len(list(folder.glob("*.safetensors"))) > 1
+    return folder
+
+
+def edited(path, **values):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def other_weights(path):
+    """Other weights of the same shapes, in a file of the same size."""
+    size = path.stat().st_size
+    save_file({name: tensor + 1 for name, tensor in load_file(path).items()}, path, {"format": "pt"})
+    assert path.stat().st_size == size
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """Makes a folder what is downloaded of ``somebody/base``."""
+
+    def put(folder):
+        cache = tmp_path / "hub"
+        repository = cache / "models--somebody--base"
+        shutil.copytree(folder, repository / "snapshots" / COMMIT)
+        (repository / "refs").mkdir()
+        (repository / "refs" / "main").write_text(COMMIT)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+        for name in ("TRANSFORMERS_CACHE", "HF_HUB_CACHE"):
+            if hasattr(transformers_hub, name):
+                monkeypatch.setattr(transformers_hub, name, str(cache))
+        return repository / "snapshots" / COMMIT
+
+    return put
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The files that torch unpickles."""
+    files = []
+    monkeypatch.setattr(torch, "load", lambda file, **_: files.append(file) or {})
+    return files
 
 
 def test_a_revision_pins_a_base():
@@ -123,3 +178,207 @@ def test_pickled_weights_are_refused(tiny_xlmr, tmp_path):
 def test_a_hub_elsewhere_is_pinned_to_a_commit(revision):
     with pytest.raises(HubError, match=r"expected revision= with a commit .* what a branch names may change"):
         ModularTransformer.load("somebody/hub", **revision)
+
+
+def test_weights_in_pieces_are_read(tiny_xlmr, tmp_path):
+    base = resolve_base(str(in_pieces(tiny_xlmr, tmp_path / "base")))
+    assert base.fingerprint == resolve_base(str(tiny_xlmr)).fingerprint
+
+
+@pytest.mark.parametrize("file", ["pytorch_model.bin", "../other.safetensors", "/tmp/other.safetensors", 7])
+@pytest.mark.parametrize("remote", [False, True])
+def test_an_index_names_only_safetensors_beside_it(tiny_xlmr, tmp_path, elsewhere, opened, remote, file):
+    folder = in_pieces(tiny_xlmr, tmp_path / "base")
+    torch.save({}, folder / "pytorch_model.bin")
+    edited(folder / INDEX, weight_map={"embeddings.word_embeddings.weight": file})
+    if remote:
+        elsewhere(folder)
+    with pytest.raises(BaseModelError, match=r"expected names of safetensors files beside it in .*, found "):
+        resolve_base("somebody/base" if remote else str(folder)).load_body()
+    assert not opened
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", '{"weight_map": ["a"]}', "cut"])
+def test_a_damaged_index_is_said_clearly(tiny_xlmr, tmp_path, content):
+    folder = in_pieces(tiny_xlmr, tmp_path / "base")
+    (folder / INDEX).write_text(content)
+    with pytest.raises(BaseModelError, match="with a weight_map from tensors to files"):
+        resolve_base(str(folder)).load_body()
+
+
+@pytest.mark.parametrize("pin", ["", f"@{COMMIT}"])
+def test_all_files_of_a_base_elsewhere_are_of_one_commit(tiny_xlmr, elsewhere, monkeypatch, pin):
+    elsewhere(tiny_xlmr)
+    revisions = []
+    for kind in (resolve.AutoConfig, resolve.AutoModel, resolve.AutoTokenizer):
+        made = kind.from_pretrained
+
+        def noted(*args, made=made, **options):
+            revisions.append(options["revision"])
+            return made(*args, **options)
+
+        monkeypatch.setattr(kind, "from_pretrained", noted)
+    base = resolve_base(f"somebody/base{pin}")
+    base.load_tokenizer()
+    body, fingerprint = base.load_with_fingerprint()
+    assert set(revisions) == {COMMIT}
+    assert fingerprint == resolve.fingerprint_of(body) == resolve_base(str(tiny_xlmr)).fingerprint
+
+
+@pytest.fixture
+def attention(monkeypatch):
+    """What transformers is asked for as attention, which it would fetch."""
+    asked = []
+    monkeypatch.setattr(
+        "transformers.PreTrainedModel._check_and_adjust_attn_implementation",
+        lambda self, wanted, *_, **__: asked.append(wanted) or "eager",
+    )
+    return asked
+
+
+@pytest.mark.parametrize("wanted", ["somebody/attention", {"": "somebody/attention"}, "flash_attention_2"])
+def test_a_config_names_nobodys_attention(tiny_xlmr, tmp_path, attention, wanted):
+    folder = shutil.copytree(tiny_xlmr, tmp_path / "base")
+    edited(folder / "config.json", _attn_implementation=wanted)
+    with pytest.raises(BaseModelError, match=r"expected attention 'eager' or 'sdpa' in its config\.json"):
+        resolve_base(str(folder)).load_body()
+    assert not attention
+
+
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation_internal"])
+def test_other_keys_name_nobodys_attention(tiny_xlmr, tmp_path, attention, key):
+    folder = shutil.copytree(tiny_xlmr, tmp_path / "base")
+    edited(folder / "config.json", **{key: "somebody/attention"})
+    # Refused or not read, as the release of transformers has it.
+    with suppress(BaseModelError):
+        resolve_base(str(folder)).load_body()
+    assert set(attention) <= {None}
+
+
+def test_attention_of_torch_is_taken(tiny_xlmr, tmp_path):
+    for asked in (None, "eager", "sdpa"):
+        folder = shutil.copytree(tiny_xlmr, tmp_path / str(asked))
+        edited(folder / "config.json", _attn_implementation=asked)
+        assert resolve_base(str(folder)).load_body().config._attn_implementation == (asked or "sdpa")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("quantization_config", {"quant_method": "bitsandbytes", "load_in_8bit": True}),
+        ("transformers_weights", "other.safetensors.index.json"),
+        ("transformers_weights", "adapter_model.bin"),
+        ("fusion_config", {"patch": True}),
+    ],
+)
+def test_a_config_brings_nothing_of_its_own(tiny_xlmr, tmp_path, opened, key, value):
+    folder = shutil.copytree(tiny_xlmr, tmp_path / "base")
+    torch.save({}, folder / "adapter_model.bin")
+    weights = {"embeddings.word_embeddings.weight": "adapter_model.bin"}
+    (folder / "other.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weights}))
+    edited(folder / "config.json", **{key: value})
+    with pytest.raises(BaseModelError, match=f"expected no {key} in its config.json"):
+        resolve_base(str(folder)).load_body()
+    assert not opened
+
+
+def test_the_config_that_was_checked_is_the_one_used(tiny_xlmr, tmp_path, monkeypatch):
+    folder = shutil.copytree(tiny_xlmr, tmp_path / "base")
+    check = resolve.check_config
+
+    def exchanged(*args):
+        check(*args)
+        edited(folder / "config.json", _attn_implementation="somebody/attention")
+
+    monkeypatch.setattr(resolve, "check_config", exchanged)
+    assert resolve_base(str(folder)).load_body().config._attn_implementation == "sdpa"
+
+
+@pytest.fixture
+def computed(monkeypatch, tmp_path):
+    """A line for each fingerprint that is computed; disks' clocks are taken to be exact."""
+    made = []
+    compute = resolve.fingerprint_of
+    monkeypatch.setenv("MODENC_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(resolve, "_CLOCK_NS", 0, raising=False)
+    monkeypatch.setattr(resolve, "fingerprint_of", lambda body: made.append(1) or compute(body))
+    return made
+
+
+def test_a_base_that_changes_in_place_is_not_taken_for_the_old_one(tiny_hub, tiny_xlmr, tmp_path, computed):
+    folder = shutil.copytree(tiny_xlmr, tmp_path / "base")
+    for _ in range(2):
+        ModularTransformer(tiny_hub, str(folder))
+    assert len(computed) == 1
+    weights = folder / "model.safetensors"
+    times = weights.stat()
+    other_weights(weights)
+    os.utime(weights, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.raises(BaseModelError, match="expected the weights that the modules"):
+        ModularTransformer(tiny_hub, str(folder))
+    assert len(computed) == 2
+
+
+def test_a_base_whose_index_changes_is_not_taken_for_the_old_one(tiny_hub, tiny_xlmr, tmp_path, computed):
+    folder = in_pieces(tiny_xlmr, tmp_path / "base")
+    weights = json.loads((folder / INDEX).read_text())["weight_map"]
+    others = {}
+    for file in sorted(set(weights.values())):
+        others[file] = f"other-{file}"
+        shutil.copy(folder / file, folder / others[file])
+        other_weights(folder / others[file])
+    for _ in range(2):
+        ModularTransformer(tiny_hub, str(folder))
+    assert len(computed) == 1
+    edited(folder / INDEX, weight_map={name: others[file] for name, file in weights.items()})
+    with pytest.raises(BaseModelError, match="expected the weights that the modules"):
+        ModularTransformer(tiny_hub, str(folder))
+
+
+def test_a_base_that_changes_while_it_is_read_is_judged_by_what_was_read(
+    tiny_hub, tiny_xlmr, tmp_path, computed, monkeypatch
+):
+    folder = shutil.copytree(tiny_xlmr, tmp_path / "base")
+    right = shutil.copytree(tiny_xlmr, tmp_path / "right")
+    other_weights(folder / "model.safetensors")
+    load = resolve.BaseModel.load_body
+
+    def exchanged(self):
+        body = load(self)
+        os.replace(right / "model.safetensors", folder / "model.safetensors")
+        return body
+
+    monkeypatch.setattr(resolve.BaseModel, "load_body", exchanged)
+    with pytest.raises(BaseModelError, match="expected the weights that the modules"):
+        ModularTransformer(tiny_hub, str(folder))
+
+
+def test_weights_that_were_just_written_are_looked_at_again(tiny_xlmr, tmp_path, computed, monkeypatch):
+    # One tick of a disk's clock may hold two states of a file.
+    monkeypatch.setattr(resolve, "_CLOCK_NS", 3600 * 10**9)
+    folder = shutil.copytree(tiny_xlmr, tmp_path / "base")
+    for count in (1, 2):
+        assert resolve_base(str(folder)).fingerprint
+        assert len(computed) == count
+
+
+@pytest.mark.parametrize("subfolder", ["../..", "..", "/etc", "kk/../../other"])
+def test_a_hub_elsewhere_leads_nowhere_else(tiny_hub, tmp_path, monkeypatch, subfolder):
+    monkeypatch.setattr(
+        st_module,
+        "snapshot_download",
+        lambda name, local_dir, revision: shutil.copytree(tiny_hub.path, local_dir, dirs_exist_ok=True),
+    )
+    monkeypatch.setenv("MODENC_CACHE", str(tmp_path))
+    with pytest.raises(HubError, match="which leads out of it"):
+        ModularTransformer.load("somebody/hub", subfolder, revision=COMMIT)
+
+
+def test_a_hub_elsewhere_may_be_in_a_subfolder(tiny_hub, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        st_module,
+        "snapshot_download",
+        lambda name, local_dir, revision: shutil.copytree(tiny_hub.path, local_dir / "mine") and local_dir,
+    )
+    monkeypatch.setenv("MODENC_CACHE", str(tmp_path))
+    assert ModularTransformer.load("somebody/hub", "mine", revision=COMMIT).hub.languages()

@@ -1,0 +1,120 @@
+"""Models of anybody's are judged without reading their pickles or running their code."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
+
+from modenc.errors import BaseModelError
+from modenc.evaluate.systems import load_plain
+
+TEXTS = ["Good morning", "The teacher reads a new book"]
+
+
+@pytest.fixture
+def model(tiny_xlmr, tmp_path):
+    """A folder with a sentence-transformers model: a body, pooling and a dense layer."""
+    body = Transformer(str(tiny_xlmr))
+    made = SentenceTransformer(modules=[body, Pooling(32), Dense(32, 8)], device="cpu")
+    made.save(str(tmp_path / "model"))
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The files that torch unpickles."""
+    files = []
+    load = torch.load
+    monkeypatch.setattr(torch, "load", lambda file, **how: files.append(file) or load(file, **how))
+    return files
+
+
+def pickled(file):
+    torch.save(load_file(file), file.with_name("pytorch_model.bin"))
+    file.unlink()
+
+
+def edited(path, **values):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def test_a_model_in_safetensors_is_judged(model, opened):
+    system = load_plain(str(model))
+    assert np.allclose(system.encode(TEXTS, "en"), SentenceTransformer(str(model)).encode(TEXTS), atol=1e-6)
+    assert not opened
+
+
+def test_a_base_without_modules_is_judged(tiny_bert):
+    assert load_plain(str(tiny_bert)).encode(TEXTS, "en").shape == (2, 32)
+
+
+def test_a_hub_is_judged_as_it_opens_itself(tiny_hub):
+    assert load_plain(str(tiny_hub.path)).encode(TEXTS, "en").shape == (2, 32)
+
+
+@pytest.mark.parametrize("module", ["", "2_Dense"])
+def test_a_model_in_pickles_is_refused(model, opened, module):
+    pickled(model / module / "model.safetensors")
+    with pytest.raises(BaseModelError, match=r"has no safetensors .* modenc reads no pickles"):
+        load_plain(str(model))
+    assert not opened
+
+
+def test_a_base_in_pickles_is_refused(tiny_xlmr, tmp_path, opened):
+    folder = shutil.copytree(tiny_xlmr, tmp_path / "base")
+    pickled(folder / "model.safetensors")
+    with pytest.raises(BaseModelError, match=r"has no safetensors .* modenc reads no pickles"):
+        load_plain(str(folder))
+    assert not opened
+
+
+def test_code_of_a_model_is_never_run(model, tmp_path):
+    (model / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Module: pass")
+    modules = json.loads((model / "modules.json").read_text())
+    modules[1]["type"] = "mine.Module"
+    (model / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(BaseModelError, match=r"expected modules of sentence-transformers .*'mine.Module'"):
+        load_plain(str(model))
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "values", "message"),
+    [
+        (
+            "config.json",
+            {"_attn_implementation": "somebody/attention"},
+            "expected attention 'eager' or 'sdpa'",
+        ),
+        ("config.json", {"transformers_weights": "x.safetensors"}, "expected no transformers_weights"),
+        ("sentence_bert_config.json", {"model_args": {"gguf_file": "x"}}, "expected no model_"),
+        ("sentence_bert_config.json", {"config_kwargs": {"a": 1}}, "expected no config_"),
+    ],
+)
+def test_files_that_ask_for_more_than_weights_are_refused(model, file, values, message):
+    edited(model / file, **values)
+    with pytest.raises(BaseModelError, match=message):
+        load_plain(str(model))
+
+
+def test_an_adapter_is_refused(model):
+    (model / "adapter_config.json").write_text("{}")
+    with pytest.raises(BaseModelError, match="is a peft adapter"):
+        load_plain(str(model))
+
+
+@pytest.mark.parametrize("content", ["cut", "{}", "[1]", '[{"type": "x"}]'])
+def test_damaged_modules_are_said_clearly(model, content):
+    (model / "modules.json").write_text(content)
+    with pytest.raises(BaseModelError, match=r"expected modules (with a type and a path|of sentence-)|found"):
+        load_plain(str(model))
+
+
+def test_a_model_that_is_not_there_is_said_to_be():
+    with pytest.raises(BaseModelError, match="expected a sentence-transformers model's folder, or its name"):
+        load_plain("no-such/model")
