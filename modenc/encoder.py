@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -192,17 +192,33 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             return encoded(tagged[0] if single else tagged, *args, align=align, **options)
 
         def attempt() -> Any:
-            self._transformer.tokenise(tagged, prompt, given["batch_size"])
             return encoded(tagged[0] if single else tagged, *args, align=align, **options)
 
-        # All vectors are of one version of each language: anew, if one is replaced meanwhile. The processes
-        # of a pool see to that for each chunk of texts.
+        return self._in_one_version(tagged, prompt, given["batch_size"], attempt)
+
+    def _inference(self, inputs: list[TaggedText], **options: Any) -> Any:
+        """What the processes of a pool call of sentence-transformers 6, and :meth:`encode` after its own."""
+        infer = super()._inference  # type: ignore[misc]
+        if all(text.tokens is not None for text in inputs):
+            return infer(inputs, **options)
+        prompt, batch_size = options.get("prompt") or "", options["batch_size"]
+        return self._in_one_version(inputs, prompt, batch_size, lambda: infer(inputs, **options))
+
+    def _in_one_version(
+        self, texts: list[TaggedText], prompt: str, batch_size: int, attempt: Callable[[], Any]
+    ) -> Any:
+        """Vectors that are all of one version of each language: anew, if one is replaced meanwhile."""
+
+        def tried() -> Any:
+            self._transformer.tokenise(texts, prompt, batch_size)
+            return attempt()
+
         for _ in range(_TRIES - 1):
             with suppress(ReplacedError):
-                return attempt()
-            for text in tagged:
+                return tried()
+            for text in texts:
                 text.tokens = None
-        return attempt()
+        return tried()
 
     def set_pooling_include_prompt(self, include_prompt: bool) -> None:
         """Of no use here: modules are trained with the prompt in the vector.

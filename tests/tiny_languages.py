@@ -60,9 +60,17 @@ def write_modules(root: Path, fill: float = 0.5, pivot: bool = False) -> None:
         write_lora(root / part, RANK, fill)
     if not pivot:
         (root / "cla").mkdir()
-        (root / "cla" / "adapter_config.json").write_text(json.dumps({"config": {"scaling": 4.0}}))
-        down = {"layer.0.adapter_down.0.weight": np.full((HIDDEN // 2, HIDDEN), fill, np.float16)}
-        save_file(down, root / "cla" / "adapter.safetensors")
+        (root / "cla" / "adapter_config.json").write_text(
+            json.dumps({"config": {"is_parallel": True, "scaling": 4.0}})
+        )
+        key, bottleneck = "encoder.layer.0.output.adapters.cla.adapter_", HIDDEN // 2
+        weights = {
+            f"{key}down.0.weight": np.full((bottleneck, HIDDEN), fill, np.float16),
+            f"{key}down.0.bias": np.full(bottleneck, fill, np.float16),
+            f"{key}up.weight": np.full((HIDDEN, bottleneck), fill, np.float16),
+            f"{key}up.bias": np.full(HIDDEN, fill, np.float16),
+        }
+        save_file(weights, root / "cla" / "adapter.safetensors")
 
 
 def write_lora(folder: Path, rank: int, fill: float = 0.5) -> None:

@@ -82,6 +82,11 @@ def check_fit(body: PreTrainedModel, modules: LanguageModules) -> None:
     """
     for name, change in modules.low_rank.items():
         layer = _linear(body, name, modules.lang)
+        if change.a.ndim != 2 or change.b.ndim != 2 or change.a.shape[0] != change.b.shape[1]:
+            raise HubError(
+                f"{modules.lang}: expected matrices of one rank for {name}, "
+                f"found A {list(change.a.shape)}, B {list(change.b.shape)}; install the language again"
+            )
         if (layer.out_features, layer.in_features) != (change.b.shape[0], change.a.shape[1]):
             raise HubError(
                 f"{modules.lang}: the adapter of {name} maps {change.a.shape[1]} to {change.b.shape[0]}, "
@@ -92,21 +97,32 @@ def check_fit(body: PreTrainedModel, modules: LanguageModules) -> None:
     for number, adapter in modules.parallel.items():
         if number >= layers:
             raise HubError(f"{modules.lang}: alignment of layer {number}, the base has {layers}")
-        if (adapter.down_weight.shape[1], adapter.up_weight.shape[0]) != (hidden, hidden):
-            raise HubError(
-                f"{modules.lang}: the alignment of layer {number} is {adapter.down_weight.shape[1]} wide, "
-                f"the base {hidden}; these modules were made for another base"
-            )
+        _check_parallel(adapter, hidden, f"{modules.lang}: the alignment of layer {number}")
     if modules.embeddings is not None:
         _check_embeddings(body, modules, modules.embeddings)
 
 
+def _check_parallel(adapter: ParallelLayer, hidden: int, name: str) -> None:
+    down, up = adapter.down_weight.shape, adapter.up_weight.shape
+    biases = adapter.down_bias.shape, adapter.up_bias.shape
+    if len(down) != 2 or up != down[::-1] or biases != (down[:1], up[:1]):
+        found = ", ".join(str(list(shape)) for shape in (down, biases[0], up, biases[1]))
+        raise HubError(
+            f"{name}: expected one bottleneck and one width, found the shapes {found}; "
+            "install the language again"
+        )
+    if down[1] != hidden:
+        raise HubError(
+            f"{name} is {down[1]} wide, the base {hidden}; these modules were made for another base"
+        )
+
+
 def _check_embeddings(body: PreTrainedModel, modules: LanguageModules, table: Tensor) -> None:
     before = body.get_input_embeddings()
-    if table.shape[1] != before.embedding_dim:
+    if table.ndim != 2 or table.shape[1] != before.embedding_dim:
         raise HubError(
-            f"{modules.lang}: embeddings of width {table.shape[1]}, the base's are {before.embedding_dim} "
-            "wide; these modules were made for another base"
+            f"{modules.lang}: embeddings of width {list(table.shape[1:])}, the base's are "
+            f"{before.embedding_dim} wide; these modules were made for another base"
         )
     pad = None if modules.tokenizer is None else modules.tokenizer.pad_token_id
     # RoBERTa-like bodies count positions from the padding id.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,11 +24,7 @@ from modenc.errors import HubError
 from modenc.hub.files import read_json
 from modenc.hub.layout import CLA_CONFIG, CLA_WEIGHTS, LORA_CONFIG, LORA_WEIGHTS, LanguageLayout
 from modenc.hub.tokenizer_faults import SPECIAL_TOKENS, TOKENIZER_FILE, panics_caught
-
-_LORA_KEY = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<matrix>[AB])(?:\.\w+)?\.weight")
-_CLA_KEY = re.compile(
-    r".*encoder\.layer\.(?P<layer>\d+)\.output\.adapters\.\w+\.adapter_(?P<part>down|up)(?:\.0)?\.(?P<kind>weight|bias)"
-)
+from modenc.hub.weights import LORA_TENSOR, PARALLEL_TENSOR
 
 _TOKENIZER_OPTIONS = (*SPECIAL_TOKENS, "model_input_names")
 
@@ -164,7 +159,7 @@ def read_lora(folder: Path) -> dict[str, LowRank]:
         )
     matrices: dict[str, dict[str, Tensor]] = {}
     for key, tensor in _load(folder / LORA_WEIGHTS).items():
-        match = _LORA_KEY.fullmatch(key)
+        match = LORA_TENSOR.fullmatch(key)
         if match is None:
             raise HubError(
                 f"{folder / LORA_WEIGHTS}: unexpected tensor {key!r}; expected ….lora_A or ….lora_B"
@@ -212,7 +207,7 @@ def read_parallel(folder: Path) -> dict[int, ParallelLayer]:
         raise HubError(f"{folder}: expected a parallel adapter with {wanted}, found {found}")
     parts: dict[int, dict[str, Tensor]] = {}
     for key, tensor in _load(folder / CLA_WEIGHTS).items():
-        match = _CLA_KEY.fullmatch(key)
+        match = PARALLEL_TENSOR.fullmatch(key)
         if match is None:
             raise HubError(f"{folder / CLA_WEIGHTS}: unexpected tensor {key!r}")
         parts.setdefault(int(match["layer"]), {})[f"{match['part']}_{match['kind']}"] = tensor.float()

@@ -82,7 +82,7 @@ class Hub:
                 raise HubError(f"{root} is another kind of hub ({'; '.join(different)}); use another folder")
         else:
             _refuse_foreign_folder(root)
-        with storing(root, "no half of a hub is left"):
+        with storing(root, "no half of a hub is left"), swap.writing_files(root):
             write_sentence_transformers_files(root, info)
             # Last, since it is what makes the folder a hub.
             write_atomically(root / HUB_FILE, _info_text(info))

@@ -27,7 +27,11 @@ if sys.platform != "win32":
 
 logger = logging.getLogger(__name__)
 
-_SIDE_FOLDER = re.compile(r"\.(?P<lang>[^.]+)\.(?P<kind>tmp|old)-\d+-[0-9a-f]+")
+SIDE_FOLDER = re.compile(r"\.(?P<lang>[^.]+)\.(?P<kind>tmp|old)-\d+-[0-9a-f]+")
+"""Names of folders that a language is made in, or was moved away to."""
+# As storage.whole_file names them, in a hub's folder and in those of sentence-transformers' modules.
+_SIDE_FILE = re.compile(r"\.[^.]+\.tmp-\d+\.json")
+_SIDE_FILES = (".*.tmp-*.json", "[0-9]_*/.*.tmp-*.json")
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
@@ -48,6 +52,14 @@ def side_folder(target: Path) -> Iterator[Path]:
             held.callback(_discard, folder)
             held.enter_context(_locked(folder))
         yield folder
+
+
+@contextmanager
+def writing_files(root: Path) -> Iterator[None]:
+    """Within the block files are written in a hub's own folder; nobody takes them for leftovers."""
+    root.mkdir(parents=True, exist_ok=True)
+    with _locked(root):
+        yield
 
 
 def replace_folder(new: Path, target: Path) -> None:
@@ -74,8 +86,13 @@ def clean_up(root: Path) -> None:
 
 
 def _clean_up(root: Path) -> None:
+    for pattern in _SIDE_FILES:
+        for file in root.glob(pattern):
+            if _SIDE_FILE.fullmatch(file.name) and file.is_file():
+                with suppress(OSError):
+                    file.unlink()
     for folder in sorted(root.glob(".*.???-*")):
-        match = _SIDE_FOLDER.fullmatch(folder.name)
+        match = SIDE_FOLDER.fullmatch(folder.name)
         if match is None or not folder.is_dir() or _is_in_use(folder):
             continue
         target = root / match["lang"]
@@ -114,7 +131,7 @@ def _discard(folder: Path) -> None:
 
 def needs_recovery(root: Path) -> bool:
     """Whether a language may have been moved away by a process that died before the new one came."""
-    return any(_SIDE_FOLDER.fullmatch(folder.name) for folder in root.glob(".*.old-*"))
+    return any(SIDE_FOLDER.fullmatch(folder.name) for folder in root.glob(".*.old-*"))
 
 
 def _swap_in(new: Path, target: Path) -> Path | None:

@@ -12,6 +12,7 @@ from modenc.hub.integrity import PICKLES, Problem, check_folder, folder_faults
 from modenc.hub.layout import CARD_FILE
 from modenc.hub.st_files import POOLING_FOLDER, sentence_transformers_faults
 from modenc.hub.store import Hub
+from modenc.hub.swap import SIDE_FOLDER
 from modenc.languages import normalize_code
 
 __all__ = ["Problem", "check_language", "verify_hub"]
@@ -67,20 +68,35 @@ def _root_problems(root: Path, languages: list[str]) -> Iterator[Problem]:
     """Things in the hub's own folder that do not belong there."""
     for path in sorted(root.iterdir()):
         name = path.name
-        if name.startswith(".") or name in (POOLING_FOLDER, *languages):
+        if SIDE_FOLDER.fullmatch(name) or name in (POOLING_FOLDER, *languages):
             continue
-        if (path / CARD_FILE).is_file():
+        if name.startswith("."):
+            # Of what other programs keep here, such as a download's cache, code alone is told of.
+            yield from _code_in(path, name)
+        elif (path / CARD_FILE).is_file():
             yield Problem(name, None, _misnamed(name))
         elif path.is_dir():
             yield Problem(None, name, f"expected a language's folder, found one without {CARD_FILE}")
         elif path.suffix.lower() in PICKLES:
-            yield Problem(None, name, "found a format that can run code; delete it")
+            yield from _code_in(path, name)
         elif name == "adapter_config.json":
             message = "sentence-transformers would take the hub for a peft adapter; delete it"
             yield Problem(None, name, message)
-    for name, path in files_below(root / POOLING_FOLDER):
-        if path.suffix.lower() in PICKLES:
-            yield Problem(None, f"{POOLING_FOLDER}/{name}", "found a format that can run code; delete it")
+    yield from _code_in((root / POOLING_FOLDER).resolve(), POOLING_FOLDER)
+
+
+def _code_in(path: Path, name: str) -> Iterator[Problem]:
+    """Files that can run code: ``path`` itself, or those below it; a link is not followed."""
+    files = [(name, path)]
+    if path.is_dir() and not path.is_symlink():
+        try:
+            files = [(f"{name}/{below}", file) for below, file in files_below(path)]
+        except HubError as error:
+            yield Problem(None, name, str(error))
+            return
+    for found, file in files:
+        if file.suffix.lower() in PICKLES:
+            yield Problem(None, found, "found a format that can run code; delete it")
 
 
 def _misnamed(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,24 @@ from modenc.hub.tokenizer_faults import SPECIAL_TOKENS, panics_caught, tokenizer
 # What a hostile file may claim is bounded before anything is allocated for it.
 _MOST_HEADER = 1 << 24
 _MOST_TIMES = 16
-# Of lora_alpha and scaling; far more than anybody trains with.
-_MOST_SCALING = 1e6
+# Square matrices of the hidden size that an adapter's tensors may come to, all together.
+_MOST_MATRICES = 1 << 10
+# A hundred times what training comes to, and little enough that no layer's sums and squares overflow.
+_MOST_WEIGHT, _MOST_EMBEDDING, _MOST_SCALING = 10.0, 1e3, 1e3
 _TYPES = frozenset({"F16", "F32"})
+# Unsigned integers of each type's width.
+_BITS: dict[Any, Any] = {np.dtype(np.float16): np.uint16, np.dtype(np.float32): np.uint32}
+
+LORA_TENSOR = re.compile(
+    r"base_model\.model\.(?P<module>[\w.]{1,200})\.lora_(?P<matrix>[AB])(?:\.\w{1,100})?\.weight", re.ASCII
+)
+"""peft's names."""
+PARALLEL_TENSOR = re.compile(
+    r"(?:[\w.]{1,100}\.)?encoder\.layer\.(?P<layer>\d{1,4})\.output\.adapters\.\w{1,100}"
+    r"\.adapter_(?P<part>down|up)(?:\.0)?\.(?P<kind>weight|bias)",
+    re.ASCII,
+)
+"""AdapterHub's."""
 
 Shapes = dict[str, list[int]]
 
@@ -53,15 +69,29 @@ def weight_faults(layout: LanguageLayout, info: HubInfo) -> Iterator[tuple[str, 
 
 
 def number_faults(layout: LanguageLayout) -> Iterator[tuple[str, str]]:
-    """(file relative to the language's folder, message) for every tensor with NaN or infinity."""
+    """(file relative to the language's folder, message) for tensors with NaN, infinity or what leads to it.
+
+    To be called where :func:`weight_faults` found nothing: tensors are read whole.
+    """
     for path in sorted(layout.root.rglob("*.safetensors")):
         with safe_open(path, framework="numpy") as file:
             for name in file.keys():  # noqa: SIM118
-                if not np.isfinite(file.get_tensor(name)).all():
-                    yield (
-                        path.relative_to(layout.root).as_posix(),
-                        f"{name}: expected numbers, found NaN or infinity; train the language again",
-                    )
+                if (fault := _number_fault(name, file.get_tensor(name))) is not None:
+                    message = f"{name}: {fault}; train the language again"
+                    yield path.relative_to(layout.root).as_posix(), message
+
+
+def _number_fault(name: str, tensor: Any) -> str | None:
+    most = _MOST_EMBEDDING if name == EMBEDDINGS_TENSOR else _MOST_WEIGHT
+    bits = _BITS[tensor.dtype]
+    # Faster than by comparing: without the sign's bit, the bits of larger numbers are larger, and those of
+    # infinity and NaN the largest.
+    magnitudes = tensor.view(bits) & bits(np.iinfo(bits).max >> 1)
+    if magnitudes.max(initial=0) <= tensor.dtype.type(most).view(bits):
+        return None
+    if not np.isfinite(tensor).all():
+        return "expected numbers, found NaN or infinity"
+    return f"expected weights from {-most:g} to {most:g}, found {np.abs(tensor).max():g}"
 
 
 def tensor_shapes(path: Path) -> Shapes:
@@ -111,9 +141,16 @@ def _vocabulary_size(path: Path) -> int:
     for name in SPECIAL_TOKENS:
         token = options.get(name)
         text = token.get("content") if isinstance(token, dict) else token
-        if isinstance(text, str) and text and tokenizer.token_to_id(text) is None:
+        if isinstance(text, str) and text and not _has_piece(tokenizer, text):
             raise HubError(f"expected {name} of {config.name} in the vocabulary, found {text!r:.60}")
     return int(tokenizer.get_vocab_size(with_added_tokens=True))
+
+
+def _has_piece(tokenizer: Tokenizer, text: str) -> bool:
+    try:
+        return tokenizer.token_to_id(text) is not None
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON may have
+        return False
 
 
 def _lora_fault(folder: Path, shapes: Shapes, info: HubInfo) -> str | None:
@@ -122,11 +159,14 @@ def _lora_fault(folder: Path, shapes: Shapes, info: HubInfo) -> str | None:
         return None
     settings = read_json(config)
     ranks, _ = _ranks(settings), _scaling(settings, "lora_alpha")
+    if others := settings.get("alpha_pattern"):
+        return f"expected one lora_alpha for all layers in {LORA_CONFIG}, found alpha_pattern {others!r:.60}"
     pairs: dict[str, dict[str, list[int]]] = {}
     for name, shape in shapes.items():
-        match = re.fullmatch(r"(.+)\.lora_([AB])\.(?:\w+\.)?weight", name)
-        if match:
-            pairs.setdefault(match[1], {})[match[2]] = shape
+        match = LORA_TENSOR.fullmatch(name)
+        if match is None or match["matrix"] in pairs.setdefault(match["module"], {}):
+            return f"expected each layer's lora_A and lora_B weights once, found {name!r:.120}"
+        pairs[match["module"]][match["matrix"]] = shape
     if not pairs:
         return f"expected lora_A and lora_B weights, found {_listed(shapes)}"
     for layer, pair in pairs.items():
@@ -135,12 +175,12 @@ def _lora_fault(folder: Path, shapes: Shapes, info: HubInfo) -> str | None:
         down, up = pair["A"], pair["B"]
         if down[0] != up[1] or down[0] not in ranks:
             rank = " or ".join(str(rank) for rank in sorted(ranks))
-            return f"{layer}: expected rank {rank} ({LORA_CONFIG}), found A {down}, B {up}"
+            return f"{layer}: expected rank {rank:.60} ({LORA_CONFIG}), found A {down}, B {up}"
         if info.hidden_size not in (down[1], up[0]):
             return f"{layer}: expected hidden size {info.hidden_size}, found A {down}, B {up}"
         if max(*down, *up) > _MOST_TIMES * info.hidden_size:
             return f"{layer}: expected at most {_MOST_TIMES} times the hidden size, found A {down}, B {up}"
-    return None
+    return _size_fault(shapes, info)
 
 
 def _ranks(config: dict[str, Any]) -> set[int]:
@@ -168,19 +208,43 @@ def _alignment_fault(layout: LanguageLayout, shapes: Shapes, info: HubInfo) -> s
         if not isinstance(settings, dict):
             return f"expected an AdapterHub configuration in {CLA_CONFIG}, found {settings!r:.60}"
         _scaling(settings, "scaling")
-    matrices = {name: shape for name, shape in shapes.items() if len(shape) == 2}
-    if not matrices:
-        return f"expected the matrices of a parallel adapter, found {_listed(shapes)}"
+        if not settings.get("is_parallel"):
+            return f"expected a parallel adapter's configuration in {CLA_CONFIG}, found another"
+    return _parallel_fault(shapes, info) or _size_fault(shapes, info)
+
+
+def _parallel_fault(shapes: Shapes, info: HubInfo) -> str | None:
+    layers: dict[int, Shapes] = {}
     for name, shape in shapes.items():
-        partner = shapes.get(f"{name.removesuffix('bias')}weight")
-        if name.endswith("bias") and (partner is None or shape != partner[:1]):
-            return f"{name}: expected one number for each row of its matrix {partner}, found {shape}"
-    for name, shape in matrices.items():
-        if info.hidden_size not in shape:
-            return f"{name}: expected hidden size {info.hidden_size}, found {shape}"
-        if max(shape) > _MOST_TIMES * info.hidden_size:
-            return f"{name}: expected at most {_MOST_TIMES} times the hidden size, found {shape}"
+        match = PARALLEL_TENSOR.fullmatch(name)
+        parts = layers.setdefault(int(match["layer"]), {}) if match else {}
+        if match is None or (part := f"{match['part']} {match['kind']}") in parts:
+            return f"expected each layer's adapter_down and adapter_up once, found {name!r:.120}"
+        parts[part] = shape
+    if not layers:
+        return f"expected the matrices of a parallel adapter, found {_listed(shapes)}"
+    hidden = info.hidden_size
+    for layer, parts in sorted(layers.items()):
+        bottleneck = next(iter(parts.get("down weight", ())), 0)
+        expected = {
+            "down weight": [bottleneck, hidden],
+            "down bias": [bottleneck],
+            "up weight": [hidden, bottleneck],
+            "up bias": [hidden],
+        }
+        if parts != expected or not bottleneck:
+            listed = ", ".join(f"{part} {parts.get(part, 'missing')}" for part in expected)
+            return (
+                f"layer {layer}: expected one bottleneck and hidden size {hidden} throughout, found {listed}"
+            )
+        if bottleneck > _MOST_TIMES * hidden:
+            return f"layer {layer}: expected at most {_MOST_TIMES} times the hidden size, found {bottleneck}"
     return None
+
+
+def _size_fault(shapes: Shapes, info: HubInfo) -> str | None:
+    found, most = sum(map(prod, shapes.values())), _MOST_MATRICES * info.hidden_size**2
+    return f"expected at most {most} numbers in all tensors, found {found}" if found > most else None
 
 
 def _listed(shapes: Shapes) -> str:

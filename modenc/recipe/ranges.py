@@ -23,6 +23,8 @@ SHARE_BELOW_1 = Range(lambda value: 0 <= value < 1, "a share of at least 0 and b
 SHARE_WITHIN = Range(lambda value: 0 < value < 1, "a share above 0 and below 1")
 # The base's special tokens, an alphabet and some pieces: fewer make no tokenizer.
 VOCABULARY = Range(lambda value: value >= 300, "300 or more")
+# More is refused in a hub: products of such adapters may be infinite.
+ALPHA = Range(lambda value: 1 <= value <= 1000, "1 to 1000")
 SEED = Range(lambda value: 0 <= value < 2**32, "a number from 0 to 4294967295")
 
 RANGES: dict[str, Range] = {
@@ -34,7 +36,7 @@ RANGES: dict[str, Range] = {
     "max_chars": AT_LEAST_1,
     "min_language_share": SHARE,
     "rank": AT_LEAST_1,
-    "alpha": AT_LEAST_1,
+    "alpha": ALPHA,
     "dropout": SHARE_BELOW_1,
     "steps": AT_LEAST_0,
     "epochs": AT_LEAST_0,

@@ -181,6 +181,31 @@ def test_all_vectors_of_a_call_are_of_one_version_of_a_language(hub_copy, tmp_pa
     assert not np.allclose(after, before, atol=1e-3)
 
 
+class ReplacedInPool(ModularEncoder):
+    """Its ``sources`` are installed in a process of its pool, in the middle of the second chunk."""
+
+    @staticmethod
+    def _multi_process_worker(target_device, model, *queues):
+        residency = model[0].residency
+        residency.run = replacing_before(residency.run, residency, model.hub, model.sources, len(TEXTS) + 1)
+        ModularEncoder._multi_process_worker(target_device, model, *queues)
+
+
+def test_all_vectors_of_a_pools_chunk_are_of_one_version_of_a_language(hub_copy, tmp_path):
+    other = with_another_kk(hub_copy, tmp_path / "other")
+    encoder = ReplacedInPool(hub_copy.path)
+    encoder.sources = [other.path / "kk"]
+    before = encoder.encode(TEXTS, lang="kk")
+    after = ModularEncoder(other.path).encode(TEXTS, lang="kk")
+    pool = encoder.start_multi_process_pool(["cpu"])
+    try:
+        found = encoder.encode(TEXTS * 2, lang="kk", batch_size=1, pool=pool, chunk_size=len(TEXTS))
+    finally:
+        encoder.stop_multi_process_pool(pool)
+    assert np.allclose(found, [*before, *after], atol=1e-5)
+    assert not np.allclose(after, before, atol=1e-3)
+
+
 def test_a_language_that_is_replaced_over_and_over_is_said_to_be(hub_copy, tmp_path, monkeypatch):
     other = with_another_kk(hub_copy, tmp_path / "other")
     first = shutil.copytree(hub_copy.path, tmp_path / "first") / "kk"

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from modenc import ModularEncoder
+from modenc.composition.packed_body import PackedBody
 from modenc.composition.settings import ComputeSettings
-from modenc.errors import OptionError
+from modenc.errors import HubError, OptionError
 
 TEXTS = ["A small child.", "Мұғалім жаңа кітапты оқиды.", "Qonşumuz qırmızı almanı alır.", "Our neighbour"]
 CODES = ["en", "kk", "az", "en"]
@@ -30,6 +31,45 @@ def test_memory_is_kept_within_its_limit(tiny_hub):
     none = ModularEncoder(tiny_hub.path, max_memory="0MB")
     assert np.allclose(none.encode(TEXTS, lang=CODES), right, atol=1e-5)
     assert (none.loaded, none.memory) == ([], 0)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_the_least_recently_used_make_room(tiny_hub, monkeypatch, packed):
+    monkeypatch.setattr(PackedBody, "supports", lambda body: packed)
+    free = ModularEncoder(tiny_hub.path)
+    needed = {}
+    for pair in (["kk", "az"], ["kk", "en"], ["az", "en"]):
+        free.load(pair)
+        needed[*pair] = free.memory
+        free.unload(free.loaded)
+    free.load(CODES)
+    # Room for any two, not for all three.
+    room = max(needed.values())
+    assert room < free.memory
+    for first, second in (("kk", "az"), ("az", "kk")):
+        tight = ModularEncoder(tiny_hub.path, max_memory=room)
+        for code in (first, second, first):
+            tight.encode(TEXTS[CODES.index(code)], lang=code)
+        assert tight.loaded == ["az", "kk"]
+        tight.encode(TEXTS[0], lang="en")
+        assert tight.loaded == sorted(["en", first])
+
+
+def test_sizes_alone_are_checked_where_that_is_asked_for(hub_copy):
+    path = hub_copy.path / "kk" / "se" / "adapter_model.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    full, sizes = ModularEncoder(hub_copy.path), ModularEncoder(hub_copy.path, verify="sizes")
+    with pytest.raises(HubError, match=r"se/adapter_model\.safetensors: expected sha256"):
+        full.load("kk")
+    sizes.load("kk")
+    assert np.isfinite(sizes.encode(TEXTS[1], lang="kk")).all()
+    sizes.unload("kk")
+    path.write_bytes(content[:-1])
+    for encoder in (full, sizes):
+        with pytest.raises(HubError, match=r"se/adapter_model\.safetensors: expected \d+ bytes, found \d+"):
+            encoder.load("kk")
+        assert encoder.loaded == []
 
 
 def test_unloading_gives_memory_back(tiny_hub):

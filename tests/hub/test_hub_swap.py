@@ -53,10 +53,17 @@ def test_leftovers_of_the_dead_are_removed_and_of_the_living_kept(tmp_path: Path
     # In a container the one who died may have had our number.
     namesake = folder(tmp_path / f".ky.tmp-{os.getpid()}-00ff", "half")
     foreign = folder(tmp_path / ".git", "")
+    half_files = [
+        tmp_path / f".hub.tmp-{dead_pid()}.json",
+        folder(tmp_path / "1_Pooling", "") / ".config.tmp-1.json",
+    ]
+    for file in half_files:
+        file.write_text("{")
     with swap.side_folder(tmp_path / "az") as living:
         swap.clean_up(tmp_path)
         assert not dead.exists()
         assert not namesake.exists()
+        assert not any(file.exists() for file in half_files)
         assert living.exists()
     assert not living.exists()
     assert foreign.exists()

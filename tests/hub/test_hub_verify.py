@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from tiny_languages import HIDDEN, PIECES, publish, reseal, reseal_files, write_
 
 from modenc.errors import HubError
 from modenc.hub.store import Hub
+from modenc.hub.swap import side_folder
 from modenc.hub.verify import Problem, check_language, verify_hub
 
 
@@ -19,6 +21,9 @@ def test_a_good_hub_has_no_problems(hub: Hub) -> None:
     assert verify_hub(hub, "kaz", base_fingerprint="f00d") == []
     check_language(hub, "kk")
     check_language(hub, "kk", full=True)
+
+
+LORA, CLA = "la/adapter_model.safetensors", "cla/adapter.safetensors"
 
 
 def truncate(root: Path) -> None:
@@ -41,14 +46,44 @@ def wrong_width(root: Path) -> None:
     save_file(weights, root / "se" / "adapter_model.safetensors")
 
 
-def one_matrix(root: Path) -> None:
-    save_file(
-        {"x.lora_A.weight": np.zeros((2, HIDDEN), np.float16)}, root / "la" / "adapter_model.safetensors"
-    )
+LAYER = "base_model.model.encoder.layer.0.attention.self.query"
+PARALLEL = "encoder.layer.0.output.adapters.cla.adapter_"
 
 
-def narrow_alignment(root: Path) -> None:
-    save_file({"down.weight": np.zeros((4, 5), np.float16)}, root / "cla" / "adapter.safetensors")
+def lora(**shapes: tuple[int, ...]) -> Callable[[Path], None]:
+    """A case with these tensors of a layer for a language adapter; ``__`` stands for a dot in their names."""
+    weights = {
+        f"{LAYER}.{name.replace('__', '.')}": np.zeros(shape, np.float16) for name, shape in shapes.items()
+    }
+    return lambda root: save_file(weights, root / "la" / "adapter_model.safetensors")
+
+
+def parallel(**changes: tuple[int, ...] | None) -> Callable[[Path], None]:
+    """A case with a parallel adapter whose tensors have other shapes, or are more, or (None) missing."""
+    sound = {
+        "down__0__weight": (4, HIDDEN),
+        "down__0__bias": (4,),
+        "up__weight": (HIDDEN, 4),
+        "up__bias": (HIDDEN,),
+    }
+    weights = {
+        PARALLEL + name.replace("__", "."): np.zeros(shape, np.float16)
+        for name, shape in {**sound, **changes}.items()
+        if shape is not None
+    }
+
+    def damage(root: Path) -> None:
+        save_file(weights, root / "cla" / "adapter.safetensors")
+        (root / "cla" / "adapter_config.json").write_text(
+            json.dumps({"config": {"is_parallel": True, "scaling": 4.0}})
+        )
+
+    return damage
+
+
+def other_alpha(root: Path) -> None:
+    path = root / "la" / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "alpha_pattern": {"query": 32}}))
 
 
 @pytest.mark.parametrize(
@@ -63,8 +98,36 @@ def narrow_alignment(root: Path) -> None:
             "se/adapter_model.safetensors",
             r"expected hidden size 8, found A \[2, 5\], B \[6, 2\]",
         ),
-        (one_matrix, "la/adapter_model.safetensors", "expected the matrices lora_A and lora_B"),
-        (narrow_alignment, "cla/adapter.safetensors", r"down.weight: expected hidden size 8, found \[4, 5\]"),
+        (lora(lora_A__weight=(2, HIDDEN)), LORA, "expected the matrices lora_A and lora_B"),
+        (
+            lora(lora_A__weight=(2, HIDDEN, 1), lora_B__weight=(HIDDEN, 2)),
+            LORA,
+            "expected the matrices lora_A",
+        ),
+        (lora(lora_A__weight=(2, HIDDEN), lora_B__weight=(HIDDEN, 1)), LORA, r"rank 2 .*B \[8, 1\]"),
+        (
+            lora(lora_A__weight=(2, HIDDEN), lora_B__weight=(HIDDEN, 2), lora_B__a__weight=(HIDDEN, 2)),
+            LORA,
+            r"each layer's lora_A and lora_B weights once, found '.*query\.lora_B",
+        ),
+        (lora(magnitude=(HIDDEN,)), LORA, "each layer's lora_A and lora_B weights once, found '.*magnitude'"),
+        (other_alpha, LORA, "one lora_alpha for all layers .*, found alpha_pattern {'query': 32}"),
+        (parallel(down__0__weight=(4, 5)), CLA, r"hidden size 8 throughout, found down weight \[4, 5\]"),
+        (parallel(up__weight=(HIDDEN, 3)), CLA, r"one bottleneck .* up weight \[8, 3\]"),
+        (parallel(up__weight=(HIDDEN, 1)), CLA, r"one bottleneck .* up weight \[8, 1\]"),
+        (parallel(up__weight=(HIDDEN,)), CLA, r"one bottleneck .* up weight \[8\]"),
+        (parallel(up__weight=(HIDDEN, 4, 1)), CLA, r"one bottleneck .* up weight \[8, 4, 1\]"),
+        (parallel(down__0__weight=()), CLA, r"one bottleneck .* down weight \[\]"),
+        (parallel(down__0__bias=(1,)), CLA, r"one bottleneck .* down bias \[1\]"),
+        (parallel(up__bias=(1,)), CLA, r"one bottleneck .* up bias \[1\]"),
+        (parallel(up__bias=None), CLA, "one bottleneck .* up bias missing"),
+        (
+            parallel(down__0__weight=(0, HIDDEN), down__0__bias=(0,), up__weight=(HIDDEN, 0)),
+            CLA,
+            r"one bottleneck .* down weight \[0, 8\]",
+        ),
+        (parallel(down__weight=(4, HIDDEN)), CLA, "each layer's adapter_down and adapter_up once"),
+        (parallel(junk=(2, 2)), CLA, "adapter_down and adapter_up once, found '.*adapter_junk'"),
     ],
 )
 def test_parts_that_do_not_fit(hub: Hub, damage: Callable[[Path], None], file: str, message: str) -> None:
@@ -84,6 +147,21 @@ def changed_byte(root: Path) -> None:
 
 def pickle_file(root: Path) -> None:
     (root / "la" / "adapter_model.bin").touch()
+
+
+def test_tensors_that_are_too_many_are_not_read(hub: Hub) -> None:
+    """Each is no larger than may be; all together are."""
+    root = hub.layout("kk").root
+    layer = LAYER.replace(".0.", ".{}.")
+    weights = {
+        f"{layer.format(number)}.lora_{name}.weight": np.zeros(shape, np.float16)
+        for number in range(3000)
+        for name, shape in (("A", (2, HIDDEN)), ("B", (HIDDEN, 2)))
+    }
+    save_file(weights, root / "la" / "adapter_model.safetensors")
+    reseal_files(root)
+    with pytest.raises(HubError, match="expected at most 65536 numbers in all tensors, found 96000"):
+        check_language(hub, "kk")
 
 
 @pytest.mark.parametrize(
@@ -125,6 +203,21 @@ def test_another_base_and_foreign_things_in_the_root(hub: Hub) -> None:
         "pytorch_model.bin: found a format that can run code; delete it",
         "leftover: expected a language's folder, found one without card.json",
     }
+
+
+def test_code_under_dotted_names_is_told_of(hub: Hub) -> None:
+    (hub.path / ".x.pkl").touch()
+    (hub.path / ".cache" / "inner").mkdir(parents=True)
+    for name in ("x.py", "inner/y.BIN", "harmless.json"):
+        (hub.path / ".cache" / name).touch()
+    (hub.path / ".root").symlink_to("/")
+    (hub.path / ".linked.so").symlink_to("/dev/null")
+    with side_folder(hub.path / "kk") as staging:
+        (staging / "made_meanwhile.pt").touch()
+        problems = {(problem.lang, problem.file): problem.message for problem in verify_hub(hub)}
+    message = "found a format that can run code; delete it"
+    names = (".x.pkl", ".cache/x.py", ".cache/inner/y.BIN", ".linked.so")
+    assert problems == {(None, name): message for name in names}
 
 
 def test_folders_beside_the_languages_stop_nothing(hub: Hub) -> None:
