@@ -30,7 +30,7 @@ test: $(INSTALLED)
 test-next:
 	test -x $(NEXT_VENV)/bin/python || $(PYTHON) -m venv $(NEXT_VENV)
 	$(NEXT_VENV)/bin/python -m pip install -qq --upgrade pip
-	$(NEXT_VENV)/bin/python -m pip install -qq "torch>=2.4,<2.14"
+	$(NEXT_VENV)/bin/python -m pip install -qq "torch>=2.6,<2.14"
 	$(NEXT_VENV)/bin/python -m pip install -qq -e ".[dev]" -r tests/next.txt
 	$(NEXT_VENV)/bin/python -m pytest
 
@@ -69,7 +69,7 @@ $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "modenc needs Python 3.11 to 3.13, found " + sys.version.split()[0] + "; name one with PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -qq --upgrade pip  # the one that comes with Python 3.11 takes minutes to resolve
-	$(BIN)/python -m pip install -qq "torch>=2.4,<2.14"
+	$(BIN)/python -m pip install -qq "torch>=2.6,<2.14"
 	$(BIN)/python -m pip install -qq -e ".[train,eval,dev]"
 	touch $@
 

@@ -11,12 +11,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modenc.cli.arguments import add_encoding, add_hub, encoded, language_of, open_encoder, positive
+from modenc.cli.arguments import AUTO, add_encoding, add_hub, encoded, language_of, open_encoder, positive
 from modenc.cli.shards import ShardStore, check_output
 from modenc.cli.text_io import STDIN, batched, read_texts
 from modenc.errors import DataError
 
 if TYPE_CHECKING:
+    import torch
+
     from modenc.encoder import ModularEncoder
     from modenc.hub.store import Hub
 
@@ -67,9 +69,8 @@ def run(args: argparse.Namespace) -> int:
     # All of this before anything that an earlier run has finished could be thrown away.
     if (code := language_of(args)) not in (None, BASE):
         normalize_code(str(code))
-    hub = encoder.hub
-    job = _job(args, hub)
-    store = ShardStore(args.output, hub.info.hidden_size)
+    job = _job(args, encoder)
+    store = ShardStore(args.output, encoder.hub.info.hidden_size)
     with store.alone():
         total, shards = _fill(args, encoder, store, job)
         store.join(shards)
@@ -114,15 +115,26 @@ def _check_unchanged(job: dict[str, Any], now: dict[str, Any]) -> None:
         warnings.warn(f"{job['hub']} changed meanwhile: vectors are of both its states", stacklevel=2)
 
 
-def _job(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:
+def _job(args: argparse.Namespace, encoder: ModularEncoder) -> dict[str, Any]:
     """What must be the same for finished shards to count."""
-    settings = ("input", "column", "lang", "align", "fallback", "min_confidence", "shard_size", "compute")
+    settings = ("input", "column", "lang", "align", "fallback", "min_confidence", "shard_size")
     job: dict[str, Any] = {name: getattr(args, name) for name in settings}
+    job["compute"] = _computed_in(args.compute, encoder.device)
     if args.input != STDIN:
         # Asking for the first text raises the reader's own error, before any module is loaded.
         next(read_texts(args.input, args.column), None)
         job["input"] = str(Path(args.input).resolve())
-    return job | {"hub": str(hub.path.resolve())} | _state(args, hub)
+    return job | {"hub": str(encoder.hub.path.resolve())} | _state(args, encoder.hub)
+
+
+def _computed_in(compute: str, device: torch.device) -> str:
+    """What vectors are computed in on ``device``: another machine may make another of a word."""
+    from modenc.composition.settings import ComputeSettings
+
+    if compute == "int8":
+        # Beside its products, in what ``auto`` is.
+        return f"int8 and {ComputeSettings(AUTO).precision(device)}"
+    return ComputeSettings(compute).precision(device)
 
 
 def _state(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:

@@ -9,17 +9,26 @@ from modenc.errors import DataError
 from modenc.extras import require_extra
 from modenc.recipe.settings import Source
 
+_PREFIX = "hf://datasets/"
+# The one reader of ``datasets`` that runs what is in a file; it takes those of the working folder.
+_PICKLES = "pandas"
+
 
 def read_dataset(source: Source) -> Iterator[Row]:
     """The rows of ``source.dataset``; nested values get dotted columns (``translation.en``).
 
     Raises:
-        DataError: the data set, its configuration or split cannot be had.
+        DataError: the data set, its configuration or split cannot be had, or it would be read from pickles.
         MissingExtraError: ``datasets`` is not installed.
     """
     require_extra("train", "datasets")
     import datasets
 
+    if (source.dataset or "").removeprefix(_PREFIX) == _PICKLES:
+        raise DataError(
+            f"data set {source.dataset!r}: expected a data set's name, found the reader of pickles, which "
+            "can run code; load them where you trust them, write Parquet, and give it as path = ..."
+        )
     try:
         rows = datasets.load_dataset(
             source.dataset, source.config, split=source.split, streaming=source.streaming

@@ -9,7 +9,8 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from modenc.errors import RecipeError
 from modenc.hub.swap import replace_folder
 from modenc.recipe.reads import reads_to_align
 from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Recipe
-from modenc.storage import storing
+from modenc.storage import LOCK_FILE, alone_in, storing
 from modenc.train.body_module import sentence_model
 from modenc.train.data_access import TrainingData
 from modenc.train.dev import DevData
@@ -42,6 +43,7 @@ from modenc.train.trainers import train_sentence_model
 logger = logging.getLogger(__name__)
 
 _KEPT = "the last whole checkpoint and an earlier model are kept"
+_PARTS, _WHOLE = "parts", "whole"
 
 PROJECTED = ("bitranslation", "vmsst", "vmsst_contrastive")
 """Objectives whose sentence vector is a linear projection of the pooled states (VMSST, section 5)."""
@@ -60,7 +62,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     Raises:
         RecipeError: a language has settings of its own for the one model, the objective needs data that no
             language has, ``output`` holds other files, or another such training is at work in the same
-            folder.
+            folder or for the same ``output``.
         StorageError: the disk is full or read-only.
         DataError: the data cannot be used.
     """
@@ -79,7 +81,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     data = {lang: TrainingData(plan) for lang, plan in recipe.plans.items()}
     dev = DevData(sts=[row for part in data.values() for row in part.dev.sts])
     work = plan.run.work_dir / "monolithic"
-    with storing(plan.run.work_dir, _KEPT), only_training_in(plan.run.work_dir):
+    with storing(plan.run.work_dir, _KEPT), only_training_in(plan.run.work_dir), _alone_for(output) as side:
         _begin(work, plan, data)
         run = StageRun("monolithic", plan, base, data[plan.lang], work, None, plan.run.work_dir / "cache")
         if settings.objective in PAPER_SECTIONS:
@@ -89,7 +91,8 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
             metrics = _learn_paraphrases(recipe, run, model, data, dev)
         if process_state().is_main_process:
             with storing(output, _KEPT):
-                _save(model, tokenizer, plan, output, metrics)
+                _save(model, tokenizer, plan, side, metrics)
+                replace_folder(side / _WHOLE, output)
             discard(work)
         process_state().wait_for_everyone()
     return metrics
@@ -259,13 +262,46 @@ _NEEDS = {
 }
 
 
+@contextmanager
+def _alone_for(output: Path) -> Iterator[Path]:
+    """Hold ``OUTPUT.parts/``, gone in the end, where a model is written before it is moved to ``output``.
+
+    Raises:
+        RecipeError: another training holds it, or it is no folder.
+        StorageError: nothing can be written there.
+    """
+    side = output.with_name(f"{output.name}.parts")
+    if not process_state().is_main_process:
+        yield side
+        return
+    if side.exists() and not side.is_dir():
+        raise RecipeError(f"{side}: expected a folder to work in, found a file; move it away")
+    otherwise = RecipeError(
+        f"{output}: another training is to write this model; wait until it is done, or write elsewhere"
+    )
+    with ExitStack() as held:
+        with storing(output, _KEPT):
+            held.enter_context(alone_in(side, otherwise))
+        try:
+            _clear(side)
+            yield side
+        finally:
+            _clear(side)
+            with suppress(OSError):  # somebody else's files are in it
+                (side / LOCK_FILE).unlink(missing_ok=True)
+                side.rmdir()
+
+
+def _clear(side: Path) -> None:
+    for name in (_PARTS, _WHOLE):
+        shutil.rmtree(side / name, ignore_errors=True)
+
+
 def _save(
-    model: SentenceTransformer, tokenizer: Any, plan: LanguagePlan, output: Path, metrics: dict[str, Any]
+    model: SentenceTransformer, tokenizer: Any, plan: LanguagePlan, side: Path, metrics: dict[str, Any]
 ) -> None:
-    """A folder that any sentence-transformers loads, written beside ``output`` and then moved there."""
-    parts, whole = output.with_name(output.name + ".parts"), output.with_name(output.name + ".new")
-    for folder in (parts, whole):
-        shutil.rmtree(folder, ignore_errors=True)
+    """A folder that any sentence-transformers loads, below ``side``."""
+    parts, whole = side / _PARTS, side / _WHOLE
     model[0].body.save_pretrained(parts)
     tokenizer.save_pretrained(parts)
     transformer = Transformer(str(parts), max_seq_length=plan.base.max_length)
@@ -277,5 +313,3 @@ def _save(
     saved.save(str(whole), create_model_card=False)
     about = {"settings": settings_of(plan, "monolithic"), "seed": plan.run.seed, "metrics": metrics}
     (whole / "training.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
-    replace_folder(whole, output)
-    shutil.rmtree(parts)

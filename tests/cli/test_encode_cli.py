@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from tiny_models import sentences
 
 from modenc.cli import encode as encode_verb
@@ -142,6 +143,34 @@ def test_resumes_after_being_cut_off(encode, texts, expected, tmp_path, monkeypa
     assert seen == [TEXTS[10:]]
     assert "2 shards of 5 texts are done already" in caplog.text
     np.testing.assert_allclose(np.load(output), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("fast", "found"), [(True, "bf16"), (False, "fp32")])
+def test_auto_is_the_job_of_what_it_comes_to(encode, texts, tmp_path, monkeypatch, caplog, fast, found):
+    monkeypatch.setattr("modenc.composition.settings.has_bf16", lambda device: fast)
+    words = [texts, tmp_path / "v.npy", "--shard-size", "5", "--compute"]
+    jobs = []
+    for compute, calls in (("auto", 2), (found, 0)):
+        with monkeypatch.context() as patch, caplog.at_level("INFO"):
+            _cut_off_after(patch, calls)
+            assert encode(*words, compute) == 130
+        jobs.append((tmp_path / "v.npy.parts" / "job.json").read_text())
+    assert jobs[0] == jobs[1]
+    assert json.loads(jobs[0])["compute"] == found
+    assert "2 shards of 5 texts are done already" in caplog.text
+    # Another machine makes something else of the same word.
+    monkeypatch.setattr("modenc.composition.settings.has_bf16", lambda device: not fast)
+    with monkeypatch.context() as patch, caplog.at_level("INFO"):
+        seen = _cut_off_after(patch, 100)
+        assert encode(*words, "auto") == 0
+    assert len(seen) == 3
+    assert "is of another job (compute changed); starting over" in caplog.text
+
+
+@pytest.mark.parametrize(("fast", "beside"), [(True, "bf16"), (False, "fp32")])
+def test_int8_is_the_job_of_what_its_machine_computes_beside_it(monkeypatch, fast, beside):
+    monkeypatch.setattr("modenc.composition.settings.has_bf16", lambda device: fast)
+    assert encode_verb._computed_in("int8", torch.device("cpu")) == f"int8 and {beside}"
 
 
 @pytest.mark.parametrize("change", ["input", "setting"])

@@ -1,6 +1,8 @@
 """What the readers say of bad files and columns, and how they shape rows."""
 
 import gzip
+import os
+import pickle
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -139,6 +141,39 @@ def test_a_data_set_that_cannot_be_reached_says_what_to_do(tmp_path, monkeypatch
         DataError, match=r"data set d \(kk\), split 'train'.*found: no network\. Check the name"
     ):
         _read(tmp_path, dataset="d", config="{lang}")
+
+
+@pytest.mark.parametrize("name", ["pandas", "hf://datasets/pandas"])
+@pytest.mark.parametrize("streaming", [False, True])
+def test_no_data_set_is_read_from_pickles(tmp_path, monkeypatch, name, streaming):
+    pytest.importorskip("datasets")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "train.pkl").write_bytes(pickle.dumps(_Ran(tmp_path / "ran")))
+    with pytest.raises(DataError, match="found the reader of pickles, which can run code; load them where"):
+        _read(tmp_path, dataset=name, streaming=streaming)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_data_set_with_a_script_is_refused_and_the_script_not_run(tmp_path):
+    pytest.importorskip("datasets")
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    (folder / "rows.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
+    (folder / "train.txt").write_text("a\n")
+    with pytest.raises(DataError, match=r"Dataset scripts are no longer supported, but found rows\.py"):
+        _read(tmp_path, dataset=str(folder))
+    assert not (tmp_path / "ran").exists()
+
+
+class _Ran:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
 
 
 def test_a_data_set_is_read_with_its_config_split_and_streaming(tmp_path, monkeypatch):

@@ -10,10 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from modenc.data import files
-from modenc.data.files import read_file
+from modenc.data.files import COMPRESSIONS, read_file
 from modenc.errors import DataError
 
 MEGABYTES = 1000
+# A gigabyte is the most that a compressed Parquet file may be of.
+MEGABYTES_OF_PARQUET = 1200
 
 _READ = """
 import sys
@@ -53,6 +55,9 @@ LINES = {
     "a list of millions": ("x.jsonl.gz", b'{"a":[' + b"1," * 20_000_000 + b"1]}"),
     "a list of a million": ("x.jsonl.gz", b'{"a":[' + b"1," * 1_000_000 + b"1]}"),
     "long names, one in another": ("x.jsonl.gz", _nested(400, "k" * 4000)),
+    "a line of many megabytes": ("x.txt.gz", b"a" * 300_000_000),
+    "a line of many megabytes, in Zstandard": ("x.txt.zst", b"a" * 300_000_000),
+    "a list of millions, in Zstandard": ("x.jsonl.zst", b'{"a":[' + b"1," * 20_000_000 + b"1]}"),
 }
 
 TABLES = {
@@ -68,17 +73,27 @@ WORDS = {
     "a list of millions": "line 1: expected at most 16777216 characters in a row",
     "a list of a million": "line 1: expected at most 4194304 characters in the names",
     "long names, one in another": "line 1: expected at most 4194304 characters in the names",
+    "a line of many megabytes": "line 1: expected at most 64 MB in a line, found more",
+    "a line of many megabytes, in Zstandard": "line 1: expected at most 64 MB in a line, found more",
+    "a list of millions, in Zstandard": "line 1: expected at most 16777216 characters in a row",
 }
 
 
-def _said(path, rows=1 << 30):
-    """What reading says in a process of its own, which takes at most :data:`MEGABYTES`."""
+def _packed(content, ending):
+    """``content`` compressed as a file's ``ending`` says."""
+    if ending == ".gz":
+        return gzip.compress(content, 1)
+    return pa.compress(content, codec="zstd", asbytes=True)
+
+
+def _said(path, rows=1 << 30, most=MEGABYTES):
+    """What reading says in a process of its own, which takes at most ``most`` megabytes."""
     limited = 'ulimit -v 4194304; exec "$@"'
     command = ["sh", "-c", limited, "sh", sys.executable, "-c", _READ, str(path), str(rows)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     *said, megabytes = done.stdout.splitlines()
-    assert int(megabytes) <= MEGABYTES, said
+    assert int(megabytes) <= most, said
     return "\n".join(said)
 
 
@@ -86,7 +101,7 @@ def _said(path, rows=1 << 30):
 @pytest.mark.parametrize("case", LINES)
 def test_lines_that_unfold_are_refused(tmp_path, case):
     name, content = LINES[case]
-    (tmp_path / name).write_bytes(gzip.compress(content, 1))
+    (tmp_path / name).write_bytes(_packed(content, f".{name.rsplit('.', 1)[1]}"))
     assert f"DataError: {tmp_path / name}, line " in (said := _said(tmp_path / name))
     assert WORDS[case] in said
 
@@ -103,6 +118,28 @@ def test_parquet_that_unfolds(tmp_path, case, store_schema):
     said = _said(path, rows=30)
     assert said == "" if words is None else f"DataError: {path}, row 1: expected" in said
     assert (words or "") in said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="measures memory in /proc")
+@pytest.mark.parametrize("ending", COMPRESSIONS)
+def test_a_compressed_parquet_file_that_unfolds_is_refused(tmp_path, ending):
+    path = tmp_path / f"x.parquet{ending}"
+    # Both formats allow pieces one after another; all of them would take 1.6 GB.
+    path.write_bytes(_packed(bytes(1 << 24), ending) * 100)
+    assert path.stat().st_size < 10_000_000
+    said = _said(path, most=MEGABYTES_OF_PARQUET)
+    assert f"DataError: {path}: expected at most 1024 MB in a compressed Parquet file, found more" in said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="measures memory in /proc")
+@pytest.mark.parametrize("ending", COMPRESSIONS)
+def test_a_compressed_parquet_file_with_rows_that_unfold_is_refused(tmp_path, ending):
+    column, words = TABLES["a text of many megabytes in each row"]
+    table = pa.BufferOutputStream()
+    pq.write_table(pa.table({"text": column}), table, compression="zstd")
+    path = tmp_path / f"x.parquet{ending}"
+    path.write_bytes(_packed(table.getvalue().to_pybytes(), ending))
+    assert f"DataError: {path}, {words}" in _said(path)
 
 
 def test_parquet_rows_stay_as_they_are_however_few_are_read_at_once(tmp_path, monkeypatch):

@@ -9,8 +9,9 @@ from sentence_transformers import SentenceTransformer
 
 from modenc.base_model import resolve_base
 from modenc.cli.main import main
-from modenc.errors import RecipeError
+from modenc.errors import DataError, RecipeError
 from modenc.recipe.loader import load_recipe
+from modenc.storage import alone_in
 from modenc.train.monolithic import train_monolithic
 
 FEW = ["monolithic.optimizer.steps=2", "monolithic.optimizer.batch_size=8", "monolithic.max_length=32"]
@@ -80,6 +81,26 @@ def test_a_folder_of_other_files_is_not_touched(tiny_recipe, tmp_path, capsys):
     assert main(["train", str(path), "--monolithic", str(tmp_path / "x"), "--lang", "kk"]) == 2
     assert "leave out --lang, --stage and --force" in capsys.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_one_training_at_a_time_writes_a_model(tiny_recipe, tmp_path, capsys):
+    path, output = tiny_recipe("mono-two"), tmp_path / "model"
+    words = ["train", str(path), "--monolithic", str(output), *FEW, *BLIND]
+    with alone_in(tmp_path / "model.parts", DataError("held")):
+        assert main(words) == 2
+        assert f"{output}: another training is to write this model; wait until" in capsys.readouterr().err
+        assert (tmp_path / "model.parts").is_dir()
+    # What a kill leaves is made anew, what others put there stays.
+    for name in ("whole", "notes"):
+        (tmp_path / "model.parts" / name).mkdir()
+        (tmp_path / "model.parts" / name / "old").touch()
+    assert main(words) == 0
+    assert not (output / "old").exists()
+    assert [file.name for file in (tmp_path / "model.parts").iterdir()] == ["notes"]
+    shutil.rmtree(tmp_path / "model.parts")
+    (tmp_path / "model.parts").touch()
+    assert main(words) == 2
+    assert "model.parts: expected a folder to work in, found a file; move it" in capsys.readouterr().err
 
 
 def test_a_language_with_settings_of_its_own_is_refused(tiny_recipe, tmp_path):

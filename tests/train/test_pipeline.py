@@ -1,37 +1,35 @@
 """The four stages end to end on a tiny base: what they write, skip, redo, resume and leave alone."""
 
-import glob
-import hashlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from trainings import (
+    NO_DEV,
+    digests,
+    hashes,
+    kill_once_there,
+    resumptions,
+    training_again_changes_nothing,
+    undisturbed,
+)
 
 from modenc import ModularEncoder
 from modenc.errors import HubError, LanguageError, RecipeError
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
+from modenc.train import pipeline
 from modenc.train.lock import only_training_in
 from modenc.train.pipeline import train_recipe
 from modenc.train.stage import STAGES
-
-
-def _hashes(folder):
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 @pytest.fixture
@@ -65,19 +63,19 @@ def test_all_stages_end_in_a_hub_that_verifies_and_encodes(trained):
 
 def test_done_stages_are_skipped(copied, caplog):
     hub = copied.parent / "hub"
-    before = _hashes(hub)
+    before = hashes(hub)
     with caplog.at_level("INFO"):
         train_recipe(load_recipe(copied))
     assert caplog.text.count("done before, skipped") == 8
-    assert _hashes(hub) == before
+    assert hashes(hub) == before
 
 
 def test_a_changed_setting_redoes_its_stage_and_what_follows(copied, caplog):
-    before = _hashes(copied.parent / "hub")
+    before = hashes(copied.parent / "hub")
     recipe = load_recipe(copied, ["alignment.scale=10.0"])
     with caplog.at_level("INFO"):
         train_recipe(recipe, languages=["kk"])
-    after = _hashes(copied.parent / "hub")
+    after = hashes(copied.parent / "hub")
     assert caplog.text.count("done before, skipped") == 3
     assert "alignment: joint" in caplog.text
     changed = {name for name in after if before.get(name) != after[name]}
@@ -95,7 +93,7 @@ def test_force_gives_the_same_weights_again(copied):
 def test_each_stage_moves_only_its_own_files(copied):
     train_recipe(load_recipe(copied, NO_DEV), languages=["kk"])
     runs = copied.parent / "runs" / "kk"
-    snapshots = [_hashes(runs / stage / "kk") for stage in STAGES]
+    snapshots = [hashes(runs / stage / "kk") for stage in STAGES]
     moved = [
         {name.split("/")[0] for name in after if before.get(name) != after[name]}
         for before, after in pairwise(snapshots)
@@ -167,75 +165,6 @@ def test_graded_pairs_follow_the_objective(copied, objective):
     assert [entry["source"] for entry in card.data if entry["role"] == "scored_pairs"] == ["sts.en.tsv"]
 
 
-def _training_again_changes_nothing(recipe, hub, caplog):
-    before = _hashes(hub.path)
-    caplog.clear()
-    with caplog.at_level("INFO", logger="modenc"):
-        train_recipe(recipe)
-    assert _hashes(hub.path) == before
-    assert "in the hub" not in caplog.text
-
-
-# Without dev data the last weights are kept, whatever so short a training does to the scores.
-NO_DEV = ["data.dev.sts=[]", "data.dev.text_held_out=0", "data.dev.parallel_held_out=0"]
-ALL_PAIRS = [
-    "alignment.partners=all",
-    "alignment.keep_weight=0",
-    "alignment.pivot_negatives=0",
-    "languages.en.alignment.objective=joint",
-]
-
-
-def test_all_languages_can_be_aligned_with_each_other(tiny_recipe, caplog):
-    path = tiny_recipe("all-pairs")
-    recipe = load_recipe(path, [*ALL_PAIRS, *NO_DEV])
-    folders = train_recipe(recipe)
-    assert list(folders) == ["en", "kk"]
-    hub = Hub.open(path.parent / "hub")
-    assert verify_hub(hub) == []
-    encoder = ModularEncoder(hub.path)
-    for lang in ("en", "kk"):
-        assert set(hub.layout(lang).present()) == {"embeddings", "tokenizer", "la", "se", "cla"}
-        # Four steps for each language but the pivot.
-        assert hub.card(lang).stages["alignment"]["metrics"]["steps"] == 4
-        texts = ["My brother reads", "Мұғалім жаңа кітапты оқиды"]
-        assert not np.allclose(*(encoder.encode(texts, lang=lang, align=align) for align in (True, False)))
-    _training_again_changes_nothing(recipe, hub, caplog)
-    train_recipe(load_recipe(path, [*ALL_PAIRS, *NO_DEV, "alignment.optimizer.steps=3"]))
-    assert hub.card("en").stages["alignment"]["metrics"]["steps"] == 3
-    # Back to a pivot that rests.
-    train_recipe(load_recipe(path))
-    assert "cla" not in hub.layout("en").present()
-    assert verify_hub(hub) == []
-
-
-def test_all_pairs_is_for_all_languages_at_once(tiny_recipe):
-    path = tiny_recipe("all-pairs-of-some")
-    with pytest.raises(RecipeError, match="leave --lang out, or choose stages before it: --stage vocabulary"):
-        train_recipe(load_recipe(path, ALL_PAIRS), languages=["kk"])
-    with pytest.raises(RecipeError, match=r"expected it and an objective for each; found otherwise for en"):
-        load_recipe(path, ALL_PAIRS[:3])
-    few = [*ALL_PAIRS, "alignment.optimizer.batch_size=5000"]
-    with pytest.raises(RecipeError, match="expected 5000 meanings or more of paraphrase data"):
-        train_recipe(load_recipe(path, few))
-
-
-def test_a_killed_training_of_all_pairs_resumes(tiny_recipe):
-    path = tiny_recipe("all-pairs-killed")
-    train_recipe(load_recipe(path, ALL_PAIRS), stages=STAGES[:3])
-    command = [sys.executable, "-m", "modenc.cli", "train", str(path), *ALL_PAIRS]
-    command.append("alignment.optimizer.steps=60")
-    _kill_once_there(command, path.parent / "runs" / "all_pairs" / "checkpoint-*/trainer_state.json")
-    hub = Hub.open(path.parent / "hub")
-    assert verify_hub(hub) == []
-    done = subprocess.run(
-        command, env={**os.environ, "HF_HUB_OFFLINE": "1"}, capture_output=True, text=True, check=True
-    )
-    assert done.stderr.count("resuming from checkpoint-") == 1
-    assert hub.card("en").stages["alignment"]["metrics"]["steps"] == 60
-    assert not (path.parent / "runs" / "all_pairs").exists()
-
-
 def test_forced_stages_reach_the_hub_and_all_that_starts_from_them(tiny_recipe, monkeypatch):
     drawn = iter(range(100))
 
@@ -263,9 +192,9 @@ def test_forced_stages_reach_the_hub_and_all_that_starts_from_them(tiny_recipe, 
     train_recipe(recipe, force=True)
     second = hub.card("kk").digest("se/")
     assert first != second == hub.card("en").digest("se/")
-    before = _hashes(hub.path)
+    before = hashes(hub.path)
     train_recipe(recipe)
-    assert _hashes(hub.path) == before
+    assert hashes(hub.path) == before
     train_recipe(recipe, languages=["kk"], stages=["sentence_encoding"], force=True)
     assert hub.card("kk").digest("se/") not in (first, second)
     assert hub.layout("kk").present() == ("se",)
@@ -286,7 +215,7 @@ def test_the_pivot_can_start_from_another_language(tiny_recipe, caplog):
     assert verify_hub(hub) == []
     assert hub.card("en").digest("se/") == hub.card("kk").digest("se/")
     assert hub.layout("kk").present() == ("se", "cla")
-    _training_again_changes_nothing(recipe, hub, caplog)
+    training_again_changes_nothing(recipe, hub, caplog)
 
 
 def test_strength_is_the_share_of_the_adapters_output_that_is_kept(copied):
@@ -318,18 +247,6 @@ def test_wrong_names_are_named(trained):
         train_recipe(recipe, stages=["vocab"])
 
 
-def _kill_once_there(command, pattern):
-    with subprocess.Popen(
-        command, env={**os.environ, "HF_HUB_OFFLINE": "1"}, stderr=subprocess.DEVNULL
-    ) as process:
-        deadline = time.monotonic() + 120
-        while process.poll() is None and not glob.glob(str(pattern)):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        assert process.poll() is None, "finished before it could be killed"
-        process.send_signal(signal.SIGKILL)
-
-
 @pytest.mark.parametrize(
     ("stage", "part"),
     [
@@ -339,23 +256,23 @@ def _kill_once_there(command, pattern):
         ("alignment", ""),
     ],
 )
-def test_a_killed_run_resumes_and_the_hub_stays_whole(copied, stage, part):
+def test_a_killed_run_resumes_and_the_hub_stays_whole(copied, tmp_path, caplog, stage, part):
     steps = [f"{stage}.optimizer.steps=60"]
     phase = part.split("/")[0]
     if phase == "scored":
         steps = [SCORED[0], "sentence_encoding.scored_steps=60"]
-    command = [sys.executable, "-m", "modenc.cli", "train", str(copied), "--lang", "kk", *steps]
+    words = ["train", str(copied), "--lang", "kk", *steps]
+    right = undisturbed(copied, steps, tmp_path, ["kk"])
     folder = copied.parent / "runs" / "kk" / stage
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    _kill_once_there(command, folder / "checkpoints" / part / "checkpoint-*/trainer_state.json")
+    kill_once_there(words, folder / "checkpoints" / part / "checkpoint-*/trainer_state.json")
     hub = Hub.open(copied.parent / "hub")
     assert verify_hub(hub) == []
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     # In the second phase the first one's checkpoint is found, too, and nothing of it is trained again.
-    assert done.stderr.count("resuming from checkpoint-") == (2 if part else 1)
+    assert resumptions(words, caplog) == (2 if part else 1)
     assert verify_hub(hub) == []
     metrics = hub.card("kk").stages[stage]["metrics"]
     assert (metrics[phase] if phase else metrics)["steps"] == 60
+    assert digests(hub) == right
 
 
 def test_the_card_says_what_it_was_trained_on(trained):
@@ -399,3 +316,32 @@ def test_two_trainings_of_a_language_do_not_meet(copied):
         assert "Traceback" not in refused.stderr
     with only_training_in(folder):
         pass
+
+
+def test_two_trainings_of_a_language_for_one_hub_do_not_meet(copied, tmp_path, monkeypatch, caplog):
+    recipe = load_recipe(copied)
+    elsewhere = load_recipe(copied, [f"run.work_dir={tmp_path / 'elsewhere'}"])
+    hub = Hub.open(recipe.hub)
+    before = hashes(hub.path)
+    refused = []
+
+    def at_work(*_, **__):
+        told = f"{hub.path}: another training is at work on kk for this hub, in another run.work_dir; wait"
+        with pytest.raises(RecipeError, match=told):
+            train_recipe(elsewhere, languages=["kk"])
+        # Another language, another hub, and publishing are not kept waiting.
+        monkeypatch.setattr(pipeline, "_train_language", lambda *_, **__: refused.append("kk"))
+        train_recipe(elsewhere, languages=["en"])
+        train_recipe(load_recipe(copied, [f"hub.path={tmp_path / 'hub'}"]), languages=["en"])
+        hub.install(shutil.copytree(hub.path / "kk", tmp_path / "kk"))
+        assert verify_hub(hub) == []
+        assert hashes(hub.path) == before
+
+    monkeypatch.setattr(pipeline, "_train_language", at_work)
+    train_recipe(recipe, languages=["kk"])
+    assert refused == ["kk", "kk"]
+    # It is free again, and not asked for where nothing can be noted.
+    train_recipe(elsewhere, languages=["kk"])
+    monkeypatch.setenv("MODENC_CACHE", str(copied / "no-folder"))
+    train_recipe(recipe, languages=["kk"])
+    assert "others that train kk for" in caplog.text

@@ -1,0 +1,105 @@
+"""All languages aligned with each other in one training."""
+
+import numpy as np
+import pytest
+from trainings import (
+    NO_DEV,
+    digests,
+    kill_once_there,
+    resumptions,
+    training_again_changes_nothing,
+    undisturbed,
+)
+
+from modenc import ModularEncoder
+from modenc.errors import RecipeError
+from modenc.hub.store import Hub
+from modenc.hub.verify import verify_hub
+from modenc.recipe.loader import load_recipe
+from modenc.train import pipeline
+from modenc.train.lock import only_training_in
+from modenc.train.pipeline import train_recipe
+from modenc.train.stage import STAGES
+
+ALL_PAIRS = [
+    "alignment.partners=all",
+    "alignment.keep_weight=0",
+    "alignment.pivot_negatives=0",
+    "languages.en.alignment.objective=joint",
+]
+
+
+def test_all_languages_can_be_aligned_with_each_other(tiny_recipe, caplog):
+    path = tiny_recipe("all-pairs")
+    recipe = load_recipe(path, [*ALL_PAIRS, *NO_DEV])
+    folders = train_recipe(recipe)
+    assert list(folders) == ["en", "kk"]
+    hub = Hub.open(path.parent / "hub")
+    assert verify_hub(hub) == []
+    encoder = ModularEncoder(hub.path)
+    for lang in ("en", "kk"):
+        assert set(hub.layout(lang).present()) == {"embeddings", "tokenizer", "la", "se", "cla"}
+        # Four steps for each language but the pivot.
+        assert hub.card(lang).stages["alignment"]["metrics"]["steps"] == 4
+        texts = ["My brother reads", "Мұғалім жаңа кітапты оқиды"]
+        assert not np.allclose(*(encoder.encode(texts, lang=lang, align=align) for align in (True, False)))
+    training_again_changes_nothing(recipe, hub, caplog)
+    train_recipe(load_recipe(path, [*ALL_PAIRS, *NO_DEV, "alignment.optimizer.steps=3"]))
+    assert hub.card("en").stages["alignment"]["metrics"]["steps"] == 3
+    # Back to a pivot that rests.
+    train_recipe(load_recipe(path))
+    assert "cla" not in hub.layout("en").present()
+    assert verify_hub(hub) == []
+
+
+def test_all_pairs_is_for_all_languages_at_once(tiny_recipe):
+    path = tiny_recipe("all-pairs-of-some")
+    with pytest.raises(RecipeError, match="leave --lang out, or choose stages before it: --stage vocabulary"):
+        train_recipe(load_recipe(path, ALL_PAIRS), languages=["kk"])
+    with pytest.raises(RecipeError, match=r"expected it and an objective for each; found otherwise for en"):
+        load_recipe(path, ALL_PAIRS[:3])
+    few = [*ALL_PAIRS, "alignment.optimizer.batch_size=5000"]
+    with pytest.raises(RecipeError, match="expected 5000 meanings or more of paraphrase data"):
+        train_recipe(load_recipe(path, few))
+
+
+def test_a_killed_training_of_all_pairs_resumes(tiny_recipe, tmp_path, caplog):
+    path = tiny_recipe("all-pairs-killed")
+    train_recipe(load_recipe(path, ALL_PAIRS), stages=STAGES[:3])
+    steps = [*ALL_PAIRS, "alignment.optimizer.steps=60"]
+    right = undisturbed(path, steps, tmp_path)
+    words = ["train", str(path), *steps]
+    kill_once_there(words, path.parent / "runs" / "all_pairs" / "checkpoint-*/trainer_state.json")
+    hub = Hub.open(path.parent / "hub")
+    assert verify_hub(hub) == []
+    assert resumptions(words, caplog) == 1
+    assert hub.card("en").stages["alignment"]["metrics"]["steps"] == 60
+    assert not (path.parent / "runs" / "all_pairs").exists()
+    assert digests(hub) == right
+
+
+def test_all_pairs_holds_every_language(tiny_recipe, monkeypatch):
+    path = tiny_recipe("all-pairs-held")
+    recipe, runs = load_recipe(path, ALL_PAIRS), path.parent / "runs"
+    refused = []
+
+    def align(*_, **__):
+        for lang in recipe.plans:
+            with (
+                pytest.raises(RecipeError, match="another training is at work"),
+                only_training_in(runs / lang),
+            ):
+                pass
+            refused.append(lang)
+        return {}
+
+    monkeypatch.setattr(pipeline, "_align_together", align)
+    # Each language's own stages hold it, too, but another may begin with it before those of all.
+    monkeypatch.setattr(pipeline, "_jobs", lambda *_: ())
+    train_recipe(recipe)
+    assert refused == ["en", "kk"]
+    refused.clear()
+    for lang in recipe.plans:
+        with only_training_in(runs / lang), pytest.raises(RecipeError, match=f"{lang}: another training is"):
+            train_recipe(recipe)
+    assert not refused
