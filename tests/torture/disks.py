@@ -15,13 +15,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from threading import Event, Thread
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import tiny_languages
 import tiny_models
-from kills import FILLS, digests, modenc_command, same, vectors_of
+from kills import FILLS, digests, modenc_command, operate, same, vectors_of
 from outcome import Outcome
 from tiny_recipe import save_tiny_recipe
 
@@ -56,7 +57,7 @@ def outcomes(part: str, tries: int, seed: int = 0) -> Outcome:
 
 
 def hub_operations(folder: Path, tries: int, seed: int) -> Outcome:
-    """Publish, install and remove with whatever room is left."""
+    """Publish, install and remove with whatever room is left, or read-only from some moment on."""
     outcome = Outcome("full and read-only disk: hub")
     rng = random.Random(seed)
     with _disk(folder / "disk", megabytes=2) as disk:
@@ -66,16 +67,21 @@ def hub_operations(folder: Path, tries: int, seed: int) -> Outcome:
             other = Hub.create(folder / f"source{number}", tiny_languages.INFO)
             tiny_languages.publish(other, "kk", fill)
             sources.append(other)
-        stops = 0
+        stops, rooms = 0, set()
         old, new = (source.card("kk").digest() for source in sources)
         for _ in range(tries):
             hub.install(sources[0].layout("kk").root)
             operation = rng.choice(("publish", "install", "remove"))
-            read_only = rng.random() < 0.2
+            kind = rng.choices(("full", "read-only", "read-only later"), (7, 1, 2))[0]
+            room = rng.randrange(0, 64)  # a file takes 4 kB or more here, and a language has ten
             fault, stopped = None, False
-            with _read_only(disk) if read_only else _filled(disk, rng.randrange(0, 12)):
+            if kind == "full":
+                disturbed = _filled(disk, room)
+            else:
+                disturbed = _read_only(disk, rng.uniform(0, 0.02) if kind == "read-only later" else None)
+            with disturbed:
                 try:
-                    _operate(operation, hub, sources[1])
+                    operate(operation, hub, sources[1].layout("kk").root)
                 except StorageError as error:
                     stopped = True
                     fault = (
@@ -88,34 +94,32 @@ def hub_operations(folder: Path, tries: int, seed: int) -> Outcome:
             expected = old if stopped else {"remove": None}.get(operation, new)
             if there != expected:
                 problems.append(f"{operation}: kk is not what it should be")
-            if read_only and not stopped:
+            if kind == "read-only" and not stopped:
                 problems.append(f"{operation} on a read-only disk went well")
             stops += stopped
+            if stopped and kind == "full":
+                rooms.add(room // 4)
             outcome.add(fault or "; ".join(problems) or None)
     _note_stops(outcome, stops)
+    outcome.note += f", with room for {min(rooms, default=0)} to {max(rooms, default=0)} files"
+    if len(rooms) < 3:
+        outcome.lost.append("a full disk was met at hardly any file")
     return outcome
 
 
-def _operate(operation: str, hub: Hub, source: Hub) -> None:
-    if operation == "publish":
-        tiny_languages.publish(hub, "kk", FILLS[1])
-    elif operation == "install":
-        hub.install(source.layout("kk").root)
-    else:
-        hub.remove("kk")
-
-
 def training(folder: Path, tries: int, seed: int) -> Outcome:
-    """``modenc train`` whose work folder and hub cannot be written; later it ends as it should.
+    """``modenc train`` whose work folder or hub cannot be written; later it ends as it should.
 
-    The hub has all languages from a training with another seed: each stays, or is the new one.
+    In turn there is little room, the hub alone is read-only, and all is. The hub has all languages from a
+    training with another seed: each stays, or is the new one.
     """
     outcome = Outcome("full and read-only disk: modenc train")
     rng = random.Random(seed)
     recipe = save_tiny_recipe(folder / "recipe", tiny_models.save_tiny_xlmr(folder / "base"))
 
-    def command(place: Path, number: int) -> list[str]:
-        where = (f"hub.path={place / 'hub'}", f"run.work_dir={place / 'runs'}", f"run.seed={number}")
+    def command(place: Path, number: int, work: Path | None = None) -> list[str]:
+        runs = (work or place) / "runs"
+        where = (f"hub.path={place / 'hub'}", f"run.work_dir={runs}", f"run.seed={number}")
         return modenc_command("train", recipe, *where)
 
     for number, name in enumerate(("old", "new")):
@@ -123,19 +127,20 @@ def training(folder: Path, tries: int, seed: int) -> Outcome:
     old, new = (digests(folder / name / "hub") for name in ("old", "new"))
     stops = 0
     for turn in range(tries):
-        with _disk(folder / "disk", megabytes=8) as disk:
+        with _disk(folder / "disk", megabytes=8) as disk, _disk(folder / "work", megabytes=8) as work:
             shutil.copytree(folder / "old" / "hub", disk / "hub")
             room = rng.randrange(16, 1500)
-            with _read_only(disk) if turn % 3 == 1 else _filled(disk, room):
-                done = subprocess.run(command(disk, 1), capture_output=True, text=True, check=False)
+            train = command(disk, 1, work if turn % 3 == 1 else None)
+            with _read_only(disk) if turn % 3 else _filled(disk, room):
+                done = subprocess.run(train, capture_output=True, text=True, check=False)
             stops += done.returncode != 0
-            fault = _clear(done, read_only=turn % 3 == 1)
+            fault = _clear(done, read_only=turn % 3 != 0)
             found = digests(disk / "hub")
             if any(found.get(lang) not in (old[lang], new[lang]) for lang in old):
                 fault = fault or "a language is neither the old nor the new"
             if problems := verify_hub(Hub.open(disk / "hub")):
                 fault = fault or str(problems[0])
-            again = subprocess.run(command(disk, 1), capture_output=True, text=True, check=False)
+            again = subprocess.run(train, capture_output=True, text=True, check=False)
             if again.returncode:
                 fault = fault or f"the rerun failed: {again.stderr[-300:]}"
             elif digests(disk / "hub") != new:
@@ -206,11 +211,27 @@ def _disk(folder: Path, megabytes: int) -> Iterator[Path]:
 
 
 @contextmanager
-def _read_only(disk: Path) -> Iterator[None]:
-    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+def _read_only(disk: Path, seconds: float | None = None) -> Iterator[None]:
+    """Read-only from the start, or from the first moment after so many seconds with no file open to write."""
+    remount = ["mount", "-o", "remount,ro", disk]
+    ended = Event()
+
+    def change() -> None:
+        ended.wait(seconds)
+        while not ended.is_set() and subprocess.run(remount, capture_output=True, check=False).returncode:
+            pass
+
+    thread = Thread(target=change)
+    if seconds is None:
+        subprocess.run(remount, check=True)
+    else:
+        thread.start()
     try:
         yield
     finally:
+        ended.set()
+        if seconds is not None:
+            thread.join()
         subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
 
 

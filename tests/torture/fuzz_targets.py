@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import tiny_languages
 import tiny_models
 import torch
+from safetensors.numpy import load, save
 from tiny_recipe import save_tiny_recipe
 
 from modenc import ModularEncoder
@@ -89,6 +90,7 @@ _SPLITS: list[dict[str, Any]] = [
         for invert in (False, True)
     ),
 ]
+_NUMBERS = (0.0, 1e-7, -10.0, 10.0, 10.01, 1000.0, 65504.0, 1e38, np.nan, np.inf, -np.inf)
 _TEXTS = ["", "a", "aaa  aaa", "Мұғалім кітап оқиды.", "\u0301\u200d\ufdfa<s></s>", "a" * 3000, *"(\\ "]
 
 
@@ -161,26 +163,43 @@ def recipe(folder: Path) -> Target:
 
 
 def weights(folder: Path) -> Target:
-    """The weights of a LoRA; what the checks let pass is read."""
-    return _part_of_a_language(folder, "se/adapter_model.safetensors")
+    """The weights of a LoRA."""
+    return _weights_target(*_part_of_a_language(folder, "se/adapter_model.safetensors"))
+
+
+def parallel_weights(folder: Path) -> Target:
+    """The weights of an alignment adapter."""
+    return _weights_target(*_part_of_a_language(folder, "cla/adapter.safetensors"))
+
+
+def embeddings(folder: Path) -> Target:
+    """A language's embeddings."""
+    return _weights_target(*_part_of_a_language(folder, "embeddings.safetensors"))
 
 
 def lora_config(folder: Path) -> Target:
-    """The configuration of a LoRA; what the checks let pass is read."""
-    call, (sound,) = _part_of_a_language(folder, "se/adapter_config.json")
-    return _json_target(call, sound)
+    """The configuration of a LoRA."""
+    return _json_target(*_part_of_a_language(folder, "se/adapter_config.json"))
 
 
 def parallel_config(folder: Path) -> Target:
-    """The configuration of an alignment adapter; what the checks let pass is read."""
-    call, (sound,) = _part_of_a_language(folder, "cla/adapter_config.json")
-    return _json_target(call, sound)
+    """The configuration of an alignment adapter."""
+    return _json_target(*_part_of_a_language(folder, "cla/adapter_config.json"))
 
 
 def tokenizer(folder: Path) -> Target:
-    """A tokenizer; what the checks let pass is read."""
-    call, (sound,) = _part_of_a_language(folder, "tokenizer/tokenizer.json")
-    return _json_target(call, sound)
+    """A tokenizer."""
+    return _json_target(*_part_of_a_language(folder, "tokenizer/tokenizer.json"))
+
+
+def tokenizer_config(folder: Path) -> Target:
+    """What a tokenizer's special tokens are."""
+    return _json_target(*_part_of_a_language(folder, "tokenizer/tokenizer_config.json"))
+
+
+def special_tokens(folder: Path) -> Target:
+    """The same in the file that older versions of transformers wrote."""
+    return _json_target(*_part_of_a_language(folder, "tokenizer/special_tokens_map.json"))
 
 
 def components(folder: Path) -> Target:
@@ -220,8 +239,8 @@ def components(folder: Path) -> Target:
 TARGETS: dict[str, Callable[[Path], Target]] = {
     target.__name__: target
     for target in (
-        *(encode, rows, card, hub_info, recipe, weights),
-        *(lora_config, parallel_config, tokenizer, components),
+        *(encode, rows, card, hub_info, recipe, weights, parallel_weights, embeddings),
+        *(lora_config, parallel_config, tokenizer, tokenizer_config, special_tokens, components),
     )
 }
 
@@ -260,11 +279,64 @@ def _edit(content: dict[str, Any], key: int, value: int, how: int) -> None:
         content[name] = json.loads(_VALUES[value % len(_VALUES)])
 
 
-def _part_of_a_language(folder: Path, name: str) -> Target:
+def _weights_target(act: Call, sound: bytes) -> Target:
+    """Calls with a safetensors file: after an even byte the bytes themselves, after an odd one edits."""
+
+    def call(data: bytes) -> None:
+        if not data or data[0] % 2 == 0:
+            act(data[1:])
+            return
+        tensors = load(sound)
+        with np.errstate(invalid="ignore", over="ignore"):  # no integer is NaN, no F16 1e38
+            for start in range(1, min(len(data), 60) - 2, 3):
+                _edit_tensor(tensors, *data[start : start + 3])
+        act(save({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}))
+
+    return call, [b"\0" + sound, *(bytes([1, 3 * how, how, 7 * how]) for how in range(9))]
+
+
+def _edit_tensor(tensors: dict[str, Any], key: int, how: int, value: int) -> None:
+    """Drop, rename, reshape, cut or fill a tensor."""
+    if not tensors:
+        return
+    name = sorted(tensors)[key % len(tensors)]
+    tensor = tensors[name]
+    if how % 9 == 0:
+        del tensors[name]
+    elif how % 9 == 1:
+        tensors[_renamed(name, value)] = tensor
+    elif how % 9 == 2:
+        tensors[_renamed(name, value)] = tensors.pop(name)
+    elif how % 9 == 3:
+        tensors[name] = tensor.T
+    elif how % 9 == 4:
+        tensors[name] = tensor[..., None] if value % 2 else tensor.reshape(-1)
+    elif how % 9 == 5:
+        tensors[name] = tensor[: value % 40] if tensor.ndim else tensor
+    elif how % 9 == 6:
+        tensors[name] = tensor[..., : value % 40] if tensor.ndim else tensor
+    elif how % 9 == 7:
+        tensors[name] = np.full(tensor.shape, _NUMBERS[value % len(_NUMBERS)], tensor.dtype)
+    else:
+        tensors[name] = tensor.astype((np.float16, np.float32, np.float64, np.int8)[value % 4])
+
+
+def _renamed(name: str, value: int) -> str:
+    names = (f"{name}{value}", name.replace(".0.", f".{value}.", 1), name.replace(".0.", "..", 1), "junk", "")
+    return names[value % len(names)]
+
+
+def _part_of_a_language(folder: Path, name: str) -> tuple[Call, bytes]:
+    """What the checks let pass is read, and encodes a text."""
     hub = _hub(folder)
     layout = LanguageLayout(hub.path / "kk")
     path = layout.root / name
+    if not path.exists():  # transformers 5 writes no special tokens
+        path.write_text(
+            json.dumps({"pad_token": "<pad>", "mask_token": {"content": "<mask>", "lstrip": True}})
+        )
     sound = path.read_bytes()
+    encoder = ModularEncoder(hub.path)
 
     def call(data: bytes) -> None:
         path.write_bytes(data)
@@ -277,8 +349,14 @@ def _part_of_a_language(folder: Path, name: str) -> Target:
                     for ids in tokenised(modules.tokenizer, _TEXTS, tiny_models.POSITIONS):
                         assert len(ids) <= tiny_models.POSITIONS
                         assert max(ids) < len(modules.embeddings)
+                # As from one who means harm: the card agrees with the files.
+                tiny_languages.reseal_files(layout.root)
+                encoder.unload("kk")
+                vector = encoder.encode(_TEXTS[3], lang="kk")
+                assert vector.shape == (tiny_models.HIDDEN,)
+                assert np.isfinite(vector).all()
 
-    return call, [sound]
+    return call, sound
 
 
 def _hub(folder: Path) -> Hub:

@@ -39,6 +39,7 @@ WORDS = {
     "a score beyond all numbers": "expected scores up to 1e+06",
     "a million characters of added tokens": "at most 131072 characters, found",
     "a special token that is none": "expected mask_token of tokenizer_config.json in the vocabulary",
+    "half a character for a special token": r"in the vocabulary, found '\udc80'",
     "a word of a thousand million characters": "max_input_chars_per_word up to 200",
     "a prefix of a megabyte": "texts of at most 128 characters",
     "a piece of a thousand characters": "pieces of at most 128 characters",
@@ -54,7 +55,7 @@ WORDS = {
     "weights of a type that numpy lacks": "found BF16",
     "weights too large for what is computed in": "found F64",
     "no rank": "ranks of 1 or more",
-    "a bias too long": "one number for each row",
+    "a bias too long": "down bias [17]",
     "a pipe for a tokenizer": "expected a plain file",
     "a pipe for special tokens": "expected a plain file",
     "eight gigabytes of holes": "pad.txt: expected the files of",
@@ -73,6 +74,21 @@ WORDS = {
     "a list for a configuration": "expected an AdapterHub configuration",
     "a link": "README.md: not in the card",
     "a link to a device": "adapter_config.json not found",
+    "a link for a language's folder": "found a link",
+    "a link for a card": "found a link",
+    "a bottleneck that narrows": "expected one bottleneck and hidden size 32 throughout",
+    "a column for all of a bottleneck": "up weight [32, 1]",
+    "a vector for a matrix": "up weight [32]",
+    "a matrix in three dimensions": "up weight [32, 16, 1]",
+    "a layer of five thousand digits": "adapter_down and adapter_up once, found 'encoder.layer.9999",
+    "a column for all of a rank": "expected rank 4",
+    "embeddings in three dimensions": "(tokenizer's pieces, hidden size), found [",
+    "a tensor of no module": "lora_A and lora_B weights once, found 'junk'",
+    "a tensor of no parallel adapter": "adapter_down and adapter_up once, found 'junk'",
+    "a tensor of a layer that no base has": "layer 9999: expected one bottleneck",
+    "numbers whose product is none": "expected weights from -10 to 10, found 1e+38",
+    "embeddings whose square is none": "expected weights from -1000 to 1000, found 3e+38",
+    "a scaling beyond all training": "up to 1000 for scaling in adapter_config.json, found 1000000.0",
     "another language": "found those of 'az'",
     "a path for a language": "found those of '../az'",
     "another base": "expected the base",
@@ -130,6 +146,7 @@ def hubs_and_recipes(folder: Path) -> Outcome:
     shutil.copytree(hub.path, whole)
 
     def restored() -> Path:
+        encoder.unload("kk")
         shutil.rmtree(hub.path)
         shutil.copytree(whole, hub.path)
         return hub.path / "kk"

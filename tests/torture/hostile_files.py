@@ -25,6 +25,8 @@ def _tensor(shape: list[int], end: int) -> dict[str, object]:
     return {"dtype": "F16", "shape": shape, "data_offsets": [0, end]}
 
 
+_CLA = "cla/adapter.safetensors"
+_PARALLEL = "encoder.layer.{}.output.adapters.cla.adapter_"
 _LORA = "base_model.model.encoder.layer.0.attention.self.query.lora_A.weight"
 
 
@@ -204,6 +206,73 @@ def _not_a_number(root: Path) -> None:
     save_file(weights, path)
 
 
+def _in_weights(name: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    """A case that changes the tensors in a safetensors file."""
+
+    def damage(root: Path) -> None:
+        weights = load_file(root / name)
+        change(weights)
+        save_file(weights, root / name)
+
+    return damage
+
+
+def _up(change: Callable[[Any], Any]) -> Callable[[Path], None]:
+    """A case with other matrices up from the bottleneck of a parallel adapter."""
+    names = [f"{_PARALLEL.format(layer)}up.weight" for layer in range(tiny_models.LAYERS)]
+    return _in_weights(_CLA, lambda weights: weights.update({name: change(weights[name]) for name in names}))
+
+
+def _far_layer(weights: dict[str, Any]) -> None:
+    for name in [name for name in weights if name.startswith(_PARALLEL.format(0))]:
+        weights[name.replace("layer.0.", f"layer.{'9' * 5000}.")] = weights.pop(name)
+
+
+def _other_bottleneck(weights: dict[str, Any]) -> None:
+    weights[f"{_PARALLEL.format(0)}up.weight"] = np.zeros((tiny_models.HIDDEN, 4), np.float16)
+
+
+def _rank_of_one(weights: dict[str, Any]) -> None:
+    weights[_LORA.replace("_A", "_B")] = np.zeros((tiny_models.HIDDEN, 1), np.float16)
+
+
+def _no_module(name: str, tensor: str) -> Callable[[Path], None]:
+    """A case with a tensor more, of six gigabytes of holes."""
+    numbers = 3 << 30
+
+    def damage(root: Path) -> None:
+        weights = load_file(root / name)
+        end = sum(weight.nbytes for weight in weights.values())
+        start, header = 0, {}
+        for key, weight in weights.items():
+            offsets = [start, start := start + weight.nbytes]
+            header[key] = {"dtype": "F16", "shape": list(weight.shape), "data_offsets": offsets}
+        header[tensor] = {"dtype": "F16", "shape": [numbers], "data_offsets": [end, end + 2 * numbers]}
+        _claim(root / name, header)
+        os.truncate(root / name, (root / name).stat().st_size + end + 2 * numbers)
+
+    return damage
+
+
+def _large_products(root: Path) -> None:
+    """Finite all of them; the scaling makes infinity of them."""
+    _typed("se/adapter_model.safetensors", torch.float32, 1e38)(root)
+    path = root / "se" / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "lora_alpha": 1000}))
+
+
+def _linked_folder(root: Path) -> None:
+    elsewhere = root.with_name(".elsewhere")
+    root.rename(elsewhere)
+    root.symlink_to(elsewhere, target_is_directory=True)
+
+
+def _linked_card(root: Path) -> None:
+    elsewhere = root.with_name(".card.json")
+    (root / "card.json").rename(elsewhere)
+    (root / "card.json").symlink_to(elsewhere)
+
+
 def _no_configuration(root: Path) -> None:
     (root / "cla" / "adapter_config.json").write_text('{"config": []}')
 
@@ -236,6 +305,9 @@ FILES: dict[str, Callable[[Path], None]] = {
     "a million characters of added tokens": _in_tokenizer(_long_added_tokens),
     "a special token that is none": _in_json(
         "tokenizer/tokenizer_config.json", lambda content: content.update(mask_token="hello")
+    ),
+    "half a character for a special token": _in_json(
+        "tokenizer/tokenizer_config.json", lambda content: content.update(mask_token="\udc80")
     ),
     "a word of a thousand million characters": _word_piece(max_input_chars_per_word=10**9),
     "a prefix of a megabyte": _word_piece(continuing_subword_prefix="#" * 1_000_000),
@@ -273,5 +345,24 @@ FILES: dict[str, Callable[[Path], None]] = {
     "a list for a configuration": _no_configuration,
     "a link": _link,
     "a link to a device": _device,
+    "a link for a language's folder": _linked_folder,
+    "a link for a card": _linked_card,
+    "a bottleneck that narrows": _in_weights(_CLA, _other_bottleneck),
+    "a column for all of a bottleneck": _up(lambda up: up[:, :1].copy()),
+    "a vector for a matrix": _up(lambda up: up[:, 0].copy()),
+    "a matrix in three dimensions": _up(lambda up: up[..., None]),
+    "a layer of five thousand digits": _in_weights(_CLA, _far_layer),
+    "a column for all of a rank": _in_weights("se/adapter_model.safetensors", _rank_of_one),
+    "embeddings in three dimensions": _in_weights(
+        "embeddings.safetensors", lambda weights: weights.update(embeddings=weights["embeddings"][..., None])
+    ),
+    "a tensor of no module": _no_module("se/adapter_model.safetensors", "junk"),
+    "a tensor of no parallel adapter": _no_module(_CLA, "junk"),
+    "a tensor of a layer that no base has": _no_module(_CLA, f"{_PARALLEL.format(9999)}down.weight"),
+    "numbers whose product is none": _large_products,
+    "embeddings whose square is none": _typed("embeddings.safetensors", torch.float32, 3e38),
+    "a scaling beyond all training": _in_json(
+        "cla/adapter_config.json", lambda content: content["config"].update(scaling=1e6)
+    ),
 }
 """Case → what it does to the folder."""

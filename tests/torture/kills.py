@@ -10,6 +10,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
@@ -23,6 +25,8 @@ import tiny_models
 from outcome import Outcome
 from tiny_recipe import save_tiny_recipe
 
+from modenc import ModularEncoder
+from modenc.hub.layout import HUB_FILE
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 
@@ -30,7 +34,7 @@ FILLS = (0.25, 0.5)
 
 
 def hub_operation(name: str, folder: Path, tries: int, seed: int = 0) -> Outcome:
-    """``publish``, ``install`` or ``remove`` Kazakh over and over, killed in between."""
+    """``publish``, ``install`` or ``remove`` Kazakh over and over, killed in between and done once more."""
     outcome = Outcome(f"SIGKILL: {name}")
     rng = random.Random(seed)
     hub = Hub.create(folder / "hub", tiny_languages.INFO)
@@ -39,44 +43,110 @@ def hub_operation(name: str, folder: Path, tries: int, seed: int = 0) -> Outcome
         other = Hub.create(folder / f"source{number}", tiny_languages.INFO)
         tiny_languages.publish(other, "kk", fill)
         sources.append(other.layout("kk").root)
-    whole = {Hub.open(source.parent).card("kk").digest() for source in sources}
+    old, new = (Hub.open(source.parent).card("kk").digest() for source in sources)
     tiny_languages.publish(hub, "az", 0.75)
     untouched = hub.card("az").digest()
+    done = None if name == "remove" else new
+
+    def faults(*expected: str | None) -> list[str]:
+        found = [str(problem) for problem in verify_hub(Hub.open(hub.path))]
+        there = digests(hub.path)
+        if there["az"] != untouched:
+            found.append("az, which nobody touched, has changed")
+        if there.get("kk") not in expected:
+            found.append("kk is not what it should be")
+        return found
+
+    hub.install(sources[0])
+    started = time.monotonic()
+    operate(name, hub, sources[1])
+    seconds = time.monotonic() - started
     halfway = 0
     for _ in range(tries):
         hub.install(sources[0])
-        _kill_at_work(name, hub.path, sources, rng.uniform(0.0, 0.2))
-        halfway += any(hub.path.glob(".*"))
-        after = Hub.open(hub.path)
-        faults = [str(problem) for problem in verify_hub(after)]
-        if after.card("az").digest() != untouched:
-            faults.append("az, which nobody touched, has changed")
-        if "kk" in after.languages():
-            if after.card("kk").digest() not in whole:
-                faults.append("kk is neither the old nor the new")
-        elif name != "remove":
-            faults.append("kk is gone")
-        hub.install(sources[1])
-        faults += [f"left behind: {path.name}" for path in hub.path.glob(".*")]
-        outcome.add("; ".join(faults) or None)
-    outcome.note = f"{halfway} of them halfway"
-    if not halfway:
-        outcome.lost.append("no kill came halfway")
+        step = _kill_at_work(rng, name, seconds, _operate_for_ever, name, hub.path, sources)
+        halfway += step == name and any(hub.path.glob(".*"))
+        found = faults(old, new, done)
+        if "kk" not in hub.languages():
+            hub.install(sources[0])
+        operate(name, hub, sources[1])
+        found += [f"after the rerun: {fault}" for fault in faults(done)]
+        found += [f"left behind: {path.name}" for path in hub.path.glob(".*")]
+        outcome.add("; ".join(found) or None)
+    _note_halfway(outcome, halfway)
     return outcome
 
 
-def _kill_at_work(name: str, path: Path, sources: list[Path], seconds: float) -> None:
-    """Kill a process these seconds after it has begun to work."""
+def saving(folder: Path, tries: int, seed: int = 0) -> Outcome:
+    """``ModularEncoder.save`` to one new folder after another, killed in between and done once more."""
+    outcome = Outcome("SIGKILL: encoder.save")
+    rng = random.Random(seed)
+    hub = tiny_models.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
+    expected = digests(hub.path)
+    encoder = ModularEncoder(hub.path)
+    started = time.monotonic()
+    encoder.save(folder / "measured")
+    seconds = time.monotonic() - started
+    halfway = 0
+    for turn in range(tries):
+        place = folder / str(turn)
+        _kill_at_work(rng, "save", seconds, _save_for_ever, hub.path, place)
+        last = max(place.iterdir(), key=lambda path: int(path.name))
+        faults = []
+        for path in (path for path in place.iterdir() if (path / HUB_FILE).is_file()):
+            faults += [str(problem) for problem in verify_hub(Hub.open(path))]
+            if not digests(path).items() <= expected.items():
+                faults.append("a language is not what it was")
+            if path != last and digests(path) != expected:
+                faults.append("a language was not saved")
+        halfway += not (last / HUB_FILE).is_file() or digests(last) != expected
+        encoder.save(last)
+        faults += [f"after the rerun {problem}" for problem in verify_hub(Hub.open(last))]
+        if digests(last) != expected:
+            faults.append("after the rerun languages are not what they were")
+        faults += [f"left behind: {path.name}" for path in last.glob(".*")]
+        outcome.add("; ".join(faults) or None)
+        shutil.rmtree(place)
+    _note_halfway(outcome, halfway)
+    return outcome
+
+
+def operate(name: str, hub: Hub, source: Path) -> None:
+    """Put the second Kazakh in a hub's place of the first, or remove it."""
+    if name == "publish":
+        tiny_languages.publish(hub, "kk", FILLS[1])
+    elif name == "install":
+        hub.install(source)
+    else:
+        hub.remove("kk")
+
+
+def _kill_at_work(
+    rng: random.Random, step: str, seconds: float, work: Callable[..., None], *args: object
+) -> str:
+    """Kill a process within the first ``seconds`` of one of the times that it has begun a step.
+
+    Returns:
+        The step it was in.
+    """
     context = _forks()
     begun, begins = context.Pipe(duplex=False)
-    process = context.Process(target=_forever, args=(name, path, sources, begins))
+    process = context.Process(target=work, args=(*args, begins))
     # Python gives the server of forks no sys.path, without which it passes over what it is to import.
     with patch.dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)):
         process.start()
-    begun.recv()
-    time.sleep(seconds)
+    begins.close()
+    times = rng.randrange(1, 4)
+    while times:
+        found = begun.recv()
+        times -= found == step
+    time.sleep(rng.uniform(0.0, seconds))
     process.kill()
     process.join()
+    with suppress(EOFError):
+        while True:
+            found = begun.recv()
+    return str(found)
 
 
 def _forks() -> ForkServerContext:
@@ -86,21 +156,34 @@ def _forks() -> ForkServerContext:
     return context
 
 
-def _forever(name: str, path: Path, sources: list[Path], begins: Connection) -> None:
+def _operate_for_ever(name: str, path: Path, sources: list[Path], begins: Connection) -> None:
     hub = Hub.open(path)
-    begins.send(None)
     while True:
-        for fill, source in zip(FILLS, sources, strict=True):
+        for source in reversed(sources):
+            if name == "remove":
+                begins.send("install")
+                hub.install(source)
+            begins.send(name)
             if name == "publish":
-                tiny_languages.publish(hub, "kk", fill)
-            elif name == "install":
-                hub.install(source)
+                tiny_languages.publish(hub, "kk", FILLS[sources.index(source)])
             else:
-                hub.install(source)
-                hub.remove("kk")
+                operate(name, hub, source)
 
 
-def encoding(folder: Path, tries: int, *, suffix: str = ".npy", texts: int = 4000, seed: int = 0) -> Outcome:
+def _save_for_ever(hub: Path, place: Path, begins: Connection) -> None:
+    encoder = ModularEncoder(hub)
+    for number in count():
+        begins.send("save")
+        encoder.save(place / str(number))
+
+
+def _note_halfway(outcome: Outcome, halfway: int) -> None:
+    outcome.note = f"{halfway} of them halfway"
+    if not halfway:
+        outcome.lost.append("no kill came halfway")
+
+
+def encoding(folder: Path, tries: int, *, suffix: str = ".npy", texts: int = 20000, seed: int = 0) -> Outcome:
     """``modenc encode`` on a file; what is finished stays right, and the rerun ends the same."""
     outcome = Outcome(f"SIGKILL: modenc encode to {suffix}")
     base = tiny_models.save_tiny_xlmr(folder / "base")
@@ -116,60 +199,71 @@ def encoding(folder: Path, tries: int, *, suffix: str = ".npy", texts: int = 400
     right = folder / f"right{suffix}"
     seconds = _run(command(right))
     output = folder / f"killed{suffix}"
+    parts = output.with_name(f"{output.name}.parts")
     written: dict[Path, int] = {}
-    halfway = 0
+
+    def shards() -> set[Path]:
+        return set(parts.glob(f"[0-9]*{suffix}"))
 
     def state() -> list[str]:
-        nonlocal halfway
         if output.exists():
             written.clear()
             return [] if same(vectors_of(output), vectors_of(right)) else ["the finished output is not right"]
-        shards = sorted(output.with_name(f"{output.name}.parts").glob(f"[0-9]*{suffix}"))
-        halfway += bool(shards)
+        there = sorted(shards())
         whole = vectors_of(right)
-        found = np.concatenate([whole[:0], *(vectors_of(shard) for shard in shards)])
+        found = np.concatenate([whole[:0], *(vectors_of(shard) for shard in there)])
         faults = [] if same(found, whole[: len(found)]) else ["a finished shard is not right"]
-        before = written.copy()
-        written.update((shard, shard.stat().st_mtime_ns) for shard in shards)
-        if any(written[shard] != time_ns for shard, time_ns in before.items()) or set(before) - set(shards):
+        times = {shard: shard.stat().st_mtime_ns for shard in there}
+        if not written.items() <= times.items():
             faults.append("a finished shard was not kept")
+        written.update(times)
         return faults
 
     def start_over() -> None:
         output.unlink(missing_ok=True)
         written.clear()
 
-    _kill_often(outcome, command(output), tries, seconds, random.Random(seed), state, start_over)
-    outcome.note = f"{halfway} of them after a shard or more"
+    rng = random.Random(seed)
+    _kill_often(outcome, command(output), tries, seconds, rng, shards, state, start_over)
     return outcome
 
 
 def training(folder: Path, tries: int, seed: int = 0) -> Outcome:
-    """``modenc train`` of two languages; the hub verifies after each kill, and the modules end bit-equal."""
+    """``modenc train`` of two languages; the hub verifies after each kill, and the modules end bit-equal.
+
+    The hub has both languages from a training with another seed: each stays, or is the new one.
+    """
     outcome = Outcome("SIGKILL: modenc train")
     base = tiny_models.save_tiny_xlmr(folder / "base")
     right, killed = (save_tiny_recipe(folder / name, base) for name in ("right", "killed"))
-    # Texts and settings of one, work and hub of the other.
-    options = [f"hub.path={killed.parent / 'hub'}", f"run.work_dir={killed.parent / 'runs'}"]
+    # Texts and settings of one, work and hub of others.
+    hub, runs = killed.parent / "hub", killed.parent / "runs"
     seconds = _run(modenc_command("train", right))
-    expected = digests(right.parent / "hub")
+    earlier = (f"hub.path={folder / 'earlier'}", f"run.work_dir={folder / 'earlier_runs'}", "run.seed=1")
+    _run(modenc_command("train", right, *earlier))
+    old, new = digests(folder / "earlier"), digests(right.parent / "hub")
+
+    def stored() -> set[Path]:
+        return {*runs.rglob("done.json"), *runs.rglob("checkpoint-*")}
 
     def state() -> list[str]:
-        path = killed.parent / "hub"
-        if not (path / "hub.json").is_file():
-            return []
-        return [str(problem) for problem in verify_hub(Hub.open(path))]
+        faults = [str(problem) for problem in verify_hub(Hub.open(hub))]
+        found = digests(hub)
+        if any(found.get(lang) not in (old[lang], new[lang]) for lang in old):
+            faults.append("a language is neither the old nor the new")
+        return faults
 
     def start_over() -> None:
-        found = digests(killed.parent / "hub")
-        if found != expected:
-            wrong = [lang for lang in expected if found.get(lang) != expected[lang]]
+        if (found := digests(hub)) != new:
+            wrong = [lang for lang in new if found.get(lang) != new[lang]]
             outcome.lost.append(f"after the rerun {', '.join(wrong)} differ from an undisturbed run's")
-        for name in ("hub", "runs"):
-            shutil.rmtree(killed.parent / name)
+        shutil.rmtree(runs)
+        shutil.rmtree(hub)
+        shutil.copytree(folder / "earlier", hub)
 
-    command = modenc_command("train", right, *options)
-    _kill_often(outcome, command, tries, seconds, random.Random(seed), state, start_over)
+    shutil.copytree(folder / "earlier", hub)
+    command = modenc_command("train", right, f"hub.path={hub}", f"run.work_dir={runs}")
+    _kill_often(outcome, command, tries, seconds, random.Random(seed), stored, state, start_over)
     return outcome
 
 
@@ -179,10 +273,14 @@ def _kill_often(
     tries: int,
     seconds: float,
     rng: random.Random,
+    stored: Callable[[], set[Path]],
     state: Callable[[], list[str]],
     start_over: Callable[[], None],
 ) -> None:
     """Kill a command and start it again, until it has been killed ``tries`` times and has then finished.
+
+    The first kill and each second one after it come once the command has stored something more; the others
+    at any moment.
 
     Args:
         outcome: gets a try for each kill.
@@ -190,14 +288,21 @@ def _kill_often(
         tries: how many kills.
         seconds: how long it takes undisturbed.
         rng: of the moments.
+        stored: what a rerun can go on from.
         state: what is wrong after a kill.
         start_over: makes a finished command start from nothing.
     """
+    halfway = 0
     while outcome.tried < tries:
+        before = stored()
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        shares = (0.1, 1.0) if outcome.tried % 2 else (0.0, 0.05)
+        while outcome.tried % 2 == 0 and process.poll() is None and not stored() - before:
+            time.sleep(0.01)
         try:
-            _, errors = process.communicate(timeout=rng.uniform(0.1, 1.0) * seconds)
+            _, errors = process.communicate(timeout=rng.uniform(*shares) * seconds)
         except subprocess.TimeoutExpired:
+            halfway += bool(stored() - before)
             process.send_signal(signal.SIGKILL)
             process.communicate()
             outcome.add("; ".join(state()) or None)
@@ -210,6 +315,7 @@ def _kill_often(
     _run(command)
     outcome.lost.extend(state())
     start_over()
+    _note_halfway(outcome, halfway)
 
 
 def modenc_command(verb: str, *words: object) -> list[str]:

@@ -22,6 +22,7 @@ import disks
 import fuzz
 import hostile
 import kills
+import rivals
 import texts
 import traffic
 from outcome import Outcome
@@ -33,9 +34,16 @@ Part = Callable[[Path, float, int], Iterator[Outcome]]
 def _kills(folder: Path, scale: float, seed: int) -> Iterator[Outcome]:
     for operation in ("publish", "install", "remove"):
         yield kills.hub_operation(operation, folder / operation, _count(50, scale), seed)
+    yield kills.saving(folder / "save", _count(50, scale), seed)
     for suffix in (".npy", ".parquet"):
         yield kills.encoding(folder / suffix, _count(25, scale), suffix=suffix, seed=seed)
     yield kills.training(folder / "train", _count(50, scale), seed)
+
+
+def _rivals(folder: Path, scale: float, _: int) -> Iterator[Outcome]:
+    yield rivals.installing(folder / "install", _count(50, scale))
+    yield rivals.encoding(folder / "encode", _count(5, scale))
+    yield rivals.training(folder / "train", _count(5, scale))
 
 
 def _disks(_: Path, scale: float, seed: int) -> Iterator[Outcome]:
@@ -72,20 +80,22 @@ FUZZED = {
     "card": 200_000,
     "hub_info": 100_000,
     "recipe": 60_000,
-    **dict.fromkeys(("weights", "tokenizer", "lora_config", "parallel_config"), 20_000),
+    **dict.fromkeys(("tokenizer", "tokenizer_config", "lora_config", "parallel_config"), 20_000),
+    **dict.fromkeys(("weights", "parallel_weights", "embeddings", "special_tokens"), 7_500),
     "components": 5_000,
 }
 """Target → inputs."""
 
 PARTS: dict[str, Part] = {
     "kills": _kills,
+    "rivals": _rivals,
     "disks": _disks,
     "damage": _damage,
     "texts": _texts,
     "traffic": _traffic,
 }
 # Side by side: what counts, and what lasts.
-LANES = (("kills", "disks", "damage", "texts"), ("traffic",))
+LANES = (("kills", "rivals", "disks", "damage", "texts"), ("traffic",))
 SECONDS = 1.0
 """Of the processor, more than any one input may take."""
 

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -14,14 +15,17 @@ import pyarrow.parquet as pq
 import pytest
 import tiny_languages
 import tiny_models
+import tiny_recipe
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file
 
 from modenc import ModularEncoder
 from modenc.data.files import read_file
-from modenc.errors import HubError
+from modenc.errors import HubError, RecipeError
 from modenc.hub.card import Card
 from modenc.langid import get_identifier
+from modenc.recipe.loader import load_recipe
 
 # Seeds fixed, so that no run fails by chance; make torture looks further.
 settings.register_profile(
@@ -56,6 +60,39 @@ def test_a_vector_depends_on_its_text_alone(encoder, texts, data):
     shuffled = encoder.encode([texts[row] for row in order], normalize_embeddings=True, batch_size=3)
     assert np.allclose(shuffled, together[order], atol=1e-5)
     assert np.allclose(encoder.encode(texts[0], normalize_embeddings=True), together[0], atol=1e-5)
+
+
+@given(texts=st.lists(TEXTS, min_size=1, max_size=8), lang=st.sampled_from([None, "kk", "az", "base"]))
+@settings(max_examples=200)
+def test_tokens_are_of_the_vocabulary_and_no_more_than_fit(encoder, texts, lang):
+    transformer = encoder[0]
+    features = encoder.preprocess(texts, lang=lang)
+    ids, real = features["input_ids"], features["attention_mask"]
+    assert ids.shape == real.shape
+    assert 1 <= ids.shape[1] <= transformer.max_seq_length
+    for row, text in enumerate(transformer.tag(texts, lang)):
+        assert ids[row].min() >= 0
+        # Padding, too, is looked up.
+        assert ids[row].max() < _rows_of_table(encoder, text.lang)
+        assert real[row].any()
+
+
+@given(
+    text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20),
+    times=st.integers(1, 4000),
+)
+@settings(max_examples=50)
+def test_a_text_of_any_length_is_cut(encoder, text, times):
+    ids = encoder.preprocess([text * times])["input_ids"]
+    assert ids.shape[1] <= encoder.max_seq_length
+
+
+def _rows_of_table(encoder, lang):
+    """How many tokens a language's embeddings are of."""
+    own = encoder.hub.path / lang / "embeddings.safetensors"
+    if own.is_file():
+        return len(load_file(own)["embeddings"])
+    return encoder[0].auto_model.config.vocab_size
 
 
 @given(texts=st.lists(TEXTS, max_size=8))
@@ -98,6 +135,64 @@ def test_a_card_with_a_character_changed_is_refused(place, change):
     if damaged != sealed:
         with pytest.raises(HubError):
             Card.from_json(damaged)
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory):
+    root = tmp_path_factory.mktemp("recipes")
+    return tiny_recipe.save_tiny_recipe(root / "tiny", tiny_models.save_tiny_xlmr(root / "base"))
+
+
+_TOML = st.sampled_from(
+    [
+        *"[]{}=\"'\\,.#\n-",
+        '"""',
+        "true",
+        "nan",
+        "-inf",
+        "1e400",
+        "0x",
+        "1979-05-27",
+        "[[data]]",
+        "languages.kk",
+    ]
+)
+_KEYS = st.sampled_from(
+    ["run.seed", "languages.kk", "data.text", "alignment.optimizer.steps", "base", "", "a.b"]
+)
+_VALUES = st.one_of(st.text(max_size=20), _TOML, st.integers().map(str), st.floats().map(str))
+
+
+@given(text=st.one_of(st.text(st.characters()), st.lists(_VALUES).map("".join)))
+@settings(max_examples=150)
+def test_any_text_is_no_recipe(tmp_path, text):
+    path = tmp_path / "any.toml"
+    path.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
+    # Nothing that short says what data to train on.
+    with pytest.raises(RecipeError):
+        load_recipe(path)
+
+
+@given(data=st.data())
+@settings(max_examples=150)
+def test_a_recipe_with_other_text_in_it_is_read_or_refused(recipe, data):
+    lines = recipe.read_text(encoding="utf-8").splitlines()
+    number = data.draw(st.integers(0, len(lines) - 1))
+    key, equals, _ = lines[number].partition(" = ")
+    # A value, a whole line, or some of one.
+    before = data.draw(st.sampled_from([key + equals, "", lines[number][: len(lines[number]) // 2]]))
+    lines[number] = before + data.draw(_VALUES)
+    path = recipe.with_name("edited.toml")
+    path.write_text("\n".join(lines), encoding="utf-8", errors="surrogatepass")
+    with suppress(RecipeError):
+        assert load_recipe(path).plans
+
+
+@given(words=st.lists(st.one_of(_VALUES, st.builds("{}={}".format, _KEYS, _VALUES)), max_size=3))
+@settings(max_examples=100)
+def test_any_override_is_read_or_refused(recipe, words):
+    with suppress(RecipeError):
+        assert load_recipe(recipe, words).plans
 
 
 def _written(rows: list[dict[str, str]], suffix: str) -> str:

@@ -1,0 +1,102 @@
+"""Two processes at once on one thing: one waits or is refused, and nothing is half."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import tiny_languages
+import tiny_models
+from kills import FILLS, digests, modenc_command, same, vectors_of
+from outcome import Outcome
+from tiny_recipe import save_tiny_recipe
+
+from modenc.hub.store import Hub
+from modenc.hub.verify import verify_hub
+
+
+def training(folder: Path, tries: int) -> Outcome:
+    """``modenc train`` of one recipe: one ends as if alone, the other is refused or comes after it."""
+    outcome = Outcome("two at once: modenc train")
+    recipe = save_tiny_recipe(folder, tiny_models.save_tiny_xlmr(folder / "base"))
+    command = modenc_command("train", recipe)
+    subprocess.run(command, check=True, capture_output=True)
+    right = digests(folder / "hub")
+    refused = 0
+    for _ in range(tries):
+        for name in ("hub", "runs"):
+            shutil.rmtree(folder / name)
+        fault, refusals = _at_once(command, command, "another training is at work")
+        refused += refusals
+        if fault is None and digests(folder / "hub") != right:
+            fault = "the modules are others"
+        outcome.add(fault or _faults(folder / "hub"))
+    _note_refused(outcome, refused)
+    return outcome
+
+
+def installing(folder: Path, tries: int) -> Outcome:
+    """``modenc install`` of one language from two places: both succeed, one after the other."""
+    outcome = Outcome("two at once: modenc install")
+    hub = Hub.create(folder / "hub", tiny_languages.INFO)
+    commands, whole = [], set()
+    for number, fill in enumerate(FILLS):
+        other = Hub.create(folder / f"source{number}", tiny_languages.INFO)
+        tiny_languages.publish(other, "kk", fill)
+        commands.append(modenc_command("install", other.layout("kk").root, hub.path))
+        whole.add(other.card("kk").digest())
+    for _ in range(tries):
+        fault, refusals = _at_once(*commands, "")
+        if fault is None and (refusals or digests(hub.path)["kk"] not in whole):
+            fault = "one was refused, or kk is neither of both"
+        outcome.add(fault or _faults(hub.path))
+    return outcome
+
+
+def encoding(folder: Path, tries: int, texts: int = 4000) -> Outcome:
+    """``modenc encode`` to one output: one ends as if alone, the other is refused or comes after it."""
+    outcome = Outcome("two at once: modenc encode")
+    hub = tiny_models.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
+    source, output = folder / "texts.txt", folder / "vectors.npy"
+    lines = tiny_models.sentences("kk")
+    source.write_text("\n".join(lines[row % len(lines)] for row in range(texts)) + "\n", encoding="utf-8")
+    words = ["--hub", hub.path, "--input", source, "--output", output, "--shard-size", texts // 40]
+    command = modenc_command("encode", *words)
+    subprocess.run(command, check=True, capture_output=True)
+    right = vectors_of(output)
+    refused = 0
+    for _ in range(tries):
+        output.unlink()
+        fault, refusals = _at_once(command, command, "another")
+        refused += refusals
+        if fault is None and not same(vectors_of(output), right):
+            fault = "the vectors are others"
+        outcome.add(fault)
+    _note_refused(outcome, refused)
+    return outcome
+
+
+def _at_once(one: list[str], other: list[str], words: str) -> tuple[str | None, int]:
+    """Run two commands; what is wrong with how they ended, and how many were refused in these words."""
+    processes = [
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for command in (one, other)
+    ]
+    said = [process.communicate()[1] for process in processes]
+    refused = [text for process, text in zip(processes, said, strict=True) if process.returncode]
+    if len(refused) == 2 or any("Traceback" in text or words not in text for text in refused):
+        return "; ".join(text[-300:] for text in refused), len(refused)
+    return None, len(refused)
+
+
+def _faults(hub: Path) -> str | None:
+    found = [str(problem) for problem in verify_hub(Hub.open(hub))]
+    found += [f"left behind: {path.name}" for path in hub.glob(".*.*-*")]
+    return "; ".join(found) or None
+
+
+def _note_refused(outcome: Outcome, refused: int) -> None:
+    outcome.note = f"{refused} of them refused"
+    if not refused:
+        outcome.lost.append("no two ever met")
