@@ -89,7 +89,8 @@ def _quantised(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Any
     # Here alone, since it takes seconds to import.
     import nncf
 
-    nncf.set_log_level(logging.ERROR)
+    # Not by its own function, which changes the handlers of others.
+    logging.getLogger(nncf.__name__).setLevel(logging.ERROR)
     # Copies: others may be using the tokenizer, and a body in another type is left as it is.
     tokenizer = copy.deepcopy(tokenizer)
     if tokenizer.pad_token is None:
