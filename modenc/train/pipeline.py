@@ -6,7 +6,7 @@ import hashlib
 import logging
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -16,19 +16,18 @@ import torch
 from transformers import set_seed
 
 from modenc.base_model import BaseModel, resolve_base
-from modenc.cache import cache_dir
 from modenc.errors import LanguageError, RecipeError
 from modenc.hub.card import Card
 from modenc.hub.layout import HubInfo, LanguageLayout
 from modenc.hub.store import Hub
 from modenc.languages import language_name
 from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
-from modenc.storage import alone_in, storing
+from modenc.storage import storing
 from modenc.train.alignment import align_language
 from modenc.train.all_pairs import align_all_pairs
 from modenc.train.data_access import TrainingData
 from modenc.train.language_adaptation import adapt_language
-from modenc.train.lock import only_training_in
+from modenc.train.lock import only_training_of
 from modenc.train.processes import process_state
 from modenc.train.sentence_encoding import encode_sentences
 from modenc.train.stage import (
@@ -96,36 +95,14 @@ def train_recipe(
     folders = {}
     for plan, part in _jobs(recipe, plans, due):
         logger.info("%s (%s)", plan.lang, language_name(plan.lang))
-        with storing(plan.run.work_dir, _KEPT), _only_training_of(plan, hub):
+        with storing(plan.run.work_dir, _KEPT), only_training_of(plan.lang, plan.run.work_dir, hub):
             folders[plan.lang] = _train_language(recipe, plan, base, hub, stages=part, force=force)
     if together:
         with storing(plans[0].run.work_dir, _KEPT), ExitStack() as held:
             for plan in plans:
-                held.enter_context(_only_training_of(plan, hub))
+                held.enter_context(only_training_of(plan.lang, plan.run.work_dir, hub))
             folders = _align_together(recipe, plans, base, hub, force=force)
     return folders
-
-
-@contextmanager
-def _only_training_of(plan: LanguagePlan, hub: Hub) -> Iterator[None]:
-    """Hold a language's work folder, and the language in the hub, which others may train elsewhere.
-
-    Raises:
-        RecipeError: another training holds one of them.
-    """
-    otherwise = RecipeError(
-        f"{hub.path}: another training is at work on {plan.lang} for this hub, in another run.work_dir; "
-        "wait until it is done, or give this one a hub.path of its own"
-    )
-    with only_training_in(plan.run.work_dir / plan.lang), ExitStack() as held:
-        if process_state().is_main_process:
-            # Not in the hub, where a kill would leave what is no language.
-            place = hashlib.sha256(f"{hub.path.resolve()}\n{plan.lang}".encode()).hexdigest()
-            try:
-                held.enter_context(alone_in(cache_dir() / "training" / place, otherwise))
-            except OSError as error:
-                logger.warning("others that train %s for %s are not seen: %s", plan.lang, hub.path, error)
-        yield
 
 
 def _jobs(

@@ -90,21 +90,27 @@ def test_code_beside_a_base_is_never_run(tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-def test_no_loader_is_left_to_ask_whether_code_may_run(tiny_xlmr, monkeypatch):
-    asked = []
+@pytest.fixture
+def loadings(monkeypatch):
+    """The options that each loader of transformers is called with."""
+    calls = []
     for kind in (resolve.AutoConfig, resolve.AutoModel, resolve.AutoTokenizer):
         made = kind.from_pretrained
 
         def noted(*args, made=made, **options):
-            asked.append(options["trust_remote_code"])
+            calls.append(options)
             return made(*args, **options)
 
         monkeypatch.setattr(kind, "from_pretrained", noted)
+    return calls
+
+
+def test_no_loader_is_left_to_ask_whether_code_may_run(tiny_xlmr, loadings):
     base = resolve_base(str(tiny_xlmr))
     base.load_body()
     base.load_tokenizer()
-    assert len(asked) >= 3
-    assert not any(asked)
+    assert len(loadings) >= 3
+    assert not any(options["trust_remote_code"] for options in loadings)
 
 
 def test_a_peft_folder_is_no_base(tiny_xlmr, tmp_path):
@@ -207,21 +213,12 @@ def test_a_damaged_index_is_said_clearly(tiny_xlmr, tmp_path, content):
 
 
 @pytest.mark.parametrize("pin", ["", f"@{COMMIT}"])
-def test_all_files_of_a_base_elsewhere_are_of_one_commit(tiny_xlmr, elsewhere, monkeypatch, pin):
+def test_all_files_of_a_base_elsewhere_are_of_one_commit(tiny_xlmr, elsewhere, loadings, pin):
     elsewhere(tiny_xlmr)
-    revisions = []
-    for kind in (resolve.AutoConfig, resolve.AutoModel, resolve.AutoTokenizer):
-        made = kind.from_pretrained
-
-        def noted(*args, made=made, **options):
-            revisions.append(options["revision"])
-            return made(*args, **options)
-
-        monkeypatch.setattr(kind, "from_pretrained", noted)
     base = resolve_base(f"somebody/base{pin}")
     base.load_tokenizer()
     body, fingerprint = base.load_with_fingerprint()
-    assert set(revisions) == {COMMIT}
+    assert {options["revision"] for options in loadings} == {COMMIT}
     assert fingerprint == resolve.fingerprint_of(body) == resolve_base(str(tiny_xlmr)).fingerprint
 
 
