@@ -5,15 +5,17 @@ Run as a program in mount and user namespaces of its own (``unshare -rm``), so t
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Event, Thread
 
@@ -22,10 +24,11 @@ if __name__ == "__main__":
 
 import tiny_languages
 import tiny_models
-from kills import FILLS, digests, modenc_command, operate, same, vectors_of
+from kills import FILLS, digests, operate, same, vectors_of
 from outcome import Outcome
 from tiny_recipe import save_tiny_recipe
 
+from modenc.cli.main import main
 from modenc.errors import StorageError
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
@@ -117,32 +120,32 @@ def training(folder: Path, tries: int, seed: int) -> Outcome:
     rng = random.Random(seed)
     recipe = save_tiny_recipe(folder / "recipe", tiny_models.save_tiny_xlmr(folder / "base"))
 
-    def command(place: Path, number: int, work: Path | None = None) -> list[str]:
+    def words(place: Path, number: int, work: Path | None = None) -> list[object]:
         runs = (work or place) / "runs"
         where = (f"hub.path={place / 'hub'}", f"run.work_dir={runs}", f"run.seed={number}")
-        return modenc_command("train", recipe, *where)
+        return ["train", recipe, *where]
 
     for number, name in enumerate(("old", "new")):
-        subprocess.run(command(folder / name, number), check=True, capture_output=True)
+        _modenc(words(folder / name, number), check=True)
     old, new = (digests(folder / name / "hub") for name in ("old", "new"))
     stops = 0
     for turn in range(tries):
         with _disk(folder / "disk", megabytes=8) as disk, _disk(folder / "work", megabytes=8) as work:
             shutil.copytree(folder / "old" / "hub", disk / "hub")
             room = rng.randrange(16, 1500)
-            train = command(disk, 1, work if turn % 3 == 1 else None)
+            train = words(disk, 1, work if turn % 3 == 1 else None)
             with _read_only(disk) if turn % 3 else _filled(disk, room):
-                done = subprocess.run(train, capture_output=True, text=True, check=False)
-            stops += done.returncode != 0
+                done = _modenc(train)
+            stops += done.code != 0
             fault = _clear(done, read_only=turn % 3 != 0)
             found = digests(disk / "hub")
             if any(found.get(lang) not in (old[lang], new[lang]) for lang in old):
                 fault = fault or "a language is neither the old nor the new"
             if problems := verify_hub(Hub.open(disk / "hub")):
                 fault = fault or str(problems[0])
-            again = subprocess.run(train, capture_output=True, text=True, check=False)
-            if again.returncode:
-                fault = fault or f"the rerun failed: {again.stderr[-300:]}"
+            again = _modenc(train)
+            if again.code:
+                fault = fault or f"the rerun failed: {again.errors[-300:]}"
             elif digests(disk / "hub") != new:
                 fault = fault or "the rerun's modules are others"
             outcome.add(fault)
@@ -161,28 +164,49 @@ def encoding(folder: Path, tries: int, seed: int) -> Outcome:
     for turn in range(tries):
         suffix = (".npy", ".parquet")[turn // 2 % 2]
 
-        def command(output: Path) -> list[str]:
-            words = ["--hub", hub.path, "--input", source, "--output", output, "--shard-size", 200]
-            return modenc_command("encode", *words)
+        def words(output: Path) -> list[object]:
+            return ["encode", "--hub", hub.path, "--input", source, "--output", output, "--shard-size", 200]
 
         right = folder / f"right{suffix}"
         if not right.exists():
-            subprocess.run(command(right), check=True, capture_output=True)
+            _modenc(words(right), check=True)
         with _disk(folder / "disk", megabytes=4) as disk:
             output = disk / f"vectors{suffix}"
             room = rng.randrange(0, 2 * right.stat().st_size >> 10)
             with _read_only(disk) if turn % 3 == 1 else _filled(disk, room):
-                done = subprocess.run(command(output), capture_output=True, text=True, check=False)
-            stops += done.returncode != 0
+                done = _modenc(words(output))
+            stops += done.code != 0
             fault = _clear(done, read_only=turn % 3 == 1)
-            again = subprocess.run(command(output), capture_output=True, text=True, check=False)
-            if again.returncode:
-                fault = fault or f"the rerun failed: {again.stderr[-300:]}"
+            again = _modenc(words(output))
+            if again.code:
+                fault = fault or f"the rerun failed: {again.errors[-300:]}"
             elif not same(vectors_of(output), vectors_of(right)):
                 fault = fault or "the rerun's vectors are others"
             outcome.add(fault)
     _note_stops(outcome, stops)
     return outcome
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """How a command ended: its exit code and what it told."""
+
+    code: int
+    errors: str
+
+
+def _modenc(words: Sequence[object], *, check: bool = False) -> _Ended:
+    """A command of ``modenc`` in this process, which has imported what takes seconds."""
+    errors = io.StringIO()
+    with redirect_stdout(io.StringIO()), redirect_stderr(errors):
+        try:
+            code = main(["--log-level", "ERROR", *map(str, words)])
+        except Exception:  # the promise is that none comes
+            code = 1
+            traceback.print_exc()
+    if check and code:
+        raise RuntimeError(f"modenc {words[0]}: {errors.getvalue()}")
+    return _Ended(code, errors.getvalue())
 
 
 def _note_stops(outcome: Outcome, stops: int) -> None:
@@ -191,12 +215,12 @@ def _note_stops(outcome: Outcome, stops: int) -> None:
         outcome.lost.append("no disk was ever full or read-only")
 
 
-def _clear(done: subprocess.CompletedProcess[str], *, read_only: bool) -> str | None:
+def _clear(done: _Ended, *, read_only: bool) -> str | None:
     """What is wrong with how a command ended on a full or read-only disk."""
-    if done.returncode == 0:  # it had room enough
+    if done.code == 0:  # it had room enough
         return "the command went well on a read-only disk" if read_only else None
-    if done.returncode != 2 or "Traceback" in done.stderr or _CLEAR not in done.stderr:
-        return f"exit {done.returncode}: {done.stderr[-300:]}"
+    if done.code != 2 or "Traceback" in done.errors or _CLEAR not in done.errors:
+        return f"exit {done.code}: {done.errors[-300:]}"
     return None
 
 
