@@ -35,7 +35,7 @@ def stock(folder: str | None = None, **options: Any) -> SentenceTransformer:
 
 def _save_stock(folder: Path) -> None:
     base = resolve_base("me5-small")
-    body = Transformer(str(base.location), max_seq_length=256)
+    body = Transformer(str(base.folder), max_seq_length=256)
     SentenceTransformer(modules=[body, Pooling(body.get_embedding_dimension(), "mean")], device="cpu").save(
         str(folder)
     )

@@ -7,14 +7,16 @@ name, and imports the classes that they name.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Transformer
+from sentence_transformers.util import ORIGINAL_TRANSFORMER_MODELS
 from transformers import AutoConfig
-from transformers.utils import cached_file, find_adapter_config_file
 
-from modenc.base_model.safety import check_config, commit_of, has_safetensors, no_safetensors
+from modenc.base_model.safety import check_config, folder_of, has_safetensors, no_safetensors, refuse_adapter
 from modenc.errors import BaseModelError
 
 _MODULES = "modules.json"
@@ -30,36 +32,50 @@ _READ = (
 _OPTIONS = ("model_args", "model_kwargs", "config_args", "config_kwargs")
 
 
-def loading_options(name: str) -> dict[str, Any]:
-    """What ``SentenceTransformer(name)`` is to be given so that it reads no pickles and runs nobody's code.
+def checked_model(name: str) -> tuple[Path, dict[str, Any]]:
+    """What to give to ``SentenceTransformer`` so that it reads no pickles and runs nobody's code.
 
     Args:
-        name: a folder, or a Hugging Face id; a hub of modenc's has checks of its own.
+        name: a folder, or a name on Hugging Face as sentence-transformers takes it; a hub of modenc's, which
+            has checks of its own, is a folder.
+
+    Returns:
+        The model's folder, and options to load it with.
 
     Raises:
         BaseModelError: there are weights in pickles only, or files ask for more than a model's weights.
-        OSError: there is no such model, or it cannot be reached.
-        ValueError: transformers knows no model of its kind.
+        Exception: there is no such model, it cannot be reached, or its files are damaged.
     """
-    revision = commit_of(name, None, _MODULES)
-    if revision == "main":  # a base without modules
-        revision = commit_of(name, None)
-    modules = _modules(name, revision)
+    folder = folder_of(_full_name(name), subfolders=True, cache=os.environ.get("SENTENCE_TRANSFORMERS_HOME"))
+    modules = _modules(name, folder)
+    for kind, subfolder in modules:
+        if kind != _HUB:
+            _check_module(name, kind, folder / subfolder)
     if any(kind == _HUB for kind, _ in modules):
-        return {}
-    for kind, folder in modules:
-        _check_module(name, revision, kind, folder)
+        if folder != Path(name):
+            raise BaseModelError(
+                f"base {name!r}: expected a model, found a hub of modules; download it at a commit that you "
+                "trust, and give its folder"
+            )
+        return folder, {}
     # The library may also read the model as one without modules.
-    has_safetensors(name, name, revision)
-    return {"revision": revision, "model_kwargs": {"use_safetensors": True}}
+    has_safetensors(name, folder)
+    return folder, {"model_kwargs": {"use_safetensors": True}}
 
 
-def _modules(name: str, revision: str) -> list[tuple[str, str]]:
-    found = cached_file(name, _MODULES, revision=revision, _raise_exceptions_for_missing_entries=False)
-    if found is None:
+def _full_name(name: str) -> str:
+    """With the organisation that the library takes where none is given."""
+    if Path(name).is_dir() or "/" in name or name.lower() in ORIGINAL_TRANSFORMER_MODELS:
+        return name
+    return f"{SentenceTransformer.default_huggingface_organization}/{name}"
+
+
+def _modules(name: str, folder: Path) -> list[tuple[str, str]]:
+    file = folder / _MODULES
+    if not file.is_file():
         return [(f"sentence_transformers.{_BODY}", "")]
     try:
-        entries = json.loads(Path(found).read_text(encoding="utf-8"))
+        entries = json.loads(file.read_text(encoding="utf-8"))
         return [(str(entry["type"]), str(entry["path"])) for entry in entries]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BaseModelError(
@@ -68,7 +84,7 @@ def _modules(name: str, revision: str) -> list[tuple[str, str]]:
         ) from error
 
 
-def _check_module(name: str, revision: str, kind: str, folder: str) -> None:
+def _check_module(name: str, kind: str, folder: Path) -> None:
     package, _, last = kind.rpartition(".")
     if package.split(".")[0] != "sentence_transformers" or last not in _READ:
         raise BaseModelError(
@@ -76,32 +92,18 @@ def _check_module(name: str, revision: str, kind: str, folder: str) -> None:
             f"{_MODULES}, found {kind!r:.80}; modenc runs no code of a model's own. Choose another model"
         )
     if last == _BODY:
-        _check_body(name, revision, folder)
-    if not has_safetensors(name, name, revision, folder) and (
-        last == _BODY or _cached(name, revision, folder, _PICKLE)
-    ):
-        raise BaseModelError(no_safetensors(f"{name}/{folder}" if folder else name))
+        _check_body(name, folder)
+    if not has_safetensors(name, folder) and (last == _BODY or (folder / _PICKLE).exists()):
+        raise BaseModelError(no_safetensors(name))
 
 
-def _check_body(name: str, revision: str, folder: str) -> None:
-    if find_adapter_config_file(name, revision=revision, subfolder=folder) is not None:
-        raise BaseModelError(
-            f"base {name!r} is a peft adapter (adapter_config.json), for which another model and pickles "
-            "would be read; merge the adapter and save the whole model"
-        )
-    at = {"revision": revision, "subfolder": folder}
-    check_config(name, AutoConfig.from_pretrained(name, trust_remote_code=False, **at))
-    settings = Transformer.load_config(name, **at)
+def _check_body(name: str, folder: Path) -> None:
+    refuse_adapter(name, folder)
+    check_config(name, AutoConfig.from_pretrained(folder, trust_remote_code=False))
+    settings = Transformer.load_config(str(folder))
     if given := [key for key in _OPTIONS if settings.get(key)]:
         raise BaseModelError(
             f"base {name!r}: expected no {given[0]} in its sentence_bert_config.json, found "
             f"{settings[given[0]]!r:.80}, with which transformers may read other files or fetch code; take "
             "it out, or choose another model"
         )
-
-
-def _cached(name: str, revision: str, folder: str, file: str) -> bool:
-    found = cached_file(
-        name, file, revision=revision, subfolder=folder, _raise_exceptions_for_missing_entries=False
-    )
-    return found is not None

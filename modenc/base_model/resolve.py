@@ -6,7 +6,6 @@ import hashlib
 import json
 import logging
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,12 +23,12 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerFast,
 )
-from transformers.utils import find_adapter_config_file
 
 from modenc.base_model.me5_small import ME5_SMALL, converted_me5_small
-from modenc.base_model.safety import check_config, check_weights, commit_of
+from modenc.base_model.safety import check_config, check_weights, folder_of, refuse_adapter
 from modenc.cache import cache_dir
 from modenc.errors import BaseModelError
+from modenc.storage import whole_file
 
 logger = logging.getLogger(__name__)
 
@@ -55,14 +54,9 @@ class BaseModel:
         Raises:
             BaseModelError: nothing is found, or the model is not of the BERT or XLM-R family.
         """
+        refuse_adapter(self.id, self.folder)
         config = self._config()
-        if self._is_adapter():
-            raise BaseModelError(
-                f"base {self.id!r} is a peft adapter (adapter_config.json), and transformers would take "
-                "another model for it, and pickles; merge the adapter and save the whole model"
-            )
-        with self._clear_errors():
-            check_weights(self.id, self.location, self._commit)
+        check_weights(self.id, self.folder)
         options = {"add_pooling_layer": False, "dtype": torch.float32, "use_safetensors": True}
         # The object that was checked, since what is read a second time may be another.
         body: PreTrainedModel = self._loaded(AutoModel, config=config, **options)
@@ -76,7 +70,7 @@ class BaseModel:
         """
         state = self._state()
         body = self.load_body()
-        if state is None or state != self._state():  # elsewhere, or changed while it was read
+        if state != self._state():  # changed while it was read
             return body, fingerprint_of(body)
         known = _known_fingerprints()
         if state.key not in known:
@@ -84,11 +78,6 @@ class BaseModel:
             if state.settled():
                 _keep_fingerprints(known)
         return body, known[state.key]
-
-    def _is_adapter(self) -> bool:
-        with self._clear_errors():
-            found = find_adapter_config_file(self.location, revision=self._commit)
-        return found is not None
 
     @property
     def hidden_size(self) -> int:
@@ -123,16 +112,19 @@ class BaseModel:
     def _loaded(self, kind: Any, **options: Any) -> Any:
         with self._clear_errors():
             # Said, since transformers would ask at the terminal where it is left open.
-            loaded = kind.from_pretrained(
-                self.location, trust_remote_code=False, revision=self._commit, **options
-            )
+            loaded = kind.from_pretrained(self.folder, trust_remote_code=False, **options)
         return loaded
 
     @cached_property
-    def _commit(self) -> str:
+    def folder(self) -> Path:
+        """Where its files are; those of a Hugging Face id are fetched first, all of one commit.
+
+        Raises:
+            BaseModelError: they cannot be had.
+        """
         with self._clear_errors():
-            commit = commit_of(self.location, self.revision)
-        return commit
+            folder = folder_of(self.location, self.revision)
+        return folder
 
     @contextmanager
     def _clear_errors(self) -> Iterator[None]:
@@ -147,13 +139,12 @@ class BaseModel:
     def fingerprint(self) -> str:
         """sha256 over the body's tensors as float32, in the order of their names."""
         state = self._state()
-        known = _known_fingerprints() if state else {}
-        return known[state.key] if state and state.key in known else self.load_with_fingerprint()[1]
+        known = _known_fingerprints()
+        return known[state.key] if state.key in known else self.load_with_fingerprint()[1]
 
-    def _state(self) -> _FolderState | None:
-        folder = Path(self.location)
+    def _state(self) -> _FolderState:
         with self._clear_errors():
-            state = _FolderState.of(folder) if folder.is_dir() else None
+            state = _FolderState.of(self.folder)
         return state
 
 
@@ -197,10 +188,8 @@ def _keep_fingerprints(known: dict[str, str]) -> None:
     store = cache_dir() / _STORE
     try:
         store.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=".fingerprints", dir=store.parent)
-        with os.fdopen(descriptor, "w") as stream:
-            json.dump(known, stream, indent=1)
-        os.replace(temporary, store)
+        with whole_file(store) as temporary:
+            temporary.write_text(json.dumps(known, indent=1))
     except OSError as error:
         logger.warning("%s cannot be kept, and is computed again each time: %s", store, error)
 
@@ -232,7 +221,7 @@ def resolve_base(model: str) -> BaseModel:
     if model == ME5_SMALL:
         return BaseModel(model, str(converted_me5_small()))
     folder = Path(os.path.expanduser(model))
-    if folder.is_dir():
+    if os.path.isdir(folder):  # not Path.is_dir, which raises where a name is too long
         if not (folder / "config.json").is_file():
             raise BaseModelError(
                 f"base folder {folder} has no config.json; expected a folder written by save_pretrained"

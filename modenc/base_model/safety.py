@@ -10,11 +10,14 @@ import json
 import re
 from pathlib import Path
 
+from huggingface_hub import snapshot_download
 from transformers import PretrainedConfig
-from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cached_file, extract_commit_hash
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from modenc.errors import BaseModelError
 
+# Neither pickles nor code; with vocabularies of each kind.
+_FETCHED = ["*.json", "*.safetensors", "*.txt", "*.model"]
 _SHARD = re.compile(r"[\w.-]+\.safetensors")
 # Any other may be a repository's, whose code transformers fetches and imports, or a package's.
 _ATTENTION = (None, "eager", "sdpa")
@@ -23,22 +26,46 @@ _REFUSED = {
     "transformers_weights": "takes the weights from files that it names",
     "fusion_config": "replaces parts of models in the whole process",
 }
+_ADAPTER = "adapter_config.json"
 
 
-def commit_of(location: str, revision: str | None, file: str = "config.json") -> str:
-    """What a base is read at: the commit that ``revision`` names, so that all its files are of one state.
+def folder_of(
+    location: str, revision: str | None = None, *, subfolders: bool = False, cache: str | None = None
+) -> Path:
+    """Where a model's files are: those of one on Hugging Face are fetched first, all of one commit.
 
-    A revision is left as it is where no commit is known: of a folder, and where ``file`` is not found.
-    ``main`` would let transformers take weights from a stranger's pull request where it finds none.
+    What is then checked and what is loaded is the same, and nothing else is looked for elsewhere.
+
+    Args:
+        location: a folder, or a Hugging Face id.
+        revision: of the latter, a commit, tag or branch; None: its main branch.
+        subfolders: whether files below the top are wanted.
+        cache: where fetched files are kept; None: in Hugging Face's cache folder.
 
     Raises:
-        OSError: there is no such base, or it cannot be reached.
+        Exception: of huggingface_hub, where it cannot be fetched and is not in the cache.
     """
-    asked = revision or "main"
     if Path(location).is_dir():
-        return asked
-    found = cached_file(location, file, revision=asked, _raise_exceptions_for_missing_entries=False)
-    return extract_commit_hash(found, None) or asked
+        return Path(location)
+    unwanted = None if subfolders else ["*/*"]
+    return Path(
+        snapshot_download(
+            location, revision=revision, cache_dir=cache, allow_patterns=_FETCHED, ignore_patterns=unwanted
+        )
+    )
+
+
+def refuse_adapter(base: str, folder: Path) -> None:
+    """Refuse a peft adapter, for which transformers would take another model, and pickles.
+
+    Raises:
+        BaseModelError: it is one.
+    """
+    if (folder / _ADAPTER).exists():
+        raise BaseModelError(
+            f"base {base!r} is a peft adapter ({_ADAPTER}), and transformers would take another model for "
+            "it, and pickles; merge the adapter and save the whole model"
+        )
 
 
 def check_config(base: str, config: PretrainedConfig) -> None:
@@ -46,7 +73,7 @@ def check_config(base: str, config: PretrainedConfig) -> None:
 
     Args:
         base: what the message calls the base.
-        config: the object that the model will be made with.
+        config: the object that the model will be made with; those within it are looked at, too.
 
     Raises:
         BaseModelError: it asks for attention of others than torch, or has a key that is refused.
@@ -64,48 +91,43 @@ def check_config(base: str, config: PretrainedConfig) -> None:
                 f"base {base!r}: expected no {key} in its config.json, found one, which {consequence}; "
                 "save the model in float32 without it, or choose another base"
             )
+    for key in config.sub_configs:
+        if isinstance(part := getattr(config, key, None), PretrainedConfig):
+            check_config(base, part)
 
 
-def check_weights(base: str, location: str, revision: str) -> None:
+def check_weights(base: str, folder: Path) -> None:
     """Refuse weights that are not all in safetensors beside the configuration.
 
     Args:
         base: what the message calls the base.
-        location: a folder, or a Hugging Face id.
-        revision: what :func:`commit_of` gave.
+        folder: where its files are.
 
     Raises:
         BaseModelError: there are none, or their index names other files.
-        OSError: the base cannot be reached.
     """
-    if not has_safetensors(base, location, revision):
+    if not has_safetensors(base, folder):
         raise BaseModelError(no_safetensors(base))
 
 
-def has_safetensors(base: str, location: str, revision: str, folder: str = "") -> bool:
+def has_safetensors(base: str, folder: Path) -> bool:
     """Whether there are weights in safetensors, whose index is checked if they have one.
 
     Raises:
         BaseModelError: the index names anything but safetensors files beside it.
-        OSError: the base cannot be reached.
     """
-    weights, index = (
-        cached_file(
-            location, name, revision=revision, subfolder=folder, _raise_exceptions_for_missing_entries=False
-        )
-        for name in (SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_INDEX_NAME)
-    )
-    if index is not None:
-        _check_index(base, Path(index))
-    return weights is not None or index is not None
+    index, weights = (Path(folder, name) for name in (SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME))
+    if index.is_file():
+        _check_index(base, index)
+    return index.is_file() or weights.is_file()
 
 
 def no_safetensors(base: str) -> str:
     """The message for a base with pickles, or with no weights at all."""
     return (
         f"base {base!r} has no safetensors (expected {SAFE_WEIGHTS_NAME} or {SAFE_WEIGHTS_INDEX_NAME}, found "
-        "neither). modenc reads no pickles: load the model where you trust it, save_pretrained() it into a "
-        "folder, and give that folder"
+        "neither, or has not been downloaded whole). modenc reads no pickles: load the model where you trust "
+        "it, save_pretrained() it into a folder, and give that folder"
     )
 
 

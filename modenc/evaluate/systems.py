@@ -10,10 +10,10 @@ import numpy.typing as npt
 from sentence_transformers import SentenceTransformer
 
 from modenc.base_model import ME5_SMALL, resolve_base
-from modenc.base_model.plain import loading_options
+from modenc.base_model.plain import checked_model
 from modenc.base_model.resolve import fingerprint_of
 from modenc.encoder import ModularEncoder
-from modenc.errors import BaseModelError
+from modenc.errors import BaseModelError, ModencError
 from modenc.hub.card import Card
 
 Vectors = npt.NDArray[np.float32]
@@ -145,14 +145,17 @@ def load_plain(name: str, prompt: str | None = None, batch_size: int = 32) -> Pl
         # E5 was trained with this in front of every text, and with mean pooling, which is the default.
         prompt = E5_PROMPT if prompt is None else prompt
         model = SentenceTransformer(
-            resolve_base(name).location,
+            str(resolve_base(name).folder),
             model_kwargs={"add_pooling_layer": False},
             processor_kwargs={"fix_mistral_regex": False},
         )
     else:
         try:
-            model = SentenceTransformer(name, **loading_options(name))
-        except (OSError, ValueError) as error:
+            folder, options = checked_model(name)
+            model = SentenceTransformer(str(folder), **options)
+        except ModencError:
+            raise
+        except Exception as error:  # of several libraries, and whatever a damaged file makes of it
             raise BaseModelError(
                 f"{name}: expected a sentence-transformers model's folder, or its name on Hugging Face; "
                 f"found {error}"

@@ -4,13 +4,13 @@ import json
 import os
 import shutil
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 import torch
-from huggingface_hub import constants
+from huggingface_hub import HfApi, _snapshot_download, constants
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel
-from transformers.utils import hub as transformers_hub
 
 from modenc.base_model import resolve, resolve_base
 from modenc.composition import st_module
@@ -52,9 +52,6 @@ def elsewhere(tmp_path, monkeypatch):
         (repository / "refs").mkdir()
         (repository / "refs" / "main").write_text(COMMIT)
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
-        for name in ("TRANSFORMERS_CACHE", "HF_HUB_CACHE"):
-            if hasattr(transformers_hub, name):
-                monkeypatch.setattr(transformers_hub, name, str(cache))
         return repository / "snapshots" / COMMIT
 
     return put
@@ -92,14 +89,14 @@ def test_code_beside_a_base_is_never_run(tmp_path):
 
 @pytest.fixture
 def loadings(monkeypatch):
-    """The options that each loader of transformers is called with."""
+    """The folder and the options that each loader of transformers is called with."""
     calls = []
     for kind in (resolve.AutoConfig, resolve.AutoModel, resolve.AutoTokenizer):
         made = kind.from_pretrained
 
-        def noted(*args, made=made, **options):
-            calls.append(options)
-            return made(*args, **options)
+        def noted(folder, made=made, **options):
+            calls.append((folder, options))
+            return made(folder, **options)
 
         monkeypatch.setattr(kind, "from_pretrained", noted)
     return calls
@@ -110,7 +107,7 @@ def test_no_loader_is_left_to_ask_whether_code_may_run(tiny_xlmr, loadings):
     base.load_body()
     base.load_tokenizer()
     assert len(loadings) >= 3
-    assert not any(options["trust_remote_code"] for options in loadings)
+    assert not any(options["trust_remote_code"] for _, options in loadings)
 
 
 def test_a_peft_folder_is_no_base(tiny_xlmr, tmp_path):
@@ -120,18 +117,26 @@ def test_a_peft_folder_is_no_base(tiny_xlmr, tmp_path):
         resolve_base(str(tmp_path / "base")).load_body()
 
 
-def test_a_peft_adapter_elsewhere_is_no_base(monkeypatch):
-    asked = []
-
-    def found(*where, **at):
-        asked.append((where, at))
-        return "adapter_config.json"
-
-    monkeypatch.setattr(resolve, "find_adapter_config_file", found)
-    monkeypatch.setattr(resolve.BaseModel, "_config", lambda self: None)
+def test_a_peft_adapter_elsewhere_is_no_base(tiny_xlmr, elsewhere):
+    (elsewhere(tiny_xlmr) / "adapter_config.json").write_text("{}")
     with pytest.raises(BaseModelError, match="is a peft adapter"):
-        resolve_base("somebody/adapter@0123").load_body()
-    assert asked == [(("somebody/adapter",), {"revision": "0123"})]
+        resolve_base(f"somebody/base@{COMMIT}").load_body()
+
+
+def test_of_a_base_elsewhere_neither_code_nor_pickles_are_fetched(tiny_xlmr, tmp_path, monkeypatch):
+    """With the library's own filter, and an index of files in the place of Hugging Face's."""
+    files = [*(file.name for file in tiny_xlmr.iterdir()), "pytorch_model.bin", "mine.py", "onnx/model.json"]
+    fetched = []
+
+    def one(_, filename, **__):
+        fetched.append(filename)
+
+    listed = SimpleNamespace(sha=COMMIT, siblings=[SimpleNamespace(rfilename=name) for name in files])
+    monkeypatch.setattr(HfApi, "repo_info", lambda *_, **__: listed)
+    monkeypatch.setattr(_snapshot_download, "hf_hub_download", one)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    assert resolve_base("somebody/base").folder.name == COMMIT
+    assert sorted(fetched) == sorted(file.name for file in tiny_xlmr.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -144,6 +149,11 @@ def test_a_damaged_base_is_said_clearly(tiny_xlmr, tmp_path, name, content):
     base = resolve_base(str(folder))
     with pytest.raises(BaseModelError, match=r"cannot be loaded|has no fast tokenizer"):
         base.load_tokenizer() if name == "tokenizer.json" else base.load_body()
+
+
+def test_a_base_with_a_name_of_any_length_is_said_clearly():
+    with pytest.raises(BaseModelError, match="cannot be loaded"):
+        resolve_base("a" * 5000).load_body()
 
 
 def test_pins_may_have_slashes_and_are_not_empty():
@@ -218,7 +228,7 @@ def test_all_files_of_a_base_elsewhere_are_of_one_commit(tiny_xlmr, elsewhere, l
     base = resolve_base(f"somebody/base{pin}")
     base.load_tokenizer()
     body, fingerprint = base.load_with_fingerprint()
-    assert {options["revision"] for options in loadings} == {COMMIT}
+    assert {folder.name for folder, _ in loadings} == {COMMIT}
     assert fingerprint == resolve.fingerprint_of(body) == resolve_base(str(tiny_xlmr)).fingerprint
 
 

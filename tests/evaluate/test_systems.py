@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
 
+from modenc.base_model import safety
 from modenc.errors import BaseModelError
 from modenc.evaluate.systems import load_plain
 
@@ -73,14 +74,67 @@ def test_a_base_in_pickles_is_refused(tiny_xlmr, tmp_path, opened):
     assert not opened
 
 
-def test_code_of_a_model_is_never_run(model, tmp_path):
+@pytest.mark.parametrize("beside", [None, "modenc.composition.st_module.ModularTransformer"])
+def test_code_of_a_model_is_never_run(model, tmp_path, beside):
     (model / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Module: pass")
     modules = json.loads((model / "modules.json").read_text())
     modules[1]["type"] = "mine.Module"
+    modules[2]["type"] = beside or modules[2]["type"]
     (model / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(BaseModelError, match=r"expected modules of sentence-transformers .*'mine.Module'"):
         load_plain(str(model))
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.fixture
+def fetched(monkeypatch, tmp_path):
+    """Makes a folder what is fetched of any model, and notes which are asked for, and where they go."""
+    asked = []
+
+    def of(folder):
+        def snapshot(name, *, cache_dir, **_):
+            asked.append((name, cache_dir))
+            return shutil.copytree(folder, tmp_path / "fetched")
+
+        monkeypatch.setattr(safety, "snapshot_download", snapshot)
+        return asked
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [
+        ("some-model", "sentence-transformers/some-model"),
+        ("bert-base-uncased", "bert-base-uncased"),
+        ("somebody/some-model", "somebody/some-model"),
+    ],
+)
+def test_a_model_elsewhere_is_named_as_for_sentence_transformers(model, fetched, monkeypatch, name, whole):
+    monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", "kept here")
+    asked = fetched(model)
+    assert load_plain(name).encode(TEXTS, "en").shape == (2, 8)
+    assert asked == [(whole, "kept here")]
+
+
+def test_a_hub_elsewhere_is_no_model(tiny_hub, fetched):
+    fetched(tiny_hub.path)
+    with pytest.raises(BaseModelError, match="expected a model, found a hub of modules; download it"):
+        load_plain("somebody/hub")
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json", "sentence_bert_config.json"])
+def test_a_damaged_model_is_said_clearly(model, file):
+    (model / file).write_text("[1]")
+    with pytest.raises(BaseModelError, match="expected a sentence-transformers model's folder"):
+        load_plain(str(model))
+
+
+def test_a_config_in_the_config_asks_for_no_attention_either(model):
+    part = {"_attn_implementation": "somebody/attention"}
+    (model / "config.json").write_text(json.dumps({"model_type": "clip", "text_config": part}))
+    with pytest.raises(BaseModelError, match="expected attention 'eager' or 'sdpa'"):
+        load_plain(str(model))
 
 
 @pytest.mark.parametrize(
