@@ -12,6 +12,7 @@ from langcodes.data_dicts import ALL_SCRIPTS, LANGUAGE_ALPHA3, LIKELY_SUBTAGS
 from langcodes.tag_parser import LanguageTagError
 
 from modenc.errors import LanguageError
+from modenc.near import LONGEST
 
 # Valid subtags that name no language: undetermined, multiple, uncoded, no linguistic content.
 _NO_LANGUAGE = frozenset({"und", "mul", "mis", "zxx"})
@@ -124,7 +125,7 @@ def dominant_script(text: str) -> str | None:
 def _parse(code: str) -> Language:
     """The parsed code with deprecated and macrolanguage-covered codes replaced."""
     if not isinstance(code, str):
-        raise LanguageError(f"expected a language code such as 'kk', found {code!r}")
+        raise LanguageError(f"expected a language code such as 'kk', found {code!r:.80}")
     try:
         return Language.get(standardize_tag(code.strip(), macro=True))
     except LanguageTagError as error:
@@ -139,7 +140,7 @@ def _is_known(language: str) -> bool:
 
 
 def _unknown(code: str) -> str:
-    found = f"expected a language code such as 'kk', 'kaz' or 'kaz_Cyrl', found {code!r}"
+    found = f"expected a language code such as 'kk', 'kaz' or 'kaz_Cyrl', found {code!r:.80}"
     guesses = _guess(code) if isinstance(code, str) else []
     if not guesses:
         return f"{found}; codes are listed at https://iso639-3.sil.org"
@@ -153,7 +154,7 @@ def _guess(code: str) -> list[str]:
     wanted = code.strip().casefold().encode("utf-8", "replace").decode("utf-8")
     if len(wanted) == 2:
         return _guess_from_country(wanted.upper())
-    if len(wanted) < 4:
+    if not 4 <= len(wanted) <= LONGEST:
         return []  # names that resemble three letters are noise
     try:
         language = find(wanted).language

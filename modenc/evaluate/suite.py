@@ -11,8 +11,9 @@ from typing import Literal
 
 from modenc.errors import LanguageError, RecipeError
 from modenc.languages import normalize_code
+from modenc.near import nearest
 from modenc.recipe.build import build
-from modenc.recipe.faults import Faults, dotted, nearest
+from modenc.recipe.faults import Faults, dotted
 from modenc.recipe.files import read_toml, recipes_folder
 from modenc.recipe.settings import Source
 

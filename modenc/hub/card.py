@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict
 
 from modenc.errors import HubError
 from modenc.hub.files import json_object
-from modenc.hub.schema import key_faults
+from modenc.hub.schema import key_faults, listed
 from modenc.hub.seal import SEAL, check_seal, sealed_text
 
 # Key → what its values are, and in words; booleans are none of these.
@@ -81,38 +82,34 @@ class Card:
         """Read what :meth:`to_json` wrote; ``where`` is the file's name for messages.
 
         Raises:
-            HubError: the text is no JSON object, keys are missing, unknown or of another type (all of
-                them are named), or the text is not what was sealed.
+            HubError: the text is no JSON object, keys are missing, unknown or of another type (the
+                first of them are named), or the text is not what was sealed.
         """
         content = json_object(text, where)
         seal = content.pop(SEAL, None)
-        faults = _faults(content)
-        if faults:
+        check_seal(text, seal, where)
+        if faults := listed(_faults(content)):
             raise HubError(
-                f"{where}: {'; '.join(faults)}. The card may come from another version of modenc: "
+                f"{where}: {faults}. The card may come from another version of modenc: "
                 "update modenc, or install the language again"
             )
-        check_seal(text, seal, where)
         return Card(**content)
 
 
-def _faults(content: dict[str, Any]) -> list[str]:
+def _faults(content: dict[str, Any]) -> Iterator[str]:
     """What keeps a JSON object from being a card, one phrase a fault."""
-    faults = key_faults(content, Card)
+    yield from key_faults(content, Card)
     files = content.get("files")
     if isinstance(files, dict):
-        faults += [
-            f"files: expected sha256 and bytes for {name!r}, found {record!r:.60}"
-            for name, record in files.items()
-            if not _is_file_record(record)
-        ]
+        for name, record in files.items():
+            if not _is_file_record(record):
+                yield f"files: expected sha256 and bytes for {name!r:.60}, found {record!r:.60}"
     for key, (types, words) in _INNER.items():
         inside = content.get(key)
         found = inside.values() if isinstance(inside, dict) else inside if isinstance(inside, list) else ()
         wrong = [value for value in found if isinstance(value, bool) or not isinstance(value, types)]
         wrong += [value for value in found if isinstance(value, int) and value.bit_length() > _MOST_BITS]
-        faults += [f"{key}: expected {words} in it, found {value!r:.60}" for value in wrong[:1]]
-    return faults
+        yield from (f"{key}: expected {words} in it, found {value!r:.60}" for value in wrong[:1])
 
 
 def _is_file_record(record: Any) -> bool:

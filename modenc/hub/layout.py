@@ -15,6 +15,7 @@ README_FILE = "README.md"
 
 POOLINGS = ("mean", "cls", "max")
 _MOST_HIDDEN, _MOST_PROMPT = 1 << 16, 1000
+_LONGEST_PATH, _LONGEST_NAME = 4096, 255
 
 EMBEDDINGS_TENSOR = "embeddings"
 """Name of the one tensor in ``embeddings.safetensors``: [vocabulary, hidden], float16."""
@@ -64,6 +65,12 @@ def info_faults(info: HubInfo) -> Iterator[str]:
         yield f"max_length: expected 1 or more, found {info.max_length}"
     if len(info.prompt) > _MOST_PROMPT:
         yield f"prompt: expected at most {_MOST_PROMPT} characters, found {len(info.prompt)}"
+    longest = max(map(len, info.base_id.split("/")))
+    if longest > _LONGEST_NAME or len(info.base_id) > _LONGEST_PATH:
+        yield (
+            f"base_id: expected at most {_LONGEST_PATH} characters and {_LONGEST_NAME} between slashes, as "
+            f"systems take for a path; found {len(info.base_id)} and {longest}"
+        )
 
 
 @dataclass(frozen=True)

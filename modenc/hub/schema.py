@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
-from difflib import get_close_matches
+from itertools import islice
 from typing import Any, get_origin, get_type_hints
 
+from modenc.near import nearest
 
-def key_faults(content: dict[str, Any], dataclass: type) -> list[str]:
+_MOST_LISTED = 20
+
+
+def key_faults(content: dict[str, Any], dataclass: type) -> Iterator[str]:
     """Missing keys, unknown keys and values of another type, one phrase each."""
     types = {name: get_origin(hint) or hint for name, hint in get_type_hints(dataclass).items()}
     wanted = [item.name for item in fields(dataclass)]
-    faults = [f"missing key {name!r}" for name in wanted if name not in content]
+    yield from (f"missing key {name!r}" for name in wanted if name not in content)
     for name, value in content.items():
         if name not in types:
-            close = get_close_matches(name, wanted, n=1)
-            faults.append(f"unknown key {name!r}" + (f" (did you mean {close[0]!r}?)" if close else ""))
+            close = nearest(name, wanted)
+            yield f"unknown key {name!r:.60}" + (f" (did you mean {close!r}?)" if close else "")
         elif not isinstance(value, types[name]) or isinstance(value, bool):
-            faults.append(f"{name}: expected {types[name].__name__}, found {value!r:.60}")
-    return faults
+            yield f"{name}: expected {types[name].__name__}, found {value!r:.60}"
+
+
+def listed(faults: Iterable[str]) -> str:
+    """The first faults in a line, and that there are more; no more are looked for than are shown."""
+    first = list(islice(faults, _MOST_LISTED + 1))
+    return "; ".join(first if len(first) <= _MOST_LISTED else [*first[:_MOST_LISTED], "and more"])

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import types
 from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from modenc.recipe.faults import Faults, Place, did_you_mean, nearest
+from modenc.near import nearest
+from modenc.recipe.faults import Faults, Place, did_you_mean
 from modenc.recipe.ranges import range_fault
 from modenc.recipe.settings import Source
 
 T = TypeVar("T")
 
 _MOST_BITS = 64
+_LONGEST = 4096
 
 INVALID: Any = object()
 """What a conversion gives after it has noted a fault."""
@@ -34,7 +37,7 @@ def build(cls: type[T], table: Any, path: Place, faults: Faults, fallback: dict[
     if not isinstance(table, dict):
         faults.add(path, f"expected a table, found {describe(table)}")
         return cast(T, INVALID)
-    hints = get_type_hints(cls)
+    hints = _type_hints(cast(Any, cls))
     for key in table:
         if key not in hints:
             hint = did_you_mean(key, hints)
@@ -48,6 +51,11 @@ def build(cls: type[T], table: Any, path: Place, faults: Faults, fallback: dict[
     return cls(**values)
 
 
+@cache
+def _type_hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
 def describe(value: Any) -> str:
     """A value as an error message shows it."""
     if isinstance(value, bool):
@@ -59,6 +67,11 @@ def describe(value: Any) -> str:
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:  # which Python may refuse to write
         return f"a number of {value.bit_length()} bits"
     return f"{value!r:.200}" if isinstance(value, str | int | float) else f"a {type(value).__name__}"
+
+
+def too_long(text: str) -> str | None:
+    """Why a text cannot be a setting, or None if it can: no system takes a longer path."""
+    return f"expected at most {_LONGEST} characters, found {len(text)}" if len(text) > _LONGEST else None
 
 
 def _field_value(
@@ -137,6 +150,9 @@ def _convert_scalar(hint: type, value: Any, path: Place, faults: Faults) -> Any:
     huge = isinstance(value, int) and value.bit_length() > _MOST_BITS
     if huge or not isinstance(value, accepted) or (isinstance(value, bool) and hint is not bool):
         faults.add(path, f"expected {words}, found {describe(value)}")
+        return INVALID
+    if isinstance(value, str) and (fault := too_long(value)):
+        faults.add(path, fault)
         return INVALID
     if isinstance(value, int | float) and hint in (int, float):
         fault = range_fault(str(path[-1]), value)

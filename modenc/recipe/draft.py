@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from modenc.errors import LanguageError
+from modenc.errors import LanguageError, RecipeError
 from modenc.languages import normalize_code
-from modenc.recipe.build import INVALID, build, describe
+from modenc.near import nearest
+from modenc.recipe.build import INVALID, build, describe, too_long
 from modenc.recipe.conflicts import Conflict, conflicts, unknown_placeholders
-from modenc.recipe.faults import Faults, Place, did_you_mean, dotted, nearest
+from modenc.recipe.faults import Faults, Place, did_you_mean, dotted
 from modenc.recipe.files import merge
 from modenc.recipe.presence import absences, is_in_hub
 from modenc.recipe.reads import reads_to_align
@@ -30,6 +33,11 @@ TOP_LEVEL = ("name", "pivot", "hub", *SECTIONS, "languages")
 SHARED = ("base", "hub", "monolithic", "name", "pivot")
 """What all languages of a hub have in common, and none can have for itself."""
 
+_NAME = re.compile(r"(?=.*\w)[\w.-]{1,255}")
+# Of all plans together; each has some 200 from the defaults.
+_MOST_VALUES = 200_000
+_CHARACTERS_OF_A_VALUE = 100
+
 
 @dataclass
 class Draft:
@@ -44,8 +52,9 @@ class Draft:
 
     @property
     def name(self) -> str:
-        """The recipe's name; its file's where it gives none."""
-        return str(self.tables.get("name", self.stem))
+        """The recipe's name; its file's where it gives none, or none that can be."""
+        name = self.tables.get("name")
+        return name if isinstance(name, str) and _NAME.fullmatch(name) else self.stem
 
     @property
     def pivot(self) -> str:
@@ -58,7 +67,8 @@ class Draft:
         """The hub's folder, placeholders filled in."""
         table = self.tables.get("hub")
         path = table.get("path") if isinstance(table, dict) else None
-        return self._folder(path if isinstance(path, str) else self.defaults["hub"]["path"])
+        fit = isinstance(path, str) and not too_long(path)
+        return self._folder(str(path) if fit else self.defaults["hub"]["path"])
 
     @property
     def languages(self) -> dict[str, dict[str, Any]]:
@@ -93,22 +103,33 @@ class Draft:
         for key in ("name", "pivot"):
             if not isinstance(self.tables.get(key, ""), str):
                 self.faults.add((key,), f"expected text, found {describe(self.tables[key])}")
-        if not re.fullmatch(r"[\w.-]*\w[\w.-]*", self.name):
-            message = (
-                f"expected letters, digits, '_', '-' and '.' (folders are named so), found {self.name!r}"
-            )
+        name = self.tables.get("name", self.stem)
+        if isinstance(name, str) and not _NAME.fullmatch(name):
+            found = describe(name)
+            message = f"expected letters, digits, '_', '-' and '.' (folders are named so), found {found}"
             self.faults.add(("name",), message)
         self._check_hub()
         self._check_languages()
 
     def plans(self) -> dict[str, LanguagePlan]:
-        """A plan for every language, as far as faults allow; more faults are noted on the way."""
-        plans = {}
+        """A plan for every language, as far as faults allow; more faults are noted on the way.
+
+        Raises:
+            RecipeError: so much would be in them that it takes minutes and gigabytes.
+        """
+        plans, values = {}, 0
         for lang, own in self.languages.items():
-            faults = self.by_language.setdefault(lang, Faults())
+            written = partial(_written_at, own, ("languages", self.spelled.get(lang, lang)))
+            faults = self.by_language.setdefault(lang, self.faults.of_part(written))
             # Plans share the pivot's frozen vectors, so these cannot differ between languages.
             own = {key: value for key, value in own.items() if key in SECTIONS and key not in SHARED}
-            tables = merge(self.tables, own)
+            tables = merge({name: self.tables[name] for name in SECTIONS if name in self.tables}, own)
+            values += _values(tables)
+            if values > _MOST_VALUES:
+                raise RecipeError(
+                    f"recipe {self.name!r}: expected at most {_MOST_VALUES} values in the plans of all its "
+                    "languages, found more; make several recipes of it"
+                )
             parts: dict[str, Any] = {
                 name: build(cls, tables.get(name, {}), (name,), faults, self.defaults[name])
                 for name, cls in SECTIONS.items()
@@ -145,7 +166,7 @@ class Draft:
             except LanguageError as error:
                 faults.add(path, f"expected codes of languages: {error}")
         others = tuple(code for code in codes if code != plan.lang)
-        choices = [lang for lang in self.languages if lang not in (self.pivot, plan.lang)]
+        choices = {lang: None for lang in self.languages if lang not in (self.pivot, plan.lang)}
         if absent := [code for code in others if code not in choices]:
             known = ", ".join(choices) or "none"
             message = f"expected other languages of the recipe than the pivot ({known})"
@@ -155,12 +176,10 @@ class Draft:
     def check_plans(self, plans: dict[str, LanguagePlan], check_files: bool) -> None:
         """What is wrong in the plans though every value is right by itself."""
         for lang, plan in plans.items():
-            found = list(conflicts(plan))
-            work_dir = str(plan.run.work_dir)
-            found += unknown_placeholders(("run", "work_dir"), work_dir, ("recipe",))
+            work_dir = unknown_placeholders(("run", "work_dir"), str(plan.run.work_dir), ("recipe",))
+            found = chain(conflicts(plan), work_dir)
             if check_files:
-                found += absences(plan)
-                found += self._absent_start(plan)
+                found = chain(found, absences(plan), self._absent_start(plan))
             self._note(found, self.by_language[lang])
         self._check_all_pairs(plans)
         self._check_emma_x(plans)
@@ -174,8 +193,10 @@ class Draft:
             languages.setdefault((dotted(path), message), [])
         for lang, faults in self.by_language.items():
             for path, message in faults.found:
-                languages.setdefault((dotted(self._place(lang, path)), message), []).append(lang)
-        return [_fault_line(*fault, where, self.by_language) for fault, where in languages.items()]
+                languages.setdefault((dotted(faults.place(path)), message), []).append(lang)
+        # Languages that were not looked at may share a fault too.
+        others = {} if self.faults.full() else self.by_language
+        return [_fault_line(*fault, where, others) for fault, where in languages.items()]
 
     def _code(self, code: str, path: Place) -> str:
         try:
@@ -198,7 +219,9 @@ class Draft:
         path = hub.get("path", "")
         if not isinstance(path, str):
             self.faults.add(("hub", "path"), f"expected a path as text, found {describe(path)}")
-        self._note(list(unknown_placeholders(("hub", "path"), str(self.hub), ("recipe",))), self.faults)
+        elif fault := too_long(path):
+            self.faults.add(("hub", "path"), fault)
+        self._note(unknown_placeholders(("hub", "path"), str(self.hub), ("recipe",)), self.faults)
 
     def _check_languages(self) -> None:
         languages = self.tables.get("languages")
@@ -224,11 +247,15 @@ class Draft:
                 self.faults.add(("languages", code, key), message)
             elif key not in allowed:
                 self.faults.add(("languages", code, key), f"unknown key{did_you_mean(key, allowed)}")
+        if code == self.pivot:
+            self._check_pivots_alignment(code, own)
+
+    def _check_pivots_alignment(self, code: str, own: dict[str, Any]) -> None:
         alignment = own.get("alignment")
         objective = alignment.get("objective", "none") if isinstance(alignment, dict) else "none"
         merged = merge(self.tables, own).get("alignment")
         partners = merged.get("partners") if isinstance(merged, dict) else None
-        if code == self.pivot and objective != "none" and partners != "all":
+        if objective != "none" and partners != "all":
             message = (
                 "the pivot is what the others are aligned to: expected 'none', or alignment.partners = "
                 f"'all'; found {describe(objective)}"
@@ -272,21 +299,31 @@ class Draft:
                 f"neither; add [languages.{self.pivot}] or point hub.path at a hub that has it",
             )
 
-    def _note(self, found: list[Conflict], faults: Faults) -> None:
-        fresh = [c for c in found if not any(faults.concern(path) for path in (c.path, *c.reads))]
-        for conflict in fresh:
-            faults.add(conflict.path, conflict.message)
+    def _note(self, found: Iterable[Conflict], faults: Faults) -> None:
+        before = Faults(unfit=list(faults.unfit))  # none of those found now hides another
+        for conflict in found:
+            if not any(before.concern(path) for path in (conflict.path, *conflict.reads)):
+                faults.add(conflict.path, conflict.message)
 
-    def _place(self, lang: str, path: Place) -> Place:
-        """Where a value is written: in the language's own table, or at the top."""
-        own: Any = self.languages[lang]
-        for part in path:
-            if isinstance(part, int):
-                break
-            if not isinstance(own, dict) or part not in own:
-                return path
-            own = own[part]
-        return ("languages", self.spelled.get(lang, lang), *path)
+
+def _written_at(own: Any, prefix: Place, path: Place) -> Place:
+    """Where a value is written: in the language's own table, which is at ``prefix``, or at the top."""
+    for part in path:
+        if isinstance(part, int):
+            break
+        if not isinstance(own, dict) or part not in own:
+            return path
+        own = own[part]
+    return (*prefix, *path)
+
+
+def _values(tables: Any) -> int:
+    """How much is in tables: their values, of which a long text counts as several."""
+    if isinstance(tables, dict):
+        return 1 + sum(map(_values, tables.values()))
+    if isinstance(tables, list):
+        return 1 + sum(map(_values, tables))
+    return 1 + len(tables) // _CHARACTERS_OF_A_VALUE if isinstance(tables, str) else 1
 
 
 def _as_pivot(plan: LanguagePlan) -> LanguagePlan:

@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 from modenc.errors import RecipeError
+from modenc.near import LONGEST, nearest
 
 Place = tuple[str | int, ...]
 """Where a value is: keys and list positions, as in ``("data", "text", 0, "path")``."""
 
+MOST_FAULTS = 100
+"""Nobody reads more at once, and of a file made to harm there might be millions."""
+_LONGEST_MESSAGE = 2000
+
 
 class RecipeFaults(RecipeError):
-    """A recipe has faults; ``faults`` holds one line for each."""
+    """A recipe has faults; ``faults`` holds one line for each, or for the first of many."""
 
-    def __init__(self, recipe: str, faults: Sequence[str]) -> None:
+    def __init__(self, recipe: str, faults: Sequence[str], more: bool = False) -> None:
         self.faults = tuple(faults)
         count = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
-        super().__init__("\n".join([f"recipe {recipe!r} has {count}:", *(f"  {line}" for line in faults)]))
+        lines = [f"recipe {recipe!r} has {count}{' and perhaps more' if more else ''}:"]
+        lines += [f"  {line}" for line in faults]
+        super().__init__("\n".join([*lines, f"  {_THE_REST}"] if more else lines))
+
+
+class TooManyFaults(RecipeError):
+    """There are as many faults as are told of at once, and no more are looked for."""
+
+    def __init__(self, faults: Iterable[str]) -> None:
+        super().__init__("\n".join(["found these faults, and perhaps more:", *faults, _THE_REST]))
+
+
+_THE_REST = f"the rest was not looked at: mend these {MOST_FAULTS} first"
+
+
+def _itself(path: Place) -> Place:
+    return path
 
 
 @dataclass
@@ -27,13 +47,35 @@ class Faults:
 
     found: list[tuple[Place, str]] = field(default_factory=list)
     unfit: list[Place] = field(default_factory=list)
+    place: Callable[[Place], Place] = _itself
+    """Where in the file a value is written."""
+    lines: dict[str, None] = field(default_factory=dict)
+    """A line for each fault in the file: what is counted."""
+
+    def full(self) -> bool:
+        """Whether so many were found that no more are looked for."""
+        return len(self.lines) >= MOST_FAULTS
+
+    def of_part(self, place: Callable[[Place], Place]) -> Faults:
+        """Those of a part of the same file: counted with all others, but noted and unfit by themselves."""
+        return Faults(place=place, lines=self.lines)
 
     def add(self, path: Place, message: str, meant: str | None = None) -> None:
-        """Note a fault; ``meant`` is the key that a misspelt one probably stands for."""
+        """Note a fault; ``meant`` is the key that a misspelt one probably stands for.
+
+        Raises:
+            TooManyFaults: it is the last that is noted.
+        """
+        message = _shortened(message, _LONGEST_MESSAGE)
+        if (path, message) in self.found:
+            return
         self.found.append((path, message))
         self.unfit.append(path)
         if meant is not None:
             self.unfit.append((*path[:-1], meant))
+        self.lines.setdefault(f"{dotted(self.place(path))}: {message}")
+        if self.full():
+            raise TooManyFaults(self.lines)
 
     def concern(self, path: Place) -> bool:
         """Whether the value at ``path``, or a part of it, is already known to be wrong."""
@@ -42,15 +84,12 @@ class Faults:
 
 def dotted(path: Place) -> str:
     """``("data", "text", 0)`` as ``data.text[0]``."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{_shortened(part, LONGEST)}" for part in path)
     return text.removeprefix(".")
 
 
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The one of ``names`` that ``name`` most probably stands for, if any is near."""
-    by_lower_case = {candidate.lower(): candidate for candidate in names}
-    matches = get_close_matches(name.lower().replace("-", "_"), by_lower_case, n=1, cutoff=0.6)
-    return by_lower_case[matches[0]] if matches else None
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

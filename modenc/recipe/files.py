@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from modenc.errors import RecipeError
-from modenc.recipe.faults import nearest
+from modenc.near import nearest
+from modenc.recipe.build import describe
 
 DEFAULTS_FILE = "_defaults.toml"
 
@@ -47,7 +48,7 @@ def find_recipe(name_or_path: str | Path) -> Path:
         RecipeError: there is no such recipe; the message names the nearest one.
     """
     path = Path(os.path.expanduser(name_or_path))
-    if path.is_file():
+    if os.path.isfile(path):
         return path
     shipped, name = shipped_recipes(), str(name_or_path)
     if name in shipped:
@@ -87,17 +88,19 @@ def _read_chain(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     if included is None:
         return tables
     if not isinstance(included, str):
-        raise RecipeError(f"{path}: include: expected a file name, found {included!r}")
+        raise RecipeError(f"{path}: include: expected a file name, found {describe(included)}")
     return merge(_read_chain(_find_included(path, included), (*above, path.resolve())), tables)
 
 
 def _find_included(path: Path, included: str) -> Path:
     # A shipped recipe that was copied elsewhere still finds what it includes.
     for folder in (path.parent, recipes_folder()):
-        if (folder / included).is_file():
+        # os.path, for which a name that no system takes is just none that is there.
+        if os.path.isfile(folder / included):
             return folder / included
     raise RecipeError(
-        f"{path}: include: expected a file beside it or among the shipped recipes, found no {included!r}"
+        f"{path}: include: expected a file beside it or among the shipped recipes, "
+        f"found no {describe(included)}"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from modenc.errors import RecipeError
 from modenc.recipe.build import build
 from modenc.recipe.draft import SECTIONS, TOP_LEVEL, Draft
-from modenc.recipe.faults import Faults, RecipeFaults
+from modenc.recipe.faults import Faults, RecipeFaults, TooManyFaults
 from modenc.recipe.files import (
     DEFAULTS_FILE,
     find_recipe,
@@ -40,15 +40,28 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), *, check_files:
         RecipeError: no such recipe, no valid TOML; or, as ``RecipeFaults``, all that is wrong in it.
     """
     file = find_recipe(path)
+    try:
+        return _load(file, overrides, check_files)
+    except RecursionError as error:
+        raise RecipeError(
+            f"{file}: expected a recipe, found tables within tables, or languages that start from one "
+            "another, hundreds deep; nest less"
+        ) from error
+
+
+def _load(file: Path, overrides: Sequence[str], check_files: bool) -> Recipe:
     defaults = read_tables(recipes_folder() / DEFAULTS_FILE)
     draft = Draft(file.stem, defaults, merge(defaults, read_tables(file)))
-    draft.normalize_languages()
-    apply_overrides(draft.tables, overrides, draft.faults)
-    draft.check_top_level()
-    plans = draft.plans()
-    draft.check_plans(plans, check_files)
+    try:
+        draft.normalize_languages()
+        apply_overrides(draft.tables, overrides, draft.faults)
+        draft.check_top_level()
+        plans = draft.plans()
+        draft.check_plans(plans, check_files)
+    except TooManyFaults:
+        plans = {}
     if lines := draft.fault_lines():
-        raise RecipeFaults(draft.name, lines)
+        raise RecipeFaults(draft.name, lines, more=draft.faults.full())
     return Recipe(
         name=draft.name,
         path=file,

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 
 from modenc.recipe.conflicts import Conflict, sources
-from modenc.recipe.faults import Place
+from modenc.recipe.faults import MOST_FAULTS, Place
 from modenc.recipe.settings import LanguagePlan
 
 
@@ -21,7 +22,8 @@ def absences(plan: LanguagePlan) -> Iterator[Conflict]:
             name = getattr(source, key)
             if name and "{" not in (filled := fill(name, plan)):
                 yield from _absent_file((*path, key), filled, plan.data.root)
-        if missing := [package for package in source.gettext if not _is_installed(package)]:
+        absent = (package for package in source.gettext if not _is_installed(package))
+        if missing := list(islice(absent, MOST_FAULTS)):
             names = " ".join(missing)
             message = f"expected installed Python packages, found no {names}; run: pip install {names}"
             yield Conflict((*path, "gettext"), message)
@@ -63,11 +65,10 @@ def _near_file(file: Path) -> str | None:
 
 def _is_installed(package: str) -> bool:
     try:
-        if find_spec(package) is not None:
+        # Of a name with dots, the packages before the last would be imported. A distribution's may be no
+        # identifier, as in scikit-learn.
+        if package.isidentifier() and find_spec(package) is not None:
             return True
-    except (ImportError, ValueError):
-        pass  # not an import name; it may be a distribution's, as in scikit-learn
-    try:
         return distribution(package) is not None
-    except PackageNotFoundError:
+    except (PackageNotFoundError, ValueError):
         return False

@@ -8,6 +8,7 @@ from tiny_languages import make_card
 from modenc.errors import HubError
 from modenc.hub.card import Card
 from modenc.hub.readme import readme
+from modenc.hub.seal import SEAL, sealed_text
 
 CARD = make_card("kk", files={"a/b.json": {"sha256": "00", "bytes": 2}})
 
@@ -19,10 +20,10 @@ def test_json_round_trip() -> None:
 
 def test_wrong_keys_are_all_named() -> None:
     content = json.loads(CARD.to_json())
-    del content["seed"]
+    del content["seed"], content[SEAL]
     content |= {"licenses": [], "scores": [1], "recipe": True, "files": {"x": {"bytes": "2"}}}
     with pytest.raises(HubError) as error:
-        Card.from_json(json.dumps(content), where="kk/card.json")
+        Card.from_json(sealed_text(content), where="kk/card.json")
     message = str(error.value)
     for part in (
         "kk/card.json: missing key 'seed'",
@@ -33,6 +34,20 @@ def test_wrong_keys_are_all_named() -> None:
         "update modenc, or install the language again",
     ):
         assert part in message
+
+
+@pytest.mark.parametrize("inside", [{}, {"files": dict.fromkeys(map(str, range(30)), 1)}])
+def test_the_first_faults_of_many_are_named(inside: dict[str, object]) -> None:
+    content = {**json.loads(CARD.to_json()), **(inside or dict.fromkeys((f"k{i}" for i in range(30)), 1))}
+    with pytest.raises(HubError, match=r"; and more\. The card may") as error:
+        Card.from_json(sealed_text(content))
+    assert str(error.value).count(";") == 20
+
+
+def test_the_seal_is_checked_before_the_keys() -> None:
+    changed = CARD.to_json().replace('"seed"', '"sead"')
+    with pytest.raises(HubError, match="expected the text that was sealed"):
+        Card.from_json(changed)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from modenc.errors import RecipeError
+from modenc.recipe.faults import MOST_FAULTS, RecipeFaults
 from modenc.recipe.loader import load_recipe
 
 FIVE_FAULTS = """
@@ -269,6 +270,16 @@ def test_packages_that_are_not_installed(faults_of, sound):
     )
 
 
+def test_no_package_is_imported_to_see_whether_it_is_there(faults_of, sound, tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.syspath_prepend(tmp_path)
+    override = 'data.text=[{ gettext = ["mine", "mine.x", "__main__", ""] }]'
+    faults = faults_of(sound, override, "data.root=nowhere", check_files=True)
+    assert "expected installed Python packages, found no mine.x" in faults[0]
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_start_must_be_a_language_that_is_trained_or_in_the_hub(faults_of, sound):
     faults = faults_of(sound, "languages.kk.sentence_encoding.start=ky", check_files=True)
     assert any(
@@ -291,3 +302,70 @@ def test_the_pivot_must_be_trained_or_in_the_hub(faults_of, tmp_path: Path, writ
     (tmp_path / "hub" / "en").mkdir(parents=True)
     (tmp_path / "hub" / "en" / "card.json").touch()
     assert list(load_recipe(write(text)).plans) == ["kk"]
+
+
+def test_the_first_faults_of_many_are_listed(write):
+    keys = "".join(f"k{i} = 1\n" for i in range(150))
+    with pytest.raises(RecipeFaults) as caught:
+        load_recipe(write(f"[languages.kk]\n[languages.uz]\n[vocabulary]\n{keys}"), check_files=False)
+    assert len(caught.value.faults) == MOST_FAULTS
+    # Not "(for kk)": uz, which was not looked at, has the same.
+    assert caught.value.faults[0].startswith("vocabulary.k0: unknown key; known: ")
+    assert not any("for kk" in fault for fault in caught.value.faults)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "recipe 'mine' has 100 faults and perhaps more:"
+    assert lines[-1] == "  the rest was not looked at: mend these 100 first"
+
+
+def test_a_fault_of_each_language_counts_for_each(faults_of, sound):
+    languages = "".join(f"[languages.{code}.data]\nk0 = 1\nk1 = 1\n" for code in ("ky", "uz", "tr"))
+    assert len(faults_of(sound + languages)) == 6
+    own = "".join(f"k{i} = 1\n" for i in range(60))
+    assert len(faults_of(f"{sound}[languages.ky.data]\n{own}[languages.uz.data]\n{own}")) == MOST_FAULTS
+
+
+def test_a_shared_fault_is_one_for_however_many_languages(faults_of):
+    keys = "".join(f"k{i} = 1\n" for i in range(40))
+    languages = "".join(f"[languages.{code}]\n" for code in ("en", "kk", "ky", "uz"))
+    faults = faults_of(
+        f"{languages}[run]\n{keys}", "sentence_encoding.objective=none", "alignment.objective=none"
+    )
+    assert len(faults) == 40
+
+
+def test_names_that_are_too_long_are_shown_short_and_without_a_guess(faults_of, sound):
+    name = "objective" * 1000
+    assert faults_of(f"{sound}[{name}]")[0].startswith(f"{name[:60]}…: unknown key; known: name, ")
+    (fault,) = faults_of(sound, f"base.model='{name}'")
+    assert fault == "base.model: expected at most 4096 characters, found 9000"
+    (fault,) = faults_of(sound, f"hub.path='{name}'")
+    assert fault == "hub.path: expected at most 4096 characters, found 9000"
+    (fault,) = faults_of(sound, f"alignment.objective='{name}'")
+    assert "did you mean" not in fault
+
+
+def test_plans_that_would_fill_the_memory_are_not_made(write):
+    sources = ", ".join(['"a"'] * 30_000)
+    languages = "".join(f"[languages.{code}]\n" for code in ("en", "kk", "ky", "uz", "tr", "tt", "az"))
+    with pytest.raises(RecipeError, match="at most 200000 values in the plans of all its languages"):
+        load_recipe(write(f"{languages}[data]\ntext = [{sources}]"), check_files=False)
+
+
+@pytest.mark.parametrize("end", [" = 1", " = { a = 1 }"])
+def test_tables_in_tables_are_refused(write, end):
+    deep = ".".join("a" * 900)
+    text = "".join(f"[{start}data.{deep}]\n{deep}{end}\n" for start in ("", "languages.kk."))
+    with pytest.raises(RecipeError, match="tables within tables"):
+        load_recipe(write(text))
+
+
+@pytest.mark.parametrize("include", ["0x" + "f" * 9000, f"'{'a' * 5000}'"])
+def test_no_include_is_found_by_what_is_no_name(write, include):
+    with pytest.raises(RecipeError, match="include: expected a file"):
+        load_recipe(write(f"include = {include}"))
+
+
+def test_a_language_that_is_too_long_is_shown_short(faults_of, sound):
+    fault = next(fault for fault in faults_of(f"{sound}[languages.{'kazakh' * 1000}]") if "kazakh" in fault)
+    assert "expected a language code such as 'kk'" in fault
+    assert len(fault) < 300

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import tiny_models
 from hostile_files import FILES
+from langcodes.data_dicts import LIKELY_SUBTAGS
 from memory import peak, peak_from_now_on
 from outcome import Outcome
 from tiny_languages import reseal_files
@@ -106,8 +107,27 @@ WORDS = {
     "a circle of includes": "include goes in a circle",
     "a device for an include": "found no '/dev/zero'",
     "NUL": "expected TOML, found a syntax error",
+    "many keys, for many languages": "100 faults and perhaps more",
+    "many languages that are none": "100 faults and perhaps more",
+    "the same keys for each of many languages": "100 faults and perhaps more",
+    "a key of a megabyte": "data.texttext",
+    "a language of a megabyte": "expected a language code such as 'kk'",
+    "a name of a megabyte": "name: expected letters, digits",
+    "a choice of a megabyte": "alignment.objective: expected one of",
+    "a file name of a megabyte": "base.model: expected at most 4096 characters",
+    "an include of a megabyte": "include: expected a file beside it",
+    "a number of hexadecimal digits for a name": "name: expected text, found a number of",
+    "many sources, for many languages": "values in the plans of all its languages",
+    "tables a thousand deep": "tables within tables",
+    "many keys": "k19'; and more",
+    "many keys without a seal": "expected the text that was sealed",
+    "many files that are none": "'k19', found 1; and more",
+    "a key of megabytes": "unknown key 'langlang",
+    "a base with a long name": "base_id: expected at most",
 }
 """Case, of the files or of those below → what its refusal says."""
+
+MANY_KEYS = {f"k{i}": 1 for i in range(1_000_000)}
 
 CARDS: dict[str, dict[str, object]] = {
     "another language": {"lang": "az"},
@@ -116,6 +136,13 @@ CARDS: dict[str, dict[str, object]] = {
     "a score of four hundred digits": {"scores": {"x": 10**400}},
 }
 
+SEALED: dict[str, dict[str, object]] = {
+    "many keys": MANY_KEYS,
+    "many files that are none": {"files": MANY_KEYS},
+    "a key of megabytes": {"lang" * 3_000_000: 1},
+}
+"""Cards that are refused before anything else is read."""
+
 HUBS: dict[str, dict[str, object]] = {
     "no width": {"hidden_size": 0},
     "a width that is no base's": {"hidden_size": 1 << 40},
@@ -123,7 +150,13 @@ HUBS: dict[str, dict[str, object]] = {
     "a prompt of megabytes": {"prompt": "a" * 5_000_000},
     "no length": {"max_length": 0},
     "another format": {"format_version": 99},
+    "many keys": MANY_KEYS,
+    "a key of megabytes": {"lang" * 3_000_000: 1},
+    "a base with a long name": {"base_id": "/models/" + "a" * 300},
 }
+
+_LANGUAGES = [code for code in sorted(LIKELY_SUBTAGS) if len(code) == 2]
+_DEEP = ".".join("a" * 900)
 
 RECIPES = {
     "code for a value": 'name = __import__("os").system("touch ran")',
@@ -134,6 +167,27 @@ RECIPES = {
     "a circle of includes": 'include = "recipe.toml"',
     "a device for an include": 'include = "/dev/zero"',
     "NUL": "name = \0",
+    "many keys, for many languages": "[data]\n"
+    + "".join(f"k{i}=1\n" for i in range(80_000))
+    + "".join(f"[languages.{code}]\n" for code in _LANGUAGES[:100]),
+    "many languages that are none": "".join(f"[languages.zzzz{i}]\n" for i in range(45_000)),
+    "the same keys for each of many languages": "".join(
+        f"[languages.{code}.data]\n" + "".join(f"k{i}=1\n" for i in range(99)) for code in _LANGUAGES
+    ),
+    "a key of a megabyte": "[data]\n" + "text" * 250_000 + "=1\n[languages.kk]",
+    "a language of a megabyte": "[languages." + "text" * 250_000 + "]",
+    "a name of a megabyte": 'name = "' + "a" * 1_000_000 + '/"',
+    "a choice of a megabyte": '[alignment]\nobjective = "' + "joint" * 200_000 + '"\n[languages.kk]',
+    "a file name of a megabyte": '[base]\nmodel = "' + "a" * 1_000_000 + '"\n[languages.kk]',
+    "an include of a megabyte": 'include = "' + "a" * 1_000_000 + '"',
+    "a number of hexadecimal digits for a name": "name = 0x" + "f" * 1_000_000,
+    "many sources, for many languages": "[data]\ntext = ["
+    + '"a",' * 50_000
+    + "]\n"
+    + "".join(f"[languages.{code}]\n" for code in _LANGUAGES),
+    "tables a thousand deep": "".join(
+        f"[{start}data.{_DEEP}]\n{_DEEP} = 1\n" for start in ("", "languages.kk.")
+    ),
 }
 
 
@@ -177,6 +231,13 @@ def hubs_and_recipes(folder: Path) -> Outcome:
     outcome.add(_refused("an empty seal", lambda: encoder.load("kk"), WORDS["an empty seal"]))
     brackets = "expected readable JSON"
     outcome.add(_refused("a card of brackets", lambda: Card.from_json("[" * 1_000_000), brackets))
+    content = json.loads(card.read_text())
+    unsealed = json.dumps({**content, **MANY_KEYS})
+    words = WORDS["many keys without a seal"]
+    outcome.add(_refused("many keys without a seal", lambda: Card.from_json(unsealed), words))
+    for name, changes in SEALED.items():
+        text = sealed_text({**content, **changes})
+        outcome.add(_refused(f"{name} of a card", lambda t=text: Card.from_json(t), WORDS[name]))
     recipe = folder / "recipe.toml"
     for name, text in RECIPES.items():
         recipe.write_text(text)

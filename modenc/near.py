@@ -1,0 +1,18 @@
+"""Which name a misspelt one was meant to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+LONGEST = 60
+"""Longer ones are no misspelt names, and difflib's time grows with the square of the length."""
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The one of ``names`` that ``name`` most probably stands for, if any is near."""
+    if len(name) > LONGEST:
+        return None
+    by_lower_case = {candidate.lower(): candidate for candidate in names}
+    matches = get_close_matches(name.lower().replace("-", "_"), by_lower_case, n=1, cutoff=0.6)
+    return by_lower_case[matches[0]] if matches else None
