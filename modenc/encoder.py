@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,8 @@ from modenc.texts import TaggedText, as_texts
 # Of ``SentenceTransformer.encode``, after the texts, and its default.
 _FIRST_OPTIONS = ("prompt_name", "prompt", "batch_size")
 _BATCH_SIZE = 32
-_TRIES = 3
+# Busy threads meet four replacements in one call where a language is replaced twice a second.
+_TRIES = 10
 
 
 class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
@@ -174,7 +175,10 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         if getattr(lang, "ndim", 1) == 0:  # an array of one code
             lang = lang.item()  # type: ignore[union-attr]
         texts, single = as_texts(inputs, self._transformer.max_characters)
-        if single and isinstance(lang, Iterable) and not isinstance(lang, str):
+        # Codes are looked at again where a language is removed meanwhile.
+        if isinstance(lang, Iterator) or (
+            single and isinstance(lang, Iterable) and not isinstance(lang, str)
+        ):
             lang = list(lang)
         tagged = self._transformer.tag(texts, lang)
         if not tagged:  # what one text gives says what none has to be like
@@ -186,39 +190,31 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         # an error has ended.
         prompt = prompt_text(self._resolve_prompt(given.get("prompt"), given.get("prompt_name")))
         given["batch_size"] = whole(given.get("batch_size", _BATCH_SIZE), "batch_size")
-        encoded = super().encode
-        if given.get("pool") is not None or isinstance(given.get("device"), list):
-            self.load({text.lang for text in tagged} - {BASE})
-            return encoded(tagged[0] if single else tagged, *args, align=align, **options)
+        encoded, module = super().encode, self._transformer
+        in_pool = given.get("pool") is not None or isinstance(given.get("device"), list)
 
         def attempt() -> Any:
+            if in_pool:
+                for code in {text.lang for text in tagged} - {BASE}:
+                    module.residency.load(code)
+            else:
+                module.tokenise(tagged, prompt, given["batch_size"])
             return encoded(tagged[0] if single else tagged, *args, align=align, **options)
 
-        return self._in_one_version(tagged, prompt, given["batch_size"], attempt)
+        return _in_one_state(attempt, tagged, lambda: module.chooser.choose(texts, lang))
 
     def _inference(self, inputs: list[TaggedText], **options: Any) -> Any:
         """What the processes of a pool call of sentence-transformers 6, and :meth:`encode` after its own."""
         infer = super()._inference  # type: ignore[misc]
         if all(text.tokens is not None for text in inputs):
             return infer(inputs, **options)
-        prompt, batch_size = options.get("prompt") or "", options["batch_size"]
-        return self._in_one_version(inputs, prompt, batch_size, lambda: infer(inputs, **options))
+        module = self._transformer
 
-    def _in_one_version(
-        self, texts: list[TaggedText], prompt: str, batch_size: int, attempt: Callable[[], Any]
-    ) -> Any:
-        """Vectors that are all of one version of each language: anew, if one is replaced meanwhile."""
+        def attempt() -> Any:
+            module.tokenise(inputs, options.get("prompt") or "", options["batch_size"])
+            return infer(inputs, **options)
 
-        def tried() -> Any:
-            self._transformer.tokenise(texts, prompt, batch_size)
-            return attempt()
-
-        for _ in range(_TRIES - 1):
-            with suppress(ReplacedError):
-                return tried()
-            for text in texts:
-                text.tokens = None
-        return tried()
+        return _in_one_state(attempt, inputs, lambda: module.chooser.choose(inputs))
 
     def set_pooling_include_prompt(self, include_prompt: bool) -> None:
         """Of no use here: modules are trained with the prompt in the vector.
@@ -240,6 +236,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
 
         Raises:
             HubError: ``path`` is another kind of hub, or has other files in it; nothing there is changed.
+            StorageError: the disk is full or read-only; a new folder is no hub before all is in it.
         """
         given = prompt_text(self._resolve_prompt(None, None))
         if set(self.prompts.values()) - {given}:
@@ -247,7 +244,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
                 f"a hub has one prompt: only {given!r} is saved; give prompts= when you open it", stacklevel=2
             )
         info = replace(self.hub.info, prompt=given, max_length=self._transformer.max_seq_length)
-        self._transformer.copy_hub(path, info)
+        self.hub.copy(path, info)
 
     @staticmethod
     def _input_length(sample: Any) -> int:
@@ -259,6 +256,24 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
     @property
     def _transformer(self) -> ModularTransformer:
         return self[0]  # type: ignore[no-any-return]
+
+
+def _in_one_state(
+    attempt: Callable[[], Any], texts: Sequence[TaggedText], choose: Callable[[], list[str]]
+) -> Any:
+    """Vectors of one state of each language: anew, if one is replaced in the hub or removed meanwhile.
+
+    Args:
+        attempt: computes them.
+        texts: what of.
+        choose: the languages that the texts go to now.
+    """
+    for _ in range(_TRIES - 1):
+        with suppress(ReplacedError):
+            return attempt()
+        for text, code in zip(texts, choose(), strict=True):
+            text.lang, text.tokens = code, None
+    return attempt()
 
 
 def _listed(codes: str | Iterable[str]) -> list[str]:

@@ -292,6 +292,26 @@ def test_what_is_saved_is_a_whole_hub(fresh, tmp_path):
         fresh(prompts={"search": "find: "}).save(tmp_path / "other")
 
 
+def test_half_of_a_saved_hub_cannot_be_opened(encoder, tmp_path, monkeypatch):
+    install, times = Hub._take_in, []
+
+    def killed_at_the_second(*args, **options):
+        times.append(None)
+        if len(times) == 2:
+            raise KeyboardInterrupt
+        install(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Hub, "_take_in", killed_at_the_second)
+        with pytest.raises(KeyboardInterrupt):
+            encoder.save(tmp_path / "saved")
+    assert (tmp_path / "saved" / "en" / "card.json").is_file()
+    with pytest.raises(HubError, match="expected a hub"):
+        ModularEncoder(tmp_path / "saved")
+    encoder.save(tmp_path / "saved")
+    assert Hub.open(tmp_path / "saved").languages() == encoder.languages
+
+
 def test_the_prompt_that_is_saved_is_the_one_in_use(fresh, tmp_path):
     plain = fresh(prompts={name: "" for name in ("default", "query", "document")})
     plain.default_prompt_name = None

@@ -44,7 +44,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         help="instead of modules, train all parameters of one model on all languages, to compare with "
         "(settings: [monolithic]); a sentence-transformers model in FOLDER",
     )
-    parser.add_argument("--force", action="store_true", help="redo stages that are already done")
+    parser.add_argument("--force", action="store_true", help="redo stages from their start, done or not")
     parser.set_defaults(run=run)
 
 

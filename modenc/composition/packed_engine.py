@@ -17,7 +17,7 @@ from modenc.composition.bank import NO_LANGUAGE, BankRows, ModuleBank
 from modenc.composition.body import check_fit
 from modenc.composition.engine import BASE
 from modenc.composition.kernels import Precision
-from modenc.composition.modules import LanguageModules
+from modenc.composition.modules import LanguageModules, vocabulary_nbytes
 from modenc.composition.packed_body import Layer, PackedBody
 from modenc.composition.packing import Bucket, buckets
 
@@ -73,7 +73,7 @@ class PackedEngine:
 
     def cost(self, modules: LanguageModules) -> int:
         """Bytes that :meth:`put` would add."""
-        table = 0 if modules.embeddings is None else modules.embeddings.nbytes
+        table = vocabulary_nbytes(modules.embeddings)
         with self._lock:
             return self._bank.cost(modules) + table
 
@@ -115,7 +115,7 @@ class PackedEngine:
     def nbytes(self) -> int:
         """Bytes that all languages take, the body's own weights not counted."""
         with self._lock:
-            tables = [at.embeddings.nbytes for at in self._placed.values() if at.embeddings is not None]
+            tables = [vocabulary_nbytes(at.embeddings) for at in self._placed.values()]
             copies = [layer.nbytes for layers in self._copies.values() for layer in layers]
             return self._bank.nbytes + sum(tables) + sum(copies)
 

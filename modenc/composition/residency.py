@@ -35,7 +35,7 @@ BASE_VERSION = 0
 
 
 class ReplacedError(HubError):
-    """A language was replaced in the hub between tokenising texts and running them."""
+    """A language was replaced in the hub, or removed from it, after it had been chosen for texts."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ class Residency:
         """Read and check a language's modules, unless they are in memory.
 
         Raises:
+            ReplacedError: the hub lacks it.
             HubError: a file is missing, foreign or damaged, or made for another base.
         """
         with self._using([code]):
@@ -137,6 +138,7 @@ class Residency:
         """Languages in memory as long as the context lasts: the engine that has them, and themselves.
 
         Raises:
+            ReplacedError: the hub lacks a language.
             HubError: a language cannot be loaded.
         """
         needed = [code for code in dict.fromkeys(codes) if code != BASE]
@@ -203,17 +205,23 @@ class Residency:
     def _checked_modules(self, code: str) -> tuple[Card, LanguageModules]:
         """Of one state of the hub: read again where another process has replaced the language meanwhile."""
         for _ in range(_TRIES):
-            before = self._hub.stamp(code)
+            before = self._stamp(code)
             try:
                 card = check_language(self._hub, code, full=self._settings.verify == "full")
                 modules = read_modules(self._hub.layout(code))
             except (HubError, FileNotFoundError):
-                if self._hub.stamp(code) == before:
+                if self._stamp(code) == before:
                     raise
             else:
-                if self._hub.stamp(code) == before:
+                if self._stamp(code) == before:
                     return card, modules
         raise HubError(f"{self._hub.path}: {code} is being replaced over and over; try again later")
+
+    def _stamp(self, code: str) -> tuple[int, ...]:
+        try:
+            return self._hub.stamp(code)
+        except HubError as error:  # the hub's own words: which languages there are
+            raise ReplacedError(str(error)) from error
 
     def _free_unwanted(self) -> None:
         for code in [code for code in self._unwanted if not self._users[code]]:

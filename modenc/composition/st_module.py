@@ -29,7 +29,6 @@ from modenc.composition.language_choice import ChoiceSettings, LanguageChooser
 from modenc.composition.residency import Residency
 from modenc.composition.settings import ComputeSettings, prompt_text, whole
 from modenc.errors import BaseModelError, HubError, LanguageError
-from modenc.hub.layout import HubInfo
 from modenc.hub.store import Hub
 from modenc.hub.tokenizer_faults import TokenizerPanic, panics_caught
 from modenc.texts import TaggedText, Tokens, as_texts, clean
@@ -116,19 +115,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
 
     def save(self, output_path: str, *args: Any, **options: Any) -> None:
         """Copy the hub with all its languages to ``output_path``."""
-        self.copy_hub(output_path, self.hub.info)
-
-    def copy_hub(self, path: str | Path, info: HubInfo) -> None:
-        """Make a hub of this one's languages, or add them to one.
-
-        Raises:
-            HubError: the folder is a hub with other than ``info``, or holds other files.
-        """
-        target = Hub.create(path, info)
-        if Path(path).resolve() == self.hub.path.resolve():
-            return
-        for lang in self.hub.languages():
-            target.install(self.hub.layout(lang).root, lang)
+        self.hub.copy(output_path, self.hub.info)
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerFast:
@@ -187,7 +174,10 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
                 "follow them. Use modenc.ModularEncoder, or give modenc.texts.TaggedText(text, code)"
             )
         texts, _single = as_texts(list(inputs), self.max_characters)
-        codes = self.chooser.choose(texts, lang)
+        # What is tokenised has its language, also where the hub has lost it since.
+        chosen = [text.lang for text in texts if isinstance(text, TaggedText) and text.tokens is not None]
+        known = lang is None and len(chosen) == len(texts)
+        codes = chosen if known else self.chooser.choose(texts, lang)
         rows = self._tokenised(texts, codes, prompt_text(prompt))
         lengths = np.array([len(row.ids) for row in rows])
         mask = np.arange(lengths.max()) < lengths[:, None]
@@ -244,7 +234,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             ``features`` with ``token_embeddings`` [batch, length, hidden], zero where there is no token.
 
         Raises:
-            ReplacedError: a language was replaced in the hub after its texts had been tokenised.
+            ReplacedError: a language was replaced in the hub, or removed, after its texts had been tokenised.
         """
         features["token_embeddings"] = self.residency.run(
             features["input_ids"],

@@ -26,13 +26,15 @@ from modenc.hub.layout import (
     info_faults,
 )
 from modenc.hub.readme import readme
-from modenc.hub.schema import key_faults
+from modenc.hub.schema import key_faults, listed
 from modenc.hub.seal import SEAL, check_seal, sealed_text
 from modenc.hub.st_files import CONFIG_FILE, MODULES_FILE, POOLING_FOLDER, write_sentence_transformers_files
 from modenc.languages import language_name, normalize_code
 from modenc.storage import storing
 
 _KEPT = "the hub is as it was"
+_NO_HALF = "no half of a hub can be opened"
+_EACH_WHOLE = "each language there is whole, the old one or the new"
 
 
 class Hub:
@@ -68,6 +70,31 @@ class Hub:
         Raises:
             HubError: the folder is a hub with another base or use of it, or holds other files.
         """
+        hub = cls._begin(path, info)
+        hub._write_info()
+        return hub
+
+    def copy(self, path: str | Path, info: HubInfo) -> Hub:
+        """Make another hub of this one's languages, or add them to one that exists with ``info``.
+
+        A new folder is no hub before all of them are in it; what an interrupted copying left there is
+        copied again.
+
+        Raises:
+            HubError: the folder is a hub with other than ``info``, or holds other files.
+            StorageError: the disk is full or read-only.
+        """
+        kept = _EACH_WHOLE if (_path(path) / HUB_FILE).exists() else _NO_HALF
+        hub = self._begin(path, info, self)
+        if hub.path.resolve() != self.path.resolve():
+            for lang in self.languages():
+                hub._copy_in(self.layout(lang).root, lang, kept)
+        hub._write_info()
+        return hub
+
+    @classmethod
+    def _begin(cls, path: str | Path, info: HubInfo, source: Hub | None = None) -> Hub:
+        """A folder with all but ``hub.json``, where it is no hub yet; it may have languages of ``source``."""
         root = _path(path)
         if faults := list(info_faults(info)):
             raise HubError(f"{root}: {'; '.join(faults)}; no such hub could be opened")
@@ -81,12 +108,15 @@ class Hub:
             if different:
                 raise HubError(f"{root} is another kind of hub ({'; '.join(different)}); use another folder")
         else:
-            _refuse_foreign_folder(root)
-        with storing(root, "no half of a hub is left"), swap.writing_files(root):
+            _refuse_foreign_folder(root, source)
+        with storing(root, _NO_HALF), swap.writing_files(root):
             write_sentence_transformers_files(root, info)
-            # Last, since it is what makes the folder a hub.
-            write_atomically(root / HUB_FILE, _info_text(info))
         return cls(root, info)
+
+    def _write_info(self) -> None:
+        """Last, since it is what makes the folder a hub."""
+        with storing(self.path, _NO_HALF), swap.writing_files(self.path):
+            write_atomically(self.path / HUB_FILE, _info_text(self.info))
 
     def languages(self) -> list[str]:
         """Codes of the languages that have modules here, sorted, the pivot first.
@@ -144,7 +174,12 @@ class Hub:
         Raises:
             StorageError: the disk is full or read-only; the hub is left as it was.
         """
-        with storing(self.path, _KEPT), swap.side_folder(self._folder(lang)) as folder:
+        with self._staging(lang, _KEPT) as folder:
+            yield folder
+
+    @contextmanager
+    def _staging(self, lang: str, kept: str) -> Iterator[Path]:
+        with storing(self.path, kept), swap.side_folder(self._folder(lang)) as folder:
             yield folder
 
     def publish(self, staging_dir: Path, card: Card) -> Card:
@@ -173,7 +208,7 @@ class Hub:
 
         Raises:
             HubError: the hub lacks the language.
-            StorageError: the hub is read-only.
+            StorageError: the hub is read-only, and left as it was.
         """
         root = self.layout(lang).root
         with storing(self.path, _KEPT):
@@ -190,14 +225,18 @@ class Hub:
         Raises:
             HubError: there is no such language, its files are not what its card says, or it was
                 made for another base; the hub is left as it was.
+            StorageError: the disk is full or read-only; the hub is left as it was.
         """
-        source = _language_folder(Path(folder), lang)
+        return self._copy_in(Path(folder), lang, _KEPT)
+
+    def _copy_in(self, folder: Path, lang: str | None, kept: str) -> Card:
+        source = _language_folder(folder, lang)
         card = _read_card(source / CARD_FILE)
         self._check_base(card)
         expected = card.lang if lang is None else normalize_code(lang)
         # Before anything is copied, which of a folder made to harm could fill the disk.
         check_folder(LanguageLayout(source), card, self.info, expected, full=False, shown_as=source)
-        with self.staging(card.lang) as staging:
+        with self._staging(card.lang, kept) as staging:
             for name, path in files_below(source):
                 if path.is_symlink() or not path.is_file():
                     raise HubError(f"{path}: expected a plain file, found a link or special file")
@@ -262,11 +301,13 @@ def _read_info(path: Path) -> HubInfo:
     seal = content.pop(SEAL, None)
     version = content.pop("format_version", None)
     if version != FORMAT_VERSION:
-        raise HubError(f"{path}: expected format_version {FORMAT_VERSION}, found {version!r}; update modenc")
-    faults = key_faults(content, HubInfo) or list(info_faults(HubInfo(**content)))
-    if faults:
-        raise HubError(f"{path}: {'; '.join(faults)}; restore the file or make the hub anew")
+        raise HubError(
+            f"{path}: expected format_version {FORMAT_VERSION}, found {version!r:.60}; update modenc"
+        )
     check_seal(text, seal, str(path))
+    faults = listed(key_faults(content, HubInfo)) or listed(info_faults(HubInfo(**content)))
+    if faults:
+        raise HubError(f"{path}: {faults}; restore the file or make the hub anew")
     return HubInfo(**content)
 
 
@@ -290,17 +331,31 @@ def _no_hub(root: Path) -> str:
     )
 
 
-def _refuse_foreign_folder(root: Path) -> None:
+def _refuse_foreign_folder(root: Path, source: Hub | None) -> None:
     ours = {MODULES_FILE, CONFIG_FILE, POOLING_FOLDER, README_FILE}
     if root.exists() and not root.is_dir():
         raise HubError(f"{root}: expected a new or empty folder for a hub, found a file")
     entries: Iterator[Path] = root.iterdir() if root.exists() else iter(())
-    foreign = sorted(entry.name for entry in entries if entry.name not in ours and entry.name[0] != ".")
+    foreign = sorted(
+        entry.name
+        for entry in entries
+        if entry.name not in ours and entry.name[0] != "." and not (source and _is_copy(entry, source))
+    )
     if foreign:
         raise HubError(
             f"{root}: expected a new or empty folder for a hub, found {', '.join(foreign[:5])}; "
-            "give another path"
+            "give another path, or delete the folder if saving a hub there was interrupted"
         )
+
+
+def _is_copy(folder: Path, source: Hub) -> bool:
+    """Whether a folder is a language as ``source`` has it: nothing is lost by copying it again."""
+    if not _is_code(folder.name):
+        return False
+    try:
+        return read_text(folder / CARD_FILE) == read_text(source.path / folder.name / CARD_FILE)
+    except HubError:
+        return False
 
 
 def _language_folder(folder: Path, lang: str | None) -> Path:

@@ -65,18 +65,23 @@ def writing_files(root: Path) -> Iterator[None]:
 def replace_folder(new: Path, target: Path) -> None:
     """Make ``new`` the folder ``target`` in one step; the old folder, if there is one, is removed."""
     old = _swap_in(new, target)
-    sync(target.parent)
+    _sync_names(target.parent)
     if old is not None:
         _discard(old)
 
 
 def remove_folder(target: Path) -> None:
-    """Remove a folder in one step: it is renamed first, so that no half of it is ever seen."""
+    """Remove a folder in one step: it is renamed first, so that no half of it is ever seen.
+
+    Raises:
+        OSError: it is there as before.
+    """
     doomed = side_path(target, "tmp")
     with _locked(target):
         target.rename(doomed)
-        sync(target.parent)
-        _delete(doomed)
+        # It is gone by now: what cannot be deleted is left to :func:`clean_up`.
+        _sync_names(target.parent)
+        _discard(doomed)
 
 
 def clean_up(root: Path) -> None:
@@ -127,6 +132,14 @@ def _delete(folder: Path) -> None:
 def _discard(folder: Path) -> None:
     with suppress(OSError):
         _delete(folder)
+
+
+def _sync_names(folder: Path) -> None:
+    """:func:`sync` after a renaming, which is done: an error would say that all is as it was."""
+    try:
+        sync(folder)
+    except OSError as error:
+        logger.warning("%s: changed, but the change may not outlast a power cut: %s", folder, error)
 
 
 def needs_recovery(root: Path) -> bool:

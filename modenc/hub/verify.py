@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,7 +83,8 @@ def _root_problems(root: Path, languages: list[str]) -> Iterator[Problem]:
         elif name == "adapter_config.json":
             message = "sentence-transformers would take the hub for a peft adapter; delete it"
             yield Problem(None, name, message)
-    yield from _code_in((root / POOLING_FOLDER).resolve(), POOLING_FOLDER)
+    # Not Path.resolve, which raises where a link leads to itself.
+    yield from _code_in(Path(os.path.realpath(root / POOLING_FOLDER)), POOLING_FOLDER)
 
 
 def _code_in(path: Path, name: str) -> Iterator[Problem]:

@@ -158,7 +158,8 @@ def _lora_fault(folder: Path, shapes: Shapes, info: HubInfo) -> str | None:
     if not config.is_file():
         return None
     settings = read_json(config)
-    ranks, _ = _ranks(settings), _scaling(settings, "lora_alpha")
+    ranks = _ranks(settings)
+    _check_scaling(settings, "lora_alpha")
     if others := settings.get("alpha_pattern"):
         return f"expected one lora_alpha for all layers in {LORA_CONFIG}, found alpha_pattern {others!r:.60}"
     pairs: dict[str, dict[str, list[int]]] = {}
@@ -192,13 +193,12 @@ def _ranks(config: dict[str, Any]) -> set[int]:
     return {int(rank) for rank in ranks if rank is not None}
 
 
-def _scaling(config: dict[str, Any], key: str) -> float:
+def _check_scaling(config: dict[str, Any], key: str) -> None:
     value = config.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MOST_SCALING:
         raise HubError(
             f"expected a number up to {_MOST_SCALING:g} for {key} in {LORA_CONFIG}, found {value!r:.60}"
         )
-    return float(value)
 
 
 def _alignment_fault(layout: LanguageLayout, shapes: Shapes, info: HubInfo) -> str | None:
@@ -207,7 +207,7 @@ def _alignment_fault(layout: LanguageLayout, shapes: Shapes, info: HubInfo) -> s
         settings = read_json(config).get("config")
         if not isinstance(settings, dict):
             return f"expected an AdapterHub configuration in {CLA_CONFIG}, found {settings!r:.60}"
-        _scaling(settings, "scaling")
+        _check_scaling(settings, "scaling")
         if not settings.get("is_parallel"):
             return f"expected a parallel adapter's configuration in {CLA_CONFIG}, found another"
     return _parallel_fault(shapes, info) or _size_fault(shapes, info)

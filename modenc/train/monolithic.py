@@ -280,7 +280,7 @@ def _alone_for(output: Path) -> Iterator[Path]:
         f"{output}: another training is to write this model; wait until it is done, or write elsewhere"
     )
     with ExitStack() as held:
-        with storing(output, _KEPT):
+        with storing(side, _KEPT):
             held.enter_context(alone_in(side, otherwise))
         try:
             _clear(side)

@@ -12,7 +12,9 @@ import tiny_models
 
 from modenc import ModularEncoder
 from modenc.composition import st_module
+from modenc.composition.language_choice import LanguageChooser
 from modenc.composition.modules import load_tokenizer, read_modules
+from modenc.composition.residency import Residency
 from modenc.composition.st_module import tokenised
 from modenc.errors import HubError
 from modenc.hub.store import Hub
@@ -179,6 +181,58 @@ def test_all_vectors_of_a_call_are_of_one_version_of_a_language(hub_copy, tmp_pa
     after = encoder.encode(TEXTS, lang="kk", batch_size=1)
     assert np.allclose(after, ModularEncoder(other.path).encode(TEXTS, lang="kk"), atol=1e-6)
     assert not np.allclose(after, before, atol=1e-3)
+
+
+def with_change(act, change, number=0):
+    """``act``, with a change just after its call of this ``number``."""
+    calls = itertools.count()
+
+    def changed(*args, **options):
+        result = act(*args, **options)
+        if next(calls) == number:
+            change()
+        return result
+
+    return changed
+
+
+@pytest.mark.filterwarnings("ignore:no modules for Kazakh")
+@pytest.mark.parametrize(
+    ("after", "device", "lang"),
+    [
+        (LanguageChooser.choose, None, "kk"),
+        (LanguageChooser.choose, None, None),
+        (LanguageChooser.choose, None, ["kk"] * len(TEXTS)),
+        (LanguageChooser.choose, ["cpu"], None),
+        (Residency.run, None, None),  # of the first batch
+    ],
+)
+def test_a_language_removed_meanwhile_is_missed_as_by_one_who_comes_later(
+    hub_copy, tmp_path, monkeypatch, after, device, lang
+):
+    other = Hub.open(shutil.copytree(hub_copy.path, tmp_path / "other"))
+    other.remove("kk")
+    right = ModularEncoder(other.path).encode(TEXTS, lang=lang)
+    encoder = ModularEncoder(hub_copy.path)
+    assert not np.allclose(encoder.encode(TEXTS, lang=lang), right, atol=1e-3)
+    encoder.unload("kk")
+
+    def remove():
+        hub_copy.remove("kk")
+        encoder.unload("kk")
+
+    owner = {"choose": LanguageChooser, "run": Residency}[after.__name__]
+    monkeypatch.setattr(owner, after.__name__, with_change(after, remove))
+    given = iter(lang) if isinstance(lang, list) else lang
+    found = encoder.encode(TEXTS, lang=given, batch_size=1, device=device)
+    assert np.allclose(found, right, atol=1e-5)
+
+
+def test_a_language_removed_between_batches_is_used_to_the_end(hub_copy, monkeypatch):
+    encoder = ModularEncoder(hub_copy.path)
+    right = encoder.encode(TEXTS, lang="kk")
+    monkeypatch.setattr(Residency, "run", with_change(Residency.run, lambda: hub_copy.remove("kk")))
+    assert np.allclose(encoder.encode(TEXTS, lang="kk", batch_size=1), right, atol=1e-5)
 
 
 class ReplacedInPool(ModularEncoder):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from modenc import ModularEncoder
+from modenc.composition.modules import read_modules
 from modenc.composition.packed_body import PackedBody
 from modenc.composition.settings import ComputeSettings
 from modenc.errors import HubError, OptionError
@@ -31,6 +32,18 @@ def test_memory_is_kept_within_its_limit(tiny_hub):
     none = ModularEncoder(tiny_hub.path, max_memory="0MB")
     assert np.allclose(none.encode(TEXTS, lang=CODES), right, atol=1e-5)
     assert (none.loaded, none.memory) == ([], 0)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_vocabulary_counts_with_its_tokenizer(tiny_hub, monkeypatch, packed):
+    monkeypatch.setattr(PackedBody, "supports", lambda body: packed)
+    own, bases = read_modules(tiny_hub.layout("kk")), read_modules(tiny_hub.layout("en"))
+    assert bases.tokenizer is None
+    encoder = ModularEncoder(tiny_hub.path)
+    encoder.load("en")
+    without = encoder.memory
+    encoder.load("kk")
+    assert encoder.memory - without >= own.embeddings.nbytes + 600 * len(own.tokenizer)
 
 
 @pytest.mark.parametrize("packed", [True, False])

@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import errno
+import itertools
 import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tiny_languages import INFO, make_card, publish, reseal, write_modules
 
-from modenc.errors import HubError, LanguageError
+from modenc.errors import HubError, LanguageError, StorageError
 from modenc.hub.card import Card
 from modenc.hub.files import sha256
+from modenc.hub.seal import sealed_text
 from modenc.hub.store import Hub
+from modenc.hub.verify import verify_hub
 
 
 def names(folder: Path) -> list[str]:
@@ -78,11 +83,14 @@ def test_open_says_what_it_found(hub: Hub, tmp_path: Path) -> None:
         ({"format_version": 2}, "expected format_version 1, found 2; update modenc"),
         ({"hidden_size": "8"}, "hidden_size: expected int, found '8'"),
         ({"pivoot": "en"}, r"unknown key 'pivoot' \(did you mean 'pivot'\?\)"),
+        ({f"k{i}": 1 for i in range(30)}, "unknown key 'k19'; and more; restore the file"),
+        ({"base_id": "/models/" + "a" * 300}, "base_id: .*255 between slashes.*found 308 and 300"),
+        ({"base_id": "a/" * 3000}, "base_id: expected at most 4096 characters .*found 6000 and 1; restore"),
     ],
 )
 def test_a_damaged_hub_file_is_named(hub: Hub, changes: dict[str, object], message: str) -> None:
     file = hub.path / "hub.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    file.write_text(sealed_text(json.loads(file.read_text()) | changes))
     with pytest.raises(HubError, match=message):
         Hub.open(hub.path)
 
@@ -169,6 +177,52 @@ def test_install_a_languages_folder(hub: Hub, tmp_path: Path) -> None:
     assert other.install(hub.path, "aze") == other.card("az")
     assert other.languages() == ["az", "kk"]
     assert not list(other.path.glob(".*"))
+
+
+def full_after(times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that has room for so many more languages."""
+    take_in, taken = Hub._take_in, itertools.count()
+
+    def full(*args: Any, **options: Any) -> None:
+        if next(taken) >= times:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        take_in(*args, **options)
+
+    monkeypatch.setattr(Hub, "_take_in", full)
+
+
+def test_a_copy_is_a_hub_once_all_languages_are_in_it(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "copy"
+    with monkeypatch.context() as patch:
+        full_after(2, patch)
+        with pytest.raises(StorageError, match=r"copy: cannot be written .*; no half of a hub can be opened"):
+            hub.copy(copy, INFO)
+    with pytest.raises(HubError, match="expected a hub"):
+        Hub.open(copy)
+    assert (copy / "az" / "card.json").is_file()
+    # Of another hub's languages none is taken over or overwritten.
+    other = Hub.create(tmp_path / "other", INFO)
+    publish(other, "az", fill=0.25)
+    for act in (lambda: Hub.create(copy, INFO), lambda: other.copy(copy, INFO)):
+        with pytest.raises(HubError, match=r"found az, en; .* if saving a hub there was interrupted"):
+            act()
+    assert hub.copy(copy, INFO).languages() == hub.languages()
+    assert verify_hub(Hub.open(copy)) == []
+    assert all(hub.card(lang) == Hub.open(copy).card(lang) for lang in hub.languages())
+
+
+def test_a_copy_adds_to_a_hub_one_language_after_the_other(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Hub.create(tmp_path / "other", INFO)
+    publish(other, "ky")
+    full_after(1, monkeypatch)
+    with pytest.raises(StorageError, match="each language there is whole, the old one or the new"):
+        hub.copy(other.path, INFO)
+    assert Hub.open(other.path).languages() == ["en", "ky"]
+    assert verify_hub(other) == []
 
 
 def _damage(root: Path, how: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -78,6 +79,23 @@ def test_a_link_is_replaced_and_removed_alone(hub: Hub, tmp_path: Path) -> None:
         assert (elsewhere / "card.json").is_file()
         assert not list(hub.path.glob(".*"))
     assert "kk" not in hub.languages()
+
+
+@pytest.mark.parametrize("step", ["_delete", "sync"])
+def test_what_is_removed_is_gone_though_it_cannot_be_deleted(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def refused(folder: Path) -> None:
+        # As rmtree does in a folder of another user's: a name that does not say which folder it is in.
+        raise PermissionError(errno.EACCES, "Permission denied", "card.json")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(swap, step, refused)
+        hub.remove("kk")
+    assert hub.languages() == ["en", "az"]
+    assert verify_hub(Hub.open(hub.path)) == []
+    publish(hub, "az")
+    assert not list(hub.path.glob(".*"))
 
 
 def test_a_locked_folder_is_kept_whatever_its_process_id(tmp_path: Path) -> None:

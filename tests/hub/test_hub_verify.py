@@ -238,6 +238,12 @@ def test_files_for_sentence_transformers_are_checked(hub: Hub) -> None:
     assert "expected a readable file" in problems["1_Pooling/config.json"]
 
 
+def test_a_link_to_itself_is_told_of(hub: Hub) -> None:
+    shutil.rmtree(hub.path / "1_Pooling")
+    (hub.path / "1_Pooling").symlink_to("1_Pooling")
+    assert "1_Pooling/config.json" in {problem.file for problem in verify_hub(hub)}
+
+
 def test_weights_that_are_no_numbers_are_seen(hub: Hub) -> None:
     path = hub.path / "kk" / "embeddings.safetensors"
     table = np.zeros((PIECES, HIDDEN), np.float16)

@@ -28,8 +28,10 @@ from kills import FILLS, digests, operate, same, vectors_of
 from outcome import Outcome
 from tiny_recipe import save_tiny_recipe
 
+from modenc import ModularEncoder
 from modenc.cli.main import main
 from modenc.errors import StorageError
+from modenc.hub.layout import CARD_FILE, HUB_FILE
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 
@@ -51,7 +53,7 @@ def can_mount() -> bool:
 
 
 def outcomes(part: str, tries: int, seed: int = 0) -> Outcome:
-    """``hub``, ``train`` or ``encode`` on such disks, in namespaces of their own."""
+    """``hub``, ``save``, ``train`` or ``encode`` on such disks, in namespaces of their own."""
     command = [*UNSHARE, sys.executable, str(Path(__file__).resolve()), part, str(tries), str(seed)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -108,6 +110,44 @@ def hub_operations(folder: Path, tries: int, seed: int) -> Outcome:
     if len(rooms) < 3:
         outcome.lost.append("a full disk was met at hardly any file")
     return outcome
+
+
+def saving(folder: Path, tries: int, seed: int) -> Outcome:
+    """``ModularEncoder.save`` to a new folder: no hub, or one of all languages; later it goes on."""
+    outcome = Outcome("full and read-only disk: encoder.save")
+    rng = random.Random(seed)
+    hub = tiny_models.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
+    expected = digests(hub.path)
+    encoder = ModularEncoder(hub.path)
+    stops = halfway = 0
+    for turn in range(tries):
+        with _disk(folder / "disk", megabytes=4) as disk:
+            saved, fault, stopped = disk / "saved", None, False
+            with _read_only(disk) if turn % 3 == 1 else _filled(disk, rng.randrange(0, _kilobytes(hub.path))):
+                try:
+                    encoder.save(saved)
+                except StorageError as error:
+                    stopped = True
+                    clear = _CLEAR in str(error) and "no half of a hub can be opened" in str(error)
+                    fault = None if clear else str(error)
+                except Exception as error:  # the promise is that no other comes
+                    stopped, fault = True, repr(error)
+            stops += stopped
+            halfway += stopped and any(saved.glob(f"*/{CARD_FILE}"))
+            if (saved / HUB_FILE).exists() == stopped:
+                fault = fault or ("half a hub can be opened" if stopped else "what was saved is no hub")
+            encoder.save(saved)
+            if digests(saved) != expected or verify_hub(Hub.open(saved)):
+                fault = fault or "the rerun's hub is not what it should be"
+            outcome.add(fault)
+    _note_stops(outcome, stops)
+    outcome.note += f", {halfway} with a language saved"
+    return outcome
+
+
+def _kilobytes(folder: Path) -> int:
+    """The room that a folder's files take on a disk of ours, about."""
+    return sum(4 + (path.stat().st_size >> 10) for path in folder.rglob("*"))
 
 
 def training(folder: Path, tries: int, seed: int) -> Outcome:
@@ -276,6 +316,6 @@ def _filled(disk: Path, kilobytes: int) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    parts = {"hub": hub_operations, "train": training, "encode": encoding}
+    parts = {"hub": hub_operations, "save": saving, "train": training, "encode": encoding}
     with tempfile.TemporaryDirectory() as place:
         print(json.dumps(asdict(parts[sys.argv[1]](Path(place), *map(int, sys.argv[2:])))))

@@ -51,7 +51,7 @@ def _disks(_: Path, scale: float, seed: int) -> Iterator[Outcome]:
     if not disks.can_mount():
         yield Outcome("full and read-only disk", note="not tried: no disks can be mounted here")
         return
-    for part, count in (("hub", 300), ("train", 30), ("encode", 60)):
+    for part, count in (("hub", 300), ("save", 60), ("train", 30), ("encode", 60)):
         yield disks.outcomes(part, _count(count, scale), seed)
 
 

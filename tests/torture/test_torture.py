@@ -46,11 +46,13 @@ def test_killed_training_ends_the_same(tmp_path):
     assert outcome.lost == []
 
 
-@pytest.mark.parametrize("part", ["hub", pytest.param("train", marks=needs_training), "encode"])
+@pytest.mark.parametrize("part", ["hub", "save", pytest.param("train", marks=needs_training), "encode"])
 def test_a_full_or_read_only_disk_loses_nothing(part):
     if not disks.can_mount():
         pytest.skip("no disks can be mounted here (unshare -rm)")
-    outcome = disks.outcomes(part, tries={"hub": 25}.get(part, 2))  # of two, the second is read-only
+    outcome = disks.outcomes(
+        part, tries={"hub": 25, "save": 9}.get(part, 2)
+    )  # of two, the second is read-only
     assert outcome.lost == []
     assert outcome.tried
 

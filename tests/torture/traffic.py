@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from multiprocessing.queues import Queue
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +23,12 @@ from outcome import Outcome
 
 from modenc import ModularEncoder
 from modenc.errors import LanguageError
+from modenc.hub.store import Hub
 
+REPLACED, REMOVED = "kk", "fr"
 LANGUAGES = ("en", "kk", "az", "ky", "uz", "tr", "de", "fr")
 _NEAR = 1e-5
+_SECONDS_A_STATE = 1.0
 _other: ModularEncoder
 """In the process of the yardstick: its encoder."""
 
@@ -46,9 +50,13 @@ class _Seen(NamedTuple):
 def threads_and_processes(
     folder: Path, seconds: float, threads: int = 16, processes: int = 4, seed: int = 0
 ) -> Outcome:
-    """Half forked off a process without threads, half spawned; all under eviction."""
+    """Half forked off a process without threads, half spawned; all under eviction.
+
+    Meanwhile one language is replaced over and over by one with other content, and one removed and installed.
+    """
     outcome = Outcome(f"{threads} threads in this process, {processes} processes, at once")
     path = _hub(folder)
+    _add_state(path)
     whole = ModularEncoder(path)
     whole.load(LANGUAGES)
     limit = int(whole.memory * 0.6)
@@ -62,8 +70,15 @@ def threads_and_processes(
     ]
     for child in children:
         child.start()
-    found = [_traffic(path, limit, seconds, threads, (processes + 1) * seed)]
-    found += [results.get(timeout=seconds + 300) for _ in children]
+    ended = Event()
+    with ThreadPoolExecutor(1) as pool:
+        changes = pool.submit(_change_hub, path, ended)
+        try:
+            found = [_traffic(path, limit, seconds, threads, (processes + 1) * seed)]
+            found += [results.get(timeout=seconds + 300) for _ in children]
+        finally:
+            ended.set()
+    outcome.note = f"the hub changed {changes.result()} times"
     for child in children:
         child.join(60)
     for calls, faults in found:
@@ -71,6 +86,34 @@ def threads_and_processes(
         outcome.survived += calls - len(faults)
         outcome.lost += faults[:5]
     return outcome
+
+
+def _add_state(path: Path) -> None:
+    """Another state that the hub may be in: one language has other content, and one is not there."""
+    state = Hub.open(shutil.copytree(path, path.with_name("state1")))
+    with state.staging(REPLACED) as staging:
+        shutil.copytree(state.path / "az" / "se", staging / "se")
+        state.publish(staging, state.card(REPLACED))
+    state.remove(REMOVED)
+
+
+def _change_hub(path: Path, ended: Event) -> int:
+    """Bring the hub from one of its states to the other, one language after the other; how often."""
+    hub, states = Hub.open(path), [Hub.open(state) for state in _states(path)]
+    turn = 0
+    while not ended.wait(_SECONDS_A_STATE):
+        turn += 1
+        state = states[turn % len(states)]
+        hub.install(state.path, REPLACED)
+        if REMOVED in state.languages():
+            hub.install(state.path, REMOVED)
+        else:
+            hub.remove(REMOVED)
+    return turn
+
+
+def _states(path: Path) -> list[Path]:
+    return sorted(path.parent.glob("state?"))
 
 
 def _child(path: Path, limit: int, seconds: float, seed: int, results: Queue[tuple[int, list[str]]]) -> None:
@@ -86,9 +129,9 @@ def _traffic(
     watch: Callable[[int], None] | None = None,
 ) -> tuple[int, list[str]]:
     """Calls made and what went wrong in them, by threads that share one encoder."""
-    alone = ModularEncoder(path)
+    alone = [ModularEncoder(state) for state in _states(path)]
     texts = {lang: tiny_models.sentences("kk" if lang == "kk" else "en")[:40] for lang in LANGUAGES}
-    right = {lang: alone.encode(texts[lang], lang=lang) for lang in LANGUAGES}
+    right = {lang: [encoder.encode(texts[lang], lang=lang) for encoder in alone] for lang in LANGUAGES}
     shared = ModularEncoder(path, max_memory=limit)
     end = time.monotonic() + seconds
     calls, faults = [0] * threads, []
@@ -115,12 +158,15 @@ def _traffic(
 
 
 def _call(
-    encoder: ModularEncoder, rng: random.Random, texts: dict[str, list[str]], right: dict[str, np.ndarray]
+    encoder: ModularEncoder,
+    rng: random.Random,
+    texts: dict[str, list[str]],
+    right: dict[str, list[np.ndarray]],
 ) -> str | None:
     kind = rng.random()
     if kind < 0.02:
         hub, lang = encoder.hub, rng.choice(LANGUAGES)
-        hub.install(hub.path.with_name("whole") / lang)
+        hub.install(_states(hub.path)[0] / lang)
         return None
     if kind < 0.05:
         encoder.unload(rng.choice(LANGUAGES))
@@ -135,8 +181,15 @@ def _call(
     if kind < 0.5:
         rows = [(rows[0][0], row) for _, row in rows]
     vectors = encoder.encode([texts[lang][row] for lang, row in rows], lang=[lang for lang, _ in rows])
-    worst = np.abs(vectors - np.stack([right[lang][row] for lang, row in rows])).max()
+    worst = max(_off(vectors, rows, lang, right[lang]) for lang in {lang for lang, _ in rows})
     return None if worst <= _NEAR else f"a vector is {worst:.2e} off"
+
+
+def _off(vectors: np.ndarray, rows: list[tuple[str, int]], lang: str, states: list[np.ndarray]) -> float:
+    """How far the vectors of a language are from those of the nearest state, the same for all of them."""
+    found = vectors[[code == lang for code, _ in rows]]
+    members = [row for code, row in rows if code == lang]
+    return min(float(np.abs(found - right[members]).max()) for right in states)
 
 
 def soak(folder: Path, seconds: float, seed: int = 0, most_growth: float = 2.0) -> Outcome:
@@ -258,5 +311,5 @@ def _yardstick() -> float:
 def _hub(folder: Path) -> Path:
     base = tiny_models.save_tiny_xlmr(folder / "base")
     path = tiny_models.make_hub(folder / "hub", base, LANGUAGES).path
-    shutil.copytree(path, path.with_name("whole"))
+    shutil.copytree(path, path.with_name("state0"))
     return path

@@ -1,5 +1,6 @@
 """The baselines that train all parameters of one model."""
 
+import errno
 import shutil
 
 import numpy as np
@@ -12,6 +13,7 @@ from modenc.cli.main import main
 from modenc.errors import DataError, RecipeError
 from modenc.recipe.loader import load_recipe
 from modenc.storage import alone_in
+from modenc.train import monolithic
 from modenc.train.monolithic import train_monolithic
 
 FEW = ["monolithic.optimizer.steps=2", "monolithic.optimizer.batch_size=8", "monolithic.max_length=32"]
@@ -101,6 +103,16 @@ def test_one_training_at_a_time_writes_a_model(tiny_recipe, tmp_path, capsys):
     (tmp_path / "model.parts").touch()
     assert main(words) == 2
     assert "model.parts: expected a folder to work in, found a file; move it" in capsys.readouterr().err
+
+
+def test_a_place_closed_to_this_user_is_said_clearly(tiny_recipe, tmp_path, monkeypatch, capsys):
+    def closed(folder, _):
+        raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+
+    monkeypatch.setattr(monolithic, "alone_in", closed)
+    words = ["train", str(tiny_recipe("mono-closed")), "--monolithic", str(tmp_path / "x"), *FEW, *BLIND]
+    assert main(words) == 2
+    assert "x.parts: cannot be written (Permission denied)" in capsys.readouterr().err
 
 
 def test_a_language_with_settings_of_its_own_is_refused(tiny_recipe, tmp_path):
