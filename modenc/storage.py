@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,7 +58,9 @@ def storing(where: Path, kept: str) -> Iterator[None]:
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """A name beside ``path``, whose file takes its place once the block succeeds."""
-    temporary = path.with_name(f".{path.stem}.tmp-{os.getpid()}{path.suffix}")
+    # Processes in containers may share a number, and threads do.
+    own = f"{os.getpid()}-{secrets.token_hex(4)}"
+    temporary = path.with_name(f".{path.stem}.tmp-{own}{path.suffix}")
     try:
         yield temporary
         temporary.replace(path)

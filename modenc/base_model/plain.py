@@ -29,6 +29,7 @@ _READ = (
     *("Pooling", "WeightedLayerPooling", "Normalize", "Dense", "Dropout", "LayerNorm", "CNN", "LSTM"),
     "StaticEmbedding",
 )
+_WITHOUT_FILES = ("Normalize",)
 _OPTIONS = ("model_args", "model_kwargs", "config_args", "config_kwargs")
 
 
@@ -60,7 +61,9 @@ def checked_model(name: str) -> tuple[Path, dict[str, Any]]:
         return folder, {}
     # The library may also read the model as one without modules.
     has_safetensors(name, folder)
-    return folder, {"model_kwargs": {"use_safetensors": True}}
+    # transformers warns of a tokenizer's fault that only those of Mistral models had.
+    options = {"model_kwargs": {"use_safetensors": True}, "processor_kwargs": {"fix_mistral_regex": False}}
+    return folder, options
 
 
 def _full_name(name: str) -> str:
@@ -90,6 +93,11 @@ def _check_module(name: str, kind: str, folder: Path) -> None:
         raise BaseModelError(
             f"base {name!r}: expected modules of sentence-transformers ({', '.join(_READ)}) in its "
             f"{_MODULES}, found {kind!r:.80}; modenc runs no code of a model's own. Choose another model"
+        )
+    if not folder.is_dir() and last not in _WITHOUT_FILES:
+        raise BaseModelError(
+            f"base {name!r}: expected the folder {folder.name} of its {last}, found none; it has not been "
+            "downloaded whole: do so once with a network"
         )
     if last == _BODY:
         _check_body(name, folder)

@@ -7,15 +7,21 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
+from functools import partial
 from pathlib import Path
 
-from huggingface_hub import snapshot_download
+from huggingface_hub import HfApi, snapshot_download
+from huggingface_hub.errors import OfflineModeIsEnabled
 from transformers import PretrainedConfig
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from modenc.errors import BaseModelError
 
+logger = logging.getLogger(__name__)
+
+_SECONDS = 10.0
 # Neither pickles nor code; with vocabularies of each kind.
 _FETCHED = ["*.json", "*.safetensors", "*.txt", "*.model"]
 _SHARD = re.compile(r"[\w.-]+\.safetensors")
@@ -34,7 +40,8 @@ def folder_of(
 ) -> Path:
     """Where a model's files are: those of one on Hugging Face are fetched first, all of one commit.
 
-    What is then checked and what is loaded is the same, and nothing else is looked for elsewhere.
+    What is then checked and what is loaded is the same, and nothing else is looked for elsewhere. Where
+    nothing can be fetched, what the cache has is taken.
 
     Args:
         location: a folder, or a Hugging Face id.
@@ -47,12 +54,20 @@ def folder_of(
     """
     if Path(location).is_dir():
         return Path(location)
-    unwanted = None if subfolders else ["*/*"]
-    return Path(
-        snapshot_download(
-            location, revision=revision, cache_dir=cache, allow_patterns=_FETCHED, ignore_patterns=unwanted
-        )
-    )
+    snapshot = partial(snapshot_download, location, revision=revision, cache_dir=cache)
+    try:
+        # Asked first, since fetching waits for this answer without end.
+        HfApi().model_info(location, revision=revision, timeout=_SECONDS)
+        unwanted = None if subfolders else ["*/*"]
+        return Path(snapshot(allow_patterns=_FETCHED, ignore_patterns=unwanted))
+    except Exception as error:  # no network, a proxy's, a full or read-only disk, and what else there is
+        try:
+            cached = Path(snapshot(local_files_only=True))
+        except Exception:
+            raise error from None
+        if not isinstance(error, OfflineModeIsEnabled):
+            logger.warning("%s: taken from the cache, since it could not be fetched (%s)", location, error)
+        return cached
 
 
 def refuse_adapter(base: str, folder: Path) -> None:

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 SIDE_FOLDER = re.compile(r"\.(?P<lang>[^.]+)\.(?P<kind>tmp|old)-\d+-[0-9a-f]+")
 """Names of folders that a language is made in, or was moved away to."""
 # As storage.whole_file names them, in a hub's folder and in those of sentence-transformers' modules.
-_SIDE_FILE = re.compile(r"\.[^.]+\.tmp-\d+\.json")
+_SIDE_FILE = re.compile(r"\.[^.]+\.tmp-\d+-[0-9a-f]{8}\.json")
 _SIDE_FILES = (".*.tmp-*.json", "[0-9]_*/.*.tmp-*.json")
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2

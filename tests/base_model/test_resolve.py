@@ -123,20 +123,46 @@ def test_a_peft_adapter_elsewhere_is_no_base(tiny_xlmr, elsewhere):
         resolve_base(f"somebody/base@{COMMIT}").load_body()
 
 
-def test_of_a_base_elsewhere_neither_code_nor_pickles_are_fetched(tiny_xlmr, tmp_path, monkeypatch):
-    """With the library's own filter, and an index of files in the place of Hugging Face's."""
-    files = [*(file.name for file in tiny_xlmr.iterdir()), "pytorch_model.bin", "mine.py", "onnx/model.json"]
+@pytest.fixture
+def reachable(monkeypatch, tmp_path):
+    """Stands in for Hugging Face with files of these names; gives those that are fetched, in time."""
     fetched = []
+
+    def with_files(names):
+        info = SimpleNamespace(sha=COMMIT, siblings=[SimpleNamespace(rfilename=name) for name in names])
+        monkeypatch.setattr(HfApi, "model_info", lambda *_, **__: info)
+        monkeypatch.setattr(HfApi, "repo_info", lambda *_, **__: info)
+        return fetched
 
     def one(_, filename, **__):
         fetched.append(filename)
 
-    listed = SimpleNamespace(sha=COMMIT, siblings=[SimpleNamespace(rfilename=name) for name in files])
-    monkeypatch.setattr(HfApi, "repo_info", lambda *_, **__: listed)
     monkeypatch.setattr(_snapshot_download, "hf_hub_download", one)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    return with_files
+
+
+def test_of_a_base_elsewhere_neither_code_nor_pickles_are_fetched(tiny_xlmr, reachable):
+    names = [file.name for file in tiny_xlmr.iterdir()]
+    fetched = reachable([*names, "pytorch_model.bin", "mine.py", "onnx/model.json"])
     assert resolve_base("somebody/base").folder.name == COMMIT
-    assert sorted(fetched) == sorted(file.name for file in tiny_xlmr.iterdir())
+    assert sorted(fetched) == sorted(names)
+
+
+def test_a_base_in_the_cache_is_taken_where_it_cannot_be_fetched(
+    tiny_xlmr, elsewhere, reachable, monkeypatch, caplog
+):
+    elsewhere(tiny_xlmr)
+    reachable(["config.json"])
+
+    def closed(*_, **__):
+        raise OSError("a proxy's words")
+
+    monkeypatch.setattr(_snapshot_download, "hf_hub_download", closed)
+    assert resolve_base("somebody/base").fingerprint == resolve_base(str(tiny_xlmr)).fingerprint
+    assert "taken from the cache, since it could not be fetched (a proxy's words)" in caplog.text
+    with pytest.raises(BaseModelError, match="a proxy's words"):
+        resolve_base("somebody/other").load_body()
 
 
 @pytest.mark.parametrize(

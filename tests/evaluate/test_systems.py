@@ -6,11 +6,18 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from huggingface_hub import HfApi
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
+from sentence_transformers.sentence_transformer.modules import (
+    Dense,
+    Normalize,
+    Pooling,
+    StaticEmbedding,
+    Transformer,
+)
 
-from modenc.base_model import safety
+from modenc.base_model import resolve_base, safety
 from modenc.errors import BaseModelError
 from modenc.evaluate.systems import load_plain
 
@@ -96,6 +103,7 @@ def fetched(monkeypatch, tmp_path):
             asked.append((name, cache_dir))
             return shutil.copytree(folder, tmp_path / "fetched")
 
+        monkeypatch.setattr(HfApi, "model_info", lambda *_, **__: None)
         monkeypatch.setattr(safety, "snapshot_download", snapshot)
         return asked
 
@@ -121,6 +129,19 @@ def test_a_hub_elsewhere_is_no_model(tiny_hub, fetched):
     fetched(tiny_hub.path)
     with pytest.raises(BaseModelError, match="expected a model, found a hub of modules; download it"):
         load_plain("somebody/hub")
+
+
+def test_a_model_without_all_its_folders_is_said_to_be(model):
+    shutil.rmtree(model / "2_Dense")
+    with pytest.raises(BaseModelError, match="expected the folder 2_Dense of its Dense, found none; it has"):
+        load_plain(str(model))
+
+
+def test_static_embeddings_are_judged(tiny_xlmr, tmp_path):
+    table = StaticEmbedding(resolve_base(str(tiny_xlmr)).load_tokenizer(), embedding_dim=8)
+    SentenceTransformer(modules=[table, Normalize()], device="cpu").save(str(tmp_path / "static"))
+    (tmp_path / "static" / "1_Normalize").rmdir()
+    assert load_plain(str(tmp_path / "static")).encode(TEXTS, "en").shape == (2, 8)
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "config.json", "sentence_bert_config.json"])

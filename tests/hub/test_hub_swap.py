@@ -55,8 +55,8 @@ def test_leftovers_of_the_dead_are_removed_and_of_the_living_kept(tmp_path: Path
     namesake = folder(tmp_path / f".ky.tmp-{os.getpid()}-00ff", "half")
     foreign = folder(tmp_path / ".git", "")
     half_files = [
-        tmp_path / f".hub.tmp-{dead_pid()}.json",
-        folder(tmp_path / "1_Pooling", "") / ".config.tmp-1.json",
+        tmp_path / f".hub.tmp-{dead_pid()}-0123abcd.json",
+        folder(tmp_path / "1_Pooling", "") / ".config.tmp-1-0123abcd.json",
     ]
     for file in half_files:
         file.write_text("{")
