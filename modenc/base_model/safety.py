@@ -54,12 +54,18 @@ def folder_of(
     """
     if Path(location).is_dir():
         return Path(location)
-    snapshot = partial(snapshot_download, location, revision=revision, cache_dir=cache)
+    snapshot = partial(
+        snapshot_download,
+        location,
+        revision=revision,
+        cache_dir=cache,
+        allow_patterns=_FETCHED,
+        ignore_patterns=None if subfolders else ["*/*"],
+    )
     try:
         # Asked first, since fetching waits for this answer without end.
         HfApi().model_info(location, revision=revision, timeout=_SECONDS)
-        unwanted = None if subfolders else ["*/*"]
-        return Path(snapshot(allow_patterns=_FETCHED, ignore_patterns=unwanted))
+        return Path(snapshot())
     except Exception as error:  # no network, a proxy's, a full or read-only disk, and what else there is
         try:
             cached = Path(snapshot(local_files_only=True))

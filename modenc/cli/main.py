@@ -75,18 +75,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     # It warns of each adapter that is not active yet.
     logging.getLogger("adapters").setLevel(logging.ERROR)
     try:
-        code = int(args.run(args) or 0)
-        sys.stdout.flush()
-        return code
-    except ModencError as error:
-        sys.stderr.write(f"modenc {args.verb}: {error}\n")
-        return 2
-    except BrokenPipeError:
+        return _run(args)
+    except BrokenPipeError:  # also of what tells of an error, which may be this one in other words
         # Python would flush both once more at its end.
         for stream in (sys.stdout, sys.stderr):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         return 141  # what shells say of others whose reader has left
-    except OSError as error:
+
+
+def _run(args: argparse.Namespace) -> int:
+    try:
+        code = int(args.run(args) or 0)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        raise
+    except (ModencError, OSError) as error:
         sys.stderr.write(f"modenc {args.verb}: {error}\n")
         return 2
     except KeyboardInterrupt:

@@ -4,15 +4,15 @@ import json
 import os
 import shutil
 from contextlib import suppress
-from types import SimpleNamespace
 
 import pytest
 import torch
-from huggingface_hub import HfApi, _snapshot_download, constants
+from huggingface_hub import HfApi, constants
+from huggingface_hub.utils import filter_repo_objects
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
-from modenc.base_model import resolve, resolve_base
+from modenc.base_model import resolve, resolve_base, safety
 from modenc.composition import st_module
 from modenc.composition.st_module import ModularTransformer
 from modenc.errors import BaseModelError, HubError
@@ -124,42 +124,40 @@ def test_a_peft_adapter_elsewhere_is_no_base(tiny_xlmr, elsewhere):
 
 
 @pytest.fixture
-def reachable(monkeypatch, tmp_path):
-    """Stands in for Hugging Face with files of these names; gives those that are fetched, in time."""
-    fetched = []
+def snapshot(monkeypatch):
+    """Puts another function in the place of huggingface_hub's, with a Hugging Face that answers."""
 
-    def with_files(names):
-        info = SimpleNamespace(sha=COMMIT, siblings=[SimpleNamespace(rfilename=name) for name in names])
-        monkeypatch.setattr(HfApi, "model_info", lambda *_, **__: info)
-        monkeypatch.setattr(HfApi, "repo_info", lambda *_, **__: info)
-        return fetched
+    def put(function):
+        monkeypatch.setattr(HfApi, "model_info", lambda *_, **__: None)
+        monkeypatch.setattr(safety, "snapshot_download", function)
 
-    def one(_, filename, **__):
-        fetched.append(filename)
-
-    monkeypatch.setattr(_snapshot_download, "hf_hub_download", one)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    return with_files
+    return put
 
 
-def test_of_a_base_elsewhere_neither_code_nor_pickles_are_fetched(tiny_xlmr, reachable):
+def test_of_a_base_elsewhere_neither_code_nor_pickles_are_fetched(tiny_xlmr, snapshot):
+    asked = {}
+    snapshot(lambda _, **how: asked.update(how) or str(tiny_xlmr))
+    assert resolve_base("somebody/base").folder == tiny_xlmr
     names = [file.name for file in tiny_xlmr.iterdir()]
-    fetched = reachable([*names, "pytorch_model.bin", "mine.py", "onnx/model.json"])
-    assert resolve_base("somebody/base").folder.name == COMMIT
-    assert sorted(fetched) == sorted(names)
+    patterns = {name: asked[name] for name in ("allow_patterns", "ignore_patterns")}
+    there = [*names, "pytorch_model.bin", "mine.py", "onnx/model.json"]
+    assert list(filter_repo_objects(there, **patterns)) == names
 
 
-def test_a_base_in_the_cache_is_taken_where_it_cannot_be_fetched(
-    tiny_xlmr, elsewhere, reachable, monkeypatch, caplog
-):
+def test_a_base_in_the_cache_is_taken_where_it_cannot_be_fetched(tiny_xlmr, elsewhere, snapshot, caplog):
+    fetch, patterns = safety.snapshot_download, []
     elsewhere(tiny_xlmr)
-    reachable(["config.json"])
 
-    def closed(*_, **__):
-        raise OSError("a proxy's words")
+    def behind_a_proxy(name, *, local_files_only=False, **how):
+        patterns.append((how["allow_patterns"], how["ignore_patterns"]))
+        if not local_files_only:
+            raise OSError("a proxy's words")
+        return fetch(name, local_files_only=True, **how)
 
-    monkeypatch.setattr(_snapshot_download, "hf_hub_download", closed)
+    snapshot(behind_a_proxy)
     assert resolve_base("somebody/base").fingerprint == resolve_base(str(tiny_xlmr)).fingerprint
+    # Of others the library would say that they are missing.
+    assert patterns[0] == patterns[1]
     assert "taken from the cache, since it could not be fetched (a proxy's words)" in caplog.text
     with pytest.raises(BaseModelError, match="a proxy's words"):
         resolve_base("somebody/other").load_body()
