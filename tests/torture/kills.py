@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
 from multiprocessing import get_context
@@ -208,7 +208,7 @@ def encoding(folder: Path, tries: int, *, suffix: str = ".npy", texts: int = 200
     written: dict[Path, int] = {}
 
     def shards() -> set[Path]:
-        return set(parts.glob(f"[0-9]*{suffix}"))
+        return {path for path in _below(parts) if path.suffix == suffix and path.name[0].isdigit()}
 
     def state() -> list[str]:
         if output.exists():
@@ -249,7 +249,7 @@ def training(folder: Path, tries: int, seed: int = 0) -> Outcome:
     old, new = digests(folder / "earlier"), digests(right.parent / "hub")
 
     def stored() -> set[Path]:
-        return {*runs.rglob("done.json"), *runs.rglob("checkpoint-*")}
+        return {path for path in _below(runs) if path.name == "done.json" or path.match("checkpoint-*")}
 
     def state() -> list[str]:
         faults = [str(problem) for problem in verify_hub(Hub.open(hub))]
@@ -270,6 +270,12 @@ def training(folder: Path, tries: int, seed: int = 0) -> Outcome:
     command = modenc_command("train", right, f"hub.path={hub}", f"run.work_dir={runs}")
     _kill_often(outcome, command, tries, seconds, random.Random(seed), stored, state, start_over)
     return outcome
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """All below a folder; unlike ``Path.glob`` it bears that some is removed meanwhile."""
+    for place, folders, files in os.walk(folder):
+        yield from (Path(place, name) for name in (*folders, *files))
 
 
 def _kill_often(

@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -130,16 +131,25 @@ def _lane(names: Sequence[str], scale: float, seed: int) -> int:
         for name in names:
             folder = Path(place) / name
             folder.mkdir()
-            started = time.monotonic()
-            for outcome in PARTS[name](folder, scale, seed):
-                minutes = (time.monotonic() - started) / 60
+            for outcome, minutes in _outcomes(name, folder, scale, seed):
                 cells = [outcome.name, outcome.tried, outcome.survived, len(outcome.lost), f"{minutes:.1f}"]
                 print(f"| {' | '.join(map(str, [*cells, outcome.note]))} |", flush=True)
                 for line in outcome.lost[:10]:
                     print(f"    lost: {line}", file=sys.stderr, flush=True)
                 lost += len(outcome.lost)
-                started = time.monotonic()
     return lost
+
+
+def _outcomes(name: str, folder: Path, scale: float, seed: int) -> Iterator[tuple[Outcome, float]]:
+    """A part's outcomes, and the minutes that each took; one more where the part itself breaks off."""
+    started = time.monotonic()
+    try:
+        for outcome in PARTS[name](folder, scale, seed):
+            yield outcome, (time.monotonic() - started) / 60
+            started = time.monotonic()
+    except Exception:
+        broken = Outcome(f"{name}: broke off", lost=[traceback.format_exc()])
+        yield broken, (time.monotonic() - started) / 60
 
 
 def _count(full: int, scale: float) -> int:
