@@ -50,9 +50,8 @@ def test_killed_training_ends_the_same(tmp_path):
 def test_a_full_or_read_only_disk_loses_nothing(part):
     if not disks.can_mount():
         pytest.skip("no disks can be mounted here (unshare -rm)")
-    outcome = disks.outcomes(
-        part, tries={"hub": 25, "save": 9}.get(part, 2)
-    )  # of two, the second is read-only
+    # Of two, the second is read-only.
+    outcome = disks.outcomes(part, tries={"hub": 25, "save": 9}.get(part, 2))
     assert outcome.lost == []
     assert outcome.tried
 
