@@ -1,4 +1,4 @@
-# make quickstart | test | test-next | check | audit | lock | torture | bench DATA=... | reproduce DATA=...      VENV=.venv PYTHON=python3
+# make quickstart | test | test-fast | test-next | check | audit | lock | torture | bench DATA=... | reproduce DATA=...      VENV=.venv PYTHON=python3
 
 VENV ?= .venv
 PYTHON ?= python3
@@ -6,11 +6,12 @@ BIN := $(VENV)/bin
 NEXT_VENV ?= .venv-next
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help quickstart test test-next check audit lock torture bench reproduce
+.PHONY: help quickstart test test-fast test-next check audit lock torture bench reproduce
 
 help:
 	@echo "make quickstart   use the shipped modules, then train a language that is not shipped (minutes)"
-	@echo "make test         the whole test suite"
+	@echo "make test         the whole test suite (ten minutes on two cores)"
+	@echo "make test-fast    its tests that take less than a second each (a minute and a half)"
 	@echo "make test-next    its encoding half on the newest transformers and sentence-transformers ($(NEXT_VENV))"
 	@echo "make check        ruff and mypy, the same checks as pre-commit"
 	@echo "make audit        licences and known weaknesses of what is installed (asks PyPI)"
@@ -23,8 +24,13 @@ help:
 quickstart: $(VENV)/.catalogues
 	$(BIN)/python quickstart/quickstart.py
 
+# A worker a core; each takes up to 3 GB, so never more than four.
+WORKERS := -n logical --maxprocesses 4 --dist worksteal
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(WORKERS)
+
+test-fast: $(INSTALLED)
+	$(BIN)/python -m pytest $(WORKERS) -m "not slow"
 
 # torch first, as below.
 test-next:
@@ -32,7 +38,7 @@ test-next:
 	$(NEXT_VENV)/bin/python -m pip install -qq --upgrade pip
 	$(NEXT_VENV)/bin/python -m pip install -qq "torch>=2.6,<2.14"
 	$(NEXT_VENV)/bin/python -m pip install -qq -e ".[dev]" -r tests/next.txt
-	$(NEXT_VENV)/bin/python -m pytest
+	$(NEXT_VENV)/bin/python -m pytest $(WORKERS)
 
 # Strict: what cannot be looked up counts as a fault.
 audit: $(INSTALLED)

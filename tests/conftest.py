@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read once, when huggingface_hub is first imported
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # A worker a core (`make test`): more threads than that would only wait for each other.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # read once, when torch is first imported
 
 import pytest
 import tiny_models
@@ -24,10 +27,11 @@ if importlib.util.find_spec("peft") is None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A cache of the session's own; ``MODENC_TEST_CACHE`` names one to keep between sessions."""
-    kept = os.environ.get("MODENC_TEST_CACHE")
+    """A cache of the session's own, shared by its workers; ``MODENC_TEST_CACHE`` names one to keep."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MODENC_CACHE", kept or str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("MODENC_CACHE", os.environ.get("MODENC_TEST_CACHE") or str(folder))
         yield
 
 

@@ -214,6 +214,7 @@ def test_other_processes_encode_the_same(encoder):
     assert near(copy.encode(TEXTS), encoder.encode(TEXTS))
 
 
+@pytest.mark.slow
 def test_pool(encoder):
     parallel = encoder.encode(TEXTS, lang=CODES, align=False, device=["cpu"], chunk_size=4)
     assert near(parallel, encoder.encode(TEXTS, lang=CODES, align=False))
@@ -238,6 +239,7 @@ assert all(np.abs(vectors - encoder.encode(texts)).max() < 1e-5 for vectors in f
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no forks")
 def test_forks_before_the_first_encode_share_an_encoder(hub_copy):
     # In a process of its own: this one has threads.
@@ -246,6 +248,7 @@ def test_forks_before_the_first_encode_share_an_encoder(hub_copy):
     )
 
 
+@pytest.mark.slow
 def test_a_damaged_language_stops_no_pool(hub_copy):
     encoder = ModularEncoder(hub_copy.path, identifier=ByLetters())
     weights = hub_copy.path / "kk" / "embeddings.safetensors"

@@ -60,6 +60,7 @@ def test_encoding_needs_nothing_of_the_train_extra(base_install, tiny_hub, tmp_p
     run_python(code, "-S", path=[base_install])
 
 
+@pytest.mark.slow
 def test_encoding_does_not_import_training_packages_that_are_there(tiny_hub, tmp_path):
     code = (
         "import os, sys, sentence_transformers; already = set(sys.modules); "

@@ -58,6 +58,7 @@ def test_python_snippets_compile_and_import_what_exists(block):
             assert all(hasattr(module, alias.name) for alias in node.names)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not all((ROOT / f"adapters_hub/me5-small/{lang}/card.json").is_file() for lang in SHIPPED),
     reason="the shipped modules are not all here",

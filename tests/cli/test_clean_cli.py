@@ -43,6 +43,7 @@ def test_filters_alone_drop_duplicates_and_other_languages(bitext, tmp_path, cap
     assert _rows(output) == rows
 
 
+@pytest.mark.slow
 def test_the_worst_pairs_go(tiny_hub, bitext, tmp_path):
     path, rows, _ = bitext
     output, rejected = tmp_path / "out.tsv", tmp_path / "rejected.tsv"
@@ -59,6 +60,7 @@ def test_the_worst_pairs_go(tiny_hub, bitext, tmp_path):
     assert again.read_bytes() == output.read_bytes()
 
 
+@pytest.mark.slow
 def test_pairs_that_do_not_translate_score_worse(bitext, tmp_path):
     """With vectors that say who does what where, a decoder soon knows what belongs together."""
     _, rows, turned = bitext

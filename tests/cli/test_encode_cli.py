@@ -267,6 +267,7 @@ def test_no_hub_there(texts, tmp_path, capsys):
     assert "modenc encode: " in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_as_a_process_of_its_own(tiny_hub, texts, tmp_path):
     words = [
         "encode",

@@ -41,6 +41,7 @@ def suite(tmp_path):
     return tmp_path / "two.toml"
 
 
+@pytest.mark.slow
 def test_two_hubs_side_by_side_with_pictures(suite, tiny_hub, hub_copy, tmp_path, capsys):
     out = tmp_path / "out"
     arguments = ["--suite", str(suite), "--data", str(tmp_path), "-o", str(out), "--plots"]

@@ -20,6 +20,7 @@ def run(command, *words, **options):
     )
 
 
+@pytest.mark.slow
 def test_closed_streams_end_no_verb(tiny_hub):
     done = run('"$@" >&-', "ls", tiny_hub.path)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -28,6 +29,7 @@ def test_closed_streams_end_no_verb(tiny_hub):
     assert done.stderr.endswith(b"standard input is closed; name a file instead\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_reader_that_leaves_is_no_fault_of_ours_and_no_success(tiny_hub, tmp_path, stream):
     (tmp_path / "t.txt").write_text("Good morning.\n")
@@ -46,6 +48,7 @@ def test_a_reader_that_leaves_is_no_fault_of_ours_and_no_success(tiny_hub, tmp_p
     assert (process.returncode, told) == (141, b"")
 
 
+@pytest.mark.slow
 def test_letters_that_the_output_lacks_are_escaped(tiny_hub, tmp_path):
     (tmp_path / "t.txt").write_text(sentences("kk")[0], encoding="utf-8")
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}

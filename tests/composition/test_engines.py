@@ -297,6 +297,7 @@ def test_another_family_is_composed(tmp_path):
     assert close(engine, body, ids, mask, ROWS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codes", [["kk"], ["kk", "az", BASE]])
 def test_layers_meet_few_numbers_of_tokens(body, codes, monkeypatch):
     monkeypatch.setattr(packed_engine, "_TOKENS_BEFORE_MERGING", 1)

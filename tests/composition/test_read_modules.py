@@ -110,6 +110,7 @@ def test_few_long_texts_are_tokenised_at_once(hub_copy, monkeypatch):
     ]
 
 
+@pytest.mark.slow
 def test_reading_again_and_again_leaves_nothing_behind(hub_copy):
     layout, process = hub_copy.layout("kk"), psutil.Process()
     for _ in range(300):
@@ -196,6 +197,7 @@ def with_change(act, change, number=0):
     return changed
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:no modules for Kazakh")
 @pytest.mark.parametrize(
     ("after", "device", "lang"),
@@ -245,6 +247,7 @@ class ReplacedInPool(ModularEncoder):
         ModularEncoder._multi_process_worker(target_device, model, *queues)
 
 
+@pytest.mark.slow
 def test_all_vectors_of_a_pools_chunk_are_of_one_version_of_a_language(hub_copy, tmp_path):
     other = with_another_kk(hub_copy, tmp_path / "other")
     encoder = ReplacedInPool(hub_copy.path)

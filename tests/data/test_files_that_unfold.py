@@ -13,6 +13,8 @@ from modenc.data import files
 from modenc.data.files import COMPRESSIONS, read_file
 from modenc.errors import DataError
 
+pytestmark = pytest.mark.slow
+
 MEGABYTES = 1000
 # A gigabyte is the most that a compressed Parquet file may be of.
 MEGABYTES_OF_PARQUET = 1200

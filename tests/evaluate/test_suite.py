@@ -151,6 +151,7 @@ def test_every_task_is_measured_in_every_language(suite, data):
     assert len(world.asked) == len(set(world.asked))
 
 
+@pytest.mark.slow
 def test_gold_scores_in_another_order_are_seen(suite, data):
     before = _values(run_suite(World(), suite, data, seed=1))
     header, *rows = (data / "sts.kk.tsv").read_text().splitlines()
@@ -171,6 +172,7 @@ def test_a_swapped_language_is_seen(data, tmp_path):
         run_suite(World(), load_suite(path), data, seed=1)
 
 
+@pytest.mark.slow
 def test_results_come_back_as_they_were_stored_and_stand_side_by_side(suite, data, tmp_path):
     stored = []
     for name, noise in (("noisy", 1.5), ("clear", 0.1)):

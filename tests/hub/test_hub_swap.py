@@ -174,6 +174,7 @@ def publish_many(path: str, lang: str) -> int:
     return os.getpid()
 
 
+@pytest.mark.slow
 def test_processes_do_not_disturb_each_other(tmp_path: Path) -> None:
     hub = Hub.create(tmp_path / "hub", INFO)
     languages = ["kk", "az", "uz", "kk"]

@@ -286,6 +286,7 @@ def test_a_card_or_hub_changed_by_hand_is_refused(hub: Hub) -> None:
     assert verify_hub(Hub.open(hub.path)) == []
 
 
+@pytest.mark.slow
 def test_every_byte_of_a_language_counts(hub: Hub) -> None:
     """Each byte of each file in turn has a bit turned, or is where the file ends."""
     root = hub.layout("kk").root

@@ -344,6 +344,7 @@ def test_names_that_are_too_long_are_shown_short_and_without_a_guess(faults_of, 
     assert "did you mean" not in fault
 
 
+@pytest.mark.slow
 def test_plans_that_would_fill_the_memory_are_not_made(write):
     sources = ", ".join(['"a"'] * 30_000)
     languages = "".join(f"[languages.{code}]\n" for code in ("en", "kk", "ky", "uz", "tr", "tt", "az"))

@@ -50,6 +50,7 @@ def encoder(tmp_path_factory):
     return ModularEncoder(tiny_models.make_hub(root / "hub", tiny_models.save_tiny_xlmr(root / "base")).path)
 
 
+@pytest.mark.slow
 @given(texts=st.lists(TEXTS, min_size=1, max_size=8), data=st.data())
 @settings(max_examples=150)
 def test_a_vector_depends_on_its_text_alone(encoder, texts, data):
@@ -95,6 +96,7 @@ def _rows_of_table(encoder, lang):
     return encoder[0].auto_model.config.vocab_size
 
 
+@pytest.mark.slow
 @given(texts=st.lists(TEXTS, max_size=8))
 @settings(max_examples=300)
 def test_any_text_is_identified(texts):
@@ -104,6 +106,7 @@ def test_any_text_is_identified(texts):
     assert found == [identify([text])[0] for text in texts]
 
 
+@pytest.mark.slow
 @given(rows=st.lists(ROWS, min_size=1, max_size=8), data=st.data())
 @settings(max_examples=200)
 def test_what_is_written_is_read(tmp_path, rows, data):
@@ -120,6 +123,7 @@ def test_what_is_written_is_read(tmp_path, rows, data):
         assert list(read_file(packed)) == rows
 
 
+@pytest.mark.slow
 @given(text=st.text(), key=st.sampled_from(["name", "recipe", "created", "base_id"]))
 def test_a_card_comes_back_as_it_was(text, key):
     card = replace(tiny_languages.make_card("kk"), **{key: text})

@@ -13,6 +13,8 @@ import rivals
 import texts
 import traffic
 
+pytestmark = pytest.mark.slow
+
 needs_training = pytest.mark.skipif(
     importlib.util.find_spec("peft") is None, reason="the training half is not installed"
 )

@@ -21,6 +21,8 @@ from modenc.train.lock import only_training_in
 from modenc.train.pipeline import train_recipe
 from modenc.train.stage import STAGES
 
+pytestmark = pytest.mark.slow
+
 ALL_PAIRS = [
     "alignment.partners=all",
     "alignment.keep_weight=0",

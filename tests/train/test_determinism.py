@@ -3,9 +3,13 @@
 import subprocess
 import sys
 
+import pytest
+
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.train.pipeline import train_recipe
+
+pytestmark = pytest.mark.slow
 
 
 def test_another_process_gives_the_same_bytes(trained, tmp_path):

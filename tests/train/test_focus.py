@@ -34,6 +34,7 @@ def test_the_greatest_are_those_of_topk():
     assert torch.equal(focus._greatest(scores, 20), scores.topk(20, dim=1).values)
 
 
+@pytest.mark.slow
 def test_focus_gives_what_deepfocus_gives(tmp_path):
     lines = tiny_models.sentences("kk") + tiny_models.sentences("az")
     source = tiny_models.unigram_tokenizer(tiny_models.sentences("en"), size=200)

@@ -250,6 +250,7 @@ def test_bitranslation_is_both_sentences_from_each_others_mean(targets):
     assert float(found) == pytest.approx(expected / pieces, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_the_bound_against_monte_carlo_of_its_definition(targets):
     """E_q[log p - log q + log prior], with every density written out, has the bound as its mean."""
     encoder = _Encoder(12)

@@ -21,6 +21,7 @@ FEW = ["monolithic.optimizer.steps=2", "monolithic.optimizer.batch_size=8", "mon
 BLIND = ["data.dev.sts=[]"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "walks"),
     [
@@ -46,6 +47,7 @@ def test_one_model_learns_and_loads_anywhere(tiny_recipe, tmp_path, objective, w
     assert {path.name for path in tmp_path.iterdir()} == {"model"}
 
 
+@pytest.mark.slow
 def test_the_same_recipe_gives_the_same_model(tiny_recipe, tmp_path, capsys):
     path = tiny_recipe("mono-again")
     weights = []
@@ -58,6 +60,7 @@ def test_the_same_recipe_gives_the_same_model(tiny_recipe, tmp_path, capsys):
     assert all(weights[0][key].equal(weights[1][key]) for key in weights[0])
 
 
+@pytest.mark.slow
 def test_an_earlier_model_is_there_until_the_new_one_is(tiny_recipe, tmp_path, monkeypatch):
     recipe = load_recipe(tiny_recipe("mono-over"), [*FEW, *BLIND])
     output = tmp_path / "model"

@@ -31,6 +31,8 @@ from modenc.train.lock import only_training_in
 from modenc.train.pipeline import train_recipe
 from modenc.train.stage import STAGES
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def copied(trained, tmp_path):
