@@ -51,6 +51,7 @@ def test_every_public_name_exists_and_is_sorted():
         modenc.nothing  # noqa: B018
 
 
+@pytest.mark.slow
 def test_encoding_needs_nothing_of_the_train_extra(base_install, tiny_hub, tmp_path):
     code = (
         f"import os, sys; os.environ['MODENC_CACHE'] = {str(tmp_path)!r}; from modenc import ModularEncoder; "

@@ -20,6 +20,8 @@ from modenc.composition.int8_engine import Int8Engine
 from modenc.composition.modules import read_modules
 from modenc.errors import BaseModelError, MissingExtraError
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["Good morning to all of you", "Қайырлы таң, достар", "Sabahınız xeyir", "Good night", "Жақсы"]
 CODES = ["en", "kk", "az", "en", "kk"]
 
@@ -29,7 +31,6 @@ def encoder(tiny_hub):
     return ModularEncoder(tiny_hub.path, compute="int8")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("align", [True, False])
 def test_integers_are_near_float32(encoder, tiny_hub, align):
     options = {"lang": CODES, "align": align, "normalize_embeddings": True}
@@ -54,7 +55,6 @@ def test_a_copy_is_made_once(encoder, tiny_hub, monkeypatch):
     assert np.array_equal(first, again)
 
 
-@pytest.mark.slow
 def test_copies_of_other_modules_and_other_packages_are_others(tiny_hub, tiny_xlmr, monkeypatch):
     base = resolve_base(str(tiny_xlmr))
     body, tokenizer = base.load_body().eval(), base.load_tokenizer()
@@ -67,7 +67,6 @@ def test_copies_of_other_modules_and_other_packages_are_others(tiny_hub, tiny_xl
     assert len(set(files)) == 3
 
 
-@pytest.mark.slow
 def test_making_a_copy_is_reproducible(encoder, tiny_hub, tmp_path, monkeypatch):
     first = encoder.encode(TEXTS, lang=CODES)
     monkeypatch.setenv("MODENC_CACHE", str(tmp_path))
@@ -147,7 +146,6 @@ def test_without_the_packages(tiny_hub, monkeypatch):
         ModularEncoder(tiny_hub.path, compute="int8")
 
 
-@pytest.mark.slow
 def test_nobody_is_told_of_its_use(encoder, tiny_hub):
     program = (
         "import sys; from modenc import ModularEncoder; "

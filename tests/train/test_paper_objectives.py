@@ -19,6 +19,8 @@ from modenc.train.monolithic import train_monolithic
 from modenc.train.pipeline import train_recipe
 from modenc.train.trainers import LossSteps
 
+pytestmark = pytest.mark.slow
+
 SMALL = [
     "alignment.keep_weight=0.0",
     "alignment.optimizer.steps=8",
@@ -65,7 +67,6 @@ def test_every_paper_objective_is_tried_here():
     assert set(LAST) == set(PAPER_SECTIONS)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("objective", LAST)
 def test_modules_of_an_objective_load_and_encode(copies, objective):
     path = copies("once")
@@ -89,7 +90,6 @@ def test_modules_of_an_objective_load_and_encode(copies, objective):
     assert np.isfinite(vectors).all()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("objective", LAST)
 def test_a_run_that_breaks_off_ends_like_one_that_does_not(copies, objective, monkeypatch):
     """It breaks in the last phase; the phases before are found done, and not trained again."""
@@ -120,7 +120,6 @@ def test_a_run_that_breaks_off_ends_like_one_that_does_not(copies, objective, mo
     assert all(whole[name].equal(resumed[name]) for name in whole)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("share", "expected"), [(0.5, 5e-4), (1.0, 1e-3)])
 def test_phase_2_of_emma_x_has_a_rate_of_its_own(copies, monkeypatch, share, expected):
     rates = {}
@@ -137,7 +136,6 @@ def test_phase_2_of_emma_x_has_a_rate_of_its_own(copies, monkeypatch, share, exp
     assert rates == {"warmup": [1e-3, 1e-2], "unpaired": [expected, 1e-2]}
 
 
-@pytest.mark.slow
 def test_emma_x_aligns_a_language_without_its_translations(trained, copies):
     """The classifier learns from another language's; the language's own are never read."""
     path = copies("other")
@@ -203,7 +201,6 @@ def test_heads_that_do_not_share_the_hidden_size_are_refused(copies):
         _align(copies("heads"), "musr", "decoder.heads=5")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("objective", LAST)
 def test_one_model_learns_by_an_objective(tiny_recipe, tmp_path, objective):
     steps = ["monolithic.optimizer.steps=4", "monolithic.optimizer.batch_size=8", "data.dev.sts=[]"]
