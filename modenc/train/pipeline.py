@@ -7,6 +7,7 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -40,8 +41,8 @@ from modenc.train.stage import (
     finished,
     make_ready,
     settings_of,
-    stage_fingerprint,
 )
+from modenc.train.stage_chain import stage_runs
 from modenc.train.vocabulary import make_vocabulary
 
 logger = logging.getLogger(__name__)
@@ -96,7 +97,8 @@ def train_recipe(
     for plan, part in _jobs(recipe, plans, due):
         logger.info("%s (%s)", plan.lang, language_name(plan.lang))
         with storing(plan.run.work_dir, _KEPT), only_training_of(plan.lang, plan.run.work_dir, hub):
-            folders[plan.lang] = _train_language(recipe, plan, base, hub, stages=part, force=force)
+            wanted = _Wanted(part, together, force)
+            folders[plan.lang] = _train_language(recipe, plan, base, hub, wanted)
     if together:
         with storing(plans[0].run.work_dir, _KEPT), ExitStack() as held:
             for plan in plans:
@@ -153,36 +155,36 @@ def _hub_for(plan: LanguagePlan, base: BaseModel) -> Hub:
         return Hub.create(plan.hub, info)
 
 
-def _train_language(
-    recipe: Recipe,
-    plan: LanguagePlan,
-    base: BaseModel,
-    hub: Hub,
-    *,
-    stages: Sequence[str],
-    force: bool,
-) -> Path:
+@dataclass(frozen=True)
+class _Wanted:
+    """What is to be done for one language."""
+
+    stages: Sequence[str]
+    together: bool
+    """Whether the alignment of all languages with each other follows."""
+    force: bool
+
+
+def _train_language(recipe: Recipe, plan: LanguagePlan, base: BaseModel, hub: Hub, wanted: _Wanted) -> Path:
     if plan.run.threads:
         torch.set_num_threads(plan.run.threads)
     data = TrainingData(plan, recipe.plans)
     records: dict[str, StageRecord] = {}
     before: LanguageLayout | None = None
     changed = False
-    for run, fingerprint in _runs(plan, base, hub, data):
+    for run, fingerprint in stage_runs(plan, base, hub, data):
         stage = run.name
-        wanted = stage in stages
+        due = stage in wanted.stages
         record = finished(run.folder, fingerprint)
-        if record is not None and not (force and wanted):
+        if record is not None and not (wanted.force and due):
             logger.info(" %s: done before, skipped", stage)
-        elif not wanted:
-            if set(stages) & set(STAGES[STAGES.index(stage) :]):
-                raise RecipeError(
-                    f"{plan.lang}: stage {stage} is not done with the present settings and data, "
-                    f"and a later stage needs it; run: modenc train {recipe.name} --lang {plan.lang}"
-                )
+        elif not due:
+            later = set(wanted.stages) & set(STAGES[STAGES.index(stage) :])
+            if later or (wanted.together and stage != "alignment"):
+                raise _not_done(recipe, plan, stage, together=wanted.together)
             break
         else:
-            record = _run_stage(run, fingerprint, force=force)
+            record = _run_stage(run, fingerprint, force=wanted.force)
             changed = True
         records[stage] = record
         before = LanguageLayout(run.modules)
@@ -195,25 +197,33 @@ def _train_language(
     return hub.layout(plan.lang).root
 
 
-def _runs(
-    plan: LanguagePlan, base: BaseModel, hub: Hub, data: TrainingData
-) -> Iterator[tuple[StageRun, str]]:
-    """A language's stages with their fingerprints; each is asked for once the one before it is done."""
-    before: LanguageLayout | None = None
-    fingerprint = base.fingerprint
-    for stage in STAGES:
-        folder = plan.run.work_dir / plan.lang / stage
-        run = StageRun(stage, plan, base, data, folder, before, plan.run.work_dir / "cache")
-        fingerprint = stage_fingerprint(plan, stage, _digest(run, hub), fingerprint)
-        yield run, fingerprint
-        before = LanguageLayout(run.modules)
+def _not_done(recipe: Recipe, plan: LanguagePlan, stage: str, *, together: bool) -> RecipeError:
+    command = f"modenc train {recipe.name}" + ("" if together else f" --lang {plan.lang}")
+    return RecipeError(
+        f"{plan.lang}: stage {stage} is not done with the present settings and data, "
+        f"and a later stage needs it; run: {command}"
+    )
 
 
 def _align_together(
     recipe: Recipe, plans: Sequence[LanguagePlan], base: BaseModel, hub: Hub, *, force: bool
 ) -> dict[str, Path]:
-    """One training for the alignment stage of all languages, which is done when all of them are."""
-    chains = {plan.lang: list(_runs(plan, base, hub, TrainingData(plan, recipe.plans))) for plan in plans}
+    """One training for the alignment stage of all languages, which is done when all of them are.
+
+    Raises:
+        RecipeError: an earlier stage of a language is not done; nothing was begun.
+    """
+    chains = {
+        plan.lang: list(stage_runs(plan, base, hub, TrainingData(plan, recipe.plans))) for plan in plans
+    }
+    earlier = {
+        plan.lang: {run.name: finished(run.folder, mark) for run, mark in chains[plan.lang][:-1]}
+        for plan in plans
+    }
+    for plan in plans:
+        for stage, record in earlier[plan.lang].items():
+            if record is None:
+                raise _not_done(recipe, plan, stage, together=True)
     runs = {lang: chain[-1][0] for lang, chain in chains.items()}
     joined = hashlib.sha256("\n".join(chain[-1][1] for chain in chains.values()).encode()).hexdigest()
     records = {lang: finished(run.folder, joined) for lang, run in runs.items()}
@@ -235,14 +245,8 @@ def _align_together(
                 finish(run, aligned)
         state.wait_for_everyone()
     for plan in plans:
-        found = {
-            run.name: record
-            for run, fingerprint in chains[plan.lang][:-1]
-            if (record := finished(run.folder, fingerprint)) is not None
-        }
-        last = records[plan.lang]
-        if last is not None:
-            found["alignment"] = last
+        done = {**earlier[plan.lang], "alignment": records[plan.lang]}
+        found = {stage: record for stage, record in done.items() if record is not None}
         run = runs[plan.lang]
         if _outdated(hub, plan.lang, found):
             _publish(recipe, plan, hub, LanguageLayout(run.modules), found, run.data)
@@ -250,23 +254,6 @@ def _align_together(
         discard(folder)
     state.wait_for_everyone()
     return {plan.lang: hub.layout(plan.lang).root for plan in plans}
-
-
-def _digest(run: StageRun, hub: Hub) -> str:
-    """What the stage trains on: its data, and the other language's modules that it needs."""
-    digests = [part.digest for part in run.data.used_by(run.name)]
-    start = run.plan.sentence_encoding.start
-    frozen = run.plan.alignment.partners == "pivot"
-    if run.name == "alignment" and digests and frozen and run.plan.pivot in hub.languages():
-        digests.append(hub.card(run.plan.pivot).digest())
-        digests += [hub.card(lang).digest() for lang in _warmup_languages(run) if lang in hub.languages()]
-    elif run.name == "sentence_encoding" and start in hub.languages():
-        digests.append(hub.card(start).digest("se/"))
-    return hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else "nothing"
-
-
-def _warmup_languages(run: StageRun) -> Sequence[str]:
-    return run.plan.emma_x.warmup_languages if run.plan.alignment.objective == "emma_x" else ()
 
 
 def _run_stage(run: StageRun, fingerprint: str, *, force: bool) -> StageRecord:
