@@ -141,7 +141,10 @@ class OptimizerSettings:
     steps: int
     """Optimiser steps; 0 means ``epochs`` decides."""
     epochs: float
-    """Passes over the data where ``steps`` is 0."""
+    """Passes over the data where ``steps`` is 0. Of several sets: those of one task (triplets, and pairs
+    without a hard negative) are read in proportion to their rows, tasks (``joint``'s paraphrases and
+    translations, ``mnrl+simcse``'s two, a monolithic model's languages) batch by batch in turn until all of
+    the largest was read, the smaller ones again meanwhile."""
     batch_size: int
     """Sentences, pairs or blocks a forward pass."""
     gradient_accumulation: int

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from datasets import Dataset, DatasetDict
+from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -28,8 +27,6 @@ from modenc.train.pivot import FrozenLanguage, Vectors
 from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
 from modenc.train.trainers import train_sentence_model
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,6 @@ def _learn_pivot_alignment(
 ) -> dict[str, Any]:
     settings = run.plan.alignment
     rows = alignment_rows(run.data, settings, run.plan.run.seed)
-    logger.info("  %s", {name: len(part) for name, part in rows.items()})
     counterparts = [row.pivot for part in rows.values() for row in part]
     negatives = [row.negative for part in rows.values() for row in part if row.negative is not None]
     pivot_texts, pivot_row = _index([*counterparts, *negatives])
@@ -77,7 +73,7 @@ def _learn_pivot_alignment(
         run,
         settings.optimizer,
         model,
-        DatasetDict({name: _dataset(part, pivot_row, own_row) for name, part in rows.items()}),
+        {name: {name: _dataset(part, pivot_row, own_row)} for name, part in rows.items()},
         {name: PivotAlignmentLoss(model, vectors, before, settings, kinds[name]) for name in rows},
         dev,
         start_counts=_judged_across(dev),

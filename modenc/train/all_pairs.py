@@ -67,11 +67,26 @@ def align_all_pairs(runs: Mapping[str, StageRun], folder: Path) -> dict[str, Any
         ),
         train_dataset=Dataset.from_list(batches),
     )
-    metrics = vars(run_trainer(trainer))
+    metrics = vars(run_trainer(trainer)) | {"sets": _seen(batches, sides, optimizer.batch_size)}
     if process_state().is_main_process:
         for lang, run in runs.items():
             save_parallel_adapter(models[lang][0].body, run.modules / "cla", run.base.id)
     return metrics
+
+
+def _seen(
+    batches: list[Batch], sides: Mapping[str, Mapping[str, Mapping[int, Side]]], size: int
+) -> dict[str, dict[str, int]]:
+    """Kind and pair of languages → how many meanings its batches hold, once and again; logged."""
+    kinds = list(sides)
+    seen: dict[str, dict[str, int]] = {}
+    for batch in batches:
+        kind, (asked, answering) = kinds[batch["kind"]], batch["pair"]
+        languages = list(sides[kind])
+        figures = seen.setdefault(f"{kind} {languages[asked]}-{languages[answering]}", {"rows_seen": 0})
+        figures["rows_seen"] += size
+    logger.info("  meanings read: %s", {name: figures["rows_seen"] for name, figures in seen.items()})
+    return seen
 
 
 def _sides(runs: Mapping[str, StageRun], kind: str) -> dict[str, dict[int, Side]]:
@@ -107,8 +122,8 @@ def batches_of_pairs(
 ) -> list[Batch]:
     """The training set: kinds of data in turn, and within each every ordered pair of languages in turn.
 
-    As many batches as each language but the pivot would be given alone; with ``steps`` 0, ``epochs`` times
-    the batches of all pairs.
+    As many batches as each language but the pivot would be given alone; with ``steps`` 0, as many as read
+    the pair of languages with most data ``epochs`` times, in each kind, and the others again meanwhile.
 
     Raises:
         RecipeError: no two languages share enough meanings for a batch.
@@ -118,6 +133,7 @@ def batches_of_pairs(
     for number, (kind, said) in enumerate(sides.items()):
         languages = list(said)
         piles = []
+        few = []
         for asked, answering in permutations(range(len(languages)), 2):
             answers = said[languages[answering]]
             shared = [
@@ -127,16 +143,25 @@ def batches_of_pairs(
             ]
             if len(shared) >= optimizer.batch_size:
                 piles.append(_pile(number, (asked, answering), shared, optimizer.batch_size, rng))
+            elif shared:
+                few.append(f"{languages[asked]}-{languages[answering]} ({len(shared)})")
         if not piles:
             raise RecipeError(
                 f"alignment.partners: expected {optimizer.batch_size} meanings or more of {kind} data that "
                 "two languages share by their pivot sentences, found none such; use a smaller "
                 "alignment.optimizer.batch_size, or partners = 'pivot'"
             )
-        decks.append((cycle(piles), sum(pile.count for pile in piles)))
+        if few:
+            logger.warning(
+                "  %s: never read, with fewer shared meanings than a batch of %d: %s",
+                kind,
+                optimizer.batch_size,
+                ", ".join(few),
+            )
+        decks.append((cycle(piles), len(piles) * max(pile.count for pile in piles)))
     languages_learning = len(next(iter(sides.values()))) - 1
     count = optimizer.steps * optimizer.gradient_accumulation * languages_learning
-    count = count or round(optimizer.epochs * sum(size for _, size in decks))
+    count = count or round(optimizer.epochs * len(decks) * max(size for _, size in decks))
     return [next(next(deck).batches) for _, (deck, _) in zip(range(count), cycle(decks), strict=False)]
 
 

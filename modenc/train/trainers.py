@@ -7,19 +7,18 @@ import logging
 import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from datasets import Dataset, DatasetDict
+from datasets import Dataset
 from safetensors.torch import load_file, save_file
 from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
 )
-from sentence_transformers.sentence_transformer.training_args import BatchSamplers, MultiDatasetBatchSamplers
 from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
@@ -27,6 +26,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from modenc.recipe.settings import OptimizerSettings, RunSettings
 from modenc.storage import whole_file
 from modenc.train.dev import DevData, DevEvaluator
+from modenc.train.mixing import Mix, Turns, TurnsSampler, as_dataset, reading
 from modenc.train.precision import uses_bf16
 from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
@@ -98,7 +98,14 @@ class BodyTrainer(_TrainableCheckpoints, Trainer):  # type: ignore[misc]
 
 
 class SentenceTrainer(_TrainableCheckpoints, SentenceTransformerTrainer):  # type: ignore[misc]
-    """``SentenceTransformerTrainer`` for sentence-level objectives."""
+    """``SentenceTransformerTrainer`` for sentence-level objectives; several sets are read by ``turns``."""
+
+    turns: Turns | None = None
+
+    def get_multi_dataset_batch_sampler(self, dataset: Any, **settings: Any) -> Any:
+        """The sampler of ``turns``."""
+        assert self.turns is not None
+        return TurnsSampler(dataset, self.turns, **settings)
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """None: the hub writes its own cards."""
@@ -224,12 +231,6 @@ def training_arguments(
     """The libraries' training arguments for a stage; ``sentences`` chooses sentence-transformers' own."""
     bf16 = uses_bf16(run)
     kind = SentenceTransformerTrainingArguments if sentences else TrainingArguments
-    extra: dict[str, Any] = {}
-    if sentences:
-        extra = {
-            "batch_sampler": BatchSamplers.BATCH_SAMPLER,
-            "multi_dataset_batch_sampler": MultiDatasetBatchSamplers.ROUND_ROBIN,
-        }
     return kind(
         output_dir=str(folder),
         max_steps=optimizer.steps or -1,
@@ -256,7 +257,6 @@ def training_arguments(
         dataloader_drop_last=True,
         remove_unused_columns=not sentences,
         report_to=[],
-        **extra,
     )
 
 
@@ -348,8 +348,7 @@ def train_parts(
     Returns:
         :class:`TrainingFigures` as a dictionary.
     """
-    # A last batch that is not full is dropped: of fewer rows there would be none.
-    settings = replace(settings, batch_size=min(settings.batch_size, len(rows)))
+    settings = reading(rows, settings).optimizer
     arguments = training_arguments(settings, run, folder / "checkpoints", sentences=False, evaluate=False)
     return vars(run_trainer(BodyTrainer(model=model, args=arguments, train_dataset=rows)))
 
@@ -358,7 +357,7 @@ def train_sentence_model(
     run: StageRun,
     settings: OptimizerSettings,
     model: SentenceTransformer,
-    train: Dataset | DatasetDict,
+    train: Dataset | Mix,
     loss: nn.Module | dict[str, nn.Module],
     dev: DevData,
     *,
@@ -372,7 +371,7 @@ def train_sentence_model(
         run: the stage.
         settings: steps, batches, rates.
         model: what learns.
-        train: its data.
+        train: its data; of several sets those of one task in proportion to their rows, tasks in turn.
         loss: its loss, or one for each data set.
         dev: what the best weights are chosen by.
         start_counts: whether the weights before training may be the best.
@@ -380,27 +379,34 @@ def train_sentence_model(
         optimizer: another than AdamW at one rate.
 
     Returns:
-        :class:`TrainingFigures` as a dictionary, and where there is dev data the metrics on it as
-        ``dev_before`` and ``dev_after``.
+        :class:`TrainingFigures` as a dictionary, under ``sets`` how many ``rows`` each data set has and how
+        many were read, and where there is dev data the metrics on it as ``dev_before`` and ``dev_after``.
+
+    Raises:
+        RecipeError: a data set has no rows, or too few for several processes.
     """
+    read = reading(train, settings)
+    read.announce()
     evaluator = None if dev.empty() else DevEvaluator(dev, as_published)
     metrics: dict[str, Any] = {"dev_before": evaluator(model)} if evaluator else {}
     trainer = SentenceTrainer(
         model=model,
         args=training_arguments(
-            settings, run.plan.run, run.checkpoints, sentences=True, evaluate=evaluator is not None
+            read.optimizer, run.plan.run, run.checkpoints, sentences=True, evaluate=evaluator is not None
         ),
-        train_dataset=train,
+        train_dataset=as_dataset(train),
         loss=loss,
         evaluator=evaluator,
         optimizers=(optimizer, None),
     )
+    trainer.turns = read.turns
     parts = trainer.parts()
     trainer.add_callback(LossSteps(loss.values() if isinstance(loss, dict) else [loss], parts))
     best = KeepBest(run.folder, model, parts) if evaluator else None
     if best and start_counts and not best.history:
         best.note(0, metrics["dev_before"])
     metrics |= vars(run_trainer(trainer, best))
+    metrics["sets"] = read.seen(metrics["steps"])
     if evaluator:
         metrics["dev_after"] = evaluator(model)
         logger.info("  dev: %s kept", metrics["dev_after"])
