@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Sequence
 
 from modenc.base_model import BaseModel
@@ -22,7 +23,7 @@ def stage_runs(
     for stage in STAGES:
         folder = plan.run.work_dir / plan.lang / stage
         run = StageRun(stage, plan, base, data, folder, before, plan.run.work_dir / "cache")
-        fingerprint = stage_fingerprint(plan, stage, _digest(run, hub), fingerprint)
+        fingerprint = stage_fingerprint(plan, stage, _digest(run, hub), fingerprint, _dev_digest(run))
         yield run, fingerprint
         before = LanguageLayout(run.modules)
 
@@ -42,3 +43,19 @@ def _digest(run: StageRun, hub: Hub) -> str:
 
 def _warmup_languages(run: StageRun) -> Sequence[str]:
     return run.plan.emma_x.warmup_languages if run.plan.alignment.objective == "emma_x" else ()
+
+
+def _dev_digest(run: StageRun) -> str:
+    """Of the rows that the best weights are chosen by, other than those that its data's digest covers."""
+    plan, data = run.plan, run.data
+    rows: list[object] = []
+    if run.name == "sentence_encoding":
+        if plan.sentence_encoding.objective != "none" or plan.sentence_encoding.scored_steps:
+            rows += data.dev.sts
+    elif run.name == "alignment" and plan.alignment.objective != "none" and plan.lang != plan.pivot:
+        if plan.alignment.partners == "all":
+            return ""  # that training chooses nothing
+        rows += [*data.dev.sts, ["cross"], *data.dev.cross_sts] if data.dev.cross_sts else data.dev.sts
+        if plan.data.parallel and data.parallel not in data.used_by(run.name):
+            rows += [[row.pivot, row.text] for row in data.parallel.held_out]
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest() if rows else ""

@@ -83,6 +83,20 @@ def test_a_changed_setting_redoes_its_stage_and_what_follows(copied, caplog):
     assert {"kk/card.json"} <= changed <= {"kk/card.json", "kk/README.md", "kk/cla/adapter.safetensors"}
 
 
+def test_edited_dev_rows_redo_the_stages_chosen_by_them(copied, caplog):
+    table = copied.parent / "data" / "sts.kk.tsv"
+    before = Hub.open(copied.parent / "hub").card("kk").stages
+    lines = table.read_text(encoding="utf-8").splitlines()
+    table.write_text("\n".join([*lines[:-1], "4" + lines[-1][1:]]) + "\n", encoding="utf-8")
+    with caplog.at_level("INFO"):
+        train_recipe(load_recipe(copied))
+    # English, vocabulary and language adaptation.
+    assert caplog.text.count("done before, skipped") == 4 + 2
+    after = Hub.open(copied.parent / "hub").card("kk").stages
+    changed = {stage for stage in STAGES if before[stage]["fingerprint"] != after[stage]["fingerprint"]}
+    assert changed == {"sentence_encoding", "alignment"}
+
+
 def test_force_gives_the_same_weights_again(copied):
     before = load_file(copied.parent / "hub/kk/se/adapter_model.safetensors")
     train_recipe(load_recipe(copied), languages=["kk"], stages=["sentence_encoding"], force=True)
