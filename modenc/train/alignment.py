@@ -24,7 +24,7 @@ from modenc.train.frozen import pack_frozen
 from modenc.train.objectives.alignment import PivotAlignmentLoss
 from modenc.train.phases import Material, run_phases
 from modenc.train.pivot import FrozenLanguage, Vectors
-from modenc.train.processes import process_state
+from modenc.train.processes import process_state, rows_a_step
 from modenc.train.stage import StageRun
 from modenc.train.trainers import train_sentence_model
 
@@ -140,9 +140,8 @@ def _judged_across(dev: DevData) -> bool:
 def alignment_rows(
     data: TrainingData, settings: AlignmentSettings, seed: int
 ) -> dict[str, list[AlignmentRow]]:
-    """The rows a run will see, by kind; no more than its steps can use."""
-    optimizer = settings.optimizer
-    needed = optimizer.steps * optimizer.batch_size * optimizer.gradient_accumulation
+    """The rows a run will see, by kind; no more than its steps can use in all processes."""
+    needed = settings.optimizer.steps * rows_a_step(settings.optimizer)
     if settings.objective == "joint":
         needed = (needed + 1) // 2
     rows: dict[str, list[AlignmentRow]] = {}

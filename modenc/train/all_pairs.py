@@ -13,12 +13,12 @@ from typing import Any
 from datasets import Dataset
 
 from modenc.errors import RecipeError
-from modenc.recipe.settings import AlignmentSettings
+from modenc.recipe.settings import AlignmentSettings, OptimizerSettings
 from modenc.train.adapters_io import add_parallel_adapter, save_parallel_adapter
 from modenc.train.body_module import sentence_model
 from modenc.train.frozen import pack_frozen
 from modenc.train.objectives.all_pairs import AllPairs, Side
-from modenc.train.processes import process_state
+from modenc.train.processes import process_state, rows_a_step
 from modenc.train.stage import StageRun
 from modenc.train.trainers import BodyTrainer, run_trainer, training_arguments
 
@@ -59,7 +59,7 @@ def align_all_pairs(runs: Mapping[str, StageRun], folder: Path) -> dict[str, Any
     trainer = BodyTrainer(
         model=together,
         args=training_arguments(
-            replace(optimizer, steps=len(batches) // optimizer.gradient_accumulation, batch_size=1),
+            replace(optimizer, steps=max(len(batches) // batches_a_step(optimizer), 1), batch_size=1),
             plan.run,
             folder,
             sentences=False,
@@ -160,9 +160,14 @@ def batches_of_pairs(
             )
         decks.append((cycle(piles), len(piles) * max(pile.count for pile in piles)))
     languages_learning = len(next(iter(sides.values()))) - 1
-    count = optimizer.steps * optimizer.gradient_accumulation * languages_learning
+    count = optimizer.steps * batches_a_step(optimizer) * languages_learning
     count = count or round(optimizer.epochs * len(decks) * max(size for _, size in decks))
     return [next(next(deck).batches) for _, (deck, _) in zip(range(count), cycle(decks), strict=False)]
+
+
+def batches_a_step(optimizer: OptimizerSettings) -> int:
+    """Batches that one optimizer step reads, in all processes together."""
+    return rows_a_step(optimizer) // optimizer.batch_size
 
 
 @dataclass(frozen=True)

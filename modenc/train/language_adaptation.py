@@ -23,7 +23,7 @@ from modenc.train.dev import DevData
 from modenc.train.frozen import pack_frozen
 from modenc.train.objectives.distillation import DistillationLoss
 from modenc.train.objectives.masked_lm import MaskedLM
-from modenc.train.processes import process_state
+from modenc.train.processes import process_state, rows_a_step
 from modenc.train.stage import StageRun
 from modenc.train.trainers import BodyTrainer, run_trainer, train_sentence_model, training_arguments
 from modenc.train.vocabulary import save_embeddings
@@ -120,8 +120,7 @@ def _distil(
 ) -> dict[str, Any]:
     settings, plan = run.plan.language_adaptation, run.plan
     optimizer = settings.optimizer
-    needed = optimizer.steps * optimizer.batch_size * optimizer.gradient_accumulation
-    texts = sample(run.data.text.train, needed, plan.run.seed)
+    texts = sample(run.data.text.train, optimizer.steps * rows_a_step(optimizer), plan.run.seed)
     held_out = run.data.text.held_out[:200]
     teacher_model = sentence_model(run.base.load_body(), run.base.load_tokenizer(), plan, settings.max_length)
     cached = run.folder / "teacher.npy"

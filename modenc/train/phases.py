@@ -28,7 +28,7 @@ from modenc.train.objectives.crossconst import CrossConstLoss
 from modenc.train.objectives.decoder import TargetTexts, VectorDecoder
 from modenc.train.objectives.emma_x import ClassifierWarmup, EmmaXLoss, EmmaXParts, EmmaXWarmup
 from modenc.train.objectives.vmsst import ContrastiveLoss, Sentences, SourceSeparation, VmsstLoss
-from modenc.train.processes import process_state
+from modenc.train.processes import rows_a_step
 from modenc.train.stage import StageRun
 from modenc.train.trainers import PartsAlone, train_parts, train_sentence_model
 
@@ -77,9 +77,7 @@ class Material:
 
     def rows_a_step(self) -> int:
         """Rows that one optimiser step reads, in all processes."""
-        optimizer = self.optimizer
-        rows: int = optimizer.batch_size * optimizer.gradient_accumulation * process_state().num_processes
-        return rows
+        return rows_a_step(self.optimizer)
 
     def embed(self, ids: Tensor) -> Tensor:
         """The table's rows of pieces [batch, length], wherever the table is: [batch, length, hidden]."""

@@ -32,7 +32,7 @@ from modenc.train.data_access import TrainingData, sample
 from modenc.train.dev import DevData
 from modenc.train.frozen import pack_frozen
 from modenc.train.pivot import trained_before
-from modenc.train.processes import process_state
+from modenc.train.processes import process_state, rows_a_step
 from modenc.train.stage import StageRun
 from modenc.train.trainers import train_sentence_model
 
@@ -122,8 +122,7 @@ def training_sets(
     if "simcse" in settings.objective:
         lines = [text for text in data.text.train if len(text) <= settings.simcse_max_chars]
         lines = list(dict.fromkeys(lines)) or data.text.train
-        needed = settings.optimizer.steps * batch * settings.optimizer.gradient_accumulation
-        lines = sample(lines, needed, seed)
+        lines = sample(lines, settings.optimizer.steps * rows_a_step(settings.optimizer), seed)
         tasks["simcse"] = {"simcse": Dataset.from_dict({"anchor": lines, "positive": lines})}
     return tasks
 

@@ -56,6 +56,6 @@ def _dev_digest(run: StageRun) -> str:
         if plan.alignment.partners == "all":
             return ""  # that training chooses nothing
         rows += [*data.dev.sts, ["cross"], *data.dev.cross_sts] if data.dev.cross_sts else data.dev.sts
-        if plan.data.parallel and data.parallel not in data.used_by(run.name):
+        if plan.data.parallel and not any(part is data.parallel for part in data.used_by(run.name)):
             rows += [[row.pivot, row.text] for row in data.parallel.held_out]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest() if rows else ""

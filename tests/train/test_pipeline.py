@@ -87,7 +87,7 @@ def test_edited_dev_rows_redo_the_stages_chosen_by_them(copied, caplog):
     table = copied.parent / "data" / "sts.kk.tsv"
     before = Hub.open(copied.parent / "hub").card("kk").stages
     lines = table.read_text(encoding="utf-8").splitlines()
-    table.write_text("\n".join([*lines[:-1], "4" + lines[-1][1:]]) + "\n", encoding="utf-8")
+    table.write_text("\n".join([*lines[:-1], "0" + lines[-1][1:]]) + "\n", encoding="utf-8")
     with caplog.at_level("INFO"):
         train_recipe(load_recipe(copied))
     # English, vocabulary and language adaptation.
@@ -318,6 +318,13 @@ def test_two_processes_train_one_hub(tiny_recipe, overrides):
     assert done.stdout.splitlines() == [f"{lang}\t{hub.layout(lang).root}" for lang in ("en", "kk")]
     figures = hub.card("kk").stages["sentence_encoding"]["metrics"]
     assert figures["steps"] == 4
+    # Eight rows a step in each process.
+    assert sum(part["rows_seen"] for part in figures["sets"].values()) == 4 * 8 * 2
+    if not overrides:
+        sets = hub.card("kk").stages["alignment"]["metrics"]["sets"]
+        assert {name: part["rows_seen"] for name, part in sets.items()} == {"paraphrase": 32, "parallel": 32}
+        # No row comes twice where there are enough.
+        assert all(part["rows"] == 32 for part in sets.values())
 
 
 def test_two_trainings_of_a_language_do_not_meet(copied):
