@@ -173,7 +173,7 @@ class VocabularySettings:
     new_pieces: int
     """``extend`` only: how many of ``size`` are new."""
     max_sentences: int
-    """Lines the tokenizer is trained on at most."""
+    """Lines the tokenizer is trained on at most; of more, a random sample of all sources is taken."""
     fasttext_dim: int
     """Dimensions of the fastText vectors that measure token similarity."""
     fasttext_epochs: int

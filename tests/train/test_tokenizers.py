@@ -1,11 +1,15 @@
 """Vocabularies: what trimming keeps, what extending adds, roles of special tokens."""
 
+from dataclasses import replace
+
 import pytest
+import tiny_models
 import torch
 from tokenizers import normalizers
 
 from modenc.base_model import resolve_base
 from modenc.errors import BaseModelError
+from modenc.recipe.loader import load_recipe
 from modenc.train.tokenizers import (
     extend,
     special_pairs,
@@ -14,7 +18,7 @@ from modenc.train.tokenizers import (
     train_like,
     trim,
 )
-from modenc.train.vocabulary import Vocabulary
+from modenc.train.vocabulary import Vocabulary, make_vocabulary
 
 TEXTS = ["the cat sat on the mat", "a dog ran in the park", "good morning to the cat"] * 5
 
@@ -93,6 +97,25 @@ def test_special_tokens_are_matched_by_role(base):
     pairs = dict(special_pairs(new, tokenizer))
     assert pairs[new.mask_token_id] == tokenizer.mask_token_id
     assert pairs[new.pad_token_id] == tokenizer.pad_token_id
+
+
+def test_a_vocabulary_is_made_from_a_sample_of_all_sources(tiny_xlmr, tiny_recipe, tmp_path):
+    base = resolve_base(str(tiny_xlmr))
+    first, second = tiny_models.sentences("en"), tiny_models.sentences("kk")
+    settings = load_recipe(tiny_recipe("sources")).plans["kk"].vocabulary
+    table = base.load_body().get_input_embeddings().weight.detach()
+
+    def made(count):
+        few = replace(settings, method="trim", max_sentences=count, size=320)
+        texts = [*first, *second]
+        return make_vocabulary(
+            few, base.load_tokenizer(), table, texts, second[:20], "", tmp_path, 1
+        ).tokenizer
+
+    sampled = made(len(first))
+    pieces = [piece for text in second for piece in sampled.tokenize(text)]
+    assert pieces.count(sampled.unk_token) < len(pieces) / 10
+    assert sampled.get_vocab() == made(len(first)).get_vocab()
 
 
 def test_packing_gives_full_blocks(base):
