@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import tiny_models
 import torch
@@ -10,6 +11,8 @@ from tokenizers import normalizers
 from modenc.base_model import resolve_base
 from modenc.errors import BaseModelError
 from modenc.recipe.loader import load_recipe
+from modenc.train import language_adaptation
+from modenc.train.language_adaptation import pack
 from modenc.train.tokenizers import (
     extend,
     special_pairs,
@@ -119,11 +122,27 @@ def test_a_vocabulary_is_made_from_a_sample_of_all_sources(tiny_xlmr, tiny_recip
 
 
 def test_packing_gives_full_blocks(base):
-    from modenc.train.language_adaptation import pack
-
     blocks = pack(base.load_tokenizer(), TEXTS, 16)
     assert {len(block) for block in blocks[:-1]} == {16}
     assert torch.tensor(blocks[0]).max() < len(base.load_tokenizer())
+
+
+def test_packing_takes_four_bytes_a_token(base, monkeypatch):
+    tokenizer = base.load_tokenizer()
+    monkeypatch.setattr(language_adaptation, "_TEXTS_AT_A_TIME", 4)
+    blocks = pack(tokenizer, TEXTS, 16)
+    assert blocks.dtype == np.int32
+    stream = []
+    for text in TEXTS:
+        stream += [*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.sep_token_id]
+    ends = [tokenizer.cls_token_id, tokenizer.sep_token_id]
+    assert blocks.tolist() == [
+        [ends[0], *stream[start : start + 14], ends[1]] for start in range(0, len(stream) - 13, 14)
+    ]
+    assert pack(tokenizer, TEXTS[:1], 200).tolist() == [
+        [ends[0], *stream[: stream.index(ends[1]) + 1], ends[1]]
+    ]
+    assert pack(tokenizer, [], 16).shape[0] == 0
 
 
 def test_a_tokenizer_that_no_hub_takes_is_refused_before_anything_is_trained(tiny_xlmr, tmp_path):
