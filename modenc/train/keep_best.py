@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import shutil
 from pathlib import Path
@@ -101,13 +102,21 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
     def note(self, step: int, metrics: dict[str, float]) -> None:
         """The same at any step; 0 stands for the weights that training starts from."""
         self.history = [entry for entry in self.history if entry["step"] < step]
-        best = max((entry["score"] for entry in self.history), default=float("-inf"))
+        best = self._best()
         figures = {key: round(float(value), 4) for key, value in metrics.items()}
         self.history.append({"step": step, **figures})
         logger.info("  dev at step %d: %s", step, figures)
+        if not math.isfinite(figures["score"]):
+            wrong = ", ".join(key for key, value in figures.items() if not math.isfinite(value))
+            logger.warning(
+                "  dev at step %d: %s no number, so these weights are not taken for the best; check the "
+                "dev sets, and a learning rate that may be too high",
+                step,
+                wrong,
+            )
         if not process_state().is_main_process:
             return
-        if figures["score"] > best:
+        if math.isfinite(figures["score"]) and (best is None or figures["score"] > best["score"]):
             with whole_file(self.folder / _BEST) as temporary:
                 save_file(trainable_state(self.module) | parts_state(self.parts), temporary)
         self._write_history(self.path)
@@ -117,14 +126,20 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
         return int(self.history[-1]["step"]) if self.history else -1
 
     def restore(self) -> int | None:
-        """Put the best weights back; returns their step, or ``None`` where nothing was evaluated."""
+        """Put the best weights back; returns their step, or ``None`` where no score is a number."""
         process_state().wait_for_everyone()
-        if not (self.folder / _BEST).is_file() or not self.history:
+        best = self._best()
+        if best is None or not (self.folder / _BEST).is_file():
             return None
         state = load_file(self.folder / _BEST)
         load_trainable_state(state, self.module)
         load_parts(state, self.parts)
-        return int(max(self.history, key=lambda entry: entry["score"])["step"])
+        return int(best["step"])
+
+    def _best(self) -> dict[str, float] | None:
+        """The first entry with the highest score that is a number."""
+        found = [entry for entry in self.history if math.isfinite(entry["score"])]
+        return max(found, key=lambda entry: entry["score"]) if found else None
 
     def _write_history(self, path: Path) -> None:
         with whole_file(path) as temporary:

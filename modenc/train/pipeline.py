@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -364,5 +365,7 @@ def _scores(records: dict[str, StageRecord]) -> dict[str, float]:
     for stage, record in records.items():
         for when in ("dev_before", "dev_after"):
             for metric, value in record.metrics.get(when, {}).items():
+                if not math.isfinite(value):
+                    continue
                 scores[f"{stage}_{when}_{metric}"] = round(float(value), 2)
     return scores

@@ -1,6 +1,7 @@
 """The best weights on the dev set are kept, the start's among them."""
 
 import logging
+import math
 import shutil
 from functools import partial
 from pathlib import Path
@@ -86,6 +87,22 @@ def test_a_run_without_a_checkpoint_begins_with_no_best(tmp_path):
     again.go_on_from(None)
     assert (again.last_step(), again.restore()) == (-1, None)
     assert KeepBest(tmp_path, module).history == []
+
+
+def test_a_score_that_is_no_number_is_never_the_best(tmp_path, caplog):
+    module = nn.Linear(2, 2)
+    best = KeepBest(tmp_path, module)
+    best.note(0, {"sts": math.nan, "score": math.nan})
+    assert "dev at step 0: sts, score no number, so these weights are not taken for the best" in caplog.text
+    assert best.restore() is None
+    filled(module, 2.0)
+    best.note(10, {"sts": 4.0, "score": 4.0})
+    filled(module, 3.0)
+    best.note(20, {"sts": math.nan, "score": math.nan})
+    again = KeepBest(tmp_path, module)
+    filled(module, 4.0)
+    again.note(30, {"sts": 3.0, "score": 3.0})
+    assert (again.restore(), module.weight[0, 0].item()) == (10, 2.0)
 
 
 def test_half_a_checkpoint_is_passed_over(tmp_path):
