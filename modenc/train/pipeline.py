@@ -22,7 +22,7 @@ from modenc.errors import LanguageError, RecipeError
 from modenc.hub.card import Card
 from modenc.hub.layout import HubInfo, LanguageLayout
 from modenc.hub.store import Hub
-from modenc.languages import language_name
+from modenc.languages import language_name, normalize_code
 from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
 from modenc.storage import storing
 from modenc.train.alignment import align_language
@@ -66,7 +66,7 @@ def train_recipe(
 
     Args:
         recipe: a checked recipe.
-        languages: only these codes; all by default.
+        languages: only these codes, in any standard form (``kaz`` for ``kk``); all by default.
         stages: only these stages; earlier ones must be done already.
         force: redo stages even where their fingerprint says they are done.
 
@@ -74,13 +74,14 @@ def train_recipe(
         Language → its folder in the hub.
 
     Raises:
-        LanguageError: a language is not in the recipe.
+        LanguageError: a language is not in the recipe, or none at all.
         RecipeError: a stage is unknown, or one it builds on is not done, or another training is at work on
             one of the languages, in the same work folder or for the same hub.
         DataError: the data cannot be used.
         StorageError: a disk is full or read-only.
     """
-    if unknown := set(languages or ()) - set(recipe.plans):
+    languages = [normalize_code(lang) for lang in languages or ()]
+    if unknown := set(languages) - set(recipe.plans):
         raise LanguageError(
             f"recipe {recipe.name!r} has no language {', '.join(sorted(unknown))}; "
             f"it has {', '.join(recipe.plans)}"

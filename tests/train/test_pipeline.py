@@ -253,6 +253,16 @@ def test_alignment_needs_the_pivot(tiny_recipe):
         train_recipe(recipe, languages=["kk"])
 
 
+def test_languages_are_taken_in_any_standard_form(trained, monkeypatch):
+    asked = []
+
+    def train(recipe, plan, *_, **__):
+        asked.append(plan.lang)
+
+    monkeypatch.setattr(pipeline, "_train_language", train)
+    assert list(train_recipe(load_recipe(trained), languages=["kaz"])) == asked == ["kk"]
+
+
 def test_wrong_names_are_named(trained):
     recipe = load_recipe(trained)
     with pytest.raises(LanguageError, match=r"no language fr; it has en, kk"):
