@@ -188,7 +188,7 @@ def load_dev(plan: LanguagePlan) -> DevSets:
     """The development sets of ``plan.data.dev``, normalised and otherwise as they are.
 
     Raises:
-        DataError: a source cannot be read, a score is not a finite number, or all scores of a set are the same.
+        DataError: a source cannot be read, a score is not a finite number, or all of a set are the same.
     """
     dev = plan.data.dev
     return DevSets(sts=_sts(dev.sts, plan, "sts"), cross_sts=_sts(dev.cross_sts, plan, "cross_sts"))
