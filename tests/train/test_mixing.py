@@ -15,11 +15,11 @@ from modenc.data.pairs import ParaphraseRow
 from modenc.errors import RecipeError
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
-from modenc.train import mixing
 from modenc.train.all_pairs import batches_of_pairs
 from modenc.train.mixing import TurnsSampler, reading
 from modenc.train.objectives.all_pairs import Side
 from modenc.train.pipeline import train_recipe
+from modenc.train.processes import process_state
 from modenc.train.sentence_encoding import row_sets
 
 
@@ -102,9 +102,7 @@ def test_a_set_smaller_than_a_batch_is_read(optimizer, caplog):
 @pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize("accumulation", [1, 3])
 def test_what_is_said_to_be_read_is_read(optimizer, monkeypatch, processes, accumulation):
-    state = mixing.process_state()
-    monkeypatch.setattr(mixing, "process_state", lambda: state)
-    monkeypatch.setattr(type(state), "num_processes", processes, raising=False)
+    monkeypatch.setattr(process_state(), "num_processes", processes)
     train = mix(one=(64, 16, 30), two=(40,), three=(8,))
     settings = replace(optimizer, gradient_accumulation=accumulation)
     read, seen = reading(train, settings), Counter()
@@ -130,8 +128,7 @@ def test_what_is_said_to_be_read_is_read(optimizer, monkeypatch, processes, accu
 
 
 def test_several_processes_need_a_batch_of_each_set(optimizer, monkeypatch):
-    state = mixing.process_state()
-    monkeypatch.setattr(type(state), "num_processes", 2, raising=False)
+    monkeypatch.setattr(process_state(), "num_processes", 2)
     with pytest.raises(
         RecipeError, match=r"few0: expected 8 rows .* in 2 processes, found 5; add data, use a"
     ):

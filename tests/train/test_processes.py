@@ -16,8 +16,7 @@ from modenc.train.sentence_encoding import training_sets
 @pytest.fixture
 def two(monkeypatch):
     """A function after which there are two processes."""
-    state = process_state()
-    return lambda: monkeypatch.setattr(type(state), "num_processes", 2, raising=False)
+    return lambda: monkeypatch.setattr(process_state(), "num_processes", 2)
 
 
 def larger(settings, times):
