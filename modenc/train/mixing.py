@@ -119,7 +119,7 @@ class Reading:
         return self.optimizer.steps or max(math.ceil(self.optimizer.epochs * self._steps_a_pass()), 1)
 
     def seen(self, steps: int) -> dict[str, dict[str, int]]:
-        """Set → its ``rows``, and how many of them ``steps`` read, those read again counted again."""
+        """Set → the ``rows`` it was given, and how many ``steps`` read, those read again counted again."""
         processes, accumulation = self.turns.processes, self.optimizer.gradient_accumulation
         passes, rest = divmod(steps, self._steps_a_pass())
         # A pass's last step has fewer batches where they do not come out even.
@@ -182,6 +182,25 @@ def reading(train: Dataset | Mix, optimizer: OptimizerSettings) -> Reading:
         tuple(max(len(data) // optimizer.batch_size, 1) for data in sets.values()) for sets in train.values()
     )
     return Reading(rows, Turns(tasks, processes), optimizer)
+
+
+def announce_drawn(
+    names: Sequence[str], drawn: Sequence[int], groups: Mapping[str, Sequence[object]]
+) -> None:
+    """Log how many rows were drawn of each of several groups, with a warning where that is not all.
+
+    Args:
+        names: the groups'.
+        drawn: the position in ``names`` of each row that was drawn.
+        groups: name → all its rows.
+    """
+    for name, count in zip(names, np.bincount(drawn, minlength=len(names)), strict=True):
+        rows = len(groups[name])
+        logger.info("  %s: %d rows read of %d", name, count, rows)
+        if count < rows:
+            logger.warning(
+                "  %s: %d of %d rows are never read; more steps read more", name, rows - count, rows
+            )
 
 
 def as_dataset(train: Dataset | Mix) -> Dataset | DatasetDict:

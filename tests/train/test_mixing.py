@@ -1,7 +1,7 @@
 """Several data sets in one training: which rows are read, how often, and what is said of it."""
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import chain, islice
 
 import pytest
@@ -11,13 +11,16 @@ from datasets import Dataset
 from sentence_transformers.base.sampler import DefaultBatchSampler, RoundRobinBatchSampler
 from torch.utils.data import ConcatDataset, RandomSampler
 
-from modenc.data.pairs import ParaphraseRow
+from modenc.data.pairs import ParallelRow, ParaphraseRow
 from modenc.errors import RecipeError
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
+from modenc.train import mixing
 from modenc.train.all_pairs import batches_of_pairs
+from modenc.train.data_access import drawn
 from modenc.train.mixing import TurnsSampler, reading
 from modenc.train.objectives.all_pairs import Side
+from modenc.train.phases import Material
 from modenc.train.pipeline import train_recipe
 from modenc.train.processes import process_state
 from modenc.train.sentence_encoding import row_sets
@@ -172,6 +175,20 @@ def test_a_pass_reads_all_pairs_and_says_so(tiny_recipe, caplog):
     few = load_recipe(path, [*quick, "sentence_encoding.optimizer.steps=2"])
     train_recipe(few, languages=["en"])
     assert "triplets: 34 of 50 rows are never read in 2 steps; raise optimizer.steps" in caplog.text
+
+
+@pytest.mark.parametrize(("exponent", "rows"), [(0.0, 2 * 400), (0.5, 20 * (20 + 10)), (1.0, 500)])
+def test_drawn_languages_are_read_until_the_largest_was(optimizer, caplog, exponent, rows):
+    pairs = {lang: [ParallelRow("a", "b")] * count for lang, count in {"kk": 400, "tr": 100}.items()}
+    values = dict.fromkeys(field.name for field in fields(Material))
+    material = Material(**(values | {"optimizer": optimizer, "pairs": pairs, "texts": {}}))
+    assert material.steps(exponent) == -(-rows // 8)
+    order = drawn({lang: [lang] * len(found) for lang, found in pairs.items()}, rows, exponent, seed=1)
+    assert order.count("kk") == 400
+    mixing.announce_drawn(["kk", "tr"], [lang == "tr" for lang in order], pairs)
+    assert not caplog.text
+    mixing.announce_drawn(["kk", "tr"], [0] * 30, pairs)
+    assert "kk: 370 of 400 rows are never read; more steps read more" in caplog.text
 
 
 def test_all_pairs_of_languages_are_read_as_often_as_epochs_says(optimizer, tiny_recipe, caplog):
