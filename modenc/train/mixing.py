@@ -197,10 +197,9 @@ def announce_drawn(
     for name, count in zip(names, np.bincount(drawn, minlength=len(names)), strict=True):
         rows = len(groups[name])
         logger.info("  %s: %d rows read of %d", name, count, rows)
-        if count < rows:
-            logger.warning(
-                "  %s: %d of %d rows are never read; more steps read more", name, rows - count, rows
-            )
+        if count < rows and len(names) > 1:
+            left = rows - count
+            logger.warning("  %s: %d of %d rows are never read; more steps read more", name, left, rows)
 
 
 def as_dataset(train: Dataset | Mix) -> Dataset | DatasetDict:
