@@ -172,9 +172,18 @@ def test_a_pass_reads_all_pairs_and_says_so(tiny_recipe, caplog):
     }
     assert "triplets: 96 rows read of 50 (1.9 passes)" in caplog.text
     assert "never read" not in caplog.text
-    few = load_recipe(path, [*quick, "sentence_encoding.optimizer.steps=2"])
-    train_recipe(few, languages=["en"])
-    assert "triplets: 34 of 50 rows are never read in 2 steps; raise optimizer.steps" in caplog.text
+
+
+def test_a_set_that_is_read_less_than_once_is_warned_of(optimizer, caplog):
+    reading(mix(one=(50, 10)), replace(optimizer, steps=2)).announce()
+    assert (
+        "one0: 34 of 50 rows are never read in 2 steps; raise optimizer.steps, or set it to 0" in caplog.text
+    )
+    assert "one1: 10 of 10 rows are never read" in caplog.text
+    caplog.clear()
+    # What does not fill a batch is no set left out.
+    reading(mix(one=(50, 10)), optimizer).announce()
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(("exponent", "rows"), [(0.0, 2 * 400), (0.5, 20 * (20 + 10)), (1.0, 500)])
