@@ -188,10 +188,10 @@ def load_dev(plan: LanguagePlan) -> DevSets:
     """The development sets of ``plan.data.dev``, normalised and otherwise as they are.
 
     Raises:
-        DataError: a source cannot be read, or a score is not a finite number.
+        DataError: a source cannot be read, a score is not a finite number, or all of a set are the same.
     """
     dev = plan.data.dev
-    return DevSets(sts=_sts(dev.sts, plan), cross_sts=_sts(dev.cross_sts, plan))
+    return DevSets(sts=_sts(dev.sts, plan, "sts"), cross_sts=_sts(dev.cross_sts, plan, "cross_sts"))
 
 
 def _scored(source: Source, plan: LanguagePlan) -> Iterator[Row]:
@@ -201,13 +201,20 @@ def _scored(source: Source, plan: LanguagePlan) -> Iterator[Row]:
         yield row
 
 
-def _sts(sources: Sequence[Source], plan: LanguagePlan) -> list[StsRow]:
+def _sts(sources: Sequence[Source], plan: LanguagePlan, role: str) -> list[StsRow]:
     rows: list[StsRow] = []
     for source in sources:
         found = read_rows(source, plan.data.root, plan.lang, plan.pivot, roles=_STS_ROLES)
         for number, row in enumerate(found, start=1):
             score = read_score(source, number, row["score"])
             rows.append((normalise(row["sentence1"]), normalise(row["sentence2"]), score))
+    if rows and len({score for *_, score in rows}) == 1:
+        # A rank correlation with them is no number, and nothing could be chosen by it.
+        raise DataError(
+            f"{plan.lang}: data.dev.{role} ({', '.join(map(describe_source, sources))}): expected rows of "
+            f"different scores, found {len(rows)} with the score {rows[0][2]:g}; add rows with other scores, "
+            f"or leave data.dev.{role} out"
+        )
     return rows
 
 

@@ -27,6 +27,14 @@ _NAMES = frozenset(
 )
 _MOST_README_BYTES = 1 << 20
 
+# Part → the stage of training that makes it.
+_STAGE_OF = {
+    "tokenizer": "vocabulary",
+    "embeddings": "vocabulary",
+    "la": "language_adaptation",
+    "se": "sentence_encoding",
+    "cla": "alignment",
+}
 _LISTED = 10
 
 
@@ -62,6 +70,30 @@ def check_folder(
         raise HubError(
             f"{shown_as}: the modules of {lang} cannot be used:\n  {listed}\n"
             "Install the language again, or train it again with its recipe"
+        )
+
+
+def check_nothing_lost(layout: LanguageLayout, card: Card, earlier: Card | None) -> None:
+    """Check that an alignment adapter does not replace the modules that it was trained on top of.
+
+    Raises:
+        HubError: ``layout`` has ``cla``, but not parts that ``earlier`` had, and ``card`` does not say that
+            their stages were left out.
+    """
+    if earlier is None:
+        return
+    parts = layout.present()
+    lost = [
+        part
+        for part, files in PART_FILES.items()
+        if part not in parts and _STAGE_OF[part] not in card.stages and set(files) <= set(earlier.files)
+    ]
+    if "cla" in parts and lost:
+        stages = ", ".join(dict.fromkeys(_STAGE_OF[part] for part in lost))
+        raise HubError(
+            f"{card.lang}: expected the alignment with the modules it builds on, found cla without "
+            f"{', '.join(lost)}, which the hub has, and no record of {stages}; the hub is as it was; train "
+            f"{card.lang} from the start, or remove {card.lang} from the hub first"
         )
 
 

@@ -15,7 +15,7 @@ from modenc.errors import HubError, LanguageError
 from modenc.hub import swap
 from modenc.hub.card import Card, FileRecord
 from modenc.hub.files import files_below, json_object, read_text, sha256, sync_tree, write_atomically
-from modenc.hub.integrity import check_folder
+from modenc.hub.integrity import check_folder, check_nothing_lost
 from modenc.hub.layout import (
     CARD_FILE,
     FORMAT_VERSION,
@@ -191,17 +191,24 @@ class Hub:
             The card with ``files`` filled in.
 
         Raises:
-            HubError: the card is for another base, or the modules are not fit for use; the hub
-                is left as it was.
+            HubError: the card is for another base, the modules are not fit for use, or an alignment would
+                replace the modules that it builds on; the hub is left as it was.
         """
         self._check_base(card)
         layout = LanguageLayout(staging_dir)
+        check_nothing_lost(layout, card, self._card_if_whole(card.lang))
         layout.card.unlink(missing_ok=True)
         layout.readme.write_text(readme(card), encoding="utf-8", errors="backslashreplace")
         sealed = replace(card, files=_records(staging_dir))
         layout.card.write_text(sealed.to_json(), encoding="utf-8")
         self._take_in(staging_dir, sealed, shown_as=self._folder(card.lang))
         return sealed
+
+    def _card_if_whole(self, lang: str) -> Card | None:
+        try:
+            return self.card(lang)
+        except HubError:  # publishing is how a damaged language is replaced
+            return None
 
     def remove(self, lang: str) -> None:
         """Remove a language's modules.

@@ -141,7 +141,10 @@ class OptimizerSettings:
     steps: int
     """Optimiser steps; 0 means ``epochs`` decides."""
     epochs: float
-    """Passes over the data where ``steps`` is 0."""
+    """Passes over the data where ``steps`` is 0. Of several sets: those of one task (triplets, and pairs
+    without a hard negative) are read in proportion to their rows, tasks (``joint``'s paraphrases and
+    translations, ``mnrl+simcse``'s two, a monolithic model's languages) batch by batch in turn until all of
+    the largest was read, the smaller ones again meanwhile."""
     batch_size: int
     """Sentences, pairs or blocks a forward pass."""
     gradient_accumulation: int
@@ -170,7 +173,7 @@ class VocabularySettings:
     new_pieces: int
     """``extend`` only: how many of ``size`` are new."""
     max_sentences: int
-    """Lines the tokenizer is trained on at most."""
+    """Lines the tokenizer is trained on at most; of more, a random sample of all sources is taken."""
     fasttext_dim: int
     """Dimensions of the fastText vectors that measure token similarity."""
     fasttext_epochs: int

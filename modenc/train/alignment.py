@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from datasets import Dataset, DatasetDict
+from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -25,11 +24,9 @@ from modenc.train.frozen import pack_frozen
 from modenc.train.objectives.alignment import PivotAlignmentLoss
 from modenc.train.phases import Material, run_phases
 from modenc.train.pivot import FrozenLanguage, Vectors
-from modenc.train.processes import process_state
+from modenc.train.processes import process_state, rows_a_step
 from modenc.train.stage import StageRun
 from modenc.train.trainers import train_sentence_model
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,6 @@ def _learn_pivot_alignment(
 ) -> dict[str, Any]:
     settings = run.plan.alignment
     rows = alignment_rows(run.data, settings, run.plan.run.seed)
-    logger.info("  %s", {name: len(part) for name, part in rows.items()})
     counterparts = [row.pivot for part in rows.values() for row in part]
     negatives = [row.negative for part in rows.values() for row in part if row.negative is not None]
     pivot_texts, pivot_row = _index([*counterparts, *negatives])
@@ -77,7 +73,7 @@ def _learn_pivot_alignment(
         run,
         settings.optimizer,
         model,
-        DatasetDict({name: _dataset(part, pivot_row, own_row) for name, part in rows.items()}),
+        {name: {name: _dataset(part, pivot_row, own_row)} for name, part in rows.items()},
         {name: PivotAlignmentLoss(model, vectors, before, settings, kinds[name]) for name in rows},
         dev,
         start_counts=_judged_across(dev),
@@ -144,9 +140,8 @@ def _judged_across(dev: DevData) -> bool:
 def alignment_rows(
     data: TrainingData, settings: AlignmentSettings, seed: int
 ) -> dict[str, list[AlignmentRow]]:
-    """The rows a run will see, by kind; no more than its steps can use."""
-    optimizer = settings.optimizer
-    needed = optimizer.steps * optimizer.batch_size * optimizer.gradient_accumulation
+    """The rows a run will see, by kind; no more than its steps can use in all processes."""
+    needed = settings.optimizer.steps * rows_a_step(settings.optimizer)
     if settings.objective == "joint":
         needed = (needed + 1) // 2
     rows: dict[str, list[AlignmentRow]] = {}

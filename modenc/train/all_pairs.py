@@ -13,12 +13,12 @@ from typing import Any
 from datasets import Dataset
 
 from modenc.errors import RecipeError
-from modenc.recipe.settings import AlignmentSettings
+from modenc.recipe.settings import AlignmentSettings, OptimizerSettings
 from modenc.train.adapters_io import add_parallel_adapter, save_parallel_adapter
 from modenc.train.body_module import sentence_model
 from modenc.train.frozen import pack_frozen
 from modenc.train.objectives.all_pairs import AllPairs, Side
-from modenc.train.processes import process_state
+from modenc.train.processes import process_state, rows_a_step
 from modenc.train.stage import StageRun
 from modenc.train.trainers import BodyTrainer, run_trainer, training_arguments
 
@@ -59,7 +59,7 @@ def align_all_pairs(runs: Mapping[str, StageRun], folder: Path) -> dict[str, Any
     trainer = BodyTrainer(
         model=together,
         args=training_arguments(
-            replace(optimizer, steps=len(batches) // optimizer.gradient_accumulation, batch_size=1),
+            replace(optimizer, steps=max(len(batches) // batches_a_step(optimizer), 1), batch_size=1),
             plan.run,
             folder,
             sentences=False,
@@ -67,11 +67,26 @@ def align_all_pairs(runs: Mapping[str, StageRun], folder: Path) -> dict[str, Any
         ),
         train_dataset=Dataset.from_list(batches),
     )
-    metrics = vars(run_trainer(trainer))
+    metrics = vars(run_trainer(trainer)) | {"sets": _seen(batches, sides, optimizer.batch_size)}
     if process_state().is_main_process:
         for lang, run in runs.items():
             save_parallel_adapter(models[lang][0].body, run.modules / "cla", run.base.id)
     return metrics
+
+
+def _seen(
+    batches: list[Batch], sides: Mapping[str, Mapping[str, Mapping[int, Side]]], size: int
+) -> dict[str, dict[str, int]]:
+    """Kind and pair of languages → how many meanings its batches hold, once and again; logged."""
+    kinds = list(sides)
+    seen: dict[str, dict[str, int]] = {}
+    for batch in batches:
+        kind, (asked, answering) = kinds[batch["kind"]], batch["pair"]
+        languages = list(sides[kind])
+        figures = seen.setdefault(f"{kind} {languages[asked]}-{languages[answering]}", {"rows_seen": 0})
+        figures["rows_seen"] += size
+    logger.info("  meanings read: %s", {name: figures["rows_seen"] for name, figures in seen.items()})
+    return seen
 
 
 def _sides(runs: Mapping[str, StageRun], kind: str) -> dict[str, dict[int, Side]]:
@@ -107,8 +122,8 @@ def batches_of_pairs(
 ) -> list[Batch]:
     """The training set: kinds of data in turn, and within each every ordered pair of languages in turn.
 
-    As many batches as each language but the pivot would be given alone; with ``steps`` 0, ``epochs`` times
-    the batches of all pairs.
+    As many batches as each language but the pivot would be given alone; with ``steps`` 0, as many as read
+    the pair of languages with most data ``epochs`` times, in each kind, and the others again meanwhile.
 
     Raises:
         RecipeError: no two languages share enough meanings for a batch.
@@ -118,6 +133,7 @@ def batches_of_pairs(
     for number, (kind, said) in enumerate(sides.items()):
         languages = list(said)
         piles = []
+        few = []
         for asked, answering in permutations(range(len(languages)), 2):
             answers = said[languages[answering]]
             shared = [
@@ -127,17 +143,31 @@ def batches_of_pairs(
             ]
             if len(shared) >= optimizer.batch_size:
                 piles.append(_pile(number, (asked, answering), shared, optimizer.batch_size, rng))
+            elif shared:
+                few.append(f"{languages[asked]}-{languages[answering]} ({len(shared)})")
         if not piles:
             raise RecipeError(
                 f"alignment.partners: expected {optimizer.batch_size} meanings or more of {kind} data that "
                 "two languages share by their pivot sentences, found none such; use a smaller "
                 "alignment.optimizer.batch_size, or partners = 'pivot'"
             )
-        decks.append((cycle(piles), sum(pile.count for pile in piles)))
+        if few:
+            logger.warning(
+                "  %s: never read, with fewer shared meanings than a batch of %d: %s",
+                kind,
+                optimizer.batch_size,
+                ", ".join(few),
+            )
+        decks.append((cycle(piles), len(piles) * max(pile.count for pile in piles)))
     languages_learning = len(next(iter(sides.values()))) - 1
-    count = optimizer.steps * optimizer.gradient_accumulation * languages_learning
-    count = count or round(optimizer.epochs * sum(size for _, size in decks))
+    count = optimizer.steps * batches_a_step(optimizer) * languages_learning
+    count = count or round(optimizer.epochs * len(decks) * max(size for _, size in decks))
     return [next(next(deck).batches) for _, (deck, _) in zip(range(count), cycle(decks), strict=False)]
+
+
+def batches_a_step(optimizer: OptimizerSettings) -> int:
+    """Batches that one optimizer step reads, in all processes together."""
+    return rows_a_step(optimizer) // optimizer.batch_size
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -23,6 +24,8 @@ from modenc.data.pairs import (
 from modenc.langid import get_identifier
 from modenc.recipe.reads import reads_to_align
 from modenc.recipe.settings import LanguagePlan
+
+logger = logging.getLogger(__name__)
 
 Row = TypeVar("Row")
 TrainingSet = Corpus | PairSet | ScoredSet | ParallelSet | CrossSet
@@ -125,7 +128,9 @@ def drawn(groups: Mapping[str, Sequence[Row]], count: int, exponent: float, seed
 
 
 def sample(rows: Sequence[Row], count: int, seed: int) -> list[Row]:
-    """``count`` rows (0: all) in a seeded random order."""
+    """``count`` rows (0: all) in a seeded random order; logged where those are not all."""
     order = list(rows)
+    if 0 < count < len(order):
+        logger.info("  %d of %d rows drawn: as many as the steps read", count, len(order))
     random.Random(seed).shuffle(order)
     return order[:count] if count else order

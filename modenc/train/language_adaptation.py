@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
-from itertools import chain
+from array import array
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 import torch
 from datasets import Dataset
 from peft import PeftModel
@@ -21,14 +23,18 @@ from modenc.train.body_module import encode_texts, sentence_model
 from modenc.train.data_access import sample
 from modenc.train.dev import DevData
 from modenc.train.frozen import pack_frozen
+from modenc.train.mixing import reading
 from modenc.train.objectives.distillation import DistillationLoss
 from modenc.train.objectives.masked_lm import MaskedLM
-from modenc.train.processes import process_state
+from modenc.train.processes import process_state, rows_a_step
 from modenc.train.stage import StageRun
 from modenc.train.trainers import BodyTrainer, run_trainer, train_sentence_model, training_arguments
 from modenc.train.vocabulary import save_embeddings
 
 logger = logging.getLogger(__name__)
+
+Blocks = npt.NDArray[np.int32]
+_TEXTS_AT_A_TIME = 10_000
 
 
 def adapt_language(run: StageRun) -> dict[str, Any]:
@@ -73,12 +79,12 @@ def _optimizer(settings: LanguageAdaptationSettings, *modules: nn.Module) -> tor
 
 def _masked_lm(run: StageRun, model: MaskedLM, tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
     settings = run.plan.language_adaptation
-    train = Dataset.from_dict({"input_ids": pack(tokenizer, run.data.text.train, settings.block_length)})
-    held_out = Dataset.from_dict(
-        {"input_ids": pack(tokenizer, run.data.text.held_out, settings.block_length)}
-    )
+    train = _block_set(pack(tokenizer, run.data.text.train, settings.block_length))
+    held_out = _block_set(pack(tokenizer, run.data.text.held_out, settings.block_length))
+    read = reading(train, settings.optimizer)
+    read.announce()
     arguments = training_arguments(
-        settings.optimizer, run.plan.run, run.checkpoints, sentences=False, evaluate=False
+        read.optimizer, run.plan.run, run.checkpoints, sentences=False, evaluate=False
     )
     trainer = BodyTrainer(
         model=model,
@@ -91,7 +97,8 @@ def _masked_lm(run: StageRun, model: MaskedLM, tokenizer: PreTrainedTokenizerFas
     figures = run_trainer(trainer)
     after = _perplexity(trainer, held_out, run.plan.run.seed)
     logger.info("  held-out perplexity: %.1f before, %.1f after", before, after)
-    return {**vars(figures), "perplexity_before": round(before, 2), "perplexity": round(after, 2)}
+    sets = {"sets": read.seen(figures.steps)}
+    return {**vars(figures), **sets, "perplexity_before": round(before, 2), "perplexity": round(after, 2)}
 
 
 def _perplexity(trainer: BodyTrainer, blocks: Dataset, seed: int) -> float:
@@ -103,16 +110,36 @@ def _perplexity(trainer: BodyTrainer, blocks: Dataset, seed: int) -> float:
     return math.exp(min(loss, 50.0))
 
 
-def pack(tokenizer: PreTrainedTokenizerFast, texts: list[str], length: int) -> list[list[int]]:
-    """Tokenise texts, join them with separators, and cut the stream into blocks of ``length`` tokens."""
-    if not texts:
-        return []
-    encoded = tokenizer(texts, add_special_tokens=False)["input_ids"]
-    separator = tokenizer.sep_token_id
-    stream = list(chain.from_iterable([*ids, separator] for ids in encoded))
-    inner = length - 2
-    starts = range(0, max(len(stream) - inner + 1, 1), inner)
-    return [[tokenizer.cls_token_id, *stream[start : start + inner], separator] for start in starts]
+def pack(tokenizer: PreTrainedTokenizerFast, texts: list[str], length: int) -> Blocks:
+    """Tokenise texts, join them with separators, and cut the stream into blocks of ``length`` tokens.
+
+    What is left behind the last full block is dropped.
+
+    Returns:
+        Token ids [blocks, length]; of a stream shorter than a block the one block that it makes.
+    """
+    separator, inner = tokenizer.sep_token_id, length - 2
+    # Four bytes a token: as Python's numbers ten million sentences take tens of gigabytes.
+    stream = array("i")
+    for start in range(0, len(texts), _TEXTS_AT_A_TIME):
+        encoded = tokenizer(texts[start : start + _TEXTS_AT_A_TIME], add_special_tokens=False)["input_ids"]
+        for ids in encoded:
+            stream.extend(ids)
+            stream.append(separator)
+    tokens = np.frombuffer(stream, dtype=np.int32) if stream else np.zeros(0, np.int32)
+    inner = min(inner, max(len(tokens), 1))
+    count = len(tokens) // inner
+    blocks = np.empty((count, inner + 2), np.int32)
+    blocks[:, 0], blocks[:, -1] = tokenizer.cls_token_id, separator
+    blocks[:, 1:-1] = tokens[: count * inner].reshape(count, inner)
+    return blocks
+
+
+def _block_set(blocks: Blocks) -> Dataset:
+    """``blocks`` as the column ``input_ids``, without a copy."""
+    width = blocks.shape[1]
+    column = pa.FixedSizeListArray.from_arrays(pa.array(blocks.reshape(-1)), width)
+    return Dataset(pa.table({"input_ids": column}))
 
 
 def _distil(
@@ -120,8 +147,7 @@ def _distil(
 ) -> dict[str, Any]:
     settings, plan = run.plan.language_adaptation, run.plan
     optimizer = settings.optimizer
-    needed = optimizer.steps * optimizer.batch_size * optimizer.gradient_accumulation
-    texts = sample(run.data.text.train, needed, plan.run.seed)
+    texts = sample(run.data.text.train, optimizer.steps * rows_a_step(optimizer), plan.run.seed)
     held_out = run.data.text.held_out[:200]
     teacher_model = sentence_model(run.base.load_body(), run.base.load_tokenizer(), plan, settings.max_length)
     cached = run.folder / "teacher.npy"

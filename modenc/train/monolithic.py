@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from datasets import Dataset, DatasetDict
+from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from sentence_transformers.sentence_transformer.modules import Dense, Transformer
@@ -125,13 +125,13 @@ def _learn_paraphrases(
     settings = run.plan.monolithic
     metrics: dict[str, Any] = {}
     for phase in settings.objective.split("+"):
-        train = DatasetDict(_SETS[phase](recipe, data))
+        train = _SETS[phase](recipe, data)
         if not train:
             raise RecipeError(
                 f"monolithic.objective: {phase!r} needs {_NEEDS[phase]}, found none in any language; "
                 "add sources or choose another objective"
             )
-        logger.info("%s: %s", phase, {name: len(rows) for name, rows in train.items()})
+        logger.info("%s", phase)
         folder = run.folder / phase
         folder.mkdir(parents=True, exist_ok=True)
         loss = MultipleNegativesRankingLoss(model, scale=settings.scale)
@@ -140,7 +140,7 @@ def _learn_paraphrases(
             settings.optimizer,
             model,
             train,
-            {name: loss for name in train},
+            {name: loss for sets in train.values() for name in sets},
             dev,
             start_counts=True,
         )
@@ -224,33 +224,33 @@ def _reads(plan: LanguagePlan) -> tuple[str, ...]:
     return reads_to_align(plan.monolithic.objective, _one_model(plan).emma_x)
 
 
-def _pivot(recipe: Recipe, data: dict[str, TrainingData]) -> dict[str, Dataset]:
+# Language → its sets: the languages come in turn, so that each gives as many batches.
+_Sets = dict[str, dict[str, Dataset]]
+
+
+def _pivot(recipe: Recipe, data: dict[str, TrainingData]) -> _Sets:
     pivot = {lang: part for lang, part in data.items() if lang == recipe.pivot}
     return _monolingual(recipe, pivot)
 
 
-def _monolingual(_: Recipe, data: dict[str, TrainingData]) -> dict[str, Dataset]:
+def _monolingual(_: Recipe, data: dict[str, TrainingData]) -> _Sets:
+    return {lang: _named(lang, part, rows) for lang, part in data.items() if (rows := part.paraphrases.rows)}
+
+
+def _cross(_: Recipe, data: dict[str, TrainingData]) -> _Sets:
     return {
-        f"{lang} {name}": rows
+        lang: _named(lang, part, [ParaphraseRow(row.text, row.pivot, row.pivot_negative) for row in crossing])
         for lang, part in data.items()
-        if part.paraphrases.rows
-        for name, rows in row_sets(
-            part.paraphrases.rows, part.plan.monolithic.optimizer.batch_size, part.plan.run.seed
-        ).items()
+        if (crossing := part.cross_paraphrases.rows)
     }
 
 
-def _cross(_: Recipe, data: dict[str, TrainingData]) -> dict[str, Dataset]:
-    sets: dict[str, Dataset] = {}
-    for lang, part in data.items():
-        rows = [ParaphraseRow(row.text, row.pivot, row.pivot_negative) for row in part.cross_paraphrases.rows]
-        if rows:
-            found = row_sets(rows, part.plan.monolithic.optimizer.batch_size, part.plan.run.seed)
-            sets |= {f"{lang} {name}": chosen for name, chosen in found.items()}
-    return sets
+def _named(lang: str, data: TrainingData, rows: list[ParaphraseRow]) -> dict[str, Dataset]:
+    found = row_sets(rows, data.plan.monolithic.optimizer.batch_size, data.plan.run.seed)
+    return {f"{lang} {name}": chosen for name, chosen in found.items()}
 
 
-_SETS: dict[str, Callable[[Recipe, dict[str, TrainingData]], dict[str, Dataset]]] = {
+_SETS: dict[str, Callable[[Recipe, dict[str, TrainingData]], _Sets]] = {
     "pivot": _pivot,
     "monolingual": _monolingual,
     "cross": _cross,

@@ -24,11 +24,12 @@ from modenc.errors import RecipeError
 from modenc.recipe.settings import LanguagePlan, OptimizerSettings
 from modenc.train.data_access import drawn, sample
 from modenc.train.dev import DevData
+from modenc.train.mixing import announce_drawn
 from modenc.train.objectives.crossconst import CrossConstLoss
 from modenc.train.objectives.decoder import TargetTexts, VectorDecoder
 from modenc.train.objectives.emma_x import ClassifierWarmup, EmmaXLoss, EmmaXParts, EmmaXWarmup
 from modenc.train.objectives.vmsst import ContrastiveLoss, Sentences, SourceSeparation, VmsstLoss
-from modenc.train.processes import process_state
+from modenc.train.processes import rows_a_step
 from modenc.train.stage import StageRun
 from modenc.train.trainers import PartsAlone, train_parts, train_sentence_model
 
@@ -67,19 +68,19 @@ class Material:
         """The language's, or one model's first."""
         return self.run.plan
 
-    def steps(self) -> int:
-        """Optimiser steps of all phases together."""
+    def steps(self, exponent: float = 0.0) -> int:
+        """Optimiser steps of all phases together, of languages that are :func:`drawn` with ``exponent``."""
         optimizer = self.optimizer
         if optimizer.steps:
             return optimizer.steps
-        rows = sum(len(rows) for rows in self.pairs.values()) or sum(map(len, self.texts.values()))
-        return max(math.ceil(optimizer.epochs * rows / self.rows_a_step()), 1)
+        sizes = [len(rows) for rows in (self.pairs or self.texts).values() if rows]
+        # Until the language with the most rows for its share was read whole.
+        rows = max(size ** (1 - exponent) for size in sizes) * sum(size**exponent for size in sizes)
+        return max(math.ceil(optimizer.epochs * round(rows) / self.rows_a_step()), 1)
 
     def rows_a_step(self) -> int:
         """Rows that one optimiser step reads, in all processes."""
-        optimizer = self.optimizer
-        rows: int = optimizer.batch_size * optimizer.gradient_accumulation * process_state().num_processes
-        return rows
+        return rows_a_step(self.optimizer)
 
     def embed(self, ids: Tensor) -> Tensor:
         """The table's rows of pieces [batch, length], wherever the table is: [batch, length, hidden]."""
@@ -217,7 +218,8 @@ def _vmsst(material: Material) -> Iterator[Phase]:
 
 
 def _musr(material: Material) -> Iterator[Phase]:
-    plan, steps = material.plan, material.steps()
+    plan = material.plan
+    steps = material.steps(plan.musr.sampling_exponent)
     pairs = _translations(material, steps, plan.musr.sampling_exponent, decoded=True)
     targets = _targets(material, pairs.distinct)
     decoder = VectorDecoder(_table(material, targets), material.hidden, plan.decoder, injection="input")
@@ -287,6 +289,7 @@ def _translations(material: Material, steps: int, exponent: float, *, decoded: b
         for number, (lang, rows) in enumerate(sorted(material.pairs.items()))
     }
     rows = drawn(groups, count, exponent, material.plan.run.seed)
+    announce_drawn(sorted(material.pairs), [number for number, _ in rows], groups)
     distinct = dict.fromkeys(row.pivot for _, row in rows)
     if decoded and material.frozen is not None:
         more = material.plan.decoder.pivot_steps * material.rows_a_step()

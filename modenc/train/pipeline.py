@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -20,7 +22,7 @@ from modenc.errors import LanguageError, RecipeError
 from modenc.hub.card import Card
 from modenc.hub.layout import HubInfo, LanguageLayout
 from modenc.hub.store import Hub
-from modenc.languages import language_name
+from modenc.languages import language_name, normalize_code
 from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
 from modenc.storage import storing
 from modenc.train.alignment import align_language
@@ -40,8 +42,8 @@ from modenc.train.stage import (
     finished,
     make_ready,
     settings_of,
-    stage_fingerprint,
 )
+from modenc.train.stage_chain import stage_runs
 from modenc.train.vocabulary import make_vocabulary
 
 logger = logging.getLogger(__name__)
@@ -64,7 +66,7 @@ def train_recipe(
 
     Args:
         recipe: a checked recipe.
-        languages: only these codes; all by default.
+        languages: only these codes, in any standard form (``kaz`` for ``kk``); all by default.
         stages: only these stages; earlier ones must be done already.
         force: redo stages even where their fingerprint says they are done.
 
@@ -72,13 +74,14 @@ def train_recipe(
         Language → its folder in the hub.
 
     Raises:
-        LanguageError: a language is not in the recipe.
+        LanguageError: a language is not in the recipe, or none at all.
         RecipeError: a stage is unknown, or one it builds on is not done, or another training is at work on
             one of the languages, in the same work folder or for the same hub.
         DataError: the data cannot be used.
         StorageError: a disk is full or read-only.
     """
-    if unknown := set(languages or ()) - set(recipe.plans):
+    languages = [normalize_code(lang) for lang in languages or ()]
+    if unknown := set(languages) - set(recipe.plans):
         raise LanguageError(
             f"recipe {recipe.name!r} has no language {', '.join(sorted(unknown))}; "
             f"it has {', '.join(recipe.plans)}"
@@ -96,7 +99,8 @@ def train_recipe(
     for plan, part in _jobs(recipe, plans, due):
         logger.info("%s (%s)", plan.lang, language_name(plan.lang))
         with storing(plan.run.work_dir, _KEPT), only_training_of(plan.lang, plan.run.work_dir, hub):
-            folders[plan.lang] = _train_language(recipe, plan, base, hub, stages=part, force=force)
+            wanted = _Wanted(part, together, force)
+            folders[plan.lang] = _train_language(recipe, plan, base, hub, wanted)
     if together:
         with storing(plans[0].run.work_dir, _KEPT), ExitStack() as held:
             for plan in plans:
@@ -153,36 +157,36 @@ def _hub_for(plan: LanguagePlan, base: BaseModel) -> Hub:
         return Hub.create(plan.hub, info)
 
 
-def _train_language(
-    recipe: Recipe,
-    plan: LanguagePlan,
-    base: BaseModel,
-    hub: Hub,
-    *,
-    stages: Sequence[str],
-    force: bool,
-) -> Path:
+@dataclass(frozen=True)
+class _Wanted:
+    """What is to be done for one language."""
+
+    stages: Sequence[str]
+    together: bool
+    """Whether the alignment of all languages with each other follows."""
+    force: bool
+
+
+def _train_language(recipe: Recipe, plan: LanguagePlan, base: BaseModel, hub: Hub, wanted: _Wanted) -> Path:
     if plan.run.threads:
         torch.set_num_threads(plan.run.threads)
     data = TrainingData(plan, recipe.plans)
     records: dict[str, StageRecord] = {}
     before: LanguageLayout | None = None
     changed = False
-    for run, fingerprint in _runs(plan, base, hub, data):
+    for run, fingerprint in stage_runs(plan, base, hub, data):
         stage = run.name
-        wanted = stage in stages
+        due = stage in wanted.stages
         record = finished(run.folder, fingerprint)
-        if record is not None and not (force and wanted):
+        if record is not None and not (wanted.force and due):
             logger.info(" %s: done before, skipped", stage)
-        elif not wanted:
-            if set(stages) & set(STAGES[STAGES.index(stage) :]):
-                raise RecipeError(
-                    f"{plan.lang}: stage {stage} is not done with the present settings and data, "
-                    f"and a later stage needs it; run: modenc train {recipe.name} --lang {plan.lang}"
-                )
+        elif not due:
+            later = set(wanted.stages) & set(STAGES[STAGES.index(stage) :])
+            if later or (wanted.together and stage != "alignment"):
+                raise _not_done(recipe, plan, stage, together=wanted.together)
             break
         else:
-            record = _run_stage(run, fingerprint, force=force)
+            record = _run_stage(run, fingerprint, force=wanted.force)
             changed = True
         records[stage] = record
         before = LanguageLayout(run.modules)
@@ -195,25 +199,33 @@ def _train_language(
     return hub.layout(plan.lang).root
 
 
-def _runs(
-    plan: LanguagePlan, base: BaseModel, hub: Hub, data: TrainingData
-) -> Iterator[tuple[StageRun, str]]:
-    """A language's stages with their fingerprints; each is asked for once the one before it is done."""
-    before: LanguageLayout | None = None
-    fingerprint = base.fingerprint
-    for stage in STAGES:
-        folder = plan.run.work_dir / plan.lang / stage
-        run = StageRun(stage, plan, base, data, folder, before, plan.run.work_dir / "cache")
-        fingerprint = stage_fingerprint(plan, stage, _digest(run, hub), fingerprint)
-        yield run, fingerprint
-        before = LanguageLayout(run.modules)
+def _not_done(recipe: Recipe, plan: LanguagePlan, stage: str, *, together: bool) -> RecipeError:
+    command = f"modenc train {recipe.name}" + ("" if together else f" --lang {plan.lang}")
+    return RecipeError(
+        f"{plan.lang}: stage {stage} is not done with the present settings and data, "
+        f"and a later stage needs it; run: {command}"
+    )
 
 
 def _align_together(
     recipe: Recipe, plans: Sequence[LanguagePlan], base: BaseModel, hub: Hub, *, force: bool
 ) -> dict[str, Path]:
-    """One training for the alignment stage of all languages, which is done when all of them are."""
-    chains = {plan.lang: list(_runs(plan, base, hub, TrainingData(plan, recipe.plans))) for plan in plans}
+    """One training for the alignment stage of all languages, which is done when all of them are.
+
+    Raises:
+        RecipeError: an earlier stage of a language is not done; nothing was begun.
+    """
+    chains = {
+        plan.lang: list(stage_runs(plan, base, hub, TrainingData(plan, recipe.plans))) for plan in plans
+    }
+    earlier = {
+        plan.lang: {run.name: finished(run.folder, mark) for run, mark in chains[plan.lang][:-1]}
+        for plan in plans
+    }
+    for plan in plans:
+        for stage, record in earlier[plan.lang].items():
+            if record is None:
+                raise _not_done(recipe, plan, stage, together=True)
     runs = {lang: chain[-1][0] for lang, chain in chains.items()}
     joined = hashlib.sha256("\n".join(chain[-1][1] for chain in chains.values()).encode()).hexdigest()
     records = {lang: finished(run.folder, joined) for lang, run in runs.items()}
@@ -235,14 +247,8 @@ def _align_together(
                 finish(run, aligned)
         state.wait_for_everyone()
     for plan in plans:
-        found = {
-            run.name: record
-            for run, fingerprint in chains[plan.lang][:-1]
-            if (record := finished(run.folder, fingerprint)) is not None
-        }
-        last = records[plan.lang]
-        if last is not None:
-            found["alignment"] = last
+        done = {**earlier[plan.lang], "alignment": records[plan.lang]}
+        found = {stage: record for stage, record in done.items() if record is not None}
         run = runs[plan.lang]
         if _outdated(hub, plan.lang, found):
             _publish(recipe, plan, hub, LanguageLayout(run.modules), found, run.data)
@@ -250,23 +256,6 @@ def _align_together(
         discard(folder)
     state.wait_for_everyone()
     return {plan.lang: hub.layout(plan.lang).root for plan in plans}
-
-
-def _digest(run: StageRun, hub: Hub) -> str:
-    """What the stage trains on: its data, and the other language's modules that it needs."""
-    digests = [part.digest for part in run.data.used_by(run.name)]
-    start = run.plan.sentence_encoding.start
-    frozen = run.plan.alignment.partners == "pivot"
-    if run.name == "alignment" and digests and frozen and run.plan.pivot in hub.languages():
-        digests.append(hub.card(run.plan.pivot).digest())
-        digests += [hub.card(lang).digest() for lang in _warmup_languages(run) if lang in hub.languages()]
-    elif run.name == "sentence_encoding" and start in hub.languages():
-        digests.append(hub.card(start).digest("se/"))
-    return hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else "nothing"
-
-
-def _warmup_languages(run: StageRun) -> Sequence[str]:
-    return run.plan.emma_x.warmup_languages if run.plan.alignment.objective == "emma_x" else ()
 
 
 def _run_stage(run: StageRun, fingerprint: str, *, force: bool) -> StageRecord:
@@ -377,5 +366,7 @@ def _scores(records: dict[str, StageRecord]) -> dict[str, float]:
     for stage, record in records.items():
         for when in ("dev_before", "dev_after"):
             for metric, value in record.metrics.get(when, {}).items():
+                if not math.isfinite(value):
+                    continue
                 scores[f"{stage}_{when}_{metric}"] = round(float(value), 2)
     return scores

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset, DatasetDict
+from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import (
     CachedMultipleNegativesRankingLoss,
@@ -32,7 +32,7 @@ from modenc.train.data_access import TrainingData, sample
 from modenc.train.dev import DevData
 from modenc.train.frozen import pack_frozen
 from modenc.train.pivot import trained_before
-from modenc.train.processes import process_state
+from modenc.train.processes import process_state, rows_a_step
 from modenc.train.stage import StageRun
 from modenc.train.trainers import train_sentence_model
 
@@ -67,15 +67,14 @@ def encode_sentences(run: StageRun) -> dict[str, Any]:
 
 def _learn_objective(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
     settings = run.plan.sentence_encoding
-    train = DatasetDict(training_sets(run.data, settings, run.plan.run.seed))
-    logger.info("  %s", {name: len(rows) for name, rows in train.items()})
+    train = training_sets(run.data, settings, run.plan.run.seed)
     loss = _ranking_loss(model, settings)
     return train_sentence_model(
         run,
         settings.optimizer,
         model,
         train,
-        {name: loss for name in train},
+        {name: loss for sets in train.values() for name in sets},
         DevData(sts=run.data.dev.sts),
         start_counts=True,
     )
@@ -109,26 +108,31 @@ def _adapter_of(run: StageRun, lang: str) -> Path:
     return folder
 
 
-def training_sets(data: TrainingData, settings: SentenceEncodingSettings, seed: int) -> dict[str, Dataset]:
-    """The batches' sources: triplets, pairs without a hard negative, and SimCSE's doubled sentences.
+def training_sets(
+    data: TrainingData, settings: SentenceEncodingSettings, seed: int
+) -> dict[str, dict[str, Dataset]]:
+    """The batches' sources: triplets, pairs without a hard negative, and in turn SimCSE's doubled sentences.
 
     SimCSE (Gao et al., 2021) shows a sentence twice; dropout makes the two vectors differ.
     """
-    sets: dict[str, Dataset] = {}
+    tasks: dict[str, dict[str, Dataset]] = {}
     batch = settings.optimizer.batch_size
     if "mnrl" in settings.objective:
-        sets |= row_sets(data.paraphrases.rows, batch, seed)
+        tasks["paraphrases"] = row_sets(data.paraphrases.rows, batch, seed)
     if "simcse" in settings.objective:
         lines = [text for text in data.text.train if len(text) <= settings.simcse_max_chars]
         lines = list(dict.fromkeys(lines)) or data.text.train
-        needed = settings.optimizer.steps * batch * settings.optimizer.gradient_accumulation
-        lines = sample(lines, needed, seed)
-        sets["simcse"] = Dataset.from_dict({"anchor": lines, "positive": lines})
-    return sets
+        lines = sample(lines, settings.optimizer.steps * rows_a_step(settings.optimizer), seed)
+        tasks["simcse"] = {"simcse": Dataset.from_dict({"anchor": lines, "positive": lines})}
+    return tasks
 
 
 def row_sets(rows: Sequence[ParaphraseRow], batch: int, seed: int) -> dict[str, Dataset]:
-    """Triplets, and pairs without a hard negative, shuffled; triplets fewer than a batch join the pairs."""
+    """Triplets, and pairs without a hard negative, shuffled.
+
+    Triplets fewer than a batch join the pairs; pairs fewer than a batch are filled up to one with triplets
+    that leave their negatives out.
+    """
     sets: dict[str, Dataset] = {}
     rows = sample(rows, 0, seed)
     triplets = [row for row in rows if row.negative is not None]
@@ -140,7 +144,9 @@ def row_sets(rows: Sequence[ParaphraseRow], batch: int, seed: int) -> dict[str, 
         )
     else:
         pairs += triplets
-    if len(pairs) >= batch or not sets:
+    if pairs and sets:
+        pairs += triplets[: max(batch - len(pairs), 0)]
+    if pairs or not sets:
         sets["pairs"] = Dataset.from_dict(
             {column: [getattr(row, column) for row in pairs] for column in ("anchor", "positive")}
         )

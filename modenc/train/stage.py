@@ -91,8 +91,18 @@ def settings_of(plan: LanguagePlan, stage: str) -> dict[str, Any]:
     return plain
 
 
-def stage_fingerprint(plan: LanguagePlan, stage: str, data_digest: str, before: str) -> str:
-    """sha256 of everything that decides a stage's result: settings, data, dev sets, earlier stages, seed."""
+def stage_fingerprint(
+    plan: LanguagePlan, stage: str, data_digest: str, before: str, dev_digest: str = ""
+) -> str:
+    """sha256 of everything that decides a stage's result: settings, data, dev sets, earlier stages, seed.
+
+    Args:
+        plan: the language's.
+        stage: its name.
+        data_digest: of what it is trained on.
+        before: the fingerprint of the stage before it.
+        dev_digest: of the rows that its best weights are chosen by; empty where there are none.
+    """
     content = {
         "format": _FORMAT,
         "stage": stage,
@@ -103,6 +113,8 @@ def stage_fingerprint(plan: LanguagePlan, stage: str, data_digest: str, before: 
         "data": data_digest,
         "before": before,
     }
+    if dev_digest:  # stages without keep the fingerprint they had before rows were hashed
+        content["dev"] = dev_digest
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 

@@ -7,26 +7,26 @@ import logging
 import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from datasets import Dataset, DatasetDict
+from datasets import Dataset
 from safetensors.torch import load_file, save_file
 from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
 )
-from sentence_transformers.sentence_transformer.training_args import BatchSamplers, MultiDatasetBatchSamplers
 from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from modenc.recipe.settings import OptimizerSettings, RunSettings
-from modenc.storage import whole_file
 from modenc.train.dev import DevData, DevEvaluator
+from modenc.train.keep_best import KeepBest, load_parts, load_trainable_state, parts_state, trainable_state
+from modenc.train.mixing import Mix, Turns, TurnsSampler, as_dataset, reading
 from modenc.train.precision import uses_bf16
 from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
@@ -34,37 +34,8 @@ from modenc.train.stage import StageRun
 logger = logging.getLogger(__name__)
 
 _WEIGHTS = "trainable.safetensors"
-_BEST = "best.safetensors"
-_PARTS = "parts."
 # The last is written last.
 _CHECKPOINT_FILES = (_WEIGHTS, "optimizer.pt", "scheduler.pt", "trainer_state.json")
-
-
-def trainable_state(*modules: nn.Module) -> dict[str, Tensor]:
-    """Name → tensor of all parameters that learn."""
-    return {
-        f"{number}.{name}": parameter.detach().cpu().contiguous().clone()
-        for number, module in enumerate(modules)
-        for name, parameter in module.named_parameters()
-        if parameter.requires_grad
-    }
-
-
-def load_trainable_state(state: dict[str, Tensor], *modules: nn.Module) -> None:
-    """Put back what :func:`trainable_state` gave; every trainable parameter must be there."""
-    with torch.no_grad():
-        for number, module in enumerate(modules):
-            for name, parameter in module.named_parameters():
-                if parameter.requires_grad:
-                    parameter.copy_(state[f"{number}.{name}"])
-
-
-def _parts_state(parts: nn.Module) -> dict[str, Tensor]:
-    return {f"{_PARTS}{name}": tensor.cpu().contiguous() for name, tensor in parts.state_dict().items()}
-
-
-def _load_parts(state: dict[str, Tensor], parts: nn.Module) -> None:
-    parts.load_state_dict({name[len(_PARTS) :]: state[name] for name in state if name.startswith(_PARTS)})
 
 
 class _TrainableCheckpoints:
@@ -75,6 +46,8 @@ class _TrainableCheckpoints:
 
     model: nn.Module
     loss: nn.Module | dict[str, nn.Module] | None = None
+    best: KeepBest | None = None
+    """What a checkpoint keeps besides: resumed there, the best weights are those of then."""
 
     def parts(self) -> nn.ModuleList:
         """What is thrown away after training: of the losses, or of a model that is nothing else."""
@@ -85,12 +58,14 @@ class _TrainableCheckpoints:
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         folder = Path(output_dir or self.args.output_dir)  # type: ignore[attr-defined]
         folder.mkdir(parents=True, exist_ok=True)
-        save_file(trainable_state(self.model) | _parts_state(self.parts()), folder / _WEIGHTS)
+        save_file(trainable_state(self.model) | parts_state(self.parts()), folder / _WEIGHTS)
+        if self.best is not None:
+            self.best.keep_in(folder)
 
     def _load_from_checkpoint(self, checkpoint: str, model: nn.Module | None = None) -> None:
         state = load_file(Path(checkpoint) / _WEIGHTS)
         load_trainable_state(state, model or self.model)
-        _load_parts(state, self.parts())
+        load_parts(state, self.parts())
 
 
 class BodyTrainer(_TrainableCheckpoints, Trainer):  # type: ignore[misc]
@@ -98,7 +73,14 @@ class BodyTrainer(_TrainableCheckpoints, Trainer):  # type: ignore[misc]
 
 
 class SentenceTrainer(_TrainableCheckpoints, SentenceTransformerTrainer):  # type: ignore[misc]
-    """``SentenceTransformerTrainer`` for sentence-level objectives."""
+    """``SentenceTransformerTrainer`` for sentence-level objectives; several sets are read by ``turns``."""
+
+    turns: Turns | None = None
+
+    def get_multi_dataset_batch_sampler(self, dataset: Any, **settings: Any) -> Any:
+        """The sampler of ``turns``."""
+        assert self.turns is not None
+        return TurnsSampler(dataset, self.turns, **settings)
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """None: the hub writes its own cards."""
@@ -150,60 +132,6 @@ class LossSteps(TrainerCallback):  # type: ignore[misc]
             nn.utils.clip_grad_norm_(learning, args.max_grad_norm)
 
 
-class KeepBest(TrainerCallback):  # type: ignore[misc]
-    """Keep the trainable weights with the highest dev score; survives a restart."""
-
-    def __init__(self, folder: Path, module: nn.Module, parts: nn.Module | None = None) -> None:
-        self.folder = folder
-        self.module = module
-        self.parts = nn.Module() if parts is None else parts
-        """What else goes with the weights: a later phase starts from both."""
-        self.history: list[dict[str, float]] = []
-        self.path = folder / "dev.json"
-        if self.path.is_file():
-            self.history = json.loads(self.path.read_text())
-
-    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float], **_: Any) -> None:
-        """Note the metrics, and save the weights if they are the best so far."""
-        if "eval_score" not in metrics:
-            return
-        figures = {
-            key.removeprefix("eval_"): value
-            for key, value in metrics.items()
-            if isinstance(value, float) and not key.endswith(("runtime", "per_second", "epoch"))
-        }
-        self.note(state.global_step, figures)
-
-    def note(self, step: int, metrics: dict[str, float]) -> None:
-        """The same at any step; 0 stands for the weights that training starts from."""
-        self.history = [entry for entry in self.history if entry["step"] < step]
-        best = max((entry["score"] for entry in self.history), default=float("-inf"))
-        figures = {key: round(float(value), 4) for key, value in metrics.items()}
-        self.history.append({"step": step, **figures})
-        logger.info("  dev at step %d: %s", step, figures)
-        if not process_state().is_main_process:
-            return
-        if figures["score"] > best:
-            with whole_file(self.folder / _BEST) as temporary:
-                save_file(trainable_state(self.module) | _parts_state(self.parts), temporary)
-        with whole_file(self.path) as temporary:
-            temporary.write_text(json.dumps(self.history, indent=1))
-
-    def last_step(self) -> int:
-        """The step that was evaluated last; -1 before any."""
-        return int(self.history[-1]["step"]) if self.history else -1
-
-    def restore(self) -> int | None:
-        """Put the best weights back; returns their step, or ``None`` where nothing was evaluated."""
-        process_state().wait_for_everyone()
-        if not (self.folder / _BEST).is_file() or not self.history:
-            return None
-        state = load_file(self.folder / _BEST)
-        load_trainable_state(state, self.module)
-        _load_parts(state, self.parts)
-        return int(max(self.history, key=lambda entry: entry["score"])["step"])
-
-
 @dataclass(frozen=True)
 class TrainingFigures:
     """What one training run did."""
@@ -224,12 +152,6 @@ def training_arguments(
     """The libraries' training arguments for a stage; ``sentences`` chooses sentence-transformers' own."""
     bf16 = uses_bf16(run)
     kind = SentenceTransformerTrainingArguments if sentences else TrainingArguments
-    extra: dict[str, Any] = {}
-    if sentences:
-        extra = {
-            "batch_sampler": BatchSamplers.BATCH_SAMPLER,
-            "multi_dataset_batch_sampler": MultiDatasetBatchSamplers.ROUND_ROBIN,
-        }
     return kind(
         output_dir=str(folder),
         max_steps=optimizer.steps or -1,
@@ -256,7 +178,6 @@ def training_arguments(
         dataloader_drop_last=True,
         remove_unused_columns=not sentences,
         report_to=[],
-        **extra,
     )
 
 
@@ -286,6 +207,7 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigur
     trainer.add_callback(LossProgress)
     if best is not None:
         trainer.add_callback(best)
+        trainer.best = best
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     checkpoint = last_checkpoint(Path(trainer.args.output_dir))
     if checkpoint:
@@ -348,8 +270,7 @@ def train_parts(
     Returns:
         :class:`TrainingFigures` as a dictionary.
     """
-    # A last batch that is not full is dropped: of fewer rows there would be none.
-    settings = replace(settings, batch_size=min(settings.batch_size, len(rows)))
+    settings = reading(rows, settings).optimizer
     arguments = training_arguments(settings, run, folder / "checkpoints", sentences=False, evaluate=False)
     return vars(run_trainer(BodyTrainer(model=model, args=arguments, train_dataset=rows)))
 
@@ -358,7 +279,7 @@ def train_sentence_model(
     run: StageRun,
     settings: OptimizerSettings,
     model: SentenceTransformer,
-    train: Dataset | DatasetDict,
+    train: Dataset | Mix,
     loss: nn.Module | dict[str, nn.Module],
     dev: DevData,
     *,
@@ -372,7 +293,7 @@ def train_sentence_model(
         run: the stage.
         settings: steps, batches, rates.
         model: what learns.
-        train: its data.
+        train: its data; of several sets those of one task in proportion to their rows, tasks in turn.
         loss: its loss, or one for each data set.
         dev: what the best weights are chosen by.
         start_counts: whether the weights before training may be the best.
@@ -380,27 +301,36 @@ def train_sentence_model(
         optimizer: another than AdamW at one rate.
 
     Returns:
-        :class:`TrainingFigures` as a dictionary, and where there is dev data the metrics on it as
-        ``dev_before`` and ``dev_after``.
+        :class:`TrainingFigures` as a dictionary, under ``sets`` how many ``rows`` each data set has and how
+        many were read, and where there is dev data the metrics on it as ``dev_before`` and ``dev_after``.
+
+    Raises:
+        RecipeError: a data set has no rows, or too few for several processes.
     """
+    read = reading(train, settings)
+    read.announce()
     evaluator = None if dev.empty() else DevEvaluator(dev, as_published)
     metrics: dict[str, Any] = {"dev_before": evaluator(model)} if evaluator else {}
     trainer = SentenceTrainer(
         model=model,
         args=training_arguments(
-            settings, run.plan.run, run.checkpoints, sentences=True, evaluate=evaluator is not None
+            read.optimizer, run.plan.run, run.checkpoints, sentences=True, evaluate=evaluator is not None
         ),
-        train_dataset=train,
+        train_dataset=as_dataset(train),
         loss=loss,
         evaluator=evaluator,
         optimizers=(optimizer, None),
     )
+    trainer.turns = read.turns
     parts = trainer.parts()
     trainer.add_callback(LossSteps(loss.values() if isinstance(loss, dict) else [loss], parts))
     best = KeepBest(run.folder, model, parts) if evaluator else None
+    if best:
+        best.go_on_from(last_checkpoint(run.checkpoints))
     if best and start_counts and not best.history:
         best.note(0, metrics["dev_before"])
     metrics |= vars(run_trainer(trainer, best))
+    metrics["sets"] = read.seen(metrics["steps"])
     if evaluator:
         metrics["dev_after"] = evaluator(model)
         logger.info("  dev: %s kept", metrics["dev_after"])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
@@ -79,9 +80,9 @@ def make_vocabulary(
         held_out: running text on which tokens per sentence are counted.
         prompt: what stands before every text; it keeps the base's tokens.
         work: folder for fastText's files.
-        seed: for FOCUS.
+        seed: for FOCUS, and for which lines are taken where ``settings.max_sentences`` are fewer than all.
     """
-    texts = texts[: settings.max_sentences] if settings.max_sentences else texts
+    texts = _sampled(texts, settings.max_sentences, seed)
     if settings.method == "trim":
         tokenizer, ids = trim(base_tokenizer, texts, settings.size, prompt)
         embeddings = base_embeddings[ids].clone()
@@ -103,6 +104,14 @@ def make_vocabulary(
     report = _report(tokenizer, base_tokenizer, texts, held_out)
     logger.info("  vocabulary: %s", report)
     return Vocabulary(tokenizer, embeddings.float(), report)
+
+
+def _sampled(texts: list[str], count: int, seed: int) -> list[str]:
+    """``count`` of the texts (0: all) in their order, from all sources alike."""
+    if not count or count >= len(texts):
+        return texts
+    chosen = np.random.default_rng(seed).choice(len(texts), count, replace=False, shuffle=False)
+    return [texts[number] for number in np.sort(chosen)]
 
 
 def _newcomers(

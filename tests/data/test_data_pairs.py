@@ -110,6 +110,16 @@ def test_keys_must_be_unique_and_shared(plan, tmp_path):
         load_cross_paraphrases(_with(plan, cross_paraphrases=(source,)), None)
 
 
+def test_development_rows_of_one_score_are_refused(plan, tmp_path):
+    lines = ["sentence1\tsentence2\tscore", "Бір\tекі\t3.0", "үш\tтөрт\t3.0"]
+    (tmp_path / "s.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    told = (
+        r"kk: data\.dev\.cross_sts \(s\.tsv\): expected rows of different scores, found 2 with the score 3;"
+    )
+    with pytest.raises(DataError, match=told):
+        load_dev(_with(plan, dev=DevSources(cross_sts=(Source(path="s.tsv"),))))
+
+
 def test_development_rows_are_normalised_and_kept(plan, tmp_path):
     _write(tmp_path / "s.tsv", ("score", "sentence1", "sentence2"), ("3.5", "Бір  екі", "x"), ("0", "x", "x"))
     dev = load_dev(_with(plan, dev=DevSources(sts=(Source(path="s.tsv"),))))

@@ -145,6 +145,29 @@ def test_broken_modules_are_not_published(hub: Hub) -> None:
     assert hub.card("kk") == before
 
 
+def test_alignment_without_the_modules_it_was_published_with_is_not_published(hub: Hub) -> None:
+    before = sorted((path, sha256(path)) for path in (hub.path / "kk").rglob("*") if path.is_file())
+    told = r"kk: .*cla without la, se, .*sentence_encoding.*; train .* from the start, or remove kk"
+    with hub.staging("kk") as staging:
+        write_modules(staging)
+        for part in ("la", "se"):
+            shutil.rmtree(staging / part)
+        only = make_card("kk", stages={"alignment": {"fingerprint": "c3"}})
+        with pytest.raises(HubError, match=told):
+            hub.publish(staging, only)
+        assert sorted((p, sha256(p)) for p in (hub.path / "kk").rglob("*") if p.is_file()) == before
+        # A recipe that leaves stages out says so on the card.
+        left_out = {stage: {} for stage in ("language_adaptation", "sentence_encoding", "alignment")}
+        assert hub.publish(staging, make_card("kk", stages=left_out)).lang == "kk"
+    assert hub.layout("kk").present() == ("tokenizer", "embeddings", "cla")
+
+
+def test_a_language_with_a_damaged_card_can_be_published_again(hub: Hub) -> None:
+    (hub.path / "kk" / "card.json").write_text("{")
+    publish(hub, "kk", fill=0.25)
+    assert verify_hub(hub) == []
+
+
 def test_modules_for_another_base_are_not_published(hub: Hub) -> None:
     with (
         hub.staging("ky") as staging,

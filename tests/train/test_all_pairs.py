@@ -1,10 +1,13 @@
 """All languages aligned with each other in one training."""
 
+import shutil
+
 import numpy as np
 import pytest
 from trainings import (
     NO_DEV,
     digests,
+    hashes,
     kill_once_there,
     resumptions,
     training_again_changes_nothing,
@@ -63,6 +66,39 @@ def test_all_pairs_is_for_all_languages_at_once(tiny_recipe):
     few = [*ALL_PAIRS, "alignment.optimizer.batch_size=5000"]
     with pytest.raises(RecipeError, match="expected 5000 meanings or more of paraphrase data"):
         train_recipe(load_recipe(path, few))
+
+
+def test_alignment_alone_refuses_unfinished_earlier_stages(tiny_recipe):
+    path = tiny_recipe("all-pairs-alone")
+    quick = [*ALL_PAIRS, *NO_DEV, "vocabulary.method=base", "language_adaptation.objective=none"]
+    quick += ["sentence_encoding.optimizer.steps=1", "alignment.optimizer.steps=1"]
+    recipe = load_recipe(path, quick)
+    train_recipe(recipe)
+    hub = Hub.open(path.parent / "hub")
+    before = hashes(hub.path)
+    assert hub.layout("kk").present() == ("se", "cla")
+    # Other settings than those that the modules were trained with.
+    changed = load_recipe(path, [*quick, "sentence_encoding.scale=10.0"])
+    refused = r"stage sentence_encoding is not done with .* a later stage needs it; run: modenc train tiny$"
+    with pytest.raises(RecipeError, match=rf"en: {refused}"):
+        train_recipe(changed, stages=["alignment"])
+    assert hashes(hub.path) == before
+    # The work folder is "safe to delete when nothing is running".
+    shutil.rmtree(path.parent / "runs")
+    with pytest.raises(RecipeError, match=r"en: stage vocabulary is not done .*; run: modenc train tiny$"):
+        train_recipe(recipe, stages=["alignment"])
+    assert hashes(hub.path) == before
+    assert not list((path.parent / "runs").rglob("done.json"))
+
+
+def test_aligning_together_refuses_unfinished_earlier_stages(tiny_recipe, monkeypatch):
+    """Also where each language's own guard is passed by: nothing is begun."""
+    path = tiny_recipe("all-pairs-unguarded")
+    recipe = load_recipe(path, ALL_PAIRS)
+    monkeypatch.setattr(pipeline, "_jobs", lambda *_: ())
+    with pytest.raises(RecipeError, match=r"en: stage vocabulary is not done .*; run: modenc train tiny$"):
+        train_recipe(recipe, stages=["alignment"])
+    assert not list((path.parent / "runs").rglob("started.json"))
 
 
 def test_a_killed_training_of_all_pairs_resumes(tiny_recipe, tmp_path, caplog):

@@ -85,6 +85,20 @@ def test_a_changed_setting_redoes_its_stage_and_what_follows(copied, caplog):
     assert {"kk/card.json"} <= changed <= {"kk/card.json", "kk/README.md", "kk/cla/adapter.safetensors"}
 
 
+def test_edited_dev_rows_redo_the_stages_chosen_by_them(copied, caplog):
+    table = copied.parent / "data" / "sts.kk.tsv"
+    before = Hub.open(copied.parent / "hub").card("kk").stages
+    lines = table.read_text(encoding="utf-8").splitlines()
+    table.write_text("\n".join([*lines[:-1], "0" + lines[-1][1:]]) + "\n", encoding="utf-8")
+    with caplog.at_level("INFO"):
+        train_recipe(load_recipe(copied))
+    # English, vocabulary and language adaptation.
+    assert caplog.text.count("done before, skipped") == 4 + 2
+    after = Hub.open(copied.parent / "hub").card("kk").stages
+    changed = {stage for stage in STAGES if before[stage]["fingerprint"] != after[stage]["fingerprint"]}
+    assert changed == {"sentence_encoding", "alignment"}
+
+
 def test_force_gives_the_same_weights_again(copied):
     before = load_file(copied.parent / "hub/kk/se/adapter_model.safetensors")
     train_recipe(load_recipe(copied), languages=["kk"], stages=["sentence_encoding"], force=True)
@@ -241,6 +255,16 @@ def test_alignment_needs_the_pivot(tiny_recipe):
         train_recipe(recipe, languages=["kk"])
 
 
+def test_languages_are_taken_in_any_standard_form(trained, monkeypatch):
+    asked = []
+
+    def train(recipe, plan, *_, **__):
+        asked.append(plan.lang)
+
+    monkeypatch.setattr(pipeline, "_train_language", train)
+    assert list(train_recipe(load_recipe(trained), languages=["kaz"])) == asked == ["kk"]
+
+
 def test_wrong_names_are_named(trained):
     recipe = load_recipe(trained)
     with pytest.raises(LanguageError, match=r"no language fr; it has en, kk"):
@@ -306,6 +330,13 @@ def test_two_processes_train_one_hub(tiny_recipe, overrides):
     assert done.stdout.splitlines() == [f"{lang}\t{hub.layout(lang).root}" for lang in ("en", "kk")]
     figures = hub.card("kk").stages["sentence_encoding"]["metrics"]
     assert figures["steps"] == 4
+    # Eight rows a step in each process.
+    assert sum(part["rows_seen"] for part in figures["sets"].values()) == 4 * 8 * 2
+    if not overrides:
+        sets = hub.card("kk").stages["alignment"]["metrics"]["sets"]
+        assert {name: part["rows_seen"] for name, part in sets.items()} == {"paraphrase": 32, "parallel": 32}
+        # No row comes twice where there are enough.
+        assert all(part["rows"] == 32 for part in sets.values())
 
 
 def test_two_trainings_of_a_language_do_not_meet(copied):

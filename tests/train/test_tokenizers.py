@@ -1,11 +1,18 @@
 """Vocabularies: what trimming keeps, what extending adds, roles of special tokens."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
+import tiny_models
 import torch
 from tokenizers import normalizers
 
 from modenc.base_model import resolve_base
 from modenc.errors import BaseModelError
+from modenc.recipe.loader import load_recipe
+from modenc.train import language_adaptation
+from modenc.train.language_adaptation import pack
 from modenc.train.tokenizers import (
     extend,
     special_pairs,
@@ -14,7 +21,7 @@ from modenc.train.tokenizers import (
     train_like,
     trim,
 )
-from modenc.train.vocabulary import Vocabulary
+from modenc.train.vocabulary import Vocabulary, make_vocabulary
 
 TEXTS = ["the cat sat on the mat", "a dog ran in the park", "good morning to the cat"] * 5
 
@@ -95,12 +102,47 @@ def test_special_tokens_are_matched_by_role(base):
     assert pairs[new.pad_token_id] == tokenizer.pad_token_id
 
 
-def test_packing_gives_full_blocks(base):
-    from modenc.train.language_adaptation import pack
+def test_a_vocabulary_is_made_from_a_sample_of_all_sources(tiny_xlmr, tiny_recipe, tmp_path):
+    base = resolve_base(str(tiny_xlmr))
+    first, second = tiny_models.sentences("en"), tiny_models.sentences("kk")
+    settings = load_recipe(tiny_recipe("sources")).plans["kk"].vocabulary
+    table = base.load_body().get_input_embeddings().weight.detach()
 
+    def made(count):
+        few = replace(settings, method="trim", max_sentences=count, size=320)
+        texts = [*first, *second]
+        return make_vocabulary(
+            few, base.load_tokenizer(), table, texts, second[:20], "", tmp_path, 1
+        ).tokenizer
+
+    sampled = made(len(first))
+    pieces = [piece for text in second for piece in sampled(text)["input_ids"]]
+    assert pieces.count(sampled.unk_token_id) < len(pieces) / 10
+    assert sampled.get_vocab() == made(len(first)).get_vocab()
+
+
+def test_packing_gives_full_blocks(base):
     blocks = pack(base.load_tokenizer(), TEXTS, 16)
     assert {len(block) for block in blocks[:-1]} == {16}
     assert torch.tensor(blocks[0]).max() < len(base.load_tokenizer())
+
+
+def test_packing_takes_four_bytes_a_token(base, monkeypatch):
+    tokenizer = base.load_tokenizer()
+    monkeypatch.setattr(language_adaptation, "_TEXTS_AT_A_TIME", 4)
+    blocks = pack(tokenizer, TEXTS, 16)
+    assert blocks.dtype == np.int32
+    stream = []
+    for text in TEXTS:
+        stream += [*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.sep_token_id]
+    ends = [tokenizer.cls_token_id, tokenizer.sep_token_id]
+    assert blocks.tolist() == [
+        [ends[0], *stream[start : start + 14], ends[1]] for start in range(0, len(stream) - 13, 14)
+    ]
+    assert pack(tokenizer, TEXTS[:1], 200).tolist() == [
+        [ends[0], *stream[: stream.index(ends[1]) + 1], ends[1]]
+    ]
+    assert pack(tokenizer, [], 16).shape[0] == 0
 
 
 def test_a_tokenizer_that_no_hub_takes_is_refused_before_anything_is_trained(tiny_xlmr, tmp_path):

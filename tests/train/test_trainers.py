@@ -1,6 +1,7 @@
 """The best weights on the dev set are kept, the start's among them."""
 
 import logging
+import math
 import shutil
 from functools import partial
 from pathlib import Path
@@ -15,8 +16,9 @@ from modenc.base_model import resolve_base
 from modenc.train.adapters_io import add_parallel_adapter, weakened
 from modenc.train.body_module import BodyModule
 from modenc.train.dev import DevData, DevEvaluator
+from modenc.train.keep_best import KeepBest
 from modenc.train.stage import discard, make_ready
-from modenc.train.trainers import KeepBest, last_checkpoint
+from modenc.train.trainers import last_checkpoint
 
 
 def test_the_best_of_all_steps_and_the_start_comes_back(tmp_path):
@@ -41,6 +43,66 @@ def test_a_resumed_run_forgets_what_came_after_its_checkpoint(tmp_path, caplog):
         best.note(step, {"score": score})
     assert [entry["step"] for entry in best.history] == [0, 10]
     assert "dev at step 20: {'score': 9.0}" in caplog.text
+
+
+def filled(module, value):
+    with torch.no_grad():
+        module.weight.fill_(value)
+    return module.weight.clone()
+
+
+def test_a_resumed_run_gets_back_what_was_best_at_its_checkpoint(tmp_path):
+    module = nn.Linear(2, 2)
+    checkpoint = tmp_path / "checkpoint-10"
+    checkpoint.mkdir()
+    best = KeepBest(tmp_path, module)
+    start = filled(module, 1.0)
+    best.note(0, {"score": 5.0})
+    filled(module, 2.0)
+    best.note(10, {"score": 4.0})
+    best.keep_in(checkpoint)
+    filled(module, 3.0)
+    best.note(20, {"score": 9.0})
+    # Killed there; step 20 comes out otherwise this time.
+    again = KeepBest(tmp_path, module)
+    again.go_on_from(str(checkpoint))
+    assert [entry["step"] for entry in again.history] == [0, 10]
+    filled(module, 4.0)
+    again.note(20, {"score": 4.5})
+    assert again.restore() == 0
+    assert torch.equal(module.weight, start)
+    # The checkpoint is as it was, whatever is best since.
+    again.note(30, {"score": 10.0})
+    once_more = KeepBest(tmp_path, module)
+    once_more.go_on_from(str(checkpoint))
+    assert (once_more.restore(), module.weight[0, 0].item()) == (0, 1.0)
+
+
+def test_a_run_without_a_checkpoint_begins_with_no_best(tmp_path):
+    module = nn.Linear(2, 2)
+    best = KeepBest(tmp_path, module)
+    filled(module, 3.0)
+    best.note(4, {"score": 9.0})
+    again = KeepBest(tmp_path, module)
+    again.go_on_from(None)
+    assert (again.last_step(), again.restore()) == (-1, None)
+    assert KeepBest(tmp_path, module).history == []
+
+
+def test_a_score_that_is_no_number_is_never_the_best(tmp_path, caplog):
+    module = nn.Linear(2, 2)
+    best = KeepBest(tmp_path, module)
+    best.note(0, {"sts": math.nan, "score": math.nan})
+    assert "dev at step 0: sts, score no number, so these weights are not taken for the best" in caplog.text
+    assert best.restore() is None
+    filled(module, 2.0)
+    best.note(10, {"sts": 4.0, "score": 4.0})
+    filled(module, 3.0)
+    best.note(20, {"sts": math.nan, "score": math.nan})
+    again = KeepBest(tmp_path, module)
+    filled(module, 4.0)
+    again.note(30, {"sts": 3.0, "score": 3.0})
+    assert (again.restore(), module.weight[0, 0].item()) == (10, 2.0)
 
 
 def test_half_a_checkpoint_is_passed_over(tmp_path):

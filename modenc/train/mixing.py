@@ -1,0 +1,225 @@
+"""Several data sets in one training: tasks in turn, and within a task its sets in proportion to their rows.
+
+A pass over the data ends when every row of the largest task was read once; smaller tasks begin again
+meanwhile, in another order. Rows behind a set's last full batch are left out of a pass, each time others.
+
+sentence-transformers' samplers do part of it: ``ROUND_ROBIN`` stops at the smallest set, ``PROPORTIONAL``
+takes no turns, and both leave out a set of fewer rows than a batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from datasets import Dataset, DatasetDict
+from sentence_transformers.base.sampler import MultiDatasetDefaultBatchSampler
+
+from modenc.errors import RecipeError
+from modenc.recipe.settings import OptimizerSettings
+from modenc.train.processes import process_state
+
+logger = logging.getLogger(__name__)
+
+Mix = Mapping[str, Mapping[str, Dataset]]
+"""Task → name → data set; no two sets have the same name."""
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Which set each batch of a pass comes from."""
+
+    tasks: tuple[tuple[int, ...], ...]
+    """For each task the batches that a pass over each of its sets has."""
+    processes: int = 1
+    """All processes read of the same task at a time, a batch each."""
+
+    def __len__(self) -> int:
+        """Batches in a pass, in all processes together."""
+        rounds = math.ceil(max(map(sum, self.tasks)) / self.processes)
+        return rounds * self.processes * len(self.tasks)
+
+    def task_at(self, batch: int) -> int:
+        """The task whose turn a pass's batch is."""
+        return batch // self.processes % len(self.tasks)
+
+    def order(self, task: int) -> npt.NDArray[np.intp]:
+        """The set, counted within its task, of each batch of a pass over the task: evenly spread."""
+        counts = self.tasks[task]
+        places = np.concatenate([(np.arange(count) + 0.5) / count for count in counts])
+        spread: npt.NDArray[np.intp] = np.repeat(np.arange(len(counts)), counts)
+        return spread[np.argsort(places, kind="stable")]
+
+    def batches_of(self, count: int) -> list[list[int]]:
+        """How many of a pass's first ``count`` batches each set of each task gives."""
+        cycles, rest = divmod(count, self.processes * len(self.tasks))
+        given = []
+        for task, sizes in enumerate(self.tasks):
+            own = cycles * self.processes + min(max(rest - task * self.processes, 0), self.processes)
+            whole, part = divmod(own, sum(sizes))
+            more = np.bincount(self.order(task)[:part], minlength=len(sizes))
+            given.append([whole * size + int(extra) for size, extra in zip(sizes, more, strict=True)])
+        return given
+
+
+class TurnsSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]
+    """Batches of :class:`Turns`; equal sets of one task each come in the order of ``ROUND_ROBIN``."""
+
+    def __init__(self, dataset: Any, turns: Turns, **settings: Any) -> None:
+        super().__init__(dataset, **settings)
+        self.turns = turns
+        for sampler, rows in zip(self.batch_samplers, dataset.datasets, strict=True):
+            if len(rows) < sampler.batch_size:
+                # A set's only batch.
+                sampler.drop_last = False
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """A pass over the data, as row numbers of all sets behind each other."""
+        if self.generator is not None and self.seed is not None:
+            self.generator.manual_seed(self.seed + self.epoch)
+        numbers = iter(range(len(self.batch_samplers)))
+        feeds = [
+            self._endless(task, [next(numbers) for _ in sizes]) for task, sizes in enumerate(self.turns.tasks)
+        ]
+        for batch in range(len(self)):
+            yield next(feeds[self.turns.task_at(batch)])
+
+    def _endless(self, task: int, sets: Sequence[int]) -> Iterator[list[int]]:
+        ends = np.cumsum([len(rows) for rows in self.dataset.datasets])
+        order = self.turns.order(task)
+        while True:
+            readers = [iter(self.batch_samplers[number]) for number in sets]
+            for place in order:
+                number = sets[place]
+                start = int(ends[number]) - len(self.dataset.datasets[number])
+                yield [start + row for row in next(readers[place])]
+
+    def __len__(self) -> int:
+        """Batches in a pass."""
+        return len(self.turns)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a training reads its data."""
+
+    rows: dict[str, int]
+    """Set → its rows."""
+    turns: Turns
+    optimizer: OptimizerSettings
+    """With a batch size that the rows suffice for."""
+
+    def steps(self) -> int:
+        """Optimizer steps, as the trainers count them."""
+        return self.optimizer.steps or max(math.ceil(self.optimizer.epochs * self._steps_a_pass()), 1)
+
+    def seen(self, steps: int) -> dict[str, dict[str, int]]:
+        """Set → the ``rows`` it was given, and how many ``steps`` read, those read again counted again."""
+        processes, accumulation = self.turns.processes, self.optimizer.gradient_accumulation
+        passes, rest = divmod(steps, self._steps_a_pass())
+        # A pass's last step has fewer batches where they do not come out even.
+        more = min(rest * accumulation * processes, len(self.turns))
+        whole, part = (self.turns.batches_of(count) for count in (len(self.turns), more))
+        batches = [
+            passes * each + extra
+            for task in range(len(whole))
+            for each, extra in zip(whole[task], part[task], strict=True)
+        ]
+        size = self.optimizer.batch_size
+        return {
+            name: {"rows": rows, "rows_seen": count * min(size, rows)}
+            for (name, rows), count in zip(self.rows.items(), batches, strict=True)
+        }
+
+    def announce(self) -> None:
+        """Log how often each set is read, with a warning where that is less than once."""
+        steps = self.steps()
+        for name, figures in self.seen(steps).items():
+            rows, seen = figures["rows"], figures["rows_seen"]
+            logger.info("  %s: %d rows read of %d (%.1f passes)", name, seen, rows, seen / rows)
+            size = min(self.optimizer.batch_size, rows)
+            if seen < rows // size * size:
+                logger.warning(
+                    "  %s: %d of %d rows are never read in %d steps; raise optimizer.steps, or set it to 0 "
+                    "and optimizer.epochs to 1 or more",
+                    name,
+                    rows - seen,
+                    rows,
+                    steps,
+                )
+
+    def _steps_a_pass(self) -> int:
+        batches = len(self.turns) // self.turns.processes
+        return max(math.ceil(batches / self.optimizer.gradient_accumulation), 1)
+
+
+def reading(train: Dataset | Mix, optimizer: OptimizerSettings) -> Reading:
+    """How ``train`` is read with these settings.
+
+    Raises:
+        RecipeError: a set has no rows, or in several processes fewer than they need for a batch each.
+    """
+    processes = process_state().num_processes
+    if isinstance(train, Dataset):
+        _check("rows", len(train), processes, processes)
+        size = min(optimizer.batch_size, len(train) // processes)
+        _say_if_smaller("rows", size, optimizer.batch_size)
+        # The library's own sampler leaves out what does not come out even.
+        batches = len(train) // size // processes * processes
+        return Reading(
+            {"rows": len(train)}, Turns(((batches,),), processes), replace(optimizer, batch_size=size)
+        )
+    rows = {name: len(data) for sets in train.values() for name, data in sets.items()}
+    for name, count in rows.items():
+        _check(name, count, 1 if processes == 1 else optimizer.batch_size, processes)
+        _say_if_smaller(name, count, optimizer.batch_size)
+    tasks = tuple(
+        tuple(max(len(data) // optimizer.batch_size, 1) for data in sets.values()) for sets in train.values()
+    )
+    return Reading(rows, Turns(tasks, processes), optimizer)
+
+
+def announce_drawn(
+    names: Sequence[str], drawn: Sequence[int], groups: Mapping[str, Sequence[object]]
+) -> None:
+    """Log how many rows were drawn of each of several groups, with a warning where that is not all.
+
+    Args:
+        names: the groups'.
+        drawn: the position in ``names`` of each row that was drawn.
+        groups: name → all its rows.
+    """
+    for name, count in zip(names, np.bincount(drawn, minlength=len(names)), strict=True):
+        rows = len(groups[name])
+        logger.info("  %s: %d rows read of %d", name, count, rows)
+        if count < rows and len(names) > 1:
+            left = rows - count
+            logger.warning("  %s: %d of %d rows are never read; more steps read more", name, left, rows)
+
+
+def as_dataset(train: Dataset | Mix) -> Dataset | DatasetDict:
+    """What the trainers take."""
+    if isinstance(train, Dataset):
+        return train
+    return DatasetDict({name: data for sets in train.values() for name, data in sets.items()})
+
+
+def _check(name: str, found: int, needed: int, processes: int) -> None:
+    if found < needed:
+        where = f" in {processes} processes" if processes > 1 else ""
+        raise RecipeError(
+            f"{name}: expected {needed} rows of training data or more{where}, found {found}; add data, use a "
+            "smaller optimizer.batch_size or another objective"
+        )
+
+
+def _say_if_smaller(name: str, found: int, wanted: int) -> None:
+    if found < wanted:
+        logger.warning(
+            "  %s: only %d rows for a batch of %d; its batches are of %d", name, found, wanted, found
+        )
