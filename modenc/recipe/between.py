@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from modenc.recipe.conflicts import Conflict, sources
+from modenc.recipe.faults import Place
 from modenc.recipe.licenses import allowed_data
 from modenc.recipe.presence import fill, is_in_hub
 from modenc.recipe.reads import reads_to_align
@@ -58,13 +59,19 @@ def absent_pivot(pivot: str, hubs: Sequence[Path]) -> Iterator[Conflict]:
         yield Conflict(("pivot",), message)
 
 
-def not_chosen(plan: LanguagePlan, chosen: Collection[str], hubs: Sequence[Path]) -> Iterator[Conflict]:
-    """Languages that a chosen one builds on and that are neither chosen nor in a hub."""
-    needs = {plan.sentence_encoding.start: ("sentence_encoding", "start")}
+def not_chosen(plan: LanguagePlan, others: Collection[str], hubs: Sequence[Path]) -> Iterator[Conflict]:
+    """Languages of the recipe that a chosen one builds on and that are neither chosen nor in a hub.
+
+    Args:
+        plan: the chosen language's.
+        others: the recipe's languages that are not chosen.
+        hubs: where other languages' modules may be.
+    """
+    needs: dict[str, Place] = {plan.sentence_encoding.start: ("sentence_encoding", "start")}
     if plan.alignment.objective != "none" and plan.lang != plan.pivot:
         needs.setdefault(plan.pivot, ("pivot",))
     for lang, place in needs.items():
-        if lang != FRESH and lang not in chosen and not is_in_hubs(hubs, lang):
+        if lang in others and not is_in_hubs(hubs, lang):
             message = (
                 f"expected {lang!r} among the languages to train or in {_named(hubs)}, found it in neither; "
                 f"train it first, or add --lang {lang}"

@@ -26,6 +26,9 @@ ROLES: dict[str, tuple[str, ...]] = {
 PLACEHOLDERS = ("lang", "pivot")
 
 
+Level = Literal["fault", "warning", "note"]
+
+
 @dataclass(frozen=True)
 class Conflict:
     """A fault at ``path`` that rests on the values at ``reads`` being what their author meant."""
@@ -33,7 +36,7 @@ class Conflict:
     path: Place
     message: str
     reads: tuple[Place, ...] = ()
-    level: Literal["fault", "warning", "note"] = "fault"
+    level: Level = "fault"
     """A warning is probably a fault; a note is worth knowing."""
 
 

@@ -14,7 +14,7 @@ from typing import Any, get_type_hints
 from modenc.errors import LanguageError, RecipeError
 from modenc.languages import normalize_code
 from modenc.near import nearest
-from modenc.recipe.between import absent_pivot, absent_start, conflicts_between, unknown_language
+from modenc.recipe.between import absent_pivot, absent_start, conflicts_between, not_chosen, unknown_language
 from modenc.recipe.build import INVALID, build, describe, too_long
 from modenc.recipe.conflicts import Conflict, conflicts, unknown_placeholders
 from modenc.recipe.faults import MOST_FAULTS, Faults, Place, did_you_mean, said_once
@@ -206,7 +206,8 @@ class Draft:
         wanted = {lang: plan for lang, plan in plans.items() if chosen is None or lang in chosen}
         for lang, plan in wanted.items():
             start = absent_start(plan, self.languages, self.hubs)
-            self._note(chain(absences(plan), start, inherited(plan, plans, self.hubs)), lang)
+            alone = not_chosen(plan, self.languages.keys() - wanted.keys(), self.hubs)
+            self._note(chain(absences(plan), start, alone, inherited(plan, plans, self.hubs)), lang)
         if self.languages and self.pivot not in self.languages:
             self._note(absent_pivot(self.pivot, self.hubs), None)
         found: dict[str | None, list[Conflict]] = {}
