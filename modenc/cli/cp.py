@@ -26,8 +26,8 @@ def add_parser(subparsers: Any, summary: str) -> None:
     parser = subparsers.add_parser(
         "cp",
         help=summary,
-        description="Copy a recipe to edit. The copy still finds what it includes, and trains into a hub of its "
-        "own: hub.path is the one line that is changed.",
+        description="Copy a recipe to edit. The copy still finds what it includes, and trains into a hub "
+        "of its own: hub.path is the one line that is changed.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -65,5 +65,5 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _own_hub(content: bytes) -> bytes:
-    """A shipped recipe's text with a hub of the copy's own, lest training the copy replace shipped modules."""
+    """A shipped recipe's text with a hub of the copy's own, lest it replace shipped modules."""
     return _SHIPPED_HUB.sub(_OWN_HUB, content, count=1)

@@ -93,8 +93,8 @@ def _shared(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
             if len({other for other, _, _ in entries}) < 2:
                 break
             message = (
-                f"the same rows of {describe_source(source)} for {languages}; put {{lang}} into the path or a "
-                'column\'s name, choose rows as in where.lang = ["{lang}"], or move it to [languages.CODE]'
+                f"the same rows of {describe_source(source)} for {languages}; put {{lang}} into the path or "
+                'a column\'s name, choose rows as in where.lang = ["{lang}"], or move it to [languages.CODE]'
             )
             yield lang, Conflict(path, message)
 

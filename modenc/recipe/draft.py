@@ -193,8 +193,8 @@ class Draft:
         for lang, plan in plans.items():
             work_dir = unknown_placeholders(("run", "work_dir"), str(plan.run.work_dir), ("recipe",))
             self._note(chain(conflicts(plan), work_dir, unstated(plan)), lang)
-        for lang, conflict in conflicts_between(plans, self.languages, self.pivot):
-            self._note([conflict], lang)
+        for own, conflict in conflicts_between(plans, self.languages, self.pivot):
+            self._note([conflict], own)
 
     def check_files(
         self, plans: dict[str, LanguagePlan], chosen: Sequence[str] | None, look: Look | None
