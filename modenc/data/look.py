@@ -85,7 +85,7 @@ def _shared(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
                 what = replace(resolved, limit=0, repeat=1, licence="", lang=resolved.lang or "")
                 key = repr(what) if not source.gettext or source.lang else f"{what!r} {lang}"
                 users[(role, key)].append((lang, path, resolved))
-    for entries in users.values():
+    for (role, _), entries in users.items():
         if len(entries) < 2:
             continue
         languages = ", ".join(dict.fromkeys(lang for lang, _, _ in entries))
@@ -96,7 +96,8 @@ def _shared(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
                 f"the same rows of {describe_source(source)} for {languages}; put {{lang}} into the path or "
                 'a column\'s name, choose rows as in where.lang = ["{lang}"], or move it to [languages.CODE]'
             )
-            yield lang, Conflict(path, message)
+            # To choose by another language's pairs can be meant; to learn from its texts cannot.
+            yield lang, Conflict(path, message, level="fault" if role in TRAINED_ON else "warning")
 
 
 def _sides(

@@ -106,6 +106,12 @@ def test_one_file_for_several_languages(recipe):
     assert any("tr: 100% of 120 sampled lines look like sw (Swahili)" in line for line in warnings)
 
 
+def test_a_development_set_for_several_languages_is_warned_of(recipe):
+    faults, warnings = found(recipe, 'data.dev.sts=["scored.sw.tsv"]')
+    assert faults == ()
+    assert warnings[0].startswith("data.dev.sts[0]: the same rows of scored.sw.tsv for en, sw; put {lang}")
+
+
 def test_a_column_may_choose_the_language(recipe):
     (recipe.parent / "all.tsv").write_text(
         "\n".join(
