@@ -6,6 +6,7 @@ to a bound, to count rows and to find what filters name. Nothing is kept.
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -86,15 +87,13 @@ def _shared(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
                 key = repr(what) if not source.gettext or source.lang else f"{what!r} {lang}"
                 users[(role, key)].append((lang, path, resolved))
     for (role, _), entries in users.items():
-        if len(entries) < 2:
+        languages = dict.fromkeys(lang for lang, _, _ in entries)
+        if len(languages) < 2:
             continue
-        languages = ", ".join(dict.fromkeys(lang for lang, _, _ in entries))
         for lang, path, source in entries:
-            if len({other for other, _, _ in entries}) < 2:
-                break
             message = (
-                f"the same rows of {describe_source(source)} for {languages}; put {{lang}} into the path or "
-                'a column\'s name, choose rows as in where.lang = ["{lang}"], or move it to [languages.CODE]'
+                f"the same rows of {describe_source(source)} for {', '.join(languages)}; put {{lang}} into the "
+                'path or a column\'s name, choose rows as in where.lang = ["{lang}"], or move it to [languages.CODE]'
             )
             # To choose by another language's pairs can be meant; to learn from its texts cannot.
             yield lang, Conflict(path, message, level="fault" if role in TRAINED_ON else "warning")
@@ -130,7 +129,8 @@ def _sides(
 
 def _is_there(source: Source, plan: LanguagePlan) -> bool:
     names = [name for name in (source.path, source.pivot_path) if name]
-    return all((plan.data.root / Path(name).expanduser()).is_file() for name in names)
+    # os.path, for which a name that no system takes is just none that is there.
+    return all(os.path.isfile(plan.data.root / os.path.expanduser(name)) for name in names)
 
 
 def _content(
