@@ -92,8 +92,9 @@ def _shared(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
             continue
         for lang, path, source in entries:
             message = (
-                f"the same rows of {describe_source(source)} for {', '.join(languages)}; put {{lang}} into the "
-                'path or a column\'s name, choose rows as in where.lang = ["{lang}"], or move it to [languages.CODE]'
+                f"the same rows of {describe_source(source)} for {', '.join(languages)}; put {{lang}} into "
+                'the path or a column\'s name, choose rows as in where.lang = ["{lang}"], or move it to '
+                "[languages.CODE]"
             )
             # To choose by another language's pairs can be meant; to learn from its texts cannot.
             yield lang, Conflict(path, message, level="fault" if role in TRAINED_ON else "warning")
