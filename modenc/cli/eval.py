@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     require_extra("eval", "scipy", "sklearn", "faiss", "matplotlib")
     from modenc.evaluate.results import gathered, markdown, save_results
     from modenc.evaluate.runner import run_suite
-    from modenc.evaluate.suite import load_suite
+    from modenc.evaluate.suite import check_files, load_suite
 
     if not args.model and not args.hub:
         raise DataError("expected --model or --hub, found neither; name what to judge")
@@ -77,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
         raise DataError(f"-o {args.output}: expected a folder for results, found a file; name another")
     if fault := range_fault("seed", args.seed):
         raise DataError(f"--seed: {fault}")
+    check_files(suite, args.data)
     measured = []
     for system in _systems(args):
         started = time.perf_counter()

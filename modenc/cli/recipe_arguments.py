@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from modenc.recipe.conflicts import Conflict
+    from modenc.recipe.settings import LanguagePlan, Recipe
 
 Parse = Callable[..., tuple[argparse.Namespace, list[str]]]
 
@@ -19,6 +23,37 @@ def add_recipe(parser: Any) -> None:
         help="settings that replace the recipe's, as in data.root=data",
     )
     parser.parse_known_args = _accepting_late_overrides(parser.parse_known_args)
+
+
+def add_languages(parser: Any, doing: str) -> None:
+    """Add ``--lang``, which may be repeated."""
+    parser.add_argument(
+        "--lang",
+        action="append",
+        metavar="CODE",
+        help=f"{doing} only this language; may be repeated (default: all)",
+    )
+
+
+def read_recipe(args: argparse.Namespace, languages: Sequence[str] | None) -> Recipe:
+    """The recipe that the arguments name, with a look into the files of ``languages`` (None: of all).
+
+    Raises:
+        RecipeError: as ``load_recipe``, and what the files show to be wrong.
+    """
+    from modenc.recipe.loader import load_recipe
+
+    return load_recipe(args.recipe, args.overrides, languages=languages, look=_look)
+
+
+def _look(plans: Mapping[str, LanguagePlan]) -> Iterator[tuple[str | None, Conflict]]:
+    from modenc.data.look import look_into
+    from modenc.recipe.base_presence import absent_base
+
+    for model in {plan.base.model for plan in plans.values()}:
+        for conflict in absent_base(model):
+            yield None, conflict
+    yield from look_into(plans)
 
 
 def _accepting_late_overrides(parse: Parse) -> Parse:

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from modenc.cli.recipe_arguments import add_recipe
+from modenc.cli.recipe_arguments import add_languages, add_recipe, read_recipe
+
+logger = logging.getLogger(__name__)
 
 STAGES = ("vocabulary", "language_adaptation", "sentence_encoding", "alignment")
 
@@ -28,9 +30,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_recipe(parser)
-    parser.add_argument(
-        "--lang", action="append", metavar="CODE", help="only this language; may be repeated (default: all)"
-    )
+    add_languages(parser, "train")
     parser.add_argument(
         "--stage",
         action="append",
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the verb."""
     from modenc.errors import RecipeError
     from modenc.languages import normalize_code
-    from modenc.recipe.loader import load_recipe
+    from modenc.train.hub_start import fill_hub
     from modenc.train.monolithic import train_monolithic
     from modenc.train.pipeline import train_recipe
     from modenc.train.processes import process_state
@@ -60,14 +60,18 @@ def run(args: argparse.Namespace) -> int:
     first = process_state().is_main_process
     if not first:
         logging.getLogger().setLevel(logging.ERROR)
-    recipe = load_recipe(args.recipe, args.overrides)
+    languages = [normalize_code(code) for code in args.lang] if args.lang else None
+    # A single stage may need nothing of the languages that are not chosen.
+    recipe = read_recipe(args, None if args.stage else languages)
+    for line in recipe.warnings:
+        logger.warning("warning: %s", line)
     if args.monolithic:
         if args.lang or args.stage or args.force:
             raise RecipeError("--monolithic trains one model: leave out --lang, --stage and --force")
         train_monolithic(recipe, Path(args.monolithic))
         sys.stdout.write(f"{args.monolithic}\n" if first else "")
         return 0
-    languages = [normalize_code(code) for code in args.lang] if args.lang else None
+    fill_hub(recipe, languages)
     folders = train_recipe(recipe, languages=languages, stages=args.stage, force=args.force)
     for code, folder in folders.items() if first else ():
         sys.stdout.write(f"{code}\t{folder}\n")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from modenc.cli.recipe_arguments import add_recipe
+from modenc.cli.recipe_arguments import add_languages, add_recipe, read_recipe
 
 if TYPE_CHECKING:
     from modenc.recipe.settings import LanguagePlan, Recipe
@@ -15,6 +16,7 @@ EXAMPLES = """\
 examples:
   modenc validate mine.toml
   modenc validate turkic data.root=~/texts
+  modenc validate mine.toml --lang sw
   modenc validate turkic --no-files
 
 exit code: 0 no faults, 1 faults (one a line), 2 no such recipe or no valid TOML
@@ -26,27 +28,43 @@ def add_parser(subparsers: Any, summary: str) -> None:
     parser = subparsers.add_parser(
         "validate",
         help=summary,
-        description="Check a recipe without training: every fault is listed at once, each with its place.",
+        description="Check a recipe and look into its files without training: every fault is listed at once, "
+        "each with its place. Warnings are probably faults.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_recipe(parser)
-    parser.add_argument("--no-files", action="store_true", help="do not ask whether the data are there")
+    add_languages(parser, "look into the files of")
+    parser.add_argument("--no-files", action="store_true", help="ask neither for the data nor look into them")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the faults, or what the recipe would train."""
+    from modenc.errors import OptionError
+    from modenc.languages import normalize_code
     from modenc.recipe.faults import RecipeFaults
     from modenc.recipe.loader import load_recipe
 
+    languages = [normalize_code(code) for code in args.lang] if args.lang else None
+    if languages and args.no_files:
+        raise OptionError("--lang chooses whose files are looked into: leave out --no-files")
     try:
-        recipe = load_recipe(args.recipe, args.overrides, check_files=not args.no_files)
+        if args.no_files:
+            recipe = load_recipe(args.recipe, args.overrides, check_files=False)
+        else:
+            recipe = read_recipe(args, languages)
     except RecipeFaults as faults:
-        sys.stdout.write(f"{faults}\n")
+        sys.stdout.write(f"{faults}\n{_listed('warnings', faults.warnings)}")
         return 1
     sys.stdout.write(_summary(recipe))
+    sys.stdout.write(_listed("left out", recipe.left_out))
+    sys.stdout.write(_listed("warnings", recipe.warnings) + _listed("notes", recipe.notes))
     return 0
+
+
+def _listed(title: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"{title}:", *(f"  {line}" for line in lines)]) + "\n" if lines else ""
 
 
 def _summary(recipe: Recipe) -> str:

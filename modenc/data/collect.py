@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -66,11 +66,21 @@ def collect(
     records: list[SourceRecord] = []
     for source in getattr(plan.data, role):
         rows = list(row_filter.select(read(source), shape))
-        name = describe_source(resolve_source(source, plan.lang, plan.pivot))
+        name = _name(resolve_source(source, plan.lang, plan.pivot), {record.source for record in records})
         groups.append((rows, source.repeat))
         records.append(SourceRecord(role, name, source.licence, len(rows)))
     row_filter.check_share()
     return Collected(groups, row_filter.report, records)
+
+
+def _name(source: Source, taken: Collection[str]) -> str:
+    """What a card calls a source; parts of one file under several licenses must not pass for one source."""
+    name = describe_source(source)
+    if name not in taken:
+        return name
+    parts = [", ".join(values) for values in source.where.values()] or [", ".join(source.columns.values())]
+    name = f"{name} ({'; '.join(parts)})"
+    return name if name not in taken else f"{name} #{len(taken) + 1}"
 
 
 def hold_out(collected: Collected, count: int, role: str) -> tuple[list[Row], list[Row]]:

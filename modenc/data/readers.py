@@ -34,7 +34,7 @@ def read_rows(source: Source, root: Path, lang: str, pivot: str, roles: Sequence
         DataError: the source cannot be read, or a column that it must have is missing.
     """
     source = resolve_source(source, lang, pivot)
-    rows = _select(_raw_rows(source, root, lang), source, roles)
+    rows = select_rows(raw_rows(source, root, lang), source, roles)
     return islice(rows, source.limit or None)
 
 
@@ -64,7 +64,12 @@ def _fill(value: Any, lang: str, pivot: str) -> Any:
     return value
 
 
-def _raw_rows(source: Source, root: Path, lang: str) -> Iterator[Row]:
+def raw_rows(source: Source, root: Path, lang: str) -> Iterator[Row]:
+    """All rows of a resolved source, with its own columns.
+
+    Raises:
+        DataError: the source is not exactly one of a file, a data set and catalogues, or cannot be read.
+    """
     given = [source.path is not None, source.dataset is not None, bool(source.gettext)]
     if sum(given) != 1:
         raise DataError(
@@ -78,7 +83,12 @@ def _raw_rows(source: Source, root: Path, lang: str) -> Iterator[Row]:
     return read_catalogues(source.gettext, source.lang or lang)
 
 
-def _select(rows: Iterable[Row], source: Source, roles: Sequence[str]) -> Iterator[Row]:
+def select_rows(rows: Iterable[Row], source: Source, roles: Sequence[str]) -> Iterator[Row]:
+    """The rows that pass a resolved source's filters, with ``roles`` as keys.
+
+    Raises:
+        DataError: a column that is needed is missing, or holds no number where ``at_least`` needs one.
+    """
     # A filter may name a role or a column, so that a column's role need not be known to filter on it.
     column_of = {name: source.columns.get(name, name) for name in _names(source, roles)}
     wanted = {column_of[name]: set(values) for name, values in source.where.items()}

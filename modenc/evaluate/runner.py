@@ -29,7 +29,7 @@ from modenc.evaluate.geometry import (
 )
 from modenc.evaluate.significance import Items, bootstrap_interval
 from modenc.evaluate.sts import language_bias, pair_cosines
-from modenc.evaluate.suite import ROLES, Kind, Suite, Task
+from modenc.evaluate.suite import ROLES, Kind, Suite, Task, check_files
 from modenc.evaluate.systems import System
 from modenc.recipe.settings import Source
 
@@ -99,8 +99,9 @@ def run_suite(system: System, suite: Suite, root: Path, *, seed: int) -> Outcome
         seed: of resampling and of the classifier.
 
     Raises:
-        DataError: a test file that is not optional is missing, or cannot be read.
+        DataError: test files that are not optional are missing (all are named), or one cannot be read.
     """
+    check_files(suite, root)
     run = _Run(system, root, seed)
     measure: dict[Kind, Callable[[Task], None]] = {
         "sts": run.sts,

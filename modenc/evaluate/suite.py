@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
-from modenc.errors import LanguageError, RecipeError
+from modenc.data.readers import resolve_source
+from modenc.errors import DataError, LanguageError, RecipeError
 from modenc.languages import normalize_code
 from modenc.near import nearest
 from modenc.recipe.build import build
@@ -61,8 +62,11 @@ class Suite:
     """A checked suite."""
 
     name: str
-    description: str
+    """What results call it; a file's own name where it gives none."""
     task: tuple[Task, ...]
+    """Test sets, a ``[[task]]`` each."""
+    description: str = ""
+    """What it measures, for readers of the file."""
 
 
 def suites_folder() -> Path:
@@ -91,6 +95,34 @@ def load_suite(name_or_path: str | Path) -> Suite:
         lines = "\n".join(f"  {dotted(place)}: {message}" for place, message in faults.found)
         raise RecipeError(f"suite {path.stem!r} has {len(faults.found)} fault(s):\n{lines}")
     return suite
+
+
+def check_files(suite: Suite, root: Path) -> None:
+    """See that all test files are there before anything is measured.
+
+    Raises:
+        DataError: some are not; all are named, each with its task.
+    """
+    absent: dict[str, str] = {}
+    for task in suite.task:
+        for source in (task.data, task.train, task.dev):
+            for lang, pivot in _filled_in(task) if source is not None and not task.optional else ():
+                path = resolve_source(cast(Source, source), lang, pivot).path
+                if path and not os.path.isfile(root / os.path.expanduser(path)):
+                    absent.setdefault(path, task.name)
+    if absent:
+        lines = "\n".join(f"  {path} (task {name})" for path, name in absent.items())
+        raise DataError(
+            f"suite {suite.name!r}: expected its test files below '{root}', found {len(absent)} missing:\n"
+            f"{lines}\nPut them there, give another --data, or set optional = true for their tasks"
+        )
+
+
+def _filled_in(task: Task) -> list[tuple[str, str]]:
+    """What ``{lang}`` and ``{pivot}`` stand for in each of a task's sets."""
+    if task.kind in ("classification", "geometry"):
+        return [(lang, task.pivot) for lang in task.languages]
+    return [(lang, lang) for lang in task.languages] + [(to, of) for of, to in task.language_pairs()]
 
 
 def _find(name_or_path: str | Path) -> Path:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from modenc.recipe.faults import Place, did_you_mean
+from modenc.recipe.licenses import TRAINED_ON, allowed_data, is_allowed
 from modenc.recipe.reads import reads_to_align
 from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Source
 
@@ -25,6 +26,9 @@ ROLES: dict[str, tuple[str, ...]] = {
 PLACEHOLDERS = ("lang", "pivot")
 
 
+Level = Literal["fault", "warning", "note"]
+
+
 @dataclass(frozen=True)
 class Conflict:
     """A fault at ``path`` that rests on the values at ``reads`` being what their author meant."""
@@ -32,6 +36,8 @@ class Conflict:
     path: Place
     message: str
     reads: tuple[Place, ...] = ()
+    level: Level = "fault"
+    """A warning is probably a fault; a note is worth knowing."""
 
 
 def conflicts(plan: LanguagePlan) -> Iterator[Conflict]:
@@ -45,13 +51,18 @@ def conflicts(plan: LanguagePlan) -> Iterator[Conflict]:
         yield from _source(path, role, source)
 
 
-def sources(plan: LanguagePlan) -> Iterator[tuple[Place, str, Source]]:
-    """Every source of a language with its place in the recipe and the list it is in."""
+def sources(plan: LanguagePlan, *, all_licenses: bool = False) -> Iterator[tuple[Place, str, Source]]:
+    """Every source of a language with its place in the recipe and the list it is in.
+
+    Those that ``data.licenses`` leaves out are left out here too, unless ``all_licenses``.
+    """
     for role in ROLES:
-        section: Any = plan.data.dev if role in ("sts", "cross_sts") else plan.data
-        where: Place = ("data", "dev", role) if role in ("sts", "cross_sts") else ("data", role)
+        trained_on = role in TRAINED_ON
+        section: Any = plan.data if trained_on else plan.data.dev
+        where: Place = ("data", role) if trained_on else ("data", "dev", role)
         for position, source in enumerate(getattr(section, role)):
-            yield (*where, position), role, source
+            if all_licenses or not trained_on or is_allowed(source.licence, plan.data.licenses):
+                yield (*where, position), role, source
 
 
 def _vocabulary(plan: LanguagePlan) -> Iterator[Conflict]:
@@ -114,11 +125,14 @@ def _missing_data(plan: LanguagePlan) -> Iterator[Conflict]:
         ),
         (("alignment", "objective"), plan.alignment.objective, _aligned_by(plan)),
     ]
+    data = allowed_data(plan.data)
     for path, choice, lists in needs:
-        missing = [name for name in lists if not getattr(plan.data, name)]
+        missing = [name for name in lists if not getattr(data, name)]
         if missing:
             names = " and ".join(f"data.{name}" for name in missing)
-            message = f"{choice!r} needs {names}, found none; add sources or choose another {path[-1]}"
+            there = any(getattr(plan.data, name) for name in missing)
+            found = "none that data.licenses allows" if there else "none"
+            message = f"{choice!r} needs {names}, found {found}; add sources or choose another {path[-1]}"
             yield Conflict(path, message, tuple(("data", name) for name in missing))
 
 

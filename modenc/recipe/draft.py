@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import partial
 from itertools import chain
@@ -14,12 +14,13 @@ from typing import Any, get_type_hints
 from modenc.errors import LanguageError, RecipeError
 from modenc.languages import normalize_code
 from modenc.near import nearest
+from modenc.recipe.between import absent_pivot, absent_start, conflicts_between, not_chosen, unknown_language
 from modenc.recipe.build import INVALID, build, describe, too_long
 from modenc.recipe.conflicts import Conflict, conflicts, unknown_placeholders
-from modenc.recipe.faults import Faults, Place, did_you_mean, dotted
+from modenc.recipe.faults import MOST_FAULTS, Faults, Place, did_you_mean, said_once
 from modenc.recipe.files import merge
-from modenc.recipe.presence import absences, is_in_hub
-from modenc.recipe.reads import reads_to_align
+from modenc.recipe.license_checks import inherited, unstated
+from modenc.recipe.presence import absences
 from modenc.recipe.settings import FRESH, LanguagePlan
 
 SECTIONS: dict[str, type] = {
@@ -32,6 +33,11 @@ SECTIONS: dict[str, type] = {
 TOP_LEVEL = ("name", "pivot", "hub", *SECTIONS, "languages")
 SHARED = ("base", "hub", "monolithic", "name", "pivot")
 """What all languages of a hub have in common, and none can have for itself."""
+
+HUB_KEYS = ("path", "start_from")
+
+Look = Callable[[Mapping[str, LanguagePlan]], Iterable[tuple[str | None, Conflict]]]
+"""What looks into the files of languages: plans → conflicts, each with its language."""
 
 _NAME = re.compile(r"(?=.*\w)[\w.-]{1,255}")
 # Of all plans together; each has some 200 from the defaults.
@@ -48,6 +54,7 @@ class Draft:
     tables: dict[str, Any]
     faults: Faults = field(default_factory=Faults)
     by_language: dict[str, Faults] = field(default_factory=dict)
+    remarks: list[tuple[str | None, Conflict]] = field(default_factory=list)
     spelled: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -65,10 +72,18 @@ class Draft:
     @property
     def hub(self) -> Path:
         """The hub's folder, placeholders filled in."""
-        table = self.tables.get("hub")
-        path = table.get("path") if isinstance(table, dict) else None
-        fit = isinstance(path, str) and not too_long(path)
-        return self._folder(str(path) if fit else self.defaults["hub"]["path"])
+        return self._folder(self._of_hub("path") or self.defaults["hub"]["path"])
+
+    @property
+    def start_from(self) -> Path | None:
+        """The hub that missing languages are copied from."""
+        path = self._of_hub("start_from")
+        return self._folder(path) if path else None
+
+    @property
+    def hubs(self) -> tuple[Path, ...]:
+        """Where other languages' modules may be."""
+        return (self.hub, self.start_from) if self.start_from else (self.hub,)
 
     @property
     def languages(self) -> dict[str, dict[str, Any]]:
@@ -173,30 +188,50 @@ class Draft:
             faults.add(path, f"{message}, found {', '.join(absent)}")
         return others
 
-    def check_plans(self, plans: dict[str, LanguagePlan], check_files: bool) -> None:
+    def check_plans(self, plans: dict[str, LanguagePlan]) -> None:
         """What is wrong in the plans though every value is right by itself."""
         for lang, plan in plans.items():
             work_dir = unknown_placeholders(("run", "work_dir"), str(plan.run.work_dir), ("recipe",))
-            found = chain(conflicts(plan), work_dir)
-            if check_files:
-                found = chain(found, absences(plan), self._absent_start(plan))
-            self._note(found, self.by_language[lang])
-        self._check_all_pairs(plans)
-        self._check_emma_x(plans)
-        if check_files and self.languages and self.pivot not in self.languages:
-            self._check_pivot_in_hub()
+            self._note(chain(conflicts(plan), work_dir, unstated(plan)), lang)
+        for own, conflict in conflicts_between(plans, self.languages, self.pivot):
+            self._note([conflict], own)
+
+    def check_files(
+        self, plans: dict[str, LanguagePlan], chosen: Sequence[str] | None, look: Look | None
+    ) -> None:
+        """What is not there, or is not what the recipe says, of the chosen languages' files."""
+        for lang in chosen or ():
+            if lang not in self.languages:
+                self.faults.add(("languages",), unknown_language(lang, plans))
+        wanted = {lang: plan for lang, plan in plans.items() if chosen is None or lang in chosen}
+        for lang, plan in wanted.items():
+            start = absent_start(plan, self.languages, self.hubs)
+            alone = not_chosen(plan, self.languages.keys() - wanted.keys(), self.hubs)
+            self._note(chain(absences(plan), start, alone, inherited(plan, plans, self.hubs)), lang)
+        if self.languages and self.pivot not in self.languages:
+            self._note(absent_pivot(self.pivot, self.hubs), None)
+        found: dict[str | None, list[Conflict]] = {}
+        for own, conflict in look(wanted) if look is not None else ():
+            found.setdefault(own, []).append(conflict)
+        for own, conflicts_found in found.items():
+            self._note(conflicts_found, own)
 
     def fault_lines(self) -> list[str]:
         """All faults, one line each; what several languages share is said once."""
-        languages: dict[tuple[str, str], list[str]] = {}
-        for path, message in self.faults.found:
-            languages.setdefault((dotted(path), message), [])
+        found: list[tuple[str | None, Place, str]] = [(None, *fault) for fault in self.faults.found]
         for lang, faults in self.by_language.items():
-            for path, message in faults.found:
-                languages.setdefault((dotted(faults.place(path)), message), []).append(lang)
+            found += [(lang, *fault) for fault in faults.found]
+        return self._lines(found)
+
+    def remark_lines(self, level: str) -> list[str]:
+        """All warnings, or all notes, one line each."""
+        remarks = [(lang, conflict) for lang, conflict in self.remarks if conflict.level == level]
+        return self._lines((lang, conflict.path, conflict.message) for lang, conflict in remarks)
+
+    def _lines(self, found: Iterable[tuple[str | None, Place, str]]) -> list[str]:
+        places = {lang: faults.place for lang, faults in self.by_language.items()}
         # Languages that were not looked at may share a fault too.
-        others = {} if self.faults.full() else self.by_language
-        return [_fault_line(*fault, where, others) for fault, where in languages.items()]
+        return said_once(found, places, () if self.faults.full() else tuple(places))
 
     def _code(self, code: str, path: Place) -> str:
         try:
@@ -213,15 +248,15 @@ class Draft:
         if not isinstance(hub, dict):
             self.faults.add(("hub",), f"expected a table with the key path, found {describe(hub)}")
             return
-        for key in hub:
-            if key != "path":
-                self.faults.add(("hub", key), f"unknown key{did_you_mean(key, ('path',))}")
-        path = hub.get("path", "")
-        if not isinstance(path, str):
-            self.faults.add(("hub", "path"), f"expected a path as text, found {describe(path)}")
-        elif fault := too_long(path):
-            self.faults.add(("hub", "path"), fault)
-        self._note(unknown_placeholders(("hub", "path"), str(self.hub), ("recipe",)), self.faults)
+        for key, path in hub.items():
+            if key not in HUB_KEYS:
+                self.faults.add(("hub", key), f"unknown key{did_you_mean(key, HUB_KEYS)}")
+            elif not isinstance(path, str):
+                self.faults.add(("hub", key), f"expected a path as text, found {describe(path)}")
+            elif fault := too_long(path):
+                self.faults.add(("hub", key), fault)
+        for key, folder in zip(HUB_KEYS, self.hubs, strict=False):
+            self._note(unknown_placeholders(("hub", key), str(folder), ("recipe",)), None)
 
     def _check_languages(self) -> None:
         languages = self.tables.get("languages")
@@ -262,48 +297,21 @@ class Draft:
             )
             self.faults.add(("languages", code, "alignment", "objective"), message)
 
-    def _absent_start(self, plan: LanguagePlan) -> list[Conflict]:
-        start = plan.sentence_encoding.start
-        if start == FRESH or start in self.languages or is_in_hub(self.hub, start):
-            return []
-        message = (
-            f"expected {start!r} among the languages or in the hub '{self.hub}', found it in neither; "
-            f"add [languages.{start}] or set it to {FRESH!r}"
-        )
-        return [Conflict(("sentence_encoding", "start"), message)]
+    def _of_hub(self, key: str) -> str:
+        table = self.tables.get("hub")
+        path = table.get(key) if isinstance(table, dict) else None
+        return path if isinstance(path, str) and not too_long(path) else ""
 
-    def _check_all_pairs(self, plans: dict[str, LanguagePlan]) -> None:
-        together = [lang for lang, plan in plans.items() if plan.aligned_with_all()]
-        others = [lang for lang in self.languages if lang not in together]
-        if together and (others or self.pivot not in self.languages):
-            message = (
-                "'all' is one training of all languages, the pivot too: expected it and an objective for "
-                f"each; found otherwise for {', '.join(others or [self.pivot])}"
-            )
-            self.faults.add(("alignment", "partners"), message)
-
-    def _check_emma_x(self, plans: dict[str, LanguagePlan]) -> None:
-        """Its queue is filled with the pivot's text, which is in the pivot's own plan."""
-        pivot = plans.get(self.pivot)
-        for lang, plan in plans.items():
-            reads = "text" in reads_to_align(plan.alignment.objective, plan.emma_x)
-            if reads and lang != self.pivot and not (pivot and pivot.data.text):
-                message = f"'emma_x' needs data.text of the pivot too; add it to [languages.{self.pivot}]"
-                self.by_language[lang].add(("alignment", "objective"), message)
-
-    def _check_pivot_in_hub(self) -> None:
-        if not self.faults.concern(("pivot",)) and not is_in_hub(self.hub, self.pivot):
-            self.faults.add(
-                ("pivot",),
-                f"expected {self.pivot!r} among the languages or in the hub '{self.hub}', found it in "
-                f"neither; add [languages.{self.pivot}] or point hub.path at a hub that has it",
-            )
-
-    def _note(self, found: Iterable[Conflict], faults: Faults) -> None:
+    def _note(self, found: Iterable[Conflict], lang: str | None) -> None:
+        faults = self.faults if lang is None else self.by_language[lang]
         before = Faults(unfit=list(faults.unfit))  # none of those found now hides another
         for conflict in found:
-            if not any(before.concern(path) for path in (conflict.path, *conflict.reads)):
+            if any(before.concern(path) for path in (conflict.path, *conflict.reads)):
+                continue
+            if conflict.level == "fault":
                 faults.add(conflict.path, conflict.message)
+            elif len(self.remarks) < MOST_FAULTS:
+                self.remarks.append((lang, conflict))
 
 
 def _written_at(own: Any, prefix: Place, path: Place) -> Place:
@@ -335,10 +343,3 @@ def _as_pivot(plan: LanguagePlan) -> LanguagePlan:
         data=data,
         alignment=replace(plan.alignment, objective=objective),
     )
-
-
-def _fault_line(place: str, message: str, where: Sequence[str], languages: dict[str, Faults]) -> str:
-    line = f"{place}: {message}" if place else message
-    if where and len(where) < len(languages) and not place.startswith("languages."):
-        return f"{line} (for {', '.join(where)})"
-    return line

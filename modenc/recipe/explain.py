@@ -31,6 +31,9 @@ def explanations() -> dict[Place, str]:
         ("name",): "Name of the recipe; folders are named so.",
         ("pivot",): "Code of the language that all others are aligned to.",
         ("hub",): "Where finished modules go: a folder of each language's.",
+        ("hub", "path"): "The hub's folder; {recipe} is the recipe's name.",
+        ("hub", "start_from"): "A hub that the pivot and the languages of `start` are copied from where the "
+        "recipe does not train them and the hub lacks them.",
     }
     for name, section in SECTIONS.items():
         _collect(section, (name,), texts)

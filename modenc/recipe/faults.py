@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from modenc.errors import RecipeError
@@ -17,10 +17,16 @@ _LONGEST_MESSAGE = 2000
 
 
 class RecipeFaults(RecipeError):
-    """A recipe has faults; ``faults`` holds one line for each, or for the first of many."""
+    """A recipe has faults; ``faults`` holds one line for each, or for the first of many.
 
-    def __init__(self, recipe: str, faults: Sequence[str], more: bool = False) -> None:
+    ``warnings``, which are not in the message, tell of what is probably not meant either.
+    """
+
+    def __init__(
+        self, recipe: str, faults: Sequence[str], more: bool = False, warnings: Sequence[str] = ()
+    ) -> None:
         self.faults = tuple(faults)
+        self.warnings = tuple(warnings)
         count = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
         lines = [f"recipe {recipe!r} has {count}{' and perhaps more' if more else ''}:"]
         lines += [f"  {line}" for line in faults]
@@ -86,6 +92,32 @@ def dotted(path: Place) -> str:
     """``("data", "text", 0)`` as ``data.text[0]``."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{_shortened(part, LONGEST)}" for part in path)
     return text.removeprefix(".")
+
+
+def said_once(
+    found: Iterable[tuple[str | None, Place, str]],
+    places: Mapping[str, Callable[[Place], Place]],
+    languages: Collection[str],
+) -> list[str]:
+    """A line for each fault; what several languages share is said once, and for whom if not for all.
+
+    Args:
+        found: the language of each fault, or None for the whole recipe's; its place; and what is said.
+        places: for each language, where in the file a value is written.
+        languages: all of them; none where not all were looked at.
+    """
+    where: dict[tuple[str, str], list[str]] = {}
+    for lang, path, message in found:
+        place = path if lang is None else places[lang](path)
+        sharing = where.setdefault((dotted(place), message), [])
+        sharing += [] if lang is None else [lang]
+    lines = []
+    for (at, message), sharing in where.items():
+        line = f"{at}: {message}" if at else message
+        if sharing and len(sharing) < len(languages) and not at.startswith("languages."):
+            line += f" (for {', '.join(sharing)})"
+        lines.append(line)
+    return lines
 
 
 def _shortened(text: str, most: int) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from modenc.errors import RecipeError
 from modenc.recipe.build import build
-from modenc.recipe.draft import SECTIONS, TOP_LEVEL, Draft
-from modenc.recipe.faults import Faults, RecipeFaults, TooManyFaults
+from modenc.recipe.draft import SECTIONS, TOP_LEVEL, Draft, Look
+from modenc.recipe.faults import Faults, RecipeFaults, TooManyFaults, dotted
 from modenc.recipe.files import (
     DEFAULTS_FILE,
     find_recipe,
@@ -18,20 +21,33 @@ from modenc.recipe.files import (
     recipes_folder,
     shipped_recipes,
 )
+from modenc.recipe.license_checks import left_out
+from modenc.recipe.licenses import allowed_data
 from modenc.recipe.overrides import apply_overrides
-from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
+from modenc.recipe.settings import FRESH, LanguagePlan, Recipe, Source
 from modenc.recipe.toml_text import to_toml
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["default_section", "find_recipe", "load_recipe", "shipped_recipes"]
 
 
-def load_recipe(path: str | Path, overrides: Sequence[str] = (), *, check_files: bool = True) -> Recipe:
+def load_recipe(
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    check_files: bool = True,
+    languages: Sequence[str] | None = None,
+    look: Look | None = None,
+) -> Recipe:
     """Read a recipe by path or shipped name, and check all of it.
 
     Args:
         path: a TOML file, or the name of a shipped recipe such as ``turkic``.
         overrides: ``a.b=value``, strongest of all; see ``apply_overrides``.
         check_files: also check that data files, catalogue packages and the hub's pivot are there.
+        languages: codes of those whose files are checked; all by default.
+        look: looks into the files too; what it finds is told of with all else.
 
     Returns:
         The recipe with one complete plan per language, in the order to train them in.
@@ -41,7 +57,9 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), *, check_files:
     """
     file = find_recipe(path)
     try:
-        return _load(file, overrides, check_files)
+        draft = _draft(file, overrides)
+        plans = _checked(draft, check_files, languages, look)
+        return _recipe(file, draft, plans)
     except RecursionError as error:
         raise RecipeError(
             f"{file}: expected a recipe, found tables within tables, or languages that start from one "
@@ -49,27 +67,58 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), *, check_files:
         ) from error
 
 
-def _load(file: Path, overrides: Sequence[str], check_files: bool) -> Recipe:
+def _draft(file: Path, overrides: Sequence[str]) -> Draft:
     defaults = read_tables(recipes_folder() / DEFAULTS_FILE)
     draft = Draft(file.stem, defaults, merge(defaults, read_tables(file)))
-    try:
+    with suppress(TooManyFaults):
         draft.normalize_languages()
         apply_overrides(draft.tables, overrides, draft.faults)
-        draft.check_top_level()
-        plans = draft.plans()
-        draft.check_plans(plans, check_files)
-    except TooManyFaults:
-        plans = {}
+    return draft
+
+
+def _checked(
+    draft: Draft, check_files: bool, languages: Sequence[str] | None, look: Look | None
+) -> dict[str, LanguagePlan]:
+    plans: dict[str, LanguagePlan] = {}
+    with suppress(TooManyFaults):
+        if not draft.faults.full():
+            draft.check_top_level()
+            plans = draft.plans()
+            draft.check_plans(plans)
+            if check_files:
+                draft.check_files(plans, languages, look)
     if lines := draft.fault_lines():
-        raise RecipeFaults(draft.name, lines, more=draft.faults.full())
+        raise RecipeFaults(
+            draft.name, lines, more=draft.faults.full(), warnings=draft.remark_lines("warning")
+        )
+    return plans
+
+
+def _recipe(file: Path, draft: Draft, plans: dict[str, LanguagePlan]) -> Recipe:
+    unused = {
+        f"{dotted(place)}: {_called(source)} ({source.licence}) is left out, since data.licenses lacks it"
+        for plan in plans.values()
+        for place, source in left_out(plan)
+    }
+    for line in sorted(unused):
+        logger.info("%s", line)
+    allowed = {lang: replace(plan, data=allowed_data(plan.data)) for lang, plan in plans.items()}
     return Recipe(
         name=draft.name,
         path=file,
         pivot=draft.pivot,
         hub=draft.hub,
-        plans=_in_order(plans, draft.pivot),
+        plans=_in_order(allowed, draft.pivot),
         text=to_toml({"name": draft.name, **draft.tables}, order=TOP_LEVEL),
+        start_from=draft.start_from,
+        left_out=tuple(sorted(unused)),
+        warnings=tuple(draft.remark_lines("warning")),
+        notes=tuple(draft.remark_lines("note")),
     )
+
+
+def _called(source: Source) -> str:
+    return source.path or source.dataset or ", ".join(source.gettext)
 
 
 def default_section(name: str) -> Any:

@@ -9,10 +9,11 @@ from typing import Any
 from modenc.errors import LanguageError
 from modenc.languages import normalize_code
 from modenc.recipe.faults import Faults
+from modenc.recipe.files import merge
 
 
 def apply_overrides(tables: dict[str, Any], overrides: Sequence[str], faults: Faults) -> None:
-    """Set each ``a.b=value`` in ``tables``; later ones win.
+    """Set each ``a.b=value`` in ``tables``; later ones win, and a table is merged key by key, as a file's is.
 
     An override of a section holds for every language, also where ``[languages.CODE]`` says otherwise:
     what is typed on the command line is meant. Values are TOML; a bare word is text.
@@ -23,12 +24,15 @@ def apply_overrides(tables: dict[str, Any], overrides: Sequence[str], faults: Fa
         if not equals or not all(keys):
             faults.add((), f"override {override!r}: expected KEY=VALUE such as run.seed=1")
             continue
+        value = parse_value(raw)
+        if keys == ["languages"] and isinstance(value, dict):
+            value = dict(zip(_normalized(list(value)), value.values(), strict=True))
         if keys[0] == "languages":
             keys[1:2] = _normalized(keys[1:2])
         elif isinstance(tables.get("languages"), dict):
             for language in tables["languages"].values():
-                _discard(language, keys)
-        if not _assign(tables, keys, parse_value(raw)):
+                _discard(language, keys, value)
+        if not _assign(tables, keys, value):
             faults.add((), f"override {override!r}: {name!r} lies below a value that is no table")
 
 
@@ -55,12 +59,19 @@ def _assign(tables: dict[str, Any], keys: list[str], value: Any) -> bool:
             return False
         # A copy: the table may be the defaults' own.
         tables[key] = tables = dict(below)
-    tables[keys[-1]] = value
+    tables |= merge(tables, {keys[-1]: value})
     return True
 
 
-def _discard(tables: Any, keys: list[str]) -> None:
+def _discard(tables: Any, keys: list[str], value: Any) -> None:
+    """Remove the value at ``keys`` where there is one; of a table only what ``value`` has too."""
     for key in keys[:-1]:
         tables = tables.get(key) if isinstance(tables, dict) else None
-    if isinstance(tables, dict):
+    if not isinstance(tables, dict):
+        return
+    own = tables.get(keys[-1])
+    if isinstance(own, dict) and isinstance(value, dict):
+        for key, inner in value.items():
+            _discard(own, [key], inner)
+    else:
         tables.pop(keys[-1], None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, distribution
@@ -21,7 +22,9 @@ def absences(plan: LanguagePlan) -> Iterator[Conflict]:
         for key in ("path", "pivot_path"):
             name = getattr(source, key)
             if name and "{" not in (filled := fill(name, plan)):
-                yield from _absent_file((*path, key), filled, plan.data.root)
+                # Files of a kind differ by the language: another language's is no misspelling.
+                must_have = plan.lang if "{lang}" in name else None
+                yield from _absent_file((*path, key), filled, plan.data.root, must_have)
         absent = (package for package in source.gettext if not _is_installed(package))
         if missing := list(islice(absent, MOST_FAULTS)):
             names = " ".join(missing)
@@ -39,7 +42,7 @@ def fill(text: str, plan: LanguagePlan) -> str:
     return text.replace("{lang}", plan.lang).replace("{pivot}", plan.pivot)
 
 
-def _absent_file(path: Place, name: str, root: Path) -> Iterator[Conflict]:
+def _absent_file(path: Place, name: str, root: Path, must_have: str | None) -> Iterator[Conflict]:
     file = root / os.path.expanduser(name)
     # os.path, for which a name that no system takes is just none that is there.
     if os.path.isfile(file):
@@ -50,17 +53,25 @@ def _absent_file(path: Place, name: str, root: Path) -> Iterator[Conflict]:
         message = f"expected a folder, found none at '{root}'; override it with data.root=DIR"
         yield Conflict(("data", "root"), message)
         return
-    match = _near_file(file)
+    match = _near_file(file, must_have)
     hint = f"did you mean {match!r}?" if match else f"files are sought below data.root = '{root}'"
     yield Conflict(path, f"expected a file, found none at '{file}'; {hint}", reads)
 
 
-def _near_file(file: Path) -> str | None:
-    """A file of the same folder that is probably meant: another ending first, then another spelling."""
+def _near_file(file: Path, must_have: str | None) -> str | None:
+    """A file of the same folder that is probably meant: another ending first, then another spelling.
+
+    ``must_have`` is a word, a language's code, that stands in the name of any file that can be meant.
+    """
     names = [entry.name for entry in file.parent.iterdir()] if os.path.isdir(file.parent) else []
+    if must_have is not None and must_have in _words(file.name):
+        names = [name for name in names if must_have in _words(name)]
     same_stem = [name for name in names if name.split(".")[0] == file.name.split(".")[0]]
-    # Files of a kind differ by two letters, the language: those are no misspellings.
     return next(iter(sorted(same_stem) or get_close_matches(file.name, names, n=1, cutoff=0.93)), None)
+
+
+def _words(name: str) -> list[str]:
+    return re.split(r"[^\w]|_", name)
 
 
 def _is_installed(package: str) -> bool:

@@ -95,6 +95,10 @@ class DataSettings:
 
     root: Path
     """Folder that relative paths start from; override with ``data.root=DIR``."""
+    licenses: tuple[str, ...]
+    """Only sources under these licenses are trained on, the others are left out, and one that states none is
+    a fault; empty: all. A source under several (``mixed: A, B``) needs each of them here. Development sets
+    are not trained on, and stay."""
     text: tuple[Source, ...]
     """Running text: stages 1 and 2, and SimCSE in stage 3. Role ``text``."""
     paraphrases: tuple[Source, ...]
@@ -362,6 +366,14 @@ class Recipe:
     plans: dict[str, LanguagePlan]
     text: str
     """The whole resolved recipe as TOML (what ``modenc cat`` prints)."""
+    start_from: Path | None = None
+    """A hub that the pivot and the languages of ``start`` are copied from where ``hub`` lacks them."""
+    left_out: tuple[str, ...] = ()
+    """A line for each source that ``data.licenses`` does not allow."""
+    warnings: tuple[str, ...] = ()
+    """What is probably not meant, a line each, where the files were looked into."""
+    notes: tuple[str, ...] = ()
+    """What else was seen in the files."""
 
     def before_pivot(self) -> list[str]:
         """The languages whose adapter the pivot starts from, directly or not: they are trained before it."""

@@ -6,6 +6,7 @@ import pytest
 import tiny_models
 
 from modenc.cli.main import main
+from modenc.evaluate.suite import load_suite
 
 SUITE = """
 description = "two languages"
@@ -105,3 +106,19 @@ def test_what_cannot_be_judged(arguments, message, suite, tiny_hub, tmp_path, ca
     defaults = ["--suite", str(suite), "--data", str(tmp_path), "-o", str(tmp_path / "out")]
     assert main(["eval", *defaults, *given]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_all_missing_files_are_told_of_at_once_and_first(suite, tmp_path, capsys):
+    for name in ("sts.kk.tsv", "bitext.tsv"):
+        (tmp_path / name).unlink()
+    arguments = ["--suite", str(suite), "--data", str(tmp_path), "-o", str(tmp_path / "out")]
+    # Before the model is looked for, which there is not.
+    assert main(["eval", "--model", "no-such-model", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert "found 2 missing:\n  sts.kk.tsv (task sim)\n  bitext.tsv (task bi)\n" in error
+    assert "or set optional = true for their tasks" in error
+
+
+def test_a_suite_needs_no_description(suite):
+    suite.write_text(suite.read_text().replace('description = "two languages"\n', ""))
+    assert load_suite(suite).description == ""

@@ -32,6 +32,7 @@ class FakeIdentifier:
 @pytest.fixture
 def settings(tmp_path):
     return DataSettings(
+        licenses=(),
         root=tmp_path,
         text=(),
         paraphrases=(),

@@ -125,3 +125,18 @@ def test_development_rows_are_normalised_and_kept(plan, tmp_path):
     dev = load_dev(_with(plan, dev=DevSources(sts=(Source(path="s.tsv"),))))
     assert dev.sts == [("Бір екі", "x", 3.5), ("x", "x", 0.0)]
     assert dev.cross_sts == []
+
+
+def test_parts_of_a_file_under_several_licenses_are_told_apart(plan, tmp_path):
+    rows = [(EN[i], KK[i], "news" if i % 2 else "web") for i in range(40)]
+    _write(tmp_path / "p.tsv", ("pivot", "text", "source"), *rows)
+    parts = {"news": "CC-BY-4.0", "web": "MIT"}
+    parallel = tuple(
+        Source(path="p.tsv", where={"source": (part,)}, licence=licence) for part, licence in parts.items()
+    )
+    found = load_parallel(_with(plan, parallel=parallel), None).sources
+    # A card has one entry for each name.
+    assert {record.source: record.licence for record in found} == {
+        "p.tsv": "CC-BY-4.0",
+        "p.tsv (web)": "MIT",
+    }

@@ -88,6 +88,20 @@ def test_an_override_can_add_a_language(write, sound):
     assert list(load(write(sound), "languages.uz={}").plans) == ["en", "kk", "uz"]
 
 
+def test_a_table_as_override_is_merged_as_a_files_is(write, sound):
+    path = write(sound + "[languages.az.alignment]\nscale = 5\noptimizer.steps = 7\n")
+    plans = load(path, "alignment={strength=0.5, optimizer={steps=9}}").plans
+    default = load(path).plans["az"].alignment
+    for plan in plans.values():
+        assert (plan.alignment.strength, plan.alignment.optimizer.steps) == (0.5, 9)
+        assert plan.alignment.optimizer.batch_size == default.optimizer.batch_size
+        assert plan.alignment.reduction_factor == default.reduction_factor
+    assert (plans["az"].alignment.scale, plans["kk"].alignment.scale) == (5.0, 20.0)
+    added = load(path, "languages={kaz={alignment={strength=0.25}}}", "languages.az={}").plans
+    assert list(added) == ["en", "kk", "az"]
+    assert (added["kk"].alignment.strength, added["az"].alignment.scale) == (0.25, 5.0)
+
+
 def test_the_resolved_text_is_a_recipe_that_gives_the_same_plans(write, sound):
     recipe = load(write(sound + "[languages.kk.run]\nseed = 5\n"), 'base.prompt=a "b" \\ ü\t')
     again = load(write(recipe.text, "again.toml"))

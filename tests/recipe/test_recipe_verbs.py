@@ -22,7 +22,14 @@ def test_recipes_lists_every_shipped_recipe_with_its_languages(capsys):
 def test_cp_copies_comments_and_all_and_refuses_to_replace(capsys, tmp_path: Path):
     destination = tmp_path / "mine.toml"
     assert main(["cp", "turkic", str(destination)]) == 0
-    assert destination.read_bytes() == shipped_recipes()["turkic"].read_bytes()
+    copied, shipped = (path.read_text().splitlines() for path in (destination, shipped_recipes()["turkic"]))
+    # All but the shipped hub, into which a copy must not train.
+    assert [line for line in shipped if line not in copied] == ['path = "adapters_hub/me5-small"']
+    assert [line for line in copied if line not in shipped] == [
+        "# The shipped recipe has adapters_hub/me5-small here; a copy leaves what is there alone.",
+        'path = "adapters_hub/{recipe}"',
+    ]
+    assert load_recipe(destination, check_files=False).hub == Path("adapters_hub/turkic")
     assert main(["cp", "turkic", str(destination)]) == 2
     assert "found one; give another name, or --force" in capsys.readouterr().err
     assert main(["cp", "quickstart", str(destination), "--force"]) == 0
@@ -30,6 +37,22 @@ def test_cp_copies_comments_and_all_and_refuses_to_replace(capsys, tmp_path: Pat
     assert (tmp_path / "quickstart.toml").is_file()
     assert main(["cp", "turkic", str(tmp_path / "none" / "mine.toml")]) == 2
     assert "cannot be written: No such file or directory" in capsys.readouterr().err
+
+
+def test_no_copy_of_a_shipped_recipe_trains_into_a_shipped_hub(tmp_path: Path):
+    hubs = {path.parent for path in (Path(__file__).parents[2] / "adapters_hub").glob("*/hub.json")}
+    assert {hub.name for hub in hubs} >= {"me5-small"}
+    for name in shipped_recipes():
+        assert main(["cp", name, str(tmp_path)]) == 0
+        recipe = load_recipe(tmp_path / f"{name}.toml", check_files=False)
+        assert recipe.hub.name not in {hub.name for hub in hubs}, name
+
+
+def test_cp_of_ones_own_recipe_is_byte_for_byte(tmp_path: Path):
+    own = tmp_path / "own.toml"
+    own.write_text('[hub]\npath = "adapters_hub/me5-small"\n[languages.kk]\n')
+    assert main(["cp", str(own), str(tmp_path / "copy.toml")]) == 0
+    assert (tmp_path / "copy.toml").read_bytes() == own.read_bytes()
 
 
 def test_validate_says_what_would_be_trained(capsys):

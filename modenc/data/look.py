@@ -1,0 +1,179 @@
+"""A look into the files that a recipe names: what would stop a training, or spoil it, hours later.
+
+Of each file the columns and the first rows are compared with what the recipe says of it; the rest is read on
+to a bound, to count rows and to find what filters name. Nothing is kept.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from modenc.data.joining import CROSS_ROLES, PARALLEL_ROLES, TRIPLET_ROLES
+from modenc.data.language_check import LanguageCheck
+from modenc.data.look_rows import Seen, see
+from modenc.data.look_sizes import sizes
+from modenc.data.pairs import read_score
+from modenc.data.readers import describe_source, resolve_source
+from modenc.data.text import normalise
+from modenc.errors import DataError
+from modenc.langid import LanguageIdentifier, get_identifier
+from modenc.recipe.conflicts import Conflict, sources
+from modenc.recipe.faults import Place
+from modenc.recipe.licenses import TRAINED_ON
+from modenc.recipe.settings import LanguagePlan, Source
+
+Found = tuple[str | None, Conflict]
+
+_STS_ROLES = ("sentence1", "sentence2", "score")
+_ROLES: dict[str, tuple[str, ...]] = {
+    "text": ("text",),
+    "paraphrases": TRIPLET_ROLES,
+    "scored_pairs": _STS_ROLES,
+    "parallel": PARALLEL_ROLES,
+    "cross_paraphrases": CROSS_ROLES,
+    "sts": _STS_ROLES,
+    "cross_sts": _STS_ROLES,
+}
+"""What a row of each list must have, where one file has it all."""
+_JOINED: dict[str, tuple[str, ...]] = {"parallel": ("text",), "cross_paraphrases": TRIPLET_ROLES}
+"""What each file must have, beside the key, where two are joined."""
+
+# Which roles are in the language, and which in the pivot; graded pairs may be in another.
+_OWN = {
+    "text": ("text",),
+    "paraphrases": TRIPLET_ROLES,
+    "parallel": ("text",),
+    "cross_paraphrases": ("text", "anchor", "positive"),
+    "sts": ("sentence1", "sentence2"),
+    "cross_sts": ("sentence2",),
+}
+_PIVOTS = {"parallel": ("pivot",), "cross_paraphrases": ("pivot",), "cross_sts": ("sentence1",)}
+
+
+def look_into(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
+    """What is wrong, or probably not meant, in the files of some of a recipe's languages.
+
+    Files that are not there are passed over, since they are told of elsewhere, and so are public data sets.
+    """
+    identifier = get_identifier(None)
+    yield from _shared(plans)
+    for lang, plan in plans.items():
+        seen: dict[str, list[Seen]] = defaultdict(list)
+        for path, role, source in sources(plan):
+            if role in TRAINED_ON and not source.licence:
+                message = 'states no license, and the modules\' card will not either; add licence = "..."'
+                yield lang, Conflict(path, f"{_called(source, plan)} {message}", level="warning")
+            for side in _sides(path, role, source, plan, identifier):
+                if isinstance(side, Conflict):
+                    yield lang, side
+                else:
+                    seen[role].append(side)
+        for conflict in sizes(plan, seen):
+            yield lang, conflict
+
+
+def _shared(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
+    """The same rows for two languages, which only one of them can be in."""
+    users: dict[tuple[str, str], list[tuple[str, Place, Source]]] = defaultdict(list)
+    for lang, plan in plans.items():
+        for path, role, source in sources(plan):
+            if role in _OWN:
+                resolved = resolve_source(source, plan.lang, plan.pivot)
+                what = replace(resolved, limit=0, repeat=1, licence="", lang=resolved.lang or "")
+                key = repr(what) if not source.gettext or source.lang else f"{what!r} {lang}"
+                users[(role, key)].append((lang, path, resolved))
+    for (role, _), entries in users.items():
+        languages = dict.fromkeys(lang for lang, _, _ in entries)
+        if len(languages) < 2:
+            continue
+        for lang, path, source in entries:
+            message = (
+                f"the same rows of {describe_source(source)} for {', '.join(languages)}; put {{lang}} into "
+                'the path or a column\'s name, choose rows as in where.lang = ["{lang}"], or move it to '
+                "[languages.CODE]"
+            )
+            # To choose by another language's pairs can be meant; to learn from its texts cannot.
+            yield lang, Conflict(path, message, level="fault" if role in TRAINED_ON else "warning")
+
+
+def _sides(
+    path: Place, role: str, source: Source, plan: LanguagePlan, identifier: LanguageIdentifier
+) -> Iterator[Conflict | Seen]:
+    """What is found in a source's file, or its two."""
+    resolved = resolve_source(source, plan.lang, plan.pivot)
+    if source.dataset is not None or not _is_there(resolved, plan):
+        return
+    joined = resolved.pivot_path is not None and role in _JOINED
+    plain = str(resolved.path).removesuffix(".gz").removesuffix(".zst").endswith(".txt")
+    key = () if plain or not joined else (resolved.key,)
+    roles = (*_JOINED[role], *key) if joined else _ROLES[role]
+    own = see(path, resolved, roles, plan, count_words=role == "text" and plan.vocabulary.method != "base")
+    yield from own.conflicts
+    yield own
+    yield from _content(path, role, resolved, own, plan, identifier)
+    if not joined:
+        return
+    other = see(path, replace(resolved, path=resolved.pivot_path, pivot_path=None), roles, plan)
+    yield from other.conflicts
+    yield from _languages(path, other, _JOINED[role], (plan.pivot, plan), identifier)
+    if plain and own.whole and other.whole and own.rows != other.rows:
+        yield Conflict(
+            path,
+            f"expected as many lines in {resolved.path} as in {resolved.pivot_path}, found {own.rows:,} and "
+            f"{other.rows:,}; align the files line by line",
+        )
+
+
+def _is_there(source: Source, plan: LanguagePlan) -> bool:
+    names = [name for name in (source.path, source.pivot_path) if name]
+    # os.path, for which a name that no system takes is just none that is there.
+    return all(os.path.isfile(plan.data.root / os.path.expanduser(name)) for name in names)
+
+
+def _content(
+    path: Place, role: str, source: Source, seen: Seen, plan: LanguagePlan, identifier: LanguageIdentifier
+) -> Iterator[Conflict]:
+    """What the first rows say, where their columns are right."""
+    if "score" in _ROLES[role]:
+        try:
+            for number, row in enumerate(seen.sample, start=1):
+                read_score(source, number, row["score"])
+        except DataError as error:
+            yield Conflict(path, str(error))
+    if role == "text" and seen.tabs > len(seen.sample) / 2 and _plain(source):
+        yield Conflict(
+            (*path, "path"),
+            f"most lines of {source.path} have tabs, and each would be read as one sentence; a table's name "
+            'ends in .tsv, and columns = { text = "its column" } says which column is the text',
+        )
+        return
+    yield from _languages(path, seen, _OWN.get(role, ()), (plan.lang, plan), identifier)
+    yield from _languages(path, seen, _PIVOTS.get(role, ()), (plan.pivot, plan), identifier)
+
+
+def _plain(source: Source) -> bool:
+    return ".txt" in Path(source.path or "").suffixes
+
+
+def _languages(
+    path: Place,
+    seen: Seen,
+    roles: tuple[str, ...],
+    expected: tuple[str, LanguagePlan],
+    identifier: LanguageIdentifier,
+) -> Iterator[Conflict]:
+    """A warning where the first rows are in another language or script."""
+    lang, plan = expected
+    texts = [normalise(row[role]) for row in seen.sample for role in roles if row.get(role)]
+    try:
+        LanguageCheck(plan.data, lang, identifier).check_share(texts)
+    except DataError as error:
+        yield Conflict(path, f"{seen.name}: {error}", level="warning")
+
+
+def _called(source: Source, plan: LanguagePlan) -> str:
+    return describe_source(resolve_source(source, plan.lang, plan.pivot))

@@ -1,0 +1,175 @@
+"""What is seen of one file: its columns, its first rows, how many there are, what its filters leave."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from modenc.data.files import Row
+from modenc.data.readers import describe_source, raw_rows, select_rows
+from modenc.errors import DataError, LanguageError
+from modenc.languages import language_name, normalize_code
+from modenc.near import nearest
+from modenc.recipe.conflicts import Conflict
+from modenc.recipe.faults import Place
+from modenc.recipe.settings import LanguagePlan, Source
+
+# What is in the rows is looked at in the first of them; that many are read to count them.
+_LOOKED_AT = 200
+_MOST_ROWS = 100_000
+_MOST_CHARACTERS = 50_000_000
+_MOST_VALUES = 1000
+_SHOWN = 12
+
+
+@dataclass
+class Seen:
+    """What was seen of a source."""
+
+    name: str
+    """What messages call it."""
+    rows: int = 0
+    """Rows read, before any filter."""
+    kept: int = 0
+    """Of these, rows that pass the source's filters."""
+    whole: bool = False
+    """Whether all rows were read."""
+    counted: bool = False
+    """Whether ``kept`` is all that the source gives."""
+    sample: list[Row] = field(default_factory=list)
+    """The first rows that pass, by role."""
+    tabs: int = 0
+    """Of these, rows with a tab inside a value."""
+    words: set[str] = field(default_factory=set)
+    """Different words of the rows that pass, where they are counted."""
+    values: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """Column that a filter names → values met there."""
+    conflicts: list[Conflict] = field(default_factory=list)
+    """What is wrong with it."""
+
+
+def see(
+    path: Place, source: Source, roles: tuple[str, ...], plan: LanguagePlan, *, count_words: bool = False
+) -> Seen:
+    """Look into a resolved source.
+
+    Args:
+        path: its place in the recipe.
+        source: with ``{lang}`` and ``{pivot}`` filled in.
+        roles: what each row must have.
+        plan: the plan of the language whose it is.
+        count_words: whether to gather the different words of the role ``text``.
+    """
+    seen = Seen(describe_source(source))
+    watched = _watched(seen, source, raw_rows(source, plan.data.root, plan.lang))
+    try:
+        first = next(watched, None)
+        if first is None:
+            seen.conflicts.append(Conflict(path, f"{seen.name}: expected rows, found none"))
+            return seen
+        if wrong := list(_wrong_columns(path, source, roles, first, plan)):
+            seen.conflicts += wrong
+            return seen
+        rows = select_rows(_again(first, watched), source, roles)
+        for row in islice(rows, source.limit or None):
+            seen.kept += 1
+            if len(seen.sample) < _LOOKED_AT:
+                seen.sample.append(row)
+                seen.tabs += any("\t" in value for value in row.values())
+            if count_words:
+                seen.words.update(row["text"].split())
+    except DataError as error:
+        seen.conflicts.append(Conflict(path, str(error)))
+        return seen
+    seen.counted = seen.whole or 0 < source.limit <= seen.kept
+    seen.conflicts += _filters(path, source, seen)
+    return seen
+
+
+def _again(first: Row, rest: Iterator[Row]) -> Iterator[Row]:
+    yield first
+    yield from rest
+
+
+def _watched(seen: Seen, source: Source, rows: Iterator[Row]) -> Iterator[Row]:
+    """The rows up to the bound, counted, and the values of the columns that filters name."""
+    columns = [source.columns.get(name, name) for name in (*source.where, *source.where_not)]
+    characters = 0
+    for row in rows:
+        characters += sum(map(len, row.values()))
+        if seen.rows == _MOST_ROWS or characters > _MOST_CHARACTERS:
+            return
+        seen.rows += 1
+        for column in columns:
+            if len(seen.values[column]) < _MOST_VALUES:
+                seen.values[column].add(row.get(column, ""))
+        yield row
+    seen.whole = True
+
+
+def _wrong_columns(
+    path: Place, source: Source, roles: tuple[str, ...], row: Row, plan: LanguagePlan
+) -> Iterator[Conflict]:
+    """Columns that the recipe names, or its roles need, and the file lacks."""
+    needed = {role: ("columns", role) if role in source.columns else ("path",) for role in roles}
+    needed |= {role: ("columns", role) for role in source.columns}
+    for key in ("where", "where_not", "at_least"):
+        needed |= {name: (key, name) for name in getattr(source, key) if name not in needed}
+    taken = {source.columns.get(name, name) for name in needed}
+    free = [column for column in row if column not in taken]
+    for role, place in needed.items():
+        column = source.columns.get(role, role)
+        if column not in row:
+            found = ", ".join(map(repr, list(row)[:_SHOWN]))
+            what = f" ({role})" if column != role else ""
+            message = f"{describe_source(source)}: expected a column {column!r}{what}, found {found}"
+            yield Conflict((*path, *place), f"{message}; {_hint(role, column, free, row, plan)}")
+
+
+def _hint(role: str, column: str, free: list[str], row: Row, plan: LanguagePlan) -> str:
+    if any(len(name) > 40 or name.count(" ") > 2 for name in row):
+        return "a table's first line names its columns: put such a line above the first row"
+    if guess := nearest(column, free) or _of_language(role, free, plan):
+        return f'did you mean {guess!r}? columns = {{ {role} = "{guess}" }} says so'
+    if len(row) == 1 and any(mark in next(iter(row)) for mark in ",;"):
+        return "a table with commas has a name in .csv"
+    return f'say which it is with columns = {{ {role} = "..." }}'
+
+
+def _of_language(role: str, free: list[str], plan: LanguagePlan) -> str | None:
+    """The column that is named by the language that a role is in."""
+    code = plan.pivot if role == "pivot" else plan.lang
+    for column in free:
+        try:
+            if column.lower() == language_name(code).lower() or normalize_code(column) == code:
+                return column
+        except LanguageError:
+            continue
+    return None
+
+
+def _filters(path: Place, source: Source, seen: Seen) -> Iterator[Conflict]:
+    """Filters that leave nothing, and values in them that are probably misspelt."""
+    for key in ("where", "where_not"):
+        for name, values in getattr(source, key).items():
+            met = seen.values[source.columns.get(name, name)]
+            for value in values:
+                match = None if value in met else nearest(value, met - set(values))
+                if match is not None and seen.whole:
+                    message = f"{seen.name}: no row has {value!r} in {name!r}; did you mean {match!r}?"
+                    yield Conflict((*path, key, name), message, level="warning")
+    if seen.kept or not seen.rows:
+        return
+    met_values = "; ".join(
+        f"{column!r} holds {', '.join(map(repr, sorted(values)[:_SHOWN]))}"
+        for column, values in seen.values.items()
+    )
+    found = f"found none among {'all' if seen.whole else 'the first'} {seen.rows:,}"
+    message = f"{seen.name}: expected rows that pass the filters, {found}"
+    yield Conflict(
+        path,
+        f"{message} ({met_values})" if met_values else message,
+        level="fault" if seen.whole else "warning",
+    )

@@ -1,0 +1,264 @@
+"""``modenc validate`` looks into the files: what would stop a training, or spoil it, hours later."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from modenc.cli.main import main
+from modenc.data import look_rows
+from modenc.data.look import look_into
+from modenc.recipe.faults import RecipeFaults
+from modenc.recipe.loader import load_recipe
+
+RECIPE = """
+[hub]
+path = "{root}/hub"
+[base]
+model = "{root}/base"
+[data]
+root = "{root}"
+text = [{{ path = "text.{{lang}}.txt", licence = "MIT" }}]
+[[data.parallel]]
+path = "pairs.{{lang}}.tsv"
+columns = {{ pivot = "en", text = "{{lang}}" }}
+licence = "MIT"
+[sentence_encoding]
+objective = "simcse"
+optimizer.steps = 5
+[alignment]
+objective = "parallel"
+[languages.en]
+data.text = [{{ path = "text.en.txt", licence = "MIT" }}]
+[languages.sw]
+"""
+ENGLISH = "The children are playing in the garden behind the house, number {}."
+SWAHILI = "Watoto wanacheza kwenye bustani nyuma ya nyumba yetu namba {}."
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    """A sound recipe of a person with a text file and a table of translations."""
+    english, swahili = ([line.format(i) for i in range(120)] for line in (ENGLISH, SWAHILI))
+    (tmp_path / "text.en.txt").write_text("\n".join(english))
+    (tmp_path / "text.sw.txt").write_text("\n".join(swahili))
+    rows = [f"{en}\t{sw}\tnews" for en, sw in zip(english, swahili, strict=True)]
+    (tmp_path / "pairs.sw.tsv").write_text("\n".join(["en\tsw\tsource", *rows]))
+    (tmp_path / "scored.sw.tsv").write_text("\n".join(["score\tsentence1\tsentence2", *["1\ta b\tc d"] * 9]))
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "config.json").write_text('{"model_type": "bert"}')
+    path = tmp_path / "mine.toml"
+    path.write_text(RECIPE.format(root=tmp_path))
+    return path
+
+
+def found(recipe: Path, *overrides: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The faults and the warnings."""
+    try:
+        sound = load_recipe(recipe, overrides, look=look_into)
+    except RecipeFaults as faults:
+        return faults.faults, faults.warnings
+    return (), sound.warnings
+
+
+def test_a_sound_recipe_has_neither_faults_nor_warnings(recipe):
+    assert found(recipe) == ((), ())
+
+
+def test_wrong_columns_are_named_with_those_there_are_and_the_one_meant(recipe):
+    wrong = 'data.parallel=[{path="pairs.{lang}.tsv", columns={pivot="english", text="swa"}, licence="MIT"}]'
+    faults, _ = found(recipe, wrong)
+    assert faults == (
+        "data.parallel[0].columns.pivot: pairs.sw.tsv: expected a column 'english' (pivot), found 'en', "
+        "'sw', 'source'; did you mean 'en'? columns = { pivot = \"en\" } says so (for sw)",
+        "data.parallel[0].columns.text: pairs.sw.tsv: expected a column 'swa' (text), found 'en', 'sw', "
+        "'source'; did you mean 'sw'? columns = { text = \"sw\" } says so (for sw)",
+    )
+
+
+def test_a_table_without_a_header_is_said_to_lack_it(recipe):
+    table = recipe.parent / "pairs.sw.tsv"
+    table.write_text(table.read_text().partition("\n")[2])
+    faults, _ = found(recipe)
+    assert all("a table's first line names its columns" in fault for fault in faults)
+    assert len(faults) == 2
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_a_table_read_as_plain_text(recipe, ending):
+    content = (recipe.parent / "pairs.sw.tsv").read_bytes()
+    name = f"table.sw.txt{ending}"
+    (recipe.parent / name).write_bytes(gzip.compress(content) if ending else content)
+    faults, _ = found(recipe, f'languages.sw.data.text=[{{path="{name}", licence="MIT"}}]')
+    (fault,) = faults
+    assert fault.startswith("languages.sw.data.text[0].path: most lines of table.sw.txt")
+    assert 'columns = { text = "its column" }' in fault
+
+
+def test_one_file_for_several_languages(recipe):
+    text = 'data.text=[{path="text.sw.txt", licence="MIT"}]'
+    faults, warnings = found(recipe, text, "languages.tr={alignment={objective='none'}}")
+    assert any(
+        "the same rows of text.sw.txt for en, sw, tr; put {lang} into the path" in fault for fault in faults
+    )
+    assert any("tr: 100% of 120 sampled lines look like sw (Swahili)" in line for line in warnings)
+
+
+def test_a_development_set_for_several_languages_is_warned_of(recipe):
+    faults, warnings = found(recipe, 'data.dev.sts=["scored.sw.tsv"]')
+    assert faults == ()
+    assert warnings[0].startswith("data.dev.sts[0]: the same rows of scored.sw.tsv for en, sw; put {lang}")
+
+
+def test_a_column_may_choose_the_language(recipe):
+    (recipe.parent / "all.tsv").write_text(
+        "\n".join(
+            [
+                "lang\ttext",
+                *(f"{c}\t{s.format(i)}" for i in range(99) for c, s in (("en", ENGLISH), ("sw", SWAHILI))),
+            ]
+        )
+    )
+    rows = 'data.text=[{path="all.tsv", where={lang=["{lang}"]}, licence="MIT"}]'
+    assert found(recipe, rows) == ((), ())
+    faults, _ = found(recipe, rows.replace("lang=[", "language=["))
+    assert "expected a column 'language', found 'lang', 'text'; did you mean 'lang'?" in faults[0]
+
+
+def test_filters_that_leave_nothing_and_values_that_are_misspelt(recipe):
+    source = (
+        '[{path="pairs.{lang}.tsv", columns={pivot="en", text="{lang}"}, licence="MIT", where={source=%s}}]'
+    )
+    faults, warnings = found(recipe, f"data.parallel={source % ['bible']}")
+    assert faults == (
+        "data.parallel[0]: pairs.sw.tsv: expected rows that pass the filters, found none among all 120 "
+        "('source' holds 'news') (for sw)",
+    )
+    faults, warnings = found(recipe, f"data.parallel={source % ['news', 'newz']}")
+    # Another language's file may have it, but not when one like it is here and unused.
+    assert (faults, warnings) == ((), ())
+    faults, warnings = found(recipe, f"data.parallel={source % ['newz']}")
+    assert "no row has 'newz' in 'source'; did you mean 'news'?" in warnings[0]
+
+
+def test_scores_and_filtered_columns_that_are_no_numbers(recipe):
+    path = recipe.parent / "scored.sw.tsv"
+    path.write_text(path.read_text() + "\nhigh\te f\tg h")
+    faults, _ = found(recipe, 'languages.sw.data.dev.sts=["scored.sw.tsv"]')
+    assert faults == (
+        "languages.sw.data.dev.sts[0]: scored.sw.tsv, row 10: expected a number as score, found 'high'; "
+        "mend or drop the row",
+    )
+    source = '{path="pairs.sw.tsv", columns={pivot="en",text="sw"}, licence="MIT", at_least={source=1}}'
+    faults, _ = found(recipe, f"languages.sw.data.parallel=[{source}]")
+    assert "row 1: expected a number in 'source' (at_least), found 'news'" in faults[0]
+
+
+def test_more_pieces_than_the_text_can_teach(recipe):
+    faults, _ = found(recipe, "languages.sw.vocabulary={method='focus', size=200000}")
+    assert faults[0].startswith(
+        "languages.sw.vocabulary.size: 200,000 pieces are more than 120 lines with 129 different words can "
+    )
+
+
+def test_too_little_text_for_the_stage_that_reads_it(recipe):
+    (recipe.parent / "text.sw.txt").write_text(SWAHILI)
+    faults, _ = found(recipe)
+    assert faults == (
+        "data.text: expected at least 50 lines, found 1; add text, or choose stages without (for sw)",
+    )
+
+
+def test_a_missing_license_is_warned_of(recipe):
+    _, warnings = found(recipe, 'languages.sw.data.text=["text.sw.txt"]')
+    assert warnings == (
+        "languages.sw.data.text[0]: text.sw.txt states no license, and the modules' card will not either; "
+        'add licence = "..."',
+    )
+
+
+def test_another_language_than_said_is_warned_of(recipe):
+    (recipe.parent / "text.sw.txt").write_text((recipe.parent / "text.en.txt").read_text())
+    _, warnings = found(recipe)
+    assert "sw: 100% of 120 sampled lines look like en (English)" in warnings[0]
+
+
+def test_text_files_of_unequal_length(recipe):
+    (recipe.parent / "side.sw.txt").write_text("moja\nmbili")
+    (recipe.parent / "side.en.txt").write_text("one\ntwo\nthree")
+    source = 'data.parallel=[{path="side.{lang}.txt", pivot_path="side.{pivot}.txt", licence="MIT"}]'
+    faults, _ = found(recipe, source)
+    assert "expected as many lines in side.sw.txt as in side.en.txt, found 2 and 3" in faults[0]
+
+
+def test_damaged_and_empty_files_are_faults(recipe):
+    (recipe.parent / "text.sw.txt").write_text("")
+    (recipe.parent / "pairs.sw.tsv").write_bytes(b"en\tsw\n\xff\t\xff\n")
+    faults, _ = found(recipe)
+    assert "data.text[0]: text.sw.txt: expected rows, found none (for sw)" in faults
+    assert any("pairs.sw.tsv" in fault and "UTF-8" in fault for fault in faults)
+
+
+def test_a_long_file_is_read_to_a_bound(recipe, monkeypatch):
+    monkeypatch.setattr(look_rows, "_MOST_ROWS", 60)
+    assert found(recipe) == ((), ())
+    where = 'languages.sw.data.parallel=[{path="pairs.sw.tsv", where={source=["x"]}, licence="MIT", %s}]'
+    faults, warnings = found(recipe, where % 'columns={pivot="en", text="sw"}')
+    assert faults == ()
+    assert "found none among the first 60" in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("base", "line"),
+    [
+        ("me5-smal", "did you mean 'me5-small'?"),
+        ("./nowhere", "found no folder 'nowhere'"),
+        ("{root}", "found a folder without config.json"),
+        (
+            "nobody/no-such-model",
+            "'nobody/no-such-model' is not in this machine's cache, and Hugging Face cannot",
+        ),
+    ],
+)
+def test_a_base_that_cannot_be_had(recipe, capsys, monkeypatch, base, line):
+    def unreachable(*args, **kwargs):
+        raise ConnectionError("no network")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", unreachable)
+    code = main(["validate", str(recipe), f"base.model={base.format(root=recipe.parent)}"])
+    assert line in capsys.readouterr().out
+    assert code == (0 if base.startswith("nobody") else 1)
+
+
+def test_only_the_chosen_languages_files_are_looked_into(recipe, capsys):
+    (recipe.parent / "text.sw.txt").unlink()
+    assert main(["validate", str(recipe), "--lang", "eng"]) == 0
+    assert main(["validate", str(recipe), "--lang", "sw"]) == 1
+    out = capsys.readouterr().out
+    assert "expected a file, found none" in out
+    # English would have to be there first.
+    assert "pivot: expected 'en' among the languages to train or in the hub" in out
+
+
+def test_a_language_that_the_recipe_lacks(recipe, capsys):
+    assert main(["validate", str(recipe), "--lang", "zu"]) == 1
+    out = capsys.readouterr().out
+    assert "expected one of the recipe's languages (en, sw), found 'zu'; add it with [languages.zu]" in out
+    assert "its texts as text.zu.txt, pairs.zu.tsv below" in out
+
+
+def test_another_languages_file_is_never_suggested(recipe):
+    faults, _ = found(recipe, "languages.zu={}", "data.text=['text.{lang}.tsv']")
+    for fault in faults:
+        assert "zu" not in fault or "text.sw" not in fault
+    assert any("did you mean 'text.sw.txt'?" in fault for fault in faults)
+
+
+def test_train_looks_first(recipe, capsys):
+    table = recipe.parent / "pairs.sw.tsv"
+    table.write_text(table.read_text().replace("en\tsw", "english\tsw", 1))
+    assert main(["train", str(recipe)]) == 2
+    assert "expected a column 'en' (pivot)" in capsys.readouterr().err
+    assert not (recipe.parent / "hub").exists()

@@ -1,0 +1,101 @@
+"""``data.licenses``: which sources a recipe trains on."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from modenc.recipe.licenses import is_allowed
+from modenc.recipe.loader import load_recipe
+
+RECIPE = """
+[data]
+licenses = ["CC0-1.0", "cc by-sa 4.0", "MIT"]
+text = [
+    { path = "news.{lang}.txt", licence = "CC-BY-NC-4.0" },
+    { path = "voice.{lang}.txt", licence = "CC0-1.0" },
+]
+parallel = [{ path = "{lang}.tsv", licence = "mixed: CC-BY-SA-4.0, MIT" }]
+dev.sts = [{ path = "dev.{lang}.tsv", licence = "CC-BY-NC-4.0" }]
+[sentence_encoding]
+objective = "simcse"
+[alignment]
+objective = "parallel"
+[languages.en]
+[languages.kk]
+"""
+
+
+@pytest.mark.parametrize(
+    ("license_", "allowed"),
+    [
+        ("CC-BY-SA-4.0", True),
+        ("mixed: CC-BY-SA-4.0, MIT", True),
+        ("MIT and CC0-1.0", True),
+        ("mixed: CC-BY-SA-4.0, CC-BY-NC-4.0", False),
+        ("mixed, partly CC-BY-NC", False),
+        ("MIT or GPL-3.0", False),
+        ("", False),
+    ],
+)
+def test_every_part_of_a_license_must_be_on_the_list(license_, allowed):
+    assert is_allowed(license_, ("CC0-1.0", "cc by-sa 4.0", "MIT")) is allowed
+    assert is_allowed(license_, ())
+
+
+def test_other_sources_are_left_out_and_named(write, caplog):
+    with caplog.at_level(logging.INFO):
+        recipe = load_recipe(write(RECIPE), check_files=False)
+    for plan in recipe.plans.values():
+        assert [source.path for source in plan.data.text] == ["voice.{lang}.txt"]
+        assert [source.path for source in plan.data.dev.sts] == ["dev.{lang}.tsv"]
+    assert len(recipe.plans["kk"].data.parallel) == 1
+    line = "data.text[0]: news.{lang}.txt (CC-BY-NC-4.0) is left out, since data.licenses lacks it"
+    assert recipe.left_out == (line,)
+    assert line in caplog.text
+    everything = load_recipe(write(RECIPE), ["data.licenses=[]"], check_files=False)
+    assert len(everything.plans["kk"].data.text) == 2
+    assert everything.left_out == ()
+
+
+def test_a_source_without_a_license_is_a_fault(faults_of):
+    text = RECIPE.replace(', licence = "CC0-1.0"', "")
+    assert (
+        "data.text[1].licence: expected a license, since data.licenses is set, found none; "
+        in (faults_of(text)[-1])
+    )
+
+
+def test_nothing_left_for_a_stage_is_a_fault(faults_of):
+    assert faults_of(RECIPE, 'data.licenses=["MIT"]') == (
+        "sentence_encoding.objective: 'simcse' needs data.text, found none that data.licenses allows; "
+        "add sources or choose another objective",
+        "alignment.objective: 'parallel' needs data.parallel, found none that data.licenses allows; "
+        "add sources or choose another objective (for kk)",
+    )
+
+
+def test_modules_to_build_on_bring_their_licenses(faults_of, tmp_path):
+    hub = tmp_path / "hub"
+    for lang, licenses in {"en": ["CC-BY-SA-4.0"], "az": ["MIT", "CC-BY-NC-4.0"]}.items():
+        (hub / lang).mkdir(parents=True)
+        (hub / lang / "card.json").write_text(json.dumps({"licences": licenses}))
+    for name in ("voice.kk.txt", "kk.tsv", "dev.kk.tsv"):
+        (tmp_path / name).touch()
+    text = RECIPE.replace("[languages.en]\n", "")
+    options = [f"hub.path={hub}", f"data.root={tmp_path}", "sentence_encoding.start=az"]
+    assert faults_of(text, *options, check_files=True) == (
+        "sentence_encoding.start: the modules of 'az' were trained on texts under CC-BY-NC-4.0, which "
+        "data.licenses does not have; build on other modules, or add these licenses",
+    )
+
+
+def test_a_language_of_the_recipe_with_other_licenses_brings_them_too(faults_of, tmp_path):
+    for lang in ("en", "kk"):
+        for name in ("news.{}.txt", "voice.{}.txt", "{}.tsv", "dev.{}.tsv"):
+            (tmp_path / name.format(lang)).touch()
+    options = [f"data.root={tmp_path}", "sentence_encoding.start=en", "languages.en.data.licenses=[]"]
+    (fault,) = faults_of(RECIPE, *options, check_files=True)
+    assert fault.startswith("sentence_encoding.start: the modules of 'en' were trained on texts under CC")
