@@ -75,7 +75,7 @@ class Material:
             return optimizer.steps
         sizes = [len(rows) for rows in (self.pairs or self.texts).values() if rows]
         # Until the language with the most rows for its share was read whole.
-        rows = max(size ** (1 - exponent) for size in sizes) * sum(size**exponent for size in sizes)
+        rows: float = max(size ** (1 - exponent) for size in sizes) * sum(size**exponent for size in sizes)
         return max(math.ceil(optimizer.epochs * round(rows) / self.rows_a_step()), 1)
 
     def rows_a_step(self) -> int:

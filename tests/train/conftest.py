@@ -1,5 +1,7 @@
 """A small recipe over generated texts, on a tiny base."""
 
+import shutil
+
 import pytest
 from tiny_recipe import save_tiny_recipe
 
@@ -22,4 +24,13 @@ def trained(tiny_recipe):
 
     path = tiny_recipe("trained")
     train_recipe(load_recipe(path))
+    return path
+
+
+@pytest.fixture
+def copied(trained, tmp_path):
+    """A trained recipe's folder, copied, so that a test may go on training there."""
+    shutil.copytree(trained.parent, tmp_path / "copy")
+    path = tmp_path / "copy" / trained.name
+    path.write_text(path.read_text().replace(str(trained.parent), str(path.parent)))
     return path

@@ -1,0 +1,31 @@
+"""Which languages and stages a training takes for due."""
+
+from modenc.hub.store import Hub
+from modenc.recipe.loader import load_recipe
+from modenc.train import pipeline
+from modenc.train.pipeline import train_recipe
+from modenc.train.stage import STAGES
+
+
+def test_edited_dev_rows_redo_the_stages_chosen_by_them(copied, caplog):
+    table = copied.parent / "data" / "sts.kk.tsv"
+    before = Hub.open(copied.parent / "hub").card("kk").stages
+    lines = table.read_text(encoding="utf-8").splitlines()
+    table.write_text("\n".join([*lines[:-1], "0" + lines[-1][1:]]) + "\n", encoding="utf-8")
+    with caplog.at_level("INFO"):
+        train_recipe(load_recipe(copied))
+    # English, vocabulary and language adaptation.
+    assert caplog.text.count("done before, skipped") == 4 + 2
+    after = Hub.open(copied.parent / "hub").card("kk").stages
+    changed = {stage for stage in STAGES if before[stage]["fingerprint"] != after[stage]["fingerprint"]}
+    assert changed == {"sentence_encoding", "alignment"}
+
+
+def test_languages_are_taken_in_any_standard_form(trained, monkeypatch):
+    asked = []
+
+    def train(recipe, plan, *_, **__):
+        asked.append(plan.lang)
+
+    monkeypatch.setattr(pipeline, "_train_language", train)
+    assert list(train_recipe(load_recipe(trained), languages=["kaz"])) == asked == ["kk"]
