@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -70,6 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser(verb).parse_args(arguments)
     logging.basicConfig(level=args.log_level, format="%(message)s", stream=sys.stderr)
     logging.captureWarnings(True)
+    # Without the line of Python that warned, which says nothing to whom a command is for.
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}"
     for noisy in ("httpx", "urllib3", "filelock", "fsspec", "sentence_transformers", "datasets", "faiss"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     # It warns of each adapter that is not active yet.

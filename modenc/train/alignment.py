@@ -26,6 +26,7 @@ from modenc.train.objectives.alignment import PivotAlignmentLoss
 from modenc.train.phases import Material, run_phases
 from modenc.train.pivot import FrozenLanguage, Vectors
 from modenc.train.processes import process_state
+from modenc.train.progress import readable
 from modenc.train.stage import StageRun
 from modenc.train.trainers import train_sentence_model
 
@@ -62,7 +63,7 @@ def _learn_pivot_alignment(
 ) -> dict[str, Any]:
     settings = run.plan.alignment
     rows = alignment_rows(run.data, settings, run.plan.run.seed)
-    logger.info("  %s", {name: len(part) for name, part in rows.items()})
+    logger.info("  %s", readable({f"{name} rows": len(part) for name, part in rows.items()}))
     counterparts = [row.pivot for part in rows.values() for row in part]
     negatives = [row.negative for part in rows.values() for row in part if row.negative is not None]
     pivot_texts, pivot_row = _index([*counterparts, *negatives])

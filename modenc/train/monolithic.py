@@ -37,6 +37,7 @@ from modenc.train.dev import DevData
 from modenc.train.lock import only_training_in
 from modenc.train.phases import Material, run_phases
 from modenc.train.processes import process_state
+from modenc.train.progress import readable
 from modenc.train.sentence_encoding import row_sets
 from modenc.train.stage import StageRun, discard, make_ready, settings_of
 from modenc.train.trainers import train_sentence_model
@@ -133,7 +134,7 @@ def _learn_paraphrases(
                 f"monolithic.objective: {phase!r} needs {_NEEDS[phase]}, found none in any language; "
                 "add sources or choose another objective"
             )
-        logger.info("%s: %s", phase, {name: len(rows) for name, rows in train.items()})
+        logger.info("%s: %s", phase, readable({f"{name} rows": len(rows) for name, rows in train.items()}))
         folder = run.folder / phase
         folder.mkdir(parents=True, exist_ok=True)
         loss = MultipleNegativesRankingLoss(model, scale=settings.scale)

@@ -33,6 +33,7 @@ from modenc.train.dev import DevData
 from modenc.train.frozen import pack_frozen
 from modenc.train.pivot import trained_before
 from modenc.train.processes import process_state
+from modenc.train.progress import readable
 from modenc.train.stage import StageRun
 from modenc.train.trainers import train_sentence_model
 
@@ -68,7 +69,7 @@ def encode_sentences(run: StageRun) -> dict[str, Any]:
 def _learn_objective(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
     settings = run.plan.sentence_encoding
     train = DatasetDict(training_sets(run.data, settings, run.plan.run.seed))
-    logger.info("  %s", {name: len(rows) for name, rows in train.items()})
+    logger.info("  %s", readable({f"{name} rows": len(rows) for name, rows in train.items()}))
     loss = _ranking_loss(model, settings)
     return train_sentence_model(
         run,

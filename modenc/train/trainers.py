@@ -29,6 +29,7 @@ from modenc.storage import whole_file
 from modenc.train.dev import DevData, DevEvaluator
 from modenc.train.precision import uses_bf16
 from modenc.train.processes import process_state
+from modenc.train.progress import LossLines, on_terminal, readable
 from modenc.train.stage import StageRun
 
 logger = logging.getLogger(__name__)
@@ -180,7 +181,7 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
         best = max((entry["score"] for entry in self.history), default=float("-inf"))
         figures = {key: round(float(value), 4) for key, value in metrics.items()}
         self.history.append({"step": step, **figures})
-        logger.info("  dev at step %d: %s", step, figures)
+        logger.info("  dev at step %d: %s", step, readable(figures))
         if not process_state().is_main_process:
             return
         if figures["score"] > best:
@@ -254,6 +255,8 @@ def training_arguments(
         eval_strategy="steps" if evaluate and run.evaluate_every else "no",
         eval_steps=run.evaluate_every or None,
         dataloader_drop_last=True,
+        # It warns on machines without a GPU.
+        dataloader_pin_memory=torch.cuda.is_available(),
         remove_unused_columns=not sentences,
         report_to=[],
         **extra,
@@ -283,7 +286,7 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigur
     """Train to the end, resuming from the last complete checkpoint, and restore the best weights."""
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(LossProgress)
+    trainer.add_callback(LossProgress if on_terminal() else LossLines)
     if best is not None:
         trainer.add_callback(best)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -403,5 +406,5 @@ def train_sentence_model(
     metrics |= vars(run_trainer(trainer, best))
     if evaluator:
         metrics["dev_after"] = evaluator(model)
-        logger.info("  dev: %s kept", metrics["dev_after"])
+        logger.info("  dev, of the weights that are kept: %s", readable(metrics["dev_after"]))
     return metrics
