@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import warnings
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from modenc.encoder import ModularEncoder
+
+logger = logging.getLogger(__name__)
 
 AUTO = "auto"
 _MOST = 2**31 - 1
@@ -118,8 +121,19 @@ def encoded(
         if isinstance(warning.message, TextsCutWarning):
             args.cut = getattr(args, "cut", 0) + warning.message.cut
         else:
-            warnings.warn_explicit(warning.message, None, warning.filename, warning.lineno)
+            warnings.warn_explicit(str(warning.message), warning.category, warning.filename, warning.lineno)
     return vectors, [text.lang for text in tagged]
+
+
+def report_cuts(args: argparse.Namespace, encoder: ModularEncoder) -> None:
+    """Say how many of the texts that :func:`encoded` was given were cut."""
+    if cut := getattr(args, "cut", 0):
+        logger.info(
+            "%d of the texts encoded in this run were longer than %d tokens and were cut; split them to have "
+            "all of them in the vectors",
+            cut,
+            encoder.max_seq_length,
+        )
 
 
 def open_encoder(args: argparse.Namespace) -> ModularEncoder:

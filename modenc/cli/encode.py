@@ -11,7 +11,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modenc.cli.arguments import AUTO, add_encoding, add_hub, encoded, language_of, open_encoder, positive
+from modenc.cli.arguments import (
+    AUTO,
+    add_encoding,
+    add_hub,
+    encoded,
+    language_of,
+    open_encoder,
+    positive,
+    report_cuts,
+)
 from modenc.cli.shards import ShardStore, check_output
 from modenc.cli.text_io import STDIN, batched, read_texts
 from modenc.errors import DataError
@@ -76,13 +85,7 @@ def run(args: argparse.Namespace) -> int:
         total, shards = _fill(args, encoder, store, job)
         store.join(shards)
     logger.info("%s: %d vectors of %d numbers", args.output, total, store.hidden_size)
-    if cut := getattr(args, "cut", 0):
-        logger.info(
-            "%d of the texts encoded in this run were longer than %d tokens and were cut; split them to have "
-            "all of them in the vectors",
-            cut,
-            encoder.max_seq_length,
-        )
+    report_cuts(args, encoder)
     return 0
 
 

@@ -31,6 +31,17 @@ VERBS: dict[str, str] = {
     "eval": "judge hubs and models on a suite of test sets",
 }
 
+_NOISY = [
+    "accelerate",
+    "httpx",
+    "urllib3",
+    "filelock",
+    "fsspec",
+    "sentence_transformers",
+    "datasets",
+    "faiss",
+]
+
 
 def build_parser(verb: str | None) -> argparse.ArgumentParser:
     """The parser of ``modenc``; only ``verb``'s own options are filled in."""
@@ -73,7 +84,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.captureWarnings(True)
     # Without the line of Python that warned, which says nothing to whom a command is for.
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}"
-    for noisy in ("httpx", "urllib3", "filelock", "fsspec", "sentence_transformers", "datasets", "faiss"):
+    # Of how transformers puts its checkpoints in order.
+    warnings.filterwarnings("ignore", message="mtime may not be reliable")
+    for noisy in _NOISY:
         logging.getLogger(noisy).setLevel(logging.WARNING)
     # It warns of each adapter that is not active yet.
     logging.getLogger("adapters").setLevel(logging.ERROR)

@@ -80,9 +80,11 @@ def _fetched(name: str, commit: str, options: dict[str, Any], *, offline: bool) 
             HfApi().model_info(name, revision=commit, timeout=_SECONDS, **options)
         except Exception as error:  # of several libraries
             refused = error
-    local = {"local_files_only": True} if offline or refused else {}
+    local = offline or refused is not None
     try:
-        folder = Path(snapshot_download(name, local_dir=target, revision=commit, **options, **local))
+        folder = Path(
+            snapshot_download(name, local_dir=target, revision=commit, local_files_only=local, **options)
+        )
     except Exception as error:  # of several libraries
         raise HubError(
             f"{name}: expected a hub's folder, or a hub on Hugging Face that this machine can reach or has "
