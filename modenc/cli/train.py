@@ -72,7 +72,8 @@ def run(args: argparse.Namespace) -> int:
     if args.monolithic:
         if args.lang or args.stage or args.force or unless_worse:
             raise RecipeError(
-                "--monolithic trains one model: leave out --lang, --stage, --force and --publish-unless-worse"
+                "--monolithic trains one model: leave out --lang, --stage and --force, and "
+                "--publish-unless-worse"
             )
         train_monolithic(recipe, Path(args.monolithic))
         sys.stdout.write(f"{args.monolithic}\n" if first else "")

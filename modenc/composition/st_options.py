@@ -26,8 +26,8 @@ WITHOUT_EFFECT: dict[str, str] = {
 }
 # Key of model_kwargs → what to do instead.
 _MODEL_KWARGS: dict[str, str] = {
-    "torch_dtype": "say compute='bf16', 'auto' or 'fp32', or encoder.half() on a GPU",
-    "dtype": "say compute='bf16', 'auto' or 'fp32', or encoder.half() on a GPU",
+    "torch_dtype": "say compute='bf16', 'auto' or 'fp32'",
+    "dtype": "say compute='bf16', 'auto' or 'fp32'",
     "device_map": "say device=",
     "attn_implementation": "modenc computes attention itself",
 }

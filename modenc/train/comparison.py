@@ -7,6 +7,7 @@ they do in a hub. A language without alignment is compared within itself alone.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import logging
 import math
@@ -44,6 +45,7 @@ from modenc.recipe.settings import LanguagePlan
 from modenc.storage import whole_file
 from modenc.train.body_module import encode_texts, sentence_model
 from modenc.train.data_access import TrainingData
+from modenc.train.frozen import pack_frozen
 from modenc.train.precision import uses_bf16
 from modenc.train.tokenizers import tokens_per_sentence
 
@@ -140,13 +142,19 @@ class _Systems:
         key = hashlib.sha256("\x1f".join(content).encode("utf-8", "backslashreplace")).hexdigest()[:24]
         path: Path = plan.run.work_dir / "cache" / f"{BASE}-{key}.npy"
         if not path.is_file():
-            model = sentence_model(self.body, self.tokenizer, plan, plan.base.max_length)
-            vectors = encode_texts(model, texts)
+            # A copy of its structure alone, since packing replaces layers.
+            body = copy.deepcopy(self.body, {id(tensor): tensor for tensor in self.body.parameters()})
+            vectors = encode_texts(self._model(body, self.tokenizer), texts)
             path.parent.mkdir(parents=True, exist_ok=True)
             with whole_file(path) as temporary:
                 np.save(temporary, vectors)
         cached: Vectors = np.load(path)
         return cached
+
+    def _model(self, body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> SentenceTransformer:
+        body.requires_grad_(False)
+        pack_frozen(body)
+        return sentence_model(body, tokenizer, self.plan, self.plan.base.max_length)
 
     def of_modules(self, layout: LanguageLayout, *, align: bool) -> Encode:
         """A function that encodes with a language's modules; they are read on its first use."""
@@ -156,8 +164,7 @@ class _Systems:
             if not models:
                 modules = read_modules(layout)
                 body = compose(self.body, modules, align=align)
-                tokenizer = modules.tokenizer or self.tokenizer
-                models.append(sentence_model(body, tokenizer, self.plan, self.plan.base.max_length))
+                models.append(self._model(body, modules.tokenizer or self.tokenizer))
             return encode_texts(models[0], texts)
 
         return encode

@@ -442,7 +442,7 @@ assert code == 2 and not loaded, (code, loaded)
         ("org/nope", "texts.txt", "v.npy", "kk", "org/nope: no such folder. If it is a hub on Hugging Face"),
         ("", "texts.txt", "v.csv", "kk", "expected an output ending in .npy or .parquet"),
         ("", "nowhere.txt", "v.npy", "kk", "nowhere.txt: no such file"),
-        ("", "texts.txt", "v.npy", "qqq", "qqq"),
+        ("", "texts.txt", "v.npy", "no language", "no language"),
     ],
 )
 def test_what_cannot_be_is_refused_before_torch_is_imported(
