@@ -1,12 +1,14 @@
-"""Where modenc keeps what it can make again: converted bases and fingerprints."""
+"""Where modenc keeps what it can make again: converted bases, fingerprints, what was fetched."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from modenc.errors import StorageError
@@ -29,6 +31,28 @@ def cache_dir() -> Path:
         raise StorageError(
             "expected a home folder to keep a cache in, found none; set MODENC_CACHE to a folder"
         ) from error
+
+
+@dataclass(frozen=True)
+class Mark:
+    """An empty file that stands for something that was done to its end."""
+
+    path: Path
+
+    def there(self) -> bool:
+        """Whether it was done."""
+        return self.path.is_file()
+
+    def make(self) -> None:
+        """Note that it is done; where the cache cannot be written it will be done again."""
+        with suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.touch()
+
+
+def fetched_whole(*what: object) -> Mark:
+    """The mark of a commit's files that were fetched without an error: nothing more is to be asked for."""
+    return Mark(cache_dir() / "fetched" / hashlib.sha256(repr(what).encode()).hexdigest())
 
 
 @contextmanager

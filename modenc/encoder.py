@@ -9,15 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
+from torch import Tensor
 
 from modenc.composition.engine import BASE
 from modenc.composition.language_choice import ChoiceSettings
 from modenc.composition.residency import ReplacedError
 from modenc.composition.settings import ComputeSettings, prompt_text, whole
 from modenc.composition.st_module import ModularTransformer
-from modenc.errors import LanguageError, OptionError
+from modenc.composition.st_options import NO_TRAINING, refuse_in_call, refuse_without_effect
+from modenc.errors import LanguageError, OptionError, TextsCutWarning
+from modenc.hub.remote import hub_folder
 from modenc.hub.st_files import PROMPT_NAMES
 from modenc.hub.store import Hub
 from modenc.langid import Identification, LanguageIdentifier
@@ -35,7 +39,8 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
     """Sentence vectors from the modules of each text's own language.
 
     Args:
-        hub: a hub folder: the languages' modules for one base.
+        hub: a hub folder: the languages' modules for one base; or the id of one on Hugging Face, with
+            ``revision``.
         base: where the base is found (``me5-small``, a folder, a Hugging Face id), if not under the name
             in the hub; its weights must be the ones the modules were trained on.
         fallback: for a language without modules: ``base`` (the base alone), ``error``, or a code.
@@ -47,8 +52,11 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             recently used make room. ``None``: no limit.
         verify: what is checked before a language is used: ``full``, every checksum, or ``sizes`` and headers.
         device: where to compute, as in ``SentenceTransformer``.
-        **options: anything else that ``SentenceTransformer`` takes, such as ``truncate_dim``, ``prompts`` or
-            ``similarity_fn_name``.
+        revision: for a hub on Hugging Face, the commit (40 hexadecimal digits). It is fetched once, into the
+            cache folder; the same checks are made as of any hub.
+        **options: of ``SentenceTransformer``: ``prompts``, ``default_prompt_name``, ``truncate_dim``,
+            ``similarity_fn_name``; ``token`` and ``local_files_only`` for a hub on Hugging Face. Others
+            would change nothing and are refused.
 
     Raises:
         HubError: ``hub`` is not a hub folder.
@@ -62,6 +70,8 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         >>> encoder.similarity(vectors, vectors)
     """
 
+    _counts_cuts = True
+
     def __init__(
         self,
         hub: str | Path,
@@ -74,9 +84,14 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         max_memory: int | str | None = None,
         verify: str = "full",
         device: str | None = None,
+        revision: str | None = None,
         **options: Any,
     ) -> None:
-        opened = Hub.open(hub)
+        refuse_without_effect(options)
+        for name in ("modules", "model_name_or_path"):
+            options.pop(name, None)
+        access = {name: options.pop(name) for name in ("token", "local_files_only") if name in options}
+        opened = Hub.open(hub_folder(hub, revision=revision, **access))
         info = opened.info
         transformer = ModularTransformer(
             opened,
@@ -95,6 +110,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         if info.prompt and "default_prompt_name" not in options:
             # Given to super().__init__, it would be logged as a warning.
             self.default_prompt_name: str | None = "default"
+        self.eval()
 
     @property
     def hub(self) -> Hub:
@@ -159,7 +175,11 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             lang: the language of all texts, or a list with that of each; ``None`` identifies it. Codes such
                 as ``kk``, ``kaz``, ``kaz_Cyrl`` and ``kk-KZ`` mean the same; ``base`` means the base alone.
             align: apply the cross-lingual alignment; ``False`` gives the purely monolingual encoders.
-            **options: everything that ``SentenceTransformer.encode`` takes, with the same meaning.
+            **options: everything that ``SentenceTransformer.encode`` takes, with the same meaning; but
+                ``processing_kwargs`` and ``task``, which would change nothing, are refused.
+
+        Warns:
+            TextsCutWarning: texts have more tokens than ``max_seq_length``; once a call, with their number.
 
         Returns:
             float32 array [texts, hidden], or [hidden] for a single text, unless ``options`` ask otherwise.
@@ -168,8 +188,9 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             TextError: something is not a text; the message says where and what.
             LanguageError: a code is unknown, or its language has no modules and ``fallback="error"``.
             HubError: a language's modules are damaged or made for another base.
-            OptionError: ``batch_size`` or a prompt is none.
+            OptionError: ``batch_size`` or a prompt is none, or an option would change nothing.
         """
+        refuse_in_call(options)
         if "sentences" in options:  # the name before sentence-transformers 5.4
             inputs = options.pop("sentences")
         if getattr(lang, "ndim", 1) == 0:  # an array of one code
@@ -201,7 +222,26 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
                 module.tokenise(tagged, prompt, given["batch_size"])
             return encoded(tagged[0] if single else tagged, *args, align=align, **options)
 
-        return _in_one_state(attempt, tagged, lambda: module.chooser.choose(texts, lang))
+        vectors = _in_one_state(attempt, tagged, lambda: module.chooser.choose(texts, lang))
+        self._warn_of_cuts(tagged, prompt, in_pool=in_pool)
+        return vectors
+
+    def _warn_of_cuts(self, texts: Sequence[TaggedText], prompt: str, *, in_pool: bool) -> None:
+        module, cut = self._transformer, 0
+        if in_pool:
+            with suppress(ReplacedError):  # meanwhile; the vectors are there
+                cut = module.count_cut(texts, prompt)
+        elif self._counts_cuts:
+            cut = sum(text.tokens is not None and text.tokens.cut for text in texts)
+        if cut:
+            most = module.most_positions
+            warnings.warn(TextsCutWarning(cut, len(texts), module.max_seq_length, most), stacklevel=3)
+
+    @staticmethod
+    def _multi_process_worker(device: str, model: ModularEncoder, *queues: Any) -> None:
+        """What a process of a pool does; the one that has the pool says how many texts were cut."""
+        model._counts_cuts = False
+        SentenceTransformer._multi_process_worker(device, model, *queues)
 
     def _inference(self, inputs: list[TaggedText], **options: Any) -> Any:
         """What the processes of a pool call of sentence-transformers 6, and :meth:`encode` after its own."""
@@ -215,6 +255,27 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             return infer(inputs, **options)
 
         return _in_one_state(attempt, inputs, lambda: module.chooser.choose(inputs))
+
+    def forward(self, input: dict[str, Tensor], **options: Any) -> dict[str, Tensor]:
+        """Features of :meth:`preprocess` to token vectors and ``sentence_embedding`` [batch, hidden].
+
+        Raises:
+            OptionError: the encoder is being trained, and nothing in it could learn.
+        """
+        if self.training and torch.is_grad_enabled() and not any(p.requires_grad for p in self.parameters()):
+            raise OptionError(NO_TRAINING)
+        features: dict[str, Tensor] = super().forward(input, **options)
+        return features
+
+    def fit(self, *_: Any, **__: Any) -> None:
+        """Refused: modules are trained by recipes.
+
+        Raises:
+            OptionError: always; the message says how to train.
+        """
+        raise OptionError(NO_TRAINING)
+
+    old_fit = fit
 
     def set_pooling_include_prompt(self, include_prompt: bool) -> None:
         """Of no use here: modules are trained with the prompt in the vector.

@@ -41,3 +41,20 @@ class TextError(ModencError, TypeError):
 
 class MissingExtraError(ModencError, ImportError):
     """An optional part of modenc is used without the packages it needs."""
+
+
+class TextsCutWarning(UserWarning):
+    """Texts were longer than an encoder takes.
+
+    Args:
+        cut: how many were.
+        total: of how many.
+        limit: tokens that were taken of each.
+        most: to which the limit can be raised.
+    """
+
+    def __init__(self, cut: int, total: int, limit: int, most: int) -> None:
+        self.cut, self.total, self.limit = cut, total, limit
+        raised = f"raise encoder.max_seq_length (up to {most}) or " if most > limit else ""
+        were = f"texts were longer than {limit} tokens and were cut"
+        super().__init__(f"{cut} of {total} {were}; {raised}split them")

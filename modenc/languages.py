@@ -14,6 +14,9 @@ from langcodes.tag_parser import LanguageTagError
 from modenc.errors import LanguageError
 from modenc.near import LONGEST
 
+BASE = "base"
+"""In place of a language code: the base's own tokenizer and weights, no modules."""
+
 # Valid subtags that name no language: undetermined, multiple, uncoded, no linguistic content.
 _NO_LANGUAGE = frozenset({"und", "mul", "mis", "zxx"})
 

@@ -27,6 +27,8 @@ class Tokens(NamedTuple):
     """Of the language whose tokenizer it was."""
     ids: array[int]
     """Token ids, with the prompt's."""
+    cut: bool = False
+    """Whether there were more."""
 
 
 class TaggedText(str):

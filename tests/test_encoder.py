@@ -1,3 +1,4 @@
+import inspect
 import json
 import pickle
 import shutil
@@ -17,7 +18,15 @@ from tiny_models import HIDDEN, sentences
 from transformers import AutoModel, AutoTokenizer
 
 from modenc import ModularEncoder
-from modenc.errors import BaseModelError, HubError, LanguageError, OptionError, TextError
+from modenc.composition import st_options
+from modenc.errors import (
+    BaseModelError,
+    HubError,
+    LanguageError,
+    OptionError,
+    TextError,
+    TextsCutWarning,
+)
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 from modenc.langid import Identification
@@ -554,3 +563,142 @@ def test_a_hub_that_is_gone_is_no_hub_without_languages(hub_copy):
     shutil.rmtree(hub_copy.path)
     with pytest.raises(HubError, match="the hub cannot be read any more"):
         encoder.encode("Қайырлы таң")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"backend": "onnx"}, r"backend: expected 'torch', found 'onnx'; .* say compute='int8'"),
+        ({"backend": "openvino"}, "backend: expected 'torch', found 'openvino'"),
+        ({"model_kwargs": {"torch_dtype": "bfloat16"}}, r"found torch_dtype, .* say compute='bf16'"),
+        ({"model_kwargs": {"dtype": torch.float16}}, r"found dtype, .* say compute='bf16'"),
+        ({"model_kwargs": {"device_map": "auto"}}, "say device="),
+        ({"model_kwargs": {"compute": "bf16"}}, "compute and the other settings of a hub are arguments"),
+        ({"processor_kwargs": {"model_max_length": 9}}, r"processor_kwargs: .* encoder.max_seq_length"),
+        ({"config_kwargs": {"a": 1}}, "config_kwargs: expected none, since it would change nothing"),
+        ({"cache_folder": "here"}, "cache_folder: .* set MODENC_CACHE"),
+        ({"trust_remote_code": True}, "trust_remote_code: .* modenc runs no code"),
+        ({"use_auth_token": "hf_x"}, "use_auth_token: .* say token="),
+        ({"modules": [torch.nn.Identity()]}, "modules: expected none"),
+        ({"model_name_or_path": "other"}, "give the hub as the first argument"),
+        ({"model_card_data": object()}, "model_card_data: .* cards are its languages' own"),
+    ],
+)
+def test_options_that_would_change_nothing_are_refused(fresh, options, message):
+    with pytest.raises(OptionError, match=message):
+        fresh(**options)
+
+
+def test_every_option_of_sentence_transformers_is_honored_or_refused(tiny_hub):
+    known = set(inspect.signature(SentenceTransformer.__init__).parameters) - {"self"}
+    own = {"device", "revision", "token", "local_files_only"}
+    honored = {"prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim"}
+    assert known <= own | honored | {"backend", "model_kwargs"} | set(st_options.WITHOUT_EFFECT)
+    # Their defaults, which other libraries spell out, are no wish.
+    nothing = {"trust_remote_code": False, "cache_folder": None, "modules": None, "model_kwargs": {}}
+    encoder = ModularEncoder(tiny_hub.path, backend="torch", truncate_dim=8, prompts={"a": "b"}, **nothing)
+    assert encoder.encode("My brother").shape == (8,)
+    assert encoder.prompts["a"] == "b"
+    with pytest.raises(TypeError, match="colour"):
+        ModularEncoder(tiny_hub.path, colour="red")
+
+
+def test_options_are_refused_by_sentence_transformers_own_way_in(tiny_hub):
+    for options in ({"backend": "onnx"}, {"config_kwargs": {"a": 1}}):
+        with pytest.raises(OptionError, match=f"{next(iter(options))}: expected"):
+            SentenceTransformer(str(tiny_hub.path), trust_remote_code=True, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"processing_kwargs": {"text": {"max_length": 5}}}, r"processing_kwargs: .* max_seq_length"),
+        ({"task": "retrieval.query"}, "task: expected none, found 'retrieval.query'"),
+    ],
+)
+def test_options_of_a_call_that_would_change_nothing_are_refused(encoder, options, message):
+    with pytest.raises(OptionError, match=message):
+        encoder.encode(TEXTS, **options)
+    assert near(encoder.encode_query(TEXTS, lang=CODES), encoder.encode(TEXTS, lang=CODES))
+
+
+def test_an_encoder_is_not_trained_as_a_whole(fresh, tmp_path):
+    datasets = pytest.importorskip("datasets")
+    pytest.importorskip("accelerate")
+    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+
+    encoder = fresh()
+    arguments = SentenceTransformerTrainingArguments(
+        output_dir=str(tmp_path), max_steps=1, report_to=[], use_cpu=True
+    )
+    rows = datasets.Dataset.from_dict({"anchor": TEXTS[:2], "positive": TEXTS[1:3]})
+    trainer = SentenceTransformerTrainer(
+        model=encoder, args=arguments, train_dataset=rows, loss=MultipleNegativesRankingLoss(encoder)
+    )
+    with pytest.raises(OptionError, match=r"its modules are frozen\. Train .* by a recipe \(modenc train"):
+        trainer.train()
+    with pytest.raises(OptionError, match="by a recipe"):
+        encoder.fit([])
+    # Nothing has changed for who encodes.
+    assert encoder.encode(TEXTS[0]).shape == (HIDDEN,)
+
+
+def test_modules_behind_a_hub_can_be_trained(fresh):
+    head = torch.nn.Linear(HIDDEN, 2)
+    encoder = fresh().train()
+    features = encoder[0].preprocess(TEXTS[:2], lang="en")
+    pooled = encoder[1](encoder[0](features))["sentence_embedding"]
+    head(pooled.clone()).sum().backward()
+    assert head.weight.grad is not None
+
+
+LONG = ["a small child reads " * 60, "күн сайын " * 90]
+
+
+def cuts(encoder, texts, **options):
+    """The vectors, and what warnings of cut texts say."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        vectors = encoder.encode(texts, **options)
+    found = [warning for warning in caught if isinstance(warning.message, TextsCutWarning)]
+    assert all(warning.filename == __file__ for warning in found)
+    return vectors, [str(warning.message) for warning in found]
+
+
+def test_texts_that_are_cut_are_counted_once_a_call(fresh):
+    encoder = fresh()
+    encoder.max_seq_length = 100
+    said = (
+        "2 of 8 texts were longer than 100 tokens and were cut; raise encoder.max_seq_length (up to 128) or"
+    )
+    found = cuts(encoder, [*TEXTS, *LONG], batch_size=2)[1]
+    assert found == [f"{said} split them"]
+    assert cuts(encoder, TEXTS)[1] == []
+    assert len(cuts(encoder, LONG[0], prompt="a child ", align=False)[1]) == 1
+    encoder.max_seq_length = 128
+    (at_most,) = cuts(encoder, LONG[0])[1]
+    assert at_most == "1 of 1 texts were longer than 128 tokens and were cut; split them"
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: encoder.encode(TEXTS), range(4)))
+
+
+def test_the_last_token_that_fits_is_no_cut(fresh):
+    encoder = fresh()
+    for code, text in (("en", TEXTS[0]), ("kk", TEXTS[1])):
+        encoder.max_seq_length = 128
+        length = len(encoder[0].preprocess([text], prompt="query: ", lang=code)["input_ids"][0])
+        for limit, count in ((length, 0), (length - 1, 1)):
+            encoder.max_seq_length = limit
+            assert len(cuts(encoder, [text], lang=code)[1]) == count
+            encoder.max_seq_length = 128
+
+
+def test_a_pool_says_once_what_all_its_processes_cut(fresh, capfd):
+    encoder = fresh()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        encoder.encode([*TEXTS, *LONG], device=["cpu"], chunk_size=4)
+    (found,) = [str(w.message) for w in caught if isinstance(w.message, TextsCutWarning)]
+    assert found.startswith("2 of 8 texts were longer than 128 tokens")
+    assert "were longer than" not in capfd.readouterr().err

@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 import logging
 import re
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from huggingface_hub import HfApi, snapshot_download
+from huggingface_hub import HfApi, constants, snapshot_download
 from huggingface_hub.errors import OfflineModeIsEnabled
 from transformers import PretrainedConfig
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
+from modenc.cache import fetched_whole
 from modenc.errors import BaseModelError
 
 logger = logging.getLogger(__name__)
@@ -24,6 +26,7 @@ logger = logging.getLogger(__name__)
 _SECONDS = 10.0
 # Neither pickles nor code; with vocabularies of each kind.
 _FETCHED = ["*.json", "*.safetensors", "*.txt", "*.model"]
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHARD = re.compile(r"[\w.-]+\.safetensors")
 # Any other may be a repository's, whose code transformers fetches and imports, or a package's.
 _ATTENTION = (None, "eager", "sdpa")
@@ -41,7 +44,8 @@ def folder_of(
     """Where a model's files are: those of one on Hugging Face are fetched first, all of one commit.
 
     What is then checked and what is loaded is the same, and nothing else is looked for elsewhere. Where
-    nothing can be fetched, what the cache has is taken.
+    nothing can be fetched, what the cache has is taken. A commit, which cannot change, is fetched once: from
+    then on nobody is asked for it as long as it is in the cache.
 
     Args:
         location: a folder, or a Hugging Face id.
@@ -62,10 +66,19 @@ def folder_of(
         allow_patterns=_FETCHED,
         ignore_patterns=None if subfolders else ["*/*"],
     )
+    whole = None
+    if revision is not None and _COMMIT.fullmatch(revision):
+        whole = fetched_whole("base", location, revision, subfolders, cache or constants.HF_HUB_CACHE)
+        if whole.there():
+            with suppress(Exception):  # removed from the cache since
+                return Path(snapshot(local_files_only=True))
     try:
         # Asked first, since fetching waits for this answer without end.
         HfApi().model_info(location, revision=revision, timeout=_SECONDS)
-        return Path(snapshot())
+        folder = Path(snapshot())
+        if whole is not None:
+            whole.make()
+        return folder
     except Exception as error:  # no network, a proxy's, a full or read-only disk, and what else there is
         try:
             cached = Path(snapshot(local_files_only=True))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import logging
+import warnings
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,13 +13,23 @@ if TYPE_CHECKING:
 
     from modenc.encoder import ModularEncoder
 
+logger = logging.getLogger(__name__)
+
 AUTO = "auto"
 _MOST = 2**31 - 1
 
 
 def add_hub(parser: argparse.ArgumentParser) -> None:
-    """``--hub`` and what decides on a text's language."""
-    parser.add_argument("--hub", required=True, metavar="DIR", help="hub folder with the languages' modules")
+    """``--hub``, ``--revision`` and what decides on a text's language."""
+    parser.add_argument(
+        "--hub",
+        required=True,
+        metavar="DIR",
+        help="hub folder with the languages' modules, or the id of one on Hugging Face, with --revision",
+    )
+    parser.add_argument(
+        "--revision", default=None, metavar="COMMIT", help="of a hub on Hugging Face (40 hex digits)"
+    )
     parser.add_argument(
         "--fallback",
         default="base",
@@ -91,20 +103,51 @@ def language_of(args: argparse.Namespace) -> str | None:
 def encoded(
     args: argparse.Namespace, encoder: ModularEncoder, texts: list[str]
 ) -> tuple[NDArray[np.float32], list[str]]:
-    """Vectors [n, hidden] of texts as the arguments say, and the languages whose modules made them."""
+    """Vectors [n, hidden] of texts as the arguments say, and the languages whose modules made them.
+
+    Texts that were cut are added to ``args.cut``, and not warned of batch by batch.
+    """
+    from modenc.errors import TextsCutWarning
     from modenc.texts import as_texts
 
     transformer = encoder[0]
     # The languages are chosen here, and not by ``encode``, since they are shown.
     tagged = transformer.tag(as_texts(texts, transformer.max_characters)[0], language_of(args))
-    vectors = encoder.encode(tagged, align=args.align, batch_size=args.batch_size, show_progress_bar=False)
+    options = {"align": args.align, "batch_size": args.batch_size, "show_progress_bar": False}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TextsCutWarning)
+        vectors = encoder.encode(tagged, **options)
+    for warning in caught:
+        if isinstance(warning.message, TextsCutWarning):
+            args.cut = getattr(args, "cut", 0) + warning.message.cut
+        else:
+            warnings.warn_explicit(str(warning.message), warning.category, warning.filename, warning.lineno)
     return vectors, [text.lang for text in tagged]
 
 
+def report_cuts(args: argparse.Namespace, encoder: ModularEncoder) -> None:
+    """Say how many of the texts that :func:`encoded` was given were cut."""
+    if cut := getattr(args, "cut", 0):
+        logger.info(
+            "%d of the texts encoded in this run were longer than %d tokens and were cut; split them to have "
+            "all of them in the vectors",
+            cut,
+            encoder.max_seq_length,
+        )
+
+
 def open_encoder(args: argparse.Namespace) -> ModularEncoder:
-    """The encoder that the arguments describe."""
+    """The encoder that the arguments describe.
+
+    Raises:
+        ModencError: it cannot be opened. That there is no hub is said before torch is imported, in seconds.
+    """
+    from modenc.hub.remote import hub_folder
+    from modenc.hub.store import Hub
+
+    folder = Hub.open(hub_folder(args.hub, revision=args.revision)).path
     from modenc.encoder import ModularEncoder
 
     given = {name: getattr(args, name, None) for name in ("min_confidence", "compute", "max_memory")}
     options = {name: value for name, value in given.items() if value is not None}
-    return ModularEncoder(args.hub, fallback=args.fallback, **options)
+    return ModularEncoder(folder, fallback=args.fallback, **options)

@@ -11,7 +11,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modenc.cli.arguments import AUTO, add_encoding, add_hub, encoded, language_of, open_encoder, positive
+from modenc.cli.arguments import (
+    AUTO,
+    add_encoding,
+    add_hub,
+    encoded,
+    language_of,
+    open_encoder,
+    positive,
+    report_cuts,
+)
 from modenc.cli.shards import ShardStore, check_output
 from modenc.cli.text_io import STDIN, batched, read_texts
 from modenc.errors import DataError
@@ -61,20 +70,22 @@ def add_parser(subparsers: Any, summary: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
-    from modenc.composition.engine import BASE
-    from modenc.languages import normalize_code
+    from modenc.languages import BASE, normalize_code
 
+    # All of this before torch is imported, and before anything an earlier run has finished could be lost.
     check_output(args.output, args.input)
-    encoder = open_encoder(args)
-    # All of this before anything that an earlier run has finished could be thrown away.
     if (code := language_of(args)) not in (None, BASE):
         normalize_code(str(code))
+    if args.input != STDIN:
+        next(read_texts(args.input, args.column), None)
+    encoder = open_encoder(args)
     job = _job(args, encoder)
     store = ShardStore(args.output, encoder.hub.info.hidden_size)
     with store.alone():
         total, shards = _fill(args, encoder, store, job)
         store.join(shards)
     logger.info("%s: %d vectors of %d numbers", args.output, total, store.hidden_size)
+    report_cuts(args, encoder)
     return 0
 
 
@@ -121,8 +132,6 @@ def _job(args: argparse.Namespace, encoder: ModularEncoder) -> dict[str, Any]:
     job: dict[str, Any] = {name: getattr(args, name) for name in settings}
     job["compute"] = _computed_in(args.compute, encoder.device)
     if args.input != STDIN:
-        # Asking for the first text raises the reader's own error, before any module is loaded.
-        next(read_texts(args.input, args.column), None)
         job["input"] = str(Path(args.input).resolve())
     return job | {"hub": str(encoder.hub.path.resolve())} | _state(args, encoder.hub)
 

@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -29,6 +30,17 @@ VERBS: dict[str, str] = {
     "search": "find the lines nearest to a query",
     "eval": "judge hubs and models on a suite of test sets",
 }
+
+_NOISY = [
+    "accelerate",
+    "httpx",
+    "urllib3",
+    "filelock",
+    "fsspec",
+    "sentence_transformers",
+    "datasets",
+    "faiss",
+]
 
 
 def build_parser(verb: str | None) -> argparse.ArgumentParser:
@@ -70,7 +82,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser(verb).parse_args(arguments)
     logging.basicConfig(level=args.log_level, format="%(message)s", stream=sys.stderr)
     logging.captureWarnings(True)
-    for noisy in ("httpx", "urllib3", "filelock", "fsspec", "sentence_transformers", "datasets", "faiss"):
+    # Without the line of Python that warned, which says nothing to whom a command is for.
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}"
+    # Of how transformers puts its checkpoints in order.
+    warnings.filterwarnings("ignore", message="mtime may not be reliable")
+    for noisy in _NOISY:
         logging.getLogger(noisy).setLevel(logging.WARNING)
     # It warns of each adapter that is not active yet.
     logging.getLogger("adapters").setLevel(logging.ERROR)

@@ -19,7 +19,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
     parser = subparsers.add_parser(
         "recipes",
         help=summary,
-        description="List the shipped recipes: name, languages (the pivot first), and what each is for.",
+        description="List the shipped recipes: name, what each is for, languages in the order of training.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -7,7 +7,7 @@ import heapq
 import sys
 from typing import Any
 
-from modenc.cli.arguments import add_encoding, add_hub, encoded, open_encoder, positive
+from modenc.cli.arguments import add_encoding, add_hub, encoded, open_encoder, positive, report_cuts
 from modenc.cli.text_io import CHARACTERS_AT_ONCE, LINES_AT_ONCE, batched, one_line, read_texts
 from modenc.errors import DataError
 
@@ -56,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
         first += len(texts)
     if not best:
         raise DataError(f"{args.input}: expected lines to search, found none; give a file with texts")
+    report_cuts(args, encoder)
     for score, _, text, code in best:
         sys.stdout.write(f"{score:.3f}\t{code}\t{one_line(text)}\n")
     return 0

@@ -57,12 +57,15 @@ def run(args: argparse.Namespace) -> int:
 
 def sections(card: Card) -> dict[str, list[tuple[str, ...]]]:
     """Title → rows of cells, indented."""
+    from modenc.hub.comparison import table_of
+
     stages: list[tuple[str, ...]] = [
         (f"  {stage}", key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
         for stage, record in card.stages.items()
         for key, value in record.items()
     ]
     return {
+        "compared with the base alone": [(f"  {row[0]}", *row[1:]) for row in table_of(card.comparison)],
         "stages": stages,
         "scores": [(f"  {metric}", f"{value:.2f}") for metric, value in card.scores.items()],
         "data": [

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 
-from modenc.data.files import format_of, read_file, read_lines
+from modenc.data.files import Converted, format_of, read_file, read_lines
 from modenc.errors import DataError
 from modenc.texts import clean
 
@@ -30,7 +30,8 @@ def read_texts(source: str, column: str = "text", max_characters: int | None = N
             in memory; their vectors stay the same. By default they stay as they are.
 
     Raises:
-        DataError: missing or unreadable file, bytes that are not UTF-8, no such column.
+        DataError: missing or unreadable file, bytes that are not UTF-8, no such column, a value that is no
+            text (null, a number).
     """
     texts = _uncut(source, column)
     return texts if max_characters is None else (clean(text, max_characters) for text in texts)
@@ -46,7 +47,13 @@ def _uncut(source: str, column: str) -> Iterator[str]:
         name = "text" if plain else column
         if name not in row:
             raise DataError(_no_column(path, number, name, list(row)))
-        yield row[name]
+        text = row[name]
+        if isinstance(text, Converted):
+            raise DataError(
+                f"{text.place}: expected a text in {name!r}, found {str(text)[:60] or 'null'}; drop the row, "
+                "or write the text in quotes"
+            )
+        yield text
 
 
 def refuse_overwriting(source: str | Path, output: Path) -> None:

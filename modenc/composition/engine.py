@@ -15,9 +15,7 @@ from typing import Protocol
 from torch import Tensor
 
 from modenc.composition.modules import LanguageModules
-
-BASE = "base"
-"""In place of a language code: the base's own tokenizer and weights, no modules."""
+from modenc.languages import BASE as BASE
 
 
 class Engine(Protocol):

@@ -7,34 +7,34 @@ padding, so that neither neighbours nor their padding touch a result.
 from __future__ import annotations
 
 import itertools
-import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import numpy as np
 import torch
-from huggingface_hub import snapshot_download
 from sentence_transformers.base.modules.input_module import InputModule
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel, resolve_base
-from modenc.cache import cache_dir
 from modenc.composition.language_choice import ChoiceSettings, LanguageChooser
 from modenc.composition.residency import Residency
 from modenc.composition.settings import ComputeSettings, prompt_text, whole
+from modenc.composition.st_options import refuse_without_effect
 from modenc.errors import BaseModelError, HubError, LanguageError
+from modenc.hub.remote import hub_folder
 from modenc.hub.store import Hub
 from modenc.hub.tokenizer_faults import TokenizerPanic, panics_caught
 from modenc.texts import TaggedText, Tokens, as_texts, clean
 
 # No tokenizer makes fewer tokens of real text, so nothing that counts is cut.
 _CHARACTERS_PER_TOKEN = 64
+# Nor more, of any text that is not about tokenizers.
+_TOKENS_PER_CHARACTER = 4
 # More than any text has tokens.
 _FAR = 1 << 20
 # The library keeps all tokens of the texts it is given at once, also those that it cuts off.
@@ -42,7 +42,8 @@ _CHARACTERS_AT_A_TIME, _CHARACTERS_PER_TEXT = 1 << 17, 50
 _CUT = {"stride": 0, "strategy": "longest_first", "direction": "right"}
 _truncation_lock = Lock()
 _NO_TOKENS = Tokens("", 0, 0, array("i"))
-_COMMIT = re.compile(r"[0-9a-f]{40}")
+# Of the options that a hub has no use for, those that loading is told of.
+_HEARD = ("backend", "processor_kwargs", "tokenizer_kwargs", "config_kwargs")
 
 
 class ModularTransformer(InputModule):  # type: ignore[misc]
@@ -87,6 +88,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         Raises:
             HubError: the folder is no hub, a hub elsewhere is not pinned to a commit, or ``model_kwargs``
                 holds something else.
+            OptionError: another backend than torch, or settings of a tokenizer or configuration.
         """
         settings = dict(options.get("model_kwargs") or {})
         base = settings.pop("base", None)
@@ -96,16 +98,9 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         if unknown := sorted(set(settings) - {*choice, *compute}):
             expected = ", ".join(["base", *choice, *compute])
             raise HubError(f"model_kwargs: expected {expected}, found {', '.join(unknown)}")
-        folder = model_name_or_path
-        if not Path(folder).is_dir():
-            places = ("token", "revision", "local_files_only")
-            where = {key: options[key] for key in places if key in options}
-            if not _COMMIT.fullmatch(str(where.get("revision"))):
-                raise HubError(
-                    f"{folder}: expected revision= with a commit (40 hex digits) for a hub elsewhere, "
-                    f"found {where.get('revision')!r}; what a branch names may change"
-                )
-            folder = _downloaded(model_name_or_path, subfolder, where)
+        refuse_without_effect({name: options[name] for name in _HEARD if name in options})
+        where = {key: options[key] for key in ("token", "revision", "local_files_only") if key in options}
+        folder = hub_folder(model_name_or_path, **where, subfolder=subfolder)
         return cls(
             Hub.open(folder),
             base,
@@ -135,6 +130,11 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
     def max_seq_length(self, value: int) -> None:
         limit = _positions(self.auto_model)
         self._max_seq_length = whole(value, "max_seq_length (the base's positions)", limit)
+
+    @property
+    def most_positions(self) -> int:
+        """To how much :attr:`max_seq_length` can be raised."""
+        return _positions(self.auto_model)
 
     @property
     def max_characters(self) -> int:
@@ -218,10 +218,18 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         before = clean(prompt, self.max_characters)
         for code, members in left.items():
             tokenizer, version = self.residency.tokenizer(code)
-            batch = tokenised(tokenizer, [before + texts[row] for row in members], self._max_seq_length)
-            for row, ids in zip(members, batch, strict=True):
-                rows[row] = Tokens(prompt, self._max_seq_length, version, ids)
+            batch = _tokenised_or_cut(
+                tokenizer, [before + texts[row] for row in members], self._max_seq_length
+            )
+            for row, (ids, cut) in zip(members, batch, strict=True):
+                rows[row] = Tokens(prompt, self._max_seq_length, version, ids, cut)
         return rows
+
+    def count_cut(self, texts: Sequence[TaggedText], prompt: str) -> int:
+        """How many texts are cut at :attr:`max_seq_length`, where other processes tokenise them."""
+        least = self._max_seq_length // _TOKENS_PER_CHARACTER - len(prompt)
+        long = [text for text in texts if len(text) > least]
+        return sum(tokens.cut for tokens in self._tokenised(long, [text.lang for text in long], prompt))
 
     def forward(self, features: dict[str, Tensor], align: bool = True, **_: Any) -> dict[str, Tensor]:
         """Run all rows through the body, each with its language's modules.
@@ -255,28 +263,6 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         return self
 
 
-def _downloaded(name: str, subfolder: str, where: dict[str, Any]) -> str:
-    """A folder with a hub of Hugging Face's at one commit, in plain files where its own cache has links.
-
-    Raises:
-        HubError: it cannot be had, or ``subfolder``, which its files name, is outside it.
-    """
-    target = cache_dir() / "hubs" / where["revision"]
-    try:
-        folder = snapshot_download(name, local_dir=target, **where)
-    except Exception as error:  # of several libraries
-        raise HubError(
-            f"{name}: expected a hub's folder, or a hub on Hugging Face that this machine can reach; {error}"
-        ) from error
-    place = Path(folder, subfolder).resolve()
-    if not place.is_relative_to(Path(folder).resolve()):
-        raise HubError(
-            f"{name}: expected a folder of its own in its modules.json, found the path {subfolder!r}, which "
-            "leads out of it; do not use this hub, and tell who publishes it"
-        )
-    return str(place)
-
-
 def _matching_body(base: BaseModel, hub: Hub) -> PreTrainedModel:
     body, found = base.load_with_fingerprint()
     if found != hub.info.base_fingerprint:
@@ -301,6 +287,13 @@ def tokenised(tokenizer: PreTrainedTokenizerFast, texts: list[str], max_length: 
     Raises:
         HubError: the tokenizer gives up on a text.
     """
+    return (ids for ids, _ in _tokenised_or_cut(tokenizer, texts, max_length))
+
+
+def _tokenised_or_cut(
+    tokenizer: PreTrainedTokenizerFast, texts: list[str], max_length: int
+) -> Iterator[tuple[array[int], bool]]:
+    """The same, and whether the text was cut."""
     backend = tokenizer.backend_tokenizer
     with _truncation_lock:
         # The whole of it: others may have set strides, or cut at the other end.
@@ -317,8 +310,12 @@ def tokenised(tokenizer: PreTrainedTokenizerFast, texts: list[str], max_length: 
                 encodings = backend.encode_batch_fast(portion)
         except TokenizerPanic as error:
             raise HubError(f"a tokenizer gave up on a text ({error}); install its language again") from error
-        # Tokens that a tokenizer puts around a text may be more than its limit.
-        yield from (array("i", encoding.ids[:max_length] or [filler]) for encoding in encodings)
+        for encoding in encodings:
+            ids = encoding.ids
+            # What was cut off is asked for only where there can be any: the library makes copies of it.
+            cut = len(ids) >= max_length and bool(encoding.overflowing)
+            # Tokens that a tokenizer puts around a text may be more than its limit.
+            yield array("i", ids[:max_length] or [filler]), cut
 
 
 def _portions(texts: list[str]) -> Iterator[list[str]]:

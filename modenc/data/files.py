@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 
 Row = dict[str, str]
 
+
+class Converted(str):
+    """A value that was no text where it was read: null, a number, true or false."""
+
+    __slots__ = ("place",)
+    place: str
+    """The file and the line or row, for messages."""
+
+
 COMPRESSIONS = (".gz", ".zst")
 
 # Python's csv stops at 128 KiB a field; a web page in one field is longer.
@@ -97,13 +106,13 @@ def _flatten_into(row: Row, values: Iterable[tuple[object, Any]], prefix: str, n
         elif isinstance(value, list | tuple):
             named = _flatten_into(row, enumerate(value), f"{column}.", named)
         elif isinstance(value, bool):
-            row[column] = str(value).lower()
+            row[column] = Converted(str(value).lower())
         elif isinstance(value, bytes):
             # Pictures and the like beside the texts are no columns of text.
             with suppress(UnicodeDecodeError):
                 row[column] = value.decode("utf-8")
         else:
-            row[column] = "" if value is None else str(value)
+            row[column] = Converted("" if value is None else str(value))
     return named
 
 
@@ -116,7 +125,11 @@ def _names_too_long() -> DataError:
 
 def _flattened(record: dict[str, Any], where: str, number: int) -> Row:
     try:
-        return flatten(record)
+        row = flatten(record)
+        for value in row.values():
+            if isinstance(value, Converted):
+                value.place = f"{where} {number}"
+        return row
     except RecursionError as error:
         raise DataError(f"{where} {number}: nested too deeply to be columns; flatten it") from error
     except DataError as error:

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 from modenc.errors import HubError
 from modenc.hub.files import json_object
-from modenc.hub.schema import key_faults, listed
+from modenc.hub.schema import OPTIONAL, key_faults, listed
 from modenc.hub.seal import SEAL, check_seal, sealed_text
 
 # Key → what its values are, and in words; booleans are none of these.
@@ -19,6 +19,7 @@ _INNER: dict[str, tuple[tuple[type, ...], str]] = {
     "licences": ((str,), "texts"),
     "scores": ((int, float), "numbers"),
     "versions": ((str,), "texts"),
+    "comparison": ((dict,), "objects"),
 }
 # Greater ones cannot be shown as a number with a point.
 _MOST_BITS = 1000
@@ -63,6 +64,8 @@ class Card:
     """ISO 8601 date."""
     files: dict[str, FileRecord] = field(default_factory=dict)
     """Path in the language's folder → size and checksum; filled in on publishing."""
+    comparison: dict[str, dict[str, float]] = field(default_factory=dict, metadata=OPTIONAL)
+    """System → metric → value on held-out data (:mod:`modenc.hub.comparison`); older cards lack it."""
 
     def digest(self, part: str = "") -> str:
         """SHA-256 over the checksums of the files below ``part``; README.md, which is for people, aside."""
@@ -75,7 +78,10 @@ class Card:
 
     def to_json(self) -> str:
         """The card as the text of ``card.json``, sealed."""
-        return sealed_text(asdict(self))
+        content = asdict(self)
+        if not self.comparison:  # so that an older card stays as it is
+            del content["comparison"]
+        return sealed_text(content)
 
     @staticmethod
     def from_json(text: str, where: str = "card.json") -> Card:
@@ -105,11 +111,17 @@ def _faults(content: dict[str, Any]) -> Iterator[str]:
             if not _is_file_record(record):
                 yield f"files: expected sha256 and bytes for {name!r:.60}, found {record!r:.60}"
     for key, (types, words) in _INNER.items():
-        inside = content.get(key)
-        found = inside.values() if isinstance(inside, dict) else inside if isinstance(inside, list) else ()
-        wrong = [value for value in found if isinstance(value, bool) or not isinstance(value, types)]
-        wrong += [value for value in found if isinstance(value, int) and value.bit_length() > _MOST_BITS]
-        yield from (f"{key}: expected {words} in it, found {value!r:.60}" for value in wrong[:1])
+        yield from _inner_faults(key, content.get(key), types, words)
+    comparison = content.get("comparison")
+    for system, figures in comparison.items() if isinstance(comparison, dict) else ():
+        yield from _inner_faults(f"comparison: {system!r:.60}", figures, (int, float), "numbers")
+
+
+def _inner_faults(key: str, inside: Any, types: tuple[type, ...], words: str) -> Iterator[str]:
+    found = inside.values() if isinstance(inside, dict) else inside if isinstance(inside, list) else ()
+    wrong = [value for value in found if isinstance(value, bool) or not isinstance(value, types)]
+    wrong += [value for value in found if isinstance(value, int) and value.bit_length() > _MOST_BITS]
+    yield from (f"{key}: expected {words} in it, found {value!r:.60}" for value in wrong[:1])
 
 
 def _is_file_record(record: Any) -> bool:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from modenc.hub.card import Card
+from modenc.hub.comparison import table_of
 
 # Bundled bases and the page of the model they were converted from.
 _HUB_PAGES = {"me5-small": "intfloat/multilingual-e5-small"}
@@ -74,6 +75,7 @@ def _body(card: Card) -> list[str]:
         f'vectors = encoder.encode(["..."], lang="{card.lang}")',
         "```",
         "",
+        *_section("Compared with the base alone", *_split(table_of(card.comparison))),
         *_section(
             "Scores", ("metric", "score"), [(key, f"{score:.2f}") for key, score in card.scores.items()]
         ),
@@ -83,6 +85,10 @@ def _body(card: Card) -> list[str]:
             [[str(row.get(key, "")) for key in ("role", "source", "rows", "licence")] for row in card.data],
         ),
     ]
+
+
+def _split(table: list[tuple[str, ...]]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    return (table[0], table[1:]) if table else ((), ())
 
 
 def _section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, get_origin, get_type_hints
 
 from modenc.near import nearest
 
+OPTIONAL = MappingProxyType({"optional": True})
+"""Metadata of a field that an object may lack."""
 _MOST_LISTED = 20
 
 
@@ -16,7 +19,8 @@ def key_faults(content: dict[str, Any], dataclass: type) -> Iterator[str]:
     """Missing keys, unknown keys and values of another type, one phrase each."""
     types = {name: get_origin(hint) or hint for name, hint in get_type_hints(dataclass).items()}
     wanted = [item.name for item in fields(dataclass)]
-    yield from (f"missing key {name!r}" for name in wanted if name not in content)
+    needed = [item.name for item in fields(dataclass) if not item.metadata.get("optional")]
+    yield from (f"missing key {name!r}" for name in needed if name not in content)
     for name, value in content.items():
         if name not in types:
             close = nearest(name, wanted)

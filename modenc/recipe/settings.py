@@ -320,6 +320,9 @@ class RunSettings:
     """Steps between checkpoints that a killed run resumes from."""
     evaluate_every: int
     """Steps between evaluations on the dev set; 0 for the end only."""
+    publish: Literal["always", "unless_worse"]
+    """``unless_worse``: modules that lose to the bare base on held-out data (a lower mean of the metrics that
+    both have) are not put into the hub, and what it has of the language stays."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.recipe.settings import LanguagePlan
 from modenc.train.precision import uses_bf16
+from modenc.train.progress import on_terminal
 
 
 class BodyModule(InputModule):  # type: ignore[misc]
@@ -86,7 +87,10 @@ def encode_texts(
     was_training = model.training
     with torch.inference_mode():
         vectors = model.encode(
-            distinct, batch_size=batch_size, normalize_embeddings=True, show_progress_bar=len(distinct) > 2000
+            distinct,
+            batch_size=batch_size,
+            normalize_embeddings=True,
+            show_progress_bar=len(distinct) > 2000 and on_terminal(),
         )
     model.train(was_training)
     row = {text: number for number, text in enumerate(distinct)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -178,9 +179,13 @@ class _FastText:
 
 @contextmanager
 def quick_steps() -> Iterator[None]:
-    """Put quicker equals in the place of deepfocus's slow steps; its matching of tokens stays."""
-    from deepfocus import focus
+    """Put quicker equals in the place of deepfocus's slow steps; its matching of tokens stays.
 
+    Its bars are drawn on terminals alone.
+    """
+    from deepfocus import focus, vocab_helper
+
+    bars = (focus.tqdm, vocab_helper.tqdm)
     load, mix = focus.load_target_token_embedding, focus.focus_additional_token_initialization
 
     def mixed(shared: dict[str, Any], new: dict[str, Any], embeddings: Tensor, **_: Any) -> Tensor:
@@ -195,7 +200,9 @@ def quick_steps() -> Iterator[None]:
 
     focus.load_target_token_embedding = lambda *args, **options: _FastText(load(*args, **options))
     focus.focus_additional_token_initialization = mixed
+    focus.tqdm, vocab_helper.tqdm = (partial(bar, disable=None) for bar in bars)
     try:
         yield
     finally:
         focus.load_target_token_embedding, focus.focus_additional_token_initialization = load, mix
+        focus.tqdm, vocab_helper.tqdm = bars

@@ -17,6 +17,7 @@ from transformers import TrainerCallback
 
 from modenc.storage import whole_file
 from modenc.train.processes import process_state
+from modenc.train.progress import readable
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +106,7 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
         best = self._best()
         figures = {key: round(float(value), 4) for key, value in metrics.items()}
         self.history.append({"step": step, **figures})
-        logger.info("  dev at step %d: %s", step, figures)
+        logger.info("  dev at step %d: %s", step, readable(figures))
         if not math.isfinite(figures["score"]):
             wrong = ", ".join(key for key, value in figures.items() if not math.isfinite(value))
             logger.warning(

@@ -31,6 +31,7 @@ from modenc.recipe.reads import reads_to_align
 from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Recipe
 from modenc.storage import LOCK_FILE, alone_in, storing
 from modenc.train.body_module import sentence_model
+from modenc.train.comparison import compare_model
 from modenc.train.data_access import TrainingData
 from modenc.train.dev import DevData
 from modenc.train.lock import only_training_in
@@ -90,8 +91,9 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
         else:
             metrics = _learn_paraphrases(recipe, run, model, data, dev)
         if process_state().is_main_process:
+            about = {"metrics": metrics, "comparison": compare_model(data, model)}
             with storing(output, _KEPT):
-                _save(model, tokenizer, plan, side, metrics)
+                _save(model, tokenizer, plan, side, about)
                 replace_folder(side / _WHOLE, output)
             discard(work)
         process_state().wait_for_everyone()
@@ -298,7 +300,7 @@ def _clear(side: Path) -> None:
 
 
 def _save(
-    model: SentenceTransformer, tokenizer: Any, plan: LanguagePlan, side: Path, metrics: dict[str, Any]
+    model: SentenceTransformer, tokenizer: Any, plan: LanguagePlan, side: Path, about: dict[str, Any]
 ) -> None:
     """A folder that any sentence-transformers loads, below ``side``."""
     parts, whole = side / _PARTS, side / _WHOLE
@@ -311,5 +313,5 @@ def _save(
         default_prompt_name="text",
     )
     saved.save(str(whole), create_model_card=False)
-    about = {"settings": settings_of(plan, "monolithic"), "seed": plan.run.seed, "metrics": metrics}
+    about = {"settings": settings_of(plan, "monolithic"), "seed": plan.run.seed, **about}
     (whole / "training.json").write_text(json.dumps(about, indent=1), encoding="utf-8")

@@ -27,6 +27,7 @@ from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
 from modenc.storage import storing
 from modenc.train.alignment import align_language
 from modenc.train.all_pairs import align_all_pairs
+from modenc.train.comparison import compare_with_base, held_back, log_comparison
 from modenc.train.data_access import TrainingData
 from modenc.train.language_adaptation import adapt_language
 from modenc.train.lock import only_training_of
@@ -71,7 +72,7 @@ def train_recipe(
         force: redo stages even where their fingerprint says they are done.
 
     Returns:
-        Language → its folder in the hub.
+        Language → its folder in the hub; without those that ``run.publish`` kept out of it.
 
     Raises:
         LanguageError: a language is not in the recipe, or none at all.
@@ -95,7 +96,7 @@ def train_recipe(
     together = "alignment" in due and _aligned_together(recipe, plans)
     if together:
         due.remove("alignment")
-    folders = {}
+    folders: dict[str, Path | None] = {}
     for plan, part in _jobs(recipe, plans, due):
         logger.info("%s (%s)", plan.lang, language_name(plan.lang))
         with storing(plan.run.work_dir, _KEPT), only_training_of(plan.lang, plan.run.work_dir, hub):
@@ -106,7 +107,7 @@ def train_recipe(
             for plan in plans:
                 held.enter_context(only_training_of(plan.lang, plan.run.work_dir, hub))
             folders = _align_together(recipe, plans, base, hub, force=force)
-    return folders
+    return {lang: folder for lang, folder in folders.items() if folder is not None}
 
 
 def _jobs(
@@ -167,7 +168,9 @@ class _Wanted:
     force: bool
 
 
-def _train_language(recipe: Recipe, plan: LanguagePlan, base: BaseModel, hub: Hub, wanted: _Wanted) -> Path:
+def _train_language(
+    recipe: Recipe, plan: LanguagePlan, base: BaseModel, hub: Hub, wanted: _Wanted
+) -> Path | None:
     if plan.run.threads:
         torch.set_num_threads(plan.run.threads)
     data = TrainingData(plan, recipe.plans)
@@ -190,13 +193,15 @@ def _train_language(recipe: Recipe, plan: LanguagePlan, base: BaseModel, hub: Hu
             changed = True
         records[stage] = record
         before = LanguageLayout(run.modules)
-    if before is not None and (
-        changed or plan.lang not in hub.languages() or _outdated(hub, plan.lang, records)
-    ):
-        _publish(recipe, plan, hub, before, records, data)
+    published = True
+    if before is not None and (changed or _outdated(hub, plan.lang, records)):
+        published = _publish(recipe, plan, hub, before, records, data)
+    elif process_state().is_main_process and (known := hub.card(plan.lang).comparison):
+        log_comparison(plan.lang, known)
     # The next language may need these modules.
     process_state().wait_for_everyone()
-    return hub.layout(plan.lang).root
+    there = plan.run.publish == "always" or plan.lang in hub.languages()
+    return hub.layout(plan.lang).root if published and there else None
 
 
 def _not_done(recipe: Recipe, plan: LanguagePlan, stage: str, *, together: bool) -> RecipeError:
@@ -209,7 +214,7 @@ def _not_done(recipe: Recipe, plan: LanguagePlan, stage: str, *, together: bool)
 
 def _align_together(
     recipe: Recipe, plans: Sequence[LanguagePlan], base: BaseModel, hub: Hub, *, force: bool
-) -> dict[str, Path]:
+) -> dict[str, Path | None]:
     """One training for the alignment stage of all languages, which is done when all of them are.
 
     Raises:
@@ -246,16 +251,20 @@ def _align_together(
             if state.is_main_process:
                 finish(run, aligned)
         state.wait_for_everyone()
+    folders: dict[str, Path | None] = {}
+    pivot = LanguageLayout(runs[recipe.pivot].modules)
     for plan in plans:
+        published = True
         done = {**earlier[plan.lang], "alignment": records[plan.lang]}
         found = {stage: record for stage, record in done.items() if record is not None}
         run = runs[plan.lang]
         if _outdated(hub, plan.lang, found):
-            _publish(recipe, plan, hub, LanguageLayout(run.modules), found, run.data)
+            published = _publish(recipe, plan, hub, LanguageLayout(run.modules), found, run.data, pivot)
+        folders[plan.lang] = hub.path / plan.lang if published else None
     if state.is_main_process:
         discard(folder)
     state.wait_for_everyone()
-    return {plan.lang: hub.layout(plan.lang).root for plan in plans}
+    return folders
 
 
 def _run_stage(run: StageRun, fingerprint: str, *, force: bool) -> StageRecord:
@@ -309,6 +318,8 @@ def _vocabulary(run: StageRun) -> dict[str, Any]:
 
 
 def _outdated(hub: Hub, lang: str, records: dict[str, StageRecord]) -> bool:
+    if lang not in hub.languages():
+        return True
     published = hub.card(lang).stages
     return any(
         published.get(stage, {}).get("fingerprint") != record.fingerprint for stage, record in records.items()
@@ -322,9 +333,14 @@ def _publish(
     modules: LanguageLayout,
     records: dict[str, StageRecord],
     data: TrainingData,
-) -> None:
+    pivot: LanguageLayout | None = None,
+) -> bool:
+    """Put modules into the hub, compared with the base; returns whether ``run.publish`` let them in."""
     if not process_state().is_main_process:
-        return
+        return True
+    comparison = compare_with_base(data, modules, pivot)
+    if held_back(plan, comparison):
+        return False
     sources = {
         (source.role, source.source): vars(source)
         for stage in records
@@ -354,11 +370,13 @@ def _publish(
         versions={package: version(package) for package in _PACKAGES},
         files={},
         created=datetime.now(UTC).date().isoformat(),
+        comparison=comparison,
     )
     with hub.staging(plan.lang) as staging:
         shutil.copytree(modules.root, staging, dirs_exist_ok=True)
         hub.publish(staging, card)
     logger.info(" in the hub: %s", hub.layout(plan.lang).root)
+    return True
 
 
 def _scores(records: dict[str, StageRecord]) -> dict[str, float]:

@@ -29,6 +29,7 @@ from modenc.train.keep_best import KeepBest, load_parts, load_trainable_state, p
 from modenc.train.mixing import Mix, Turns, TurnsSampler, as_dataset, reading
 from modenc.train.precision import uses_bf16
 from modenc.train.processes import process_state
+from modenc.train.progress import LossLines, on_terminal, readable
 from modenc.train.stage import StageRun
 
 logger = logging.getLogger(__name__)
@@ -176,6 +177,8 @@ def training_arguments(
         eval_strategy="steps" if evaluate and run.evaluate_every else "no",
         eval_steps=run.evaluate_every or None,
         dataloader_drop_last=True,
+        # It warns on machines without a GPU.
+        dataloader_pin_memory=torch.cuda.is_available(),
         remove_unused_columns=not sentences,
         report_to=[],
     )
@@ -204,7 +207,7 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigur
     """Train to the end, resuming from the last complete checkpoint, and restore the best weights."""
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(LossProgress)
+    trainer.add_callback(LossProgress if on_terminal() else LossLines)
     if best is not None:
         trainer.add_callback(best)
         trainer.best = best
@@ -333,5 +336,5 @@ def train_sentence_model(
     metrics["sets"] = read.seen(metrics["steps"])
     if evaluator:
         metrics["dev_after"] = evaluator(model)
-        logger.info("  dev: %s kept", metrics["dev_after"])
+        logger.info("  dev, of the weights that are kept: %s", readable(metrics["dev_after"]))
     return metrics

@@ -24,6 +24,7 @@ from modenc.errors import BaseModelError
 from modenc.hub.tokenizer_faults import tokenizer_faults
 from modenc.recipe.settings import VocabularySettings
 from modenc.train.focus import MIN_COUNT, focus_embeddings
+from modenc.train.progress import readable
 from modenc.train.tokenizers import extend, piece_counts, special_pairs, tokens_per_sentence, train_like, trim
 
 logger = logging.getLogger(__name__)
@@ -102,7 +103,7 @@ def make_vocabulary(
     for target, source in special_pairs(tokenizer, base_tokenizer):
         embeddings[target] = base_embeddings[source]
     report = _report(tokenizer, base_tokenizer, texts, held_out)
-    logger.info("  vocabulary: %s", report)
+    logger.info("  vocabulary: %s", readable(report))
     return Vocabulary(tokenizer, embeddings.float(), report)
 
 

@@ -5,6 +5,7 @@ import os
 import shutil
 from contextlib import suppress
 
+import huggingface_hub
 import pytest
 import torch
 from huggingface_hub import HfApi, constants
@@ -12,8 +13,8 @@ from huggingface_hub.utils import filter_repo_objects
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
+from modenc import ModularEncoder
 from modenc.base_model import resolve, resolve_base, safety
-from modenc.composition import st_module
 from modenc.composition.st_module import ModularTransformer
 from modenc.errors import BaseModelError, HubError
 
@@ -189,11 +190,11 @@ def test_pins_may_have_slashes_and_are_not_empty():
 def test_a_hub_elsewhere_comes_as_plain_files(tiny_hub, tmp_path, monkeypatch):
     commit = "0123456789" * 4
 
-    def downloaded(name, local_dir, revision):
+    def downloaded(name, local_dir, revision, **_):
         assert (name, revision) == ("somebody/hub", commit)
         return shutil.copytree(tiny_hub.path, local_dir, dirs_exist_ok=True)
 
-    monkeypatch.setattr(st_module, "snapshot_download", downloaded)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", downloaded)
     monkeypatch.setenv("MODENC_CACHE", str(tmp_path))
     module = ModularTransformer.load("somebody/hub", revision=commit)
     assert module.hub.languages() == tiny_hub.languages()
@@ -396,9 +397,9 @@ def test_weights_that_were_just_written_are_looked_at_again(tiny_xlmr, tmp_path,
 @pytest.mark.parametrize("subfolder", ["../..", "..", "/etc", "kk/../../other"])
 def test_a_hub_elsewhere_leads_nowhere_else(tiny_hub, tmp_path, monkeypatch, subfolder):
     monkeypatch.setattr(
-        st_module,
+        huggingface_hub,
         "snapshot_download",
-        lambda name, local_dir, revision: shutil.copytree(tiny_hub.path, local_dir, dirs_exist_ok=True),
+        lambda name, local_dir, revision, **_: shutil.copytree(tiny_hub.path, local_dir, dirs_exist_ok=True),
     )
     monkeypatch.setenv("MODENC_CACHE", str(tmp_path))
     with pytest.raises(HubError, match="which leads out of it"):
@@ -407,9 +408,120 @@ def test_a_hub_elsewhere_leads_nowhere_else(tiny_hub, tmp_path, monkeypatch, sub
 
 def test_a_hub_elsewhere_may_be_in_a_subfolder(tiny_hub, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        st_module,
+        huggingface_hub,
         "snapshot_download",
-        lambda name, local_dir, revision: shutil.copytree(tiny_hub.path, local_dir / "mine") and local_dir,
+        lambda name, local_dir, revision, **_: (
+            shutil.copytree(tiny_hub.path, local_dir / "mine") and local_dir
+        ),
     )
     monkeypatch.setenv("MODENC_CACHE", str(tmp_path))
     assert ModularTransformer.load("somebody/hub", "mine", revision=COMMIT).hub.languages()
+
+
+@pytest.fixture
+def fetched_hub(tiny_hub, tmp_path, monkeypatch):
+    """Puts the tiny hub on a Hugging Face that answers; gives what it is asked."""
+    asked = []
+
+    def downloaded(name, local_dir, revision, local_files_only=False, **_):
+        asked.append("cache" if local_files_only else "files")
+        if not local_files_only:
+            shutil.copytree(tiny_hub.path, local_dir, dirs_exist_ok=True)
+        elif not local_dir.is_dir():
+            raise OSError("not in the cache")
+        return str(local_dir)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", downloaded)
+    monkeypatch.setattr(HfApi, "model_info", lambda *_, **__: asked.append("info"))
+    monkeypatch.setenv("MODENC_CACHE", str(tmp_path / "cache"))
+    return asked
+
+
+def test_an_encoder_opens_a_hub_elsewhere_and_asks_once(tiny_hub, fetched_hub):
+    for _ in range(2):
+        encoder = ModularEncoder("somebody/hub", revision=COMMIT)
+        assert encoder.languages == tiny_hub.languages()
+    assert encoder.encode("My brother reads", lang="kk").shape == (32,)
+    assert fetched_hub == ["info", "files"]
+
+
+def test_a_hub_elsewhere_is_checked_as_any(fetched_hub):
+    encoder = ModularEncoder("somebody/hub", revision=COMMIT)
+    weights = encoder.hub.path / "kk" / "embeddings.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    with pytest.raises(HubError, match="embeddings"):
+        encoder.encode("a", lang="kk")
+
+
+def test_a_hub_elsewhere_is_taken_from_the_cache_where_nothing_answers(fetched_hub, monkeypatch):
+    def silent(*_, **__):
+        raise OSError("no network")
+
+    monkeypatch.setattr(HfApi, "model_info", silent)
+    with pytest.raises(HubError, match=r"that this machine can reach or has in its cache; no network"):
+        ModularEncoder("somebody/hub", revision=COMMIT)
+    assert fetched_hub == ["cache"]
+
+
+def test_a_hub_that_was_fetched_is_there_offline(tiny_hub, tmp_path, monkeypatch):
+    # As huggingface_hub itself does it: the tests' process is offline.
+    monkeypatch.setenv("MODENC_CACHE", str(tmp_path))
+    shutil.copytree(tiny_hub.path, tmp_path / "hubs" / COMMIT)
+    assert ModularEncoder("somebody/hub", revision=COMMIT).languages == tiny_hub.languages()
+    found = ModularEncoder("somebody/hub", revision=COMMIT, local_files_only=True)
+    assert found.languages == tiny_hub.languages()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        (
+            "no/such/folder",
+            {},
+            r"expected a hub's folder, found no such folder; nor is it the id of a hub on",
+        ),
+        ("./nowhere", {"revision": COMMIT}, "nor is it the id of a hub on Hugging Face"),
+        ("org/hub", {}, r"org/hub: no such folder\. If it is a hub on Hugging Face: expected revision= with"),
+        ("org/hub", {"revision": "main"}, r"found 'main'; what a branch names may change"),
+        ("FOLDER", {"revision": COMMIT}, "expected no revision for a folder"),
+    ],
+)
+def test_what_is_neither_a_folder_nor_pinned_is_said_so(tiny_hub, name, options, message):
+    with pytest.raises(HubError, match=message):
+        ModularEncoder(str(tiny_hub.path) if name == "FOLDER" else name, **options)
+
+
+def test_a_pinned_base_is_fetched_once(tiny_xlmr, elsewhere, snapshot, monkeypatch, tmp_path):
+    monkeypatch.setenv("MODENC_CACHE", str(tmp_path / "own"))
+    place, asked = elsewhere(tiny_xlmr), []
+    snapshot(lambda _, local_files_only=False, **__: asked.append(local_files_only) or str(place))
+    monkeypatch.setattr(HfApi, "model_info", lambda *_, **__: asked.append("info"))
+    for _ in range(2):
+        assert safety.folder_of("somebody/base", COMMIT) == place
+    assert asked == ["info", False, True]
+    # What a branch names may have changed, and other files of the commit were not fetched.
+    for options in ({"revision": "main"}, {"revision": COMMIT, "subfolders": True}):
+        asked.clear()
+        assert safety.folder_of("somebody/base", **options) == place
+        assert asked == ["info", False]
+
+
+def test_a_pinned_base_that_was_not_fetched_whole_is_asked_for_again(
+    tiny_xlmr, elsewhere, snapshot, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("MODENC_CACHE", str(tmp_path / "own"))
+    place, asked = elsewhere(tiny_xlmr), []
+
+    def cut_off(_, local_files_only=False, **__):
+        asked.append(local_files_only)
+        if not local_files_only and len(asked) < 3:
+            raise OSError("cut off")
+        return str(place)
+
+    snapshot(cut_off)
+    for _ in range(3):
+        assert safety.folder_of("somebody/base", COMMIT) == place
+    assert asked == [False, True, False, True]
+    monkeypatch.setattr(safety, "snapshot_download", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        safety.folder_of("somebody/base", COMMIT)

@@ -425,3 +425,60 @@ def test_lines_of_megabytes_are_cut_as_they_are_read(encode, tiny_hub, tmp_path,
     encoder = ModularEncoder(tiny_hub.path)
     assert max(map(len, given)) == encoder[0].max_characters
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), encoder.encode(lines), atol=1e-5)
+
+
+NO_TORCH = """
+import sys
+from modenc.cli.main import main
+code = main(sys.argv[1:])
+loaded = [name for name in ("torch", "transformers", "sentence_transformers") if name in sys.modules]
+assert code == 2 and not loaded, (code, loaded)
+"""
+
+
+@pytest.mark.parametrize(
+    ("hub", "source", "output", "lang", "message"),
+    [
+        ("nope", "texts.txt", "v.npy", "kk", "nope: expected a hub's folder, found no such folder"),
+        ("org/nope", "texts.txt", "v.npy", "kk", "org/nope: no such folder. If it is a hub on Hugging Face"),
+        ("", "texts.txt", "v.csv", "kk", "expected an output ending in .npy or .parquet"),
+        ("", "nowhere.txt", "v.npy", "kk", "nowhere.txt: no such file"),
+        ("", "texts.txt", "v.npy", "no language", "no language"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_torch_is_imported(
+    tiny_hub, texts, tmp_path, hub, source, output, lang, message
+):
+    words = ["encode", "--hub", hub or str(tiny_hub.path), "--lang", lang]
+    words += ["--input", str(tmp_path / source), "--output", str(tmp_path / output)]
+    done = subprocess.run(
+        [sys.executable, "-c", NO_TORCH, *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "found"), [('{"text": null}', "null"), ('{"text": 5}', "5"), ('{"text": true}', "true")]
+)
+def test_json_that_is_no_text_is_refused_with_its_line(encode, tmp_path, capsys, line, found):
+    (tmp_path / "t.jsonl").write_text(f'{{"text": "a", "n": 1}}\n\n{line}\n')
+    assert encode(tmp_path / "t.jsonl", tmp_path / "v.npy") == 2
+    assert f"t.jsonl, line 3: expected a text in 'text', found {found}" in capsys.readouterr().err
+    assert not (tmp_path / "v.npy").exists()
+
+
+def test_parquet_that_is_no_text_is_refused_with_its_row(encode, tmp_path, capsys):
+    pq.write_table(pa.table({"text": ["a", None], "n": [1, 2]}), tmp_path / "t.parquet")
+    assert encode(tmp_path / "t.parquet", tmp_path / "v.npy") == 2
+    assert "t.parquet, row 2: expected a text in 'text', found null" in capsys.readouterr().err
+    assert encode(tmp_path / "t.parquet", tmp_path / "v.npy", "--column", "n") == 2
+    assert "row 1: expected a text in 'n', found 1" in capsys.readouterr().err
+
+
+def test_texts_that_are_cut_are_counted_in_the_summary(encode, tmp_path, caplog):
+    (tmp_path / "long.txt").write_text("a small child reads " * 60 + "\n" + "short\n" * 9 + "one two " * 200)
+    with caplog.at_level("INFO"):
+        assert encode(tmp_path / "long.txt", tmp_path / "v.npy", "--shard-size", "2") == 0
+    assert caplog.text.count("were cut") == 1
+    assert "2 of the texts encoded in this run were longer than 128 tokens and were cut" in caplog.text

@@ -5,8 +5,10 @@ import json
 import pytest
 from tiny_languages import make_card
 
+from modenc.cli.show import sections
 from modenc.errors import HubError
 from modenc.hub.card import Card
+from modenc.hub.comparison import loses, table_of
 from modenc.hub.readme import readme
 from modenc.hub.seal import SEAL, sealed_text
 
@@ -88,3 +90,61 @@ def test_readme_of_norwegian_several_licences_and_a_bundled_base() -> None:
     local = readme(make_card("nb", base_id="/models/base", licences=[]))
     assert "base_model" not in local
     assert "Licence: not stated" in local
+
+
+COMPARISON = {
+    "rows": {"sts": 200, "retrieval": 200, "tokens": 200},
+    "base": {"sts": 72.5, "retrieval": 97.5, "tokens": 39.64},
+    "modules": {"sts": 81.94, "retrieval": 95.0, "tokens": 47.9},
+    "align=False": {"sts": 83.0, "retrieval": 90.0, "tokens": 47.9},
+}
+
+
+def test_a_card_without_a_comparison_is_read_and_written_as_it_is() -> None:
+    text = CARD.to_json()
+    assert "comparison" not in text
+    assert Card.from_json(text).comparison == {}
+    assert "Compared with the base" not in readme(CARD)
+
+
+def test_a_comparison_is_stored_and_shown() -> None:
+    card = make_card("kk", comparison=COMPARISON)
+    assert Card.from_json(card.to_json()) == card
+    text = readme(card)
+    assert "## Compared with the base alone" in text
+    assert "| held-out data | rows | base | modules | align=False |" in text
+    assert "| similarity within the language (Spearman x 100) | 200 | 72.5 | 81.9 | 83.0 |" in text
+    assert "| mean |  | 85.0 | 88.5 | 86.5 |" in text
+    assert "| tokens a sentence (fewer are better) | 200 | 39.6 | 47.9 | 47.9 |" in text
+    assert sections(card)["compared with the base alone"][0][0] == "  held-out data"
+
+
+@pytest.mark.parametrize(
+    ("comparison", "message"),
+    [
+        ({"base": 1}, "comparison: expected objects in it, found 1"),
+        ({"base": {"sts": "1"}}, "comparison: 'base': expected numbers in it, found '1'"),
+        ({"base": {"sts": True}}, "comparison: 'base': expected numbers in it, found True"),
+        ([], r"comparison: expected dict, found \[\]"),
+    ],
+)
+def test_a_comparison_is_of_numbers(comparison: object, message: str) -> None:
+    content = {**json.loads(CARD.to_json()), "comparison": comparison}
+    del content[SEAL]
+    with pytest.raises(HubError, match=message):
+        Card.from_json(sealed_text(content))
+
+
+def test_modules_lose_where_the_mean_of_shared_metrics_is_lower() -> None:
+    assert not loses({})
+    assert not loses(COMPARISON)
+    assert loses({"base": {"sts": 70.0, "retrieval": 90.0}, "modules": {"sts": 71.0, "retrieval": 88.0}})
+    # A metric that one of them lacks does not count, nor does the number of tokens.
+    assert not loses({"base": {"sts": 70.0, "retrieval": 90.0}, "modules": {"sts": 70.0}})
+    assert not loses({"base": {"tokens": 3.0}, "modules": {"tokens": 2.0}})
+
+
+def test_tables_of_odd_comparisons_are_short() -> None:
+    assert table_of({"rows": {"sts": 3}}) == []
+    assert table_of({"base": {"other": 1.0}, "modules": {}}) == []
+    assert len(table_of({"modules": {"sts": 1.0}})) == 2

@@ -1,0 +1,44 @@
+"""What a training says while it runs: lines that a person reads, bars on a terminal alone."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from transformers import TrainerCallback
+
+logger = logging.getLogger(__name__)
+
+_LINES = 10
+
+
+def on_terminal() -> bool:
+    """Whether standard error, where bars are drawn, is a terminal; in a file they are thousands of lines."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def readable(figures: Mapping[str, Any]) -> str:
+    """Figures on one line: ``sts 81.94, score 88.50``."""
+    shown = (
+        f"{name.replace('_', ' ')} {f'{value:.2f}' if isinstance(value, float) else value}"
+        for name, value in figures.items()
+    )
+    return ", ".join(shown)
+
+
+class LossLines(TrainerCallback):  # type: ignore[misc]
+    """The loss in ten lines a training, for where there is no bar."""
+
+    def __init__(self) -> None:
+        self._told = 0
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
+    ) -> None:
+        """Say the newest loss, where a tenth of the steps has passed since the last line."""
+        part = state.global_step * _LINES // max(state.max_steps, 1)
+        if logs and "loss" in logs and part > self._told and state.is_world_process_zero:
+            self._told = part
+            logger.info("  step %d of %d: loss %.3f", state.global_step, state.max_steps, logs["loss"])
