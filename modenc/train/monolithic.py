@@ -30,6 +30,7 @@ from modenc.hub.swap import replace_folder
 from modenc.recipe.reads import reads_to_align
 from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Recipe
 from modenc.storage import LOCK_FILE, alone_in, storing
+from modenc.threads import set_threads
 from modenc.train.body_module import sentence_model
 from modenc.train.data_access import TrainingData
 from modenc.train.dev import DevData
@@ -72,6 +73,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     _check_one_setting(recipe)
     plan = next(iter(recipe.plans.values()))
     settings, base = plan.monolithic, resolve_base(plan.base.model)
+    logger.info("threads: %d", set_threads(plan.run.threads))
     set_seed(plan.run.seed)
     body = base.load_body().requires_grad_(True)
     tokenizer = base.load_tokenizer()

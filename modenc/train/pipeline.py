@@ -12,7 +12,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers import set_seed
 
 from modenc.base_model import BaseModel, resolve_base
@@ -23,6 +22,7 @@ from modenc.hub.store import Hub
 from modenc.languages import language_name
 from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
 from modenc.storage import storing
+from modenc.threads import set_threads
 from modenc.train.alignment import align_language
 from modenc.train.all_pairs import align_all_pairs
 from modenc.train.data_access import TrainingData
@@ -162,8 +162,7 @@ def _train_language(
     stages: Sequence[str],
     force: bool,
 ) -> Path:
-    if plan.run.threads:
-        torch.set_num_threads(plan.run.threads)
+    logger.info(" threads: %d", set_threads(plan.run.threads))
     data = TrainingData(plan, recipe.plans)
     records: dict[str, StageRecord] = {}
     before: LanguageLayout | None = None

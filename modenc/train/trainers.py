@@ -26,6 +26,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from modenc.recipe.settings import OptimizerSettings, RunSettings
 from modenc.storage import whole_file
+from modenc.threads import waiting
 from modenc.train.dev import DevData, DevEvaluator
 from modenc.train.precision import uses_bf16
 from modenc.train.processes import process_state
@@ -148,6 +149,14 @@ class LossSteps(TrainerCallback):  # type: ignore[misc]
                 parameter.grad /= processes
         if args.max_grad_norm:
             nn.utils.clip_grad_norm_(learning, args.max_grad_norm)
+
+
+class Considerate(TrainerCallback):  # type: ignore[misc]
+    """Looks before each step whether threads should sleep while they wait."""
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Before each optimizer step."""
+        waiting.look()
 
 
 class KeepBest(TrainerCallback):  # type: ignore[misc]
@@ -284,6 +293,7 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigur
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(LossProgress)
+    trainer.add_callback(Considerate)
     if best is not None:
         trainer.add_callback(best)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
