@@ -12,14 +12,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-STORED = Path(__file__).resolve().parent / "performance" / "busy_machine.json"
 RIVALS = (0, 1, 2)
+REPORTED = ("training", "encode fp32", "encode bf16", "encode int8", "one text")
 SENTENCES = 500
 # Of the environment: what each way is told before torch is loaded.
 WAYS: dict[str, dict[str, str]] = {
@@ -169,7 +169,7 @@ def serve(task: str, way: str) -> None:
 
 
 def measured(
-    task: str, ways: list[str], numbers: list[int], turns: int, limit: float
+    task: str, ways: list[str], numbers: Sequence[int], turns: int, limit: float
 ) -> list[dict[str, Any]]:
     """Rows with the seconds of each way and their ratio to one thread beside the same rivals."""
     import numpy as np
@@ -211,7 +211,7 @@ def measured(
 
 
 def main() -> None:
-    """Measure, and store the figures."""
+    """Measure, and print a line of JSON for each way beside each number of rivals."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worker", choices=list(TASKS), help=argparse.SUPPRESS)
     parser.add_argument("--way", help=argparse.SUPPRESS)
@@ -220,16 +220,19 @@ def main() -> None:
     parser.add_argument("--rivals", nargs="*", type=int, default=list(RIVALS))
     parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--limit", type=float, default=40.0, help="seconds for each number of rivals")
-    parser.add_argument("--store", type=Path)
     args = parser.parse_args()
     if args.worker:
         serve(args.worker, args.way)
         return
-    rows = []
     for task in args.tasks:
-        rows += measured(task, args.ways, args.rivals, args.turns, args.limit)
-    if args.store:
-        args.store.write_text(json.dumps(rows, indent=1))
+        measured(task, args.ways, args.rivals, args.turns, args.limit)
+
+
+def rows(turns: int) -> list[dict[str, Any]]:
+    """Of all that the report shows."""
+    return [
+        row for task in REPORTED for row in measured(task, ["one", "before", "ours"], RIVALS, turns, 60.0)
+    ]
 
 
 if __name__ == "__main__":

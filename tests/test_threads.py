@@ -88,7 +88,7 @@ def test_fewer_threads_than_cores_are_left(two_threads, number_set, monkeypatch)
 
 @pytest.fixture
 def machine(two_threads, monkeypatch):
-    """A function that says what the next look sees: seconds gone, those of all processes, those of this one."""
+    """Says what the next look sees: more seconds, more of all processes, more of this one."""
     clock = [100.0, 50.0, 5.0]
     monkeypatch.setattr(threads, "_times", lambda: tuple(clock))
     monkeypatch.setattr(threads.time, "monotonic", lambda: clock[0])

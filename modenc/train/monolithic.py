@@ -313,5 +313,10 @@ def _save(
         default_prompt_name="text",
     )
     saved.save(str(whole), create_model_card=False)
-    about = {"settings": settings_of(plan, "monolithic"), "seed": plan.run.seed, "metrics": metrics}
+    about = {
+        "settings": settings_of(plan, "monolithic"),
+        "seed": plan.run.seed,
+        "threads": torch.get_num_threads(),
+        "metrics": metrics,
+    }
     (whole / "training.json").write_text(json.dumps(about, indent=1), encoding="utf-8")

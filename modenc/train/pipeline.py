@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import set_seed
 
 from modenc.base_model import BaseModel, resolve_base
@@ -227,7 +228,7 @@ def _align_together(
                 begin(run, joined, force=True)
         state.wait_for_everyone()
         set_seed(plans[0].run.seed)
-        metrics = align_all_pairs(runs, folder)
+        metrics = {**align_all_pairs(runs, folder), "threads": torch.get_num_threads()}
         for lang, run in runs.items():
             records[lang] = aligned = StageRecord(joined, settings_of(run.plan, "alignment"), metrics)
             if state.is_main_process:
@@ -285,7 +286,7 @@ def _run_stage(run: StageRun, fingerprint: str, *, force: bool) -> StageRecord:
     }
     # Here, so that a new adapter's weights do not hang on what was trained before it in the same process.
     set_seed(run.plan.run.seed)
-    metrics = work[run.name](run)
+    metrics = {**work[run.name](run), "threads": torch.get_num_threads()}
     record = StageRecord(fingerprint, settings_of(run.plan, run.name), metrics)
     if state.is_main_process:
         finish(run, record)

@@ -151,7 +151,7 @@ class LossSteps(TrainerCallback):  # type: ignore[misc]
             nn.utils.clip_grad_norm_(learning, args.max_grad_norm)
 
 
-class Considerate(TrainerCallback):  # type: ignore[misc]
+class WaitPolicy(TrainerCallback):  # type: ignore[misc]
     """Looks before each step whether threads should sleep while they wait."""
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -293,7 +293,7 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigur
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(LossProgress)
-    trainer.add_callback(Considerate)
+    trainer.add_callback(WaitPolicy)
     if best is not None:
         trainer.add_callback(best)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

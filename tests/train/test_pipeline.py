@@ -50,6 +50,7 @@ def test_all_stages_end_in_a_hub_that_verifies_and_encodes(trained):
     card = hub.card("kk")
     assert set(card.stages) == {"vocabulary", "language_adaptation", "sentence_encoding", "alignment"}
     assert card.stages["vocabulary"]["metrics"]["copied"] > 0
+    assert {stage["metrics"]["threads"] for stage in card.stages.values()} == {torch.get_num_threads()}
     assert {"alignment_dev_after_sts", "alignment_dev_after_retrieval"} <= set(card.scores)
     encoder = ModularEncoder(trained.parent / "hub")
     aligned, alone = (
