@@ -15,6 +15,7 @@ import math
 import os
 import sys
 import time
+from pathlib import Path
 from threading import Event, Lock, Thread
 
 import joblib
@@ -88,12 +89,11 @@ class Waiting:
     def _decide(self) -> None:
         threads, before, now = torch.get_num_threads(), self._times, _times()
         self._times = now
-        seconds = now[0] - before[0] if before is not None else math.inf
-        if before is not None and seconds <= _SECONDS_OF_A_LOOK:
-            others = (now[1] - before[1] - (now[2] - before[2])) / seconds
-            crowded = others + threads > _cores() + _UNNOTICED
+        if before is not None and now[0] - before[0] <= _SECONDS_OF_A_LOOK:
+            others = (now[1] - before[1] - (now[2] - before[2])) / (now[0] - before[0])
         else:
-            crowded = True  # not known, and that way round little is lost
+            others = _running() - 1
+        crowded = others + threads > _cores() + _UNNOTICED
         if crowded and self._idle is None:
             self._idle = _idle_pools(threads)
         elif not crowded:
@@ -114,7 +114,7 @@ def _may_sleep() -> bool:
     """Whether there is anything to choose, and nobody has chosen."""
     return (
         sys.platform == "linux"
-        and torch.backends.openmp.is_available()
+        and torch.backends.openmp.is_available()  # type: ignore[no-untyped-call]
         and torch.get_num_threads() > 1
         and not any(name in os.environ for name in _POLICIES)
     )
@@ -122,6 +122,11 @@ def _may_sleep() -> bool:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0))
+
+
+def _running() -> int:
+    """Threads that compute at this moment or could, with this one."""
+    return int(Path("/proc/loadavg").read_text().split()[3].split("/")[0])
 
 
 def _times() -> tuple[float, float, float]:

@@ -37,6 +37,7 @@ def asleep_times(regions=40):
 
 x = torch.zeros(1 << 18)
 torch.set_num_threads(2)
+threads._running = lambda: 3
 waiting = threads.Waiting()
 waiting.look()
 print(json.dumps([waiting.asleep, asleep_times()]))
@@ -91,6 +92,7 @@ def machine(two_threads, monkeypatch):
     """Says what the next look sees: more seconds, more of all processes, more of this one."""
     clock = [100.0, 50.0, 5.0]
     monkeypatch.setattr(threads, "_times", lambda: tuple(clock))
+    monkeypatch.setattr(threads, "_running", lambda: 2)  # where nothing is known yet: this one and another
     monkeypatch.setattr(threads.time, "monotonic", lambda: clock[0])
 
     def passed(seconds, every, own):
@@ -108,7 +110,7 @@ def holders():
 def test_threads_sleep_while_others_are_busy_and_no_longer(machine):
     waiting, before = Waiting(), len(holders())
     waiting.look()
-    assert waiting.asleep  # nothing is known yet
+    assert waiting.asleep  # by what is running at the moment
     machine(1, 2.0, 2.0)  # this process alone
     waiting.look()
     assert not waiting.asleep
@@ -134,6 +136,7 @@ def test_beside_free_cores_threads_may_spin(machine, monkeypatch):
     monkeypatch.setattr(threads, "_cores", lambda: 4)
     waiting = Waiting()
     waiting.look()
+    assert not waiting.asleep
     machine(1, 3.5, 2.0)  # others take one core and a half of the two that are left
     waiting.look()
     assert not waiting.asleep
