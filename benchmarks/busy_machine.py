@@ -244,7 +244,7 @@ def main() -> None:
 
 def rows(turns: int) -> list[dict[str, Any]]:
     """Of all that the report shows."""
-    return [row for task, ways in REPORTED.items() for row in measured(task, ways, RIVALS, turns, 15.0)]
+    return [row for task, ways in REPORTED.items() for row in measured(task, ways, RIVALS, turns, 30.0)]
 
 
 if __name__ == "__main__":
