@@ -175,8 +175,8 @@ def serve(task: str, way: str) -> None:
     for _ in sys.stdin:
         # What the others did in their turns is over by the time that counts.
         until = time.monotonic() + SETTLED
-        unit()
-        time.sleep(max(0.0, until - time.monotonic()))
+        while time.monotonic() < until:
+            unit()
         start = time.perf_counter()
         unit()
         said.write(f"{time.perf_counter() - start}\n")
