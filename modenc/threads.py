@@ -10,19 +10,17 @@ long as it is there.
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
 
 import joblib
 import psutil
 import torch
-
-logger = logging.getLogger(__name__)
 
 _NUMBERS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _POLICIES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
@@ -81,8 +79,10 @@ class Waiting:
             return
         try:
             self._looked = time.monotonic()
-            if _may_sleep():
-                self._decide()
+            # What containers show of the machine, and the threads that they allow, may be anything.
+            with suppress(OSError, RuntimeError, LookupError, ValueError, psutil.Error):
+                if _may_sleep():
+                    self._decide()
         finally:
             self._lock.release()
 
@@ -152,6 +152,8 @@ def _idle_pools(threads: int) -> Event | None:
 
 def _hold_pool(ready: Event, done: Event) -> None:
     """Have libgomp start a pool for this thread, and keep it."""
-    torch.zeros(_DIVIDED).add_(1)
-    ready.set()
+    try:
+        torch.zeros(_DIVIDED).add_(1)
+    finally:
+        ready.set()
     done.wait()

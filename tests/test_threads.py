@@ -150,6 +150,16 @@ def test_a_variable_that_says_how_to_wait_stays_in_force(machine, monkeypatch, n
     assert not waiting.asleep
 
 
+def test_a_machine_that_cannot_be_looked_at_is_left_alone(machine, monkeypatch):
+    def hidden():
+        raise PermissionError("/proc/stat")
+
+    monkeypatch.setattr(threads, "_times", hidden)
+    waiting = Waiting()
+    waiting.look()
+    assert not waiting.asleep
+
+
 def test_one_thread_waits_for_nobody(machine, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     waiting = Waiting()

@@ -104,7 +104,9 @@ def encoded(
 def open_encoder(args: argparse.Namespace) -> ModularEncoder:
     """The encoder that the arguments describe."""
     from modenc.encoder import ModularEncoder
+    from modenc.threads import set_threads
 
+    set_threads(0)
     given = {name: getattr(args, name, None) for name in ("min_confidence", "compute", "max_memory")}
     options = {name: value for name, value in given.items() if value is not None}
     return ModularEncoder(args.hub, fallback=args.fallback, **options)
