@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import busy_machine
 import numpy as np
 import service
 import torch
@@ -216,6 +217,11 @@ def training(data: Path, pairs: int) -> list[Row]:
     return rows
 
 
+def beside_rivals(_data: Path, pairs: int) -> list[Row]:
+    """Seconds beside 0, 1 and 2 busy processes; the ratio is to one thread beside the same ones."""
+    return busy_machine.rows(2 * pairs)
+
+
 def growth(data: Path, _pairs: int) -> list[Row]:
     """How time grows with texts, languages, hub and text length."""
     rows = []
@@ -380,6 +386,7 @@ SECTIONS: dict[str, Callable[[Path, int], list[Row]]] = {
     "hub_of_200": hub_of_200,
     "focus": focus,
     "training": training,
+    "busy_machine": beside_rivals,
     "growth": growth,
 }
 

@@ -147,7 +147,9 @@ def open_encoder(args: argparse.Namespace) -> ModularEncoder:
 
     folder = Hub.open(hub_folder(args.hub, revision=args.revision)).path
     from modenc.encoder import ModularEncoder
+    from modenc.threads import set_threads
 
+    set_threads(0)
     given = {name: getattr(args, name, None) for name in ("min_confidence", "compute", "max_memory")}
     options = {name: value for name, value in given.items() if value is not None}
     return ModularEncoder(folder, fallback=args.fallback, **options)

@@ -30,6 +30,7 @@ from modenc.hub.remote import hub_folder
 from modenc.hub.store import Hub
 from modenc.hub.tokenizer_faults import TokenizerPanic, panics_caught
 from modenc.texts import TaggedText, Tokens, as_texts, clean
+from modenc.threads import waiting
 
 # No tokenizer makes fewer tokens of real text, so nothing that counts is cut.
 _CHARACTERS_PER_TOKEN = 64
@@ -244,6 +245,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         Raises:
             ReplacedError: a language was replaced in the hub, or removed, after its texts had been tokenised.
         """
+        waiting.look()
         features["token_embeddings"] = self.residency.run(
             features["input_ids"],
             features["attention_mask"],

@@ -315,7 +315,7 @@ class RunSettings:
     precision: Precision
     """``auto``: bf16 where the processor has it, else fp32."""
     threads: int
-    """Torch threads; 0 leaves torch's choice."""
+    """Torch threads; 0: torch's own number, at most the cores that affinity and quota allow."""
     checkpoint_every: int
     """Steps between checkpoints that a killed run resumes from."""
     evaluate_every: int

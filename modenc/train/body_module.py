@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.recipe.settings import LanguagePlan
+from modenc.threads import waiting
 from modenc.train.precision import uses_bf16
 from modenc.train.progress import on_terminal
 
@@ -53,6 +54,7 @@ class BodyModule(InputModule):  # type: ignore[misc]
 
     def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
         """Add ``token_embeddings`` to the features."""
+        waiting.look()
         ids = features["input_ids"]
         # The trainer chooses for training; this serves the dev set, the pivot and the teacher.
         with torch.autocast(ids.device.type, torch.bfloat16) if self.bf16 else nullcontext():

@@ -30,6 +30,7 @@ from modenc.hub.swap import replace_folder
 from modenc.recipe.reads import reads_to_align
 from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Recipe
 from modenc.storage import LOCK_FILE, alone_in, storing
+from modenc.threads import set_threads
 from modenc.train.body_module import sentence_model
 from modenc.train.comparison import compare_model
 from modenc.train.data_access import TrainingData
@@ -73,6 +74,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     _check_one_setting(recipe)
     plan = next(iter(recipe.plans.values()))
     settings, base = plan.monolithic, resolve_base(plan.base.model)
+    logger.info("threads: %d", set_threads(plan.run.threads))
     set_seed(plan.run.seed)
     body = base.load_body().requires_grad_(True)
     tokenizer = base.load_tokenizer()
@@ -313,5 +315,6 @@ def _save(
         default_prompt_name="text",
     )
     saved.save(str(whole), create_model_card=False)
-    about = {"settings": settings_of(plan, "monolithic"), "seed": plan.run.seed, **about}
+    settings = settings_of(plan, "monolithic")
+    about = {"settings": settings, "seed": plan.run.seed, "threads": torch.get_num_threads(), **about}
     (whole / "training.json").write_text(json.dumps(about, indent=1), encoding="utf-8")

@@ -25,6 +25,7 @@ from modenc.hub.store import Hub
 from modenc.languages import language_name, normalize_code
 from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
 from modenc.storage import storing
+from modenc.threads import set_threads
 from modenc.train.alignment import align_language
 from modenc.train.all_pairs import align_all_pairs
 from modenc.train.comparison import compare_with_base, held_back, log_comparison
@@ -171,8 +172,7 @@ class _Wanted:
 def _train_language(
     recipe: Recipe, plan: LanguagePlan, base: BaseModel, hub: Hub, wanted: _Wanted
 ) -> Path | None:
-    if plan.run.threads:
-        torch.set_num_threads(plan.run.threads)
+    logger.info(" threads: %d", set_threads(plan.run.threads))
     data = TrainingData(plan, recipe.plans)
     records: dict[str, StageRecord] = {}
     before: LanguageLayout | None = None
@@ -245,7 +245,7 @@ def _align_together(
                 begin(run, joined, force=True)
         state.wait_for_everyone()
         set_seed(plans[0].run.seed)
-        metrics = align_all_pairs(runs, folder)
+        metrics = {**align_all_pairs(runs, folder), "threads": torch.get_num_threads()}
         for lang, run in runs.items():
             records[lang] = aligned = StageRecord(joined, settings_of(run.plan, "alignment"), metrics)
             if state.is_main_process:
@@ -284,7 +284,7 @@ def _run_stage(run: StageRun, fingerprint: str, *, force: bool) -> StageRecord:
     }
     # Here, so that a new adapter's weights do not hang on what was trained before it in the same process.
     set_seed(run.plan.run.seed)
-    metrics = work[run.name](run)
+    metrics = {**work[run.name](run), "threads": torch.get_num_threads()}
     record = StageRecord(fingerprint, settings_of(run.plan, run.name), metrics)
     if state.is_main_process:
         finish(run, record)

@@ -24,6 +24,7 @@ from transformers import Trainer, TrainerCallback, TrainerState, TrainingArgumen
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from modenc.recipe.settings import OptimizerSettings, RunSettings
+from modenc.threads import waiting
 from modenc.train.dev import DevData, DevEvaluator
 from modenc.train.keep_best import KeepBest, load_parts, load_trainable_state, parts_state, trainable_state
 from modenc.train.mixing import Mix, Turns, TurnsSampler, as_dataset, reading
@@ -133,6 +134,14 @@ class LossSteps(TrainerCallback):  # type: ignore[misc]
             nn.utils.clip_grad_norm_(learning, args.max_grad_norm)
 
 
+class WaitPolicy(TrainerCallback):  # type: ignore[misc]
+    """Looks before each step whether threads should sleep while they wait."""
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Before each optimizer step."""
+        waiting.look()
+
+
 @dataclass(frozen=True)
 class TrainingFigures:
     """What one training run did."""
@@ -208,6 +217,7 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigur
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(LossProgress if on_terminal() else LossLines)
+    trainer.add_callback(WaitPolicy)
     if best is not None:
         trainer.add_callback(best)
         trainer.best = best

@@ -47,6 +47,18 @@ def test_one_model_learns_and_loads_anywhere(tiny_recipe, tmp_path, objective, w
     assert {path.name for path in tmp_path.iterdir()} == {"model"}
 
 
+def test_the_number_of_threads_is_the_recipes(tiny_recipe, tmp_path, monkeypatch):
+    class ToldError(Exception):
+        pass
+
+    def told(number):
+        raise ToldError(f"{number} threads")
+
+    monkeypatch.setattr(monolithic, "set_threads", told)
+    with pytest.raises(ToldError, match="3 threads"):
+        train_monolithic(load_recipe(tiny_recipe("mono-threads"), ["run.threads=3"]), tmp_path / "model")
+
+
 @pytest.mark.slow
 def test_the_same_recipe_gives_the_same_model(tiny_recipe, tmp_path, capsys):
     path = tiny_recipe("mono-again")

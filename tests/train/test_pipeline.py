@@ -43,6 +43,7 @@ def test_all_stages_end_in_a_hub_that_verifies_and_encodes(trained):
     card = hub.card("kk")
     assert set(card.stages) == {"vocabulary", "language_adaptation", "sentence_encoding", "alignment"}
     assert card.stages["vocabulary"]["metrics"]["copied"] > 0
+    assert {stage["metrics"]["threads"] for stage in card.stages.values()} == {torch.get_num_threads()}
     assert {"alignment_dev_after_sts", "alignment_dev_after_retrieval"} <= set(card.scores)
     encoder = ModularEncoder(trained.parent / "hub")
     aligned, alone = (
@@ -77,10 +78,18 @@ def test_a_changed_setting_redoes_its_stage_and_what_follows(copied, caplog):
 
 
 def test_force_gives_the_same_weights_again(copied):
-    before = load_file(copied.parent / "hub/kk/se/adapter_model.safetensors")
+    def trained_now():
+        stage = Hub.open(copied.parent / "hub").card("kk").stages["sentence_encoding"]
+        weights = load_file(copied.parent / "hub/kk/se/adapter_model.safetensors")
+        # What they came from, so that a difference says where it began.
+        return {key: stage["metrics"][key] for key in ("threads", "loss", "dev", "best_step")}, weights
+
+    (came_from, before) = trained_now()
     train_recipe(load_recipe(copied), languages=["kk"], stages=["sentence_encoding"], force=True)
-    after = load_file(copied.parent / "hub/kk/se/adapter_model.safetensors")
-    assert all(torch.equal(before[name], after[name]) for name in before)
+    (comes_from, after) = trained_now()
+    assert comes_from == came_from
+    assert all(weight.isfinite().all() for weight in before.values())
+    assert {name for name in before if not torch.equal(before[name], after[name])} == set()
 
 
 def test_each_stage_moves_only_its_own_files(copied):

@@ -1,0 +1,181 @@
+"""How many threads compute, and that they sleep while they wait beside other busy processes."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import joblib
+import pytest
+import torch
+
+from modenc import threads
+from modenc.threads import Waiting, set_threads
+
+# How often threads beside the main one gave the processor up of themselves, meanwhile.
+_SWITCHES = """
+import json, os, time
+import torch
+from modenc import threads
+
+def asleep_times(regions=40):
+    def switches():
+        found = 0
+        for task in os.listdir("/proc/self/task"):
+            lines = open(f"/proc/self/task/{task}/status").read().splitlines()
+            if int(task) != os.getpid():
+                found += sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt"))
+        return found
+    x.add_(1)
+    time.sleep(0.1)
+    before = switches()
+    for _ in range(regions):
+        x.add_(1)
+        time.sleep(0.002)
+    return switches() - before
+
+x = torch.zeros(1 << 18)
+torch.set_num_threads(2)
+threads._running = lambda: 3
+waiting = threads.Waiting()
+waiting.look()
+print(json.dumps([waiting.asleep, asleep_times()]))
+"""
+
+
+@pytest.fixture
+def two_threads(monkeypatch):
+    """Torch has two threads on two cores, and nothing was said of how they wait."""
+    for name in (*threads._NUMBERS, *threads._POLICIES):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(threads, "_cores", lambda: 2)
+
+
+@pytest.fixture
+def number_set(monkeypatch):
+    """What torch is told, in a list."""
+    told = []
+    monkeypatch.setattr(torch, "set_num_threads", told.append)
+    return told
+
+
+def test_the_number_that_is_asked_for_is_taken(two_threads, number_set, monkeypatch):
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 1)
+    assert set_threads(3) == 3
+    assert number_set == [3]
+
+
+def test_a_quota_or_an_affinity_below_torchs_number_counts(two_threads, number_set, monkeypatch):
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 1)
+    assert set_threads(0) == 1
+    assert number_set == [1]
+
+
+@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "MKL_NUM_THREADS"])
+def test_a_variable_that_says_the_number_stays_in_force(two_threads, number_set, monkeypatch, name):
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 1)
+    monkeypatch.setenv(name, "2")
+    assert set_threads(0) == 2
+    assert number_set == []
+
+
+def test_fewer_threads_than_cores_are_left(two_threads, number_set, monkeypatch):
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 8)
+    assert set_threads(0) == 2
+    assert number_set == []
+
+
+@pytest.fixture
+def machine(two_threads, monkeypatch):
+    """Says what the next look sees: more seconds, more of all processes, more of this one."""
+    clock = [100.0, 50.0, 5.0]
+    monkeypatch.setattr(threads, "_times", lambda: tuple(clock))
+    monkeypatch.setattr(threads, "_running", lambda: 2)  # where nothing is known yet: this one and another
+    monkeypatch.setattr(threads.time, "monotonic", lambda: clock[0])
+
+    def passed(seconds, every, own):
+        for place, more in enumerate((seconds, every, own)):
+            clock[place] += more
+
+    return passed
+
+
+def holders():
+    return [thread for thread in threading.enumerate() if thread.name == "modenc-waiting"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libgomp is Linux's")
+def test_threads_sleep_while_others_are_busy_and_no_longer(machine):
+    waiting, before = Waiting(), len(holders())
+    waiting.look()
+    assert waiting.asleep  # by what is running at the moment
+    machine(1, 2.0, 2.0)  # this process alone
+    waiting.look()
+    assert not waiting.asleep
+    machine(1, 2.0, 1.0)  # another takes a core
+    waiting.look()
+    assert waiting.asleep
+    assert len(holders()) > before
+    machine(0.1, 0.2, 0.2)  # too soon to look again
+    waiting.look()
+    assert waiting.asleep
+    machine(1, 2.0, 1.9)  # what machines do beside their work
+    waiting.look()
+    assert not waiting.asleep
+    machine(60, 120.0, 120.0)  # too long ago to say anything of now
+    waiting.look()
+    assert waiting.asleep
+    waiting.stop()
+    assert not waiting.asleep
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libgomp is Linux's")
+def test_beside_free_cores_threads_may_spin(machine, monkeypatch):
+    monkeypatch.setattr(threads, "_cores", lambda: 4)
+    waiting = Waiting()
+    waiting.look()
+    assert not waiting.asleep
+    machine(1, 3.5, 2.0)  # others take one core and a half of the two that are left
+    waiting.look()
+    assert not waiting.asleep
+
+
+@pytest.mark.parametrize("name", ["OMP_WAIT_POLICY", "GOMP_SPINCOUNT"])
+def test_a_variable_that_says_how_to_wait_stays_in_force(machine, monkeypatch, name):
+    monkeypatch.setenv(name, "ACTIVE")
+    waiting = Waiting()
+    waiting.look()
+    assert not waiting.asleep
+
+
+def test_a_machine_that_cannot_be_looked_at_is_left_alone(machine, monkeypatch):
+    def hidden():
+        raise PermissionError("/proc/stat")
+
+    monkeypatch.setattr(threads, "_times", hidden)
+    waiting = Waiting()
+    waiting.look()
+    assert not waiting.asleep
+
+
+def test_one_thread_waits_for_nobody(machine, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    waiting = Waiting()
+    waiting.look()
+    assert not waiting.asleep
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="libgomp is Linux's; on two cores"
+)
+def test_libgomps_threads_do_sleep():
+    """The exception that all this rests on: between pieces of work a waiting thread is off the processor."""
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    said = {name: value for name, value in os.environ.items() if name not in threads._POLICIES}
+    command = ["taskset", "-c", ",".join(map(str, cores)), sys.executable, "-c", _SWITCHES]
+    done = subprocess.run(command, env=said, capture_output=True, text=True, check=True)
+    asleep, times = json.loads(done.stdout)
+    assert asleep
+    assert times >= 30  # of 40; spinning for 10 ms, they would meet the next piece awake
