@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from modenc.base_model import resolve_base
+    from modenc.composition.language_choice import Routing
     from modenc.encoder import ModularEncoder
     from modenc.errors import ModencError
     from modenc.hub.store import Hub
@@ -21,6 +22,7 @@ __all__ = [
     "ModencError",
     "ModularEncoder",
     "Recipe",
+    "Routing",
     "load_recipe",
     "normalize_code",
     "resolve_base",
@@ -32,6 +34,7 @@ _HOMES = {
     "ModencError": "modenc.errors",
     "ModularEncoder": "modenc.encoder",
     "Recipe": "modenc.recipe.settings",
+    "Routing": "modenc.composition.language_choice",
     "load_recipe": "modenc.recipe.loader",
     "normalize_code": "modenc.languages",
     "resolve_base": "modenc.base_model",

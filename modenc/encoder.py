@@ -15,7 +15,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor
 
 from modenc.composition.engine import BASE
-from modenc.composition.language_choice import ChoiceSettings
+from modenc.composition.language_choice import ChoiceSettings, Routing
 from modenc.composition.residency import ReplacedError
 from modenc.composition.settings import ComputeSettings, prompt_text, whole
 from modenc.composition.st_module import ModularTransformer
@@ -24,7 +24,7 @@ from modenc.errors import LanguageError, OptionError, TextsCutWarning
 from modenc.hub.remote import hub_folder
 from modenc.hub.st_files import PROMPT_NAMES
 from modenc.hub.store import Hub
-from modenc.langid import Identification, LanguageIdentifier
+from modenc.langid import LanguageIdentifier
 from modenc.languages import normalize_code
 from modenc.texts import TaggedText, as_texts
 
@@ -43,8 +43,9 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             ``revision``.
         base: where the base is found (``me5-small``, a folder, a Hugging Face id), if not under the name
             in the hub; its weights must be the ones the modules were trained on.
-        fallback: for a language without modules: ``base`` (the base alone), ``error``, or a code.
-        min_confidence: texts identified with less than this (0 to 1) go to the fallback.
+        fallback: for a language without modules: ``base`` (the base alone), ``error``, or a code. ``None``:
+            the pivot's modules where they are a sentence-encoding adapter alone, else the base.
+        min_confidence: texts that :meth:`identify` gives a smaller ``share`` (0 to 1) go to the fallback.
         identifier: a fastText file (GlotLID), an object with ``identify``, or ``None`` for py3langid.
         compute: what to compute in: ``fp32``, ``bf16`` (vectors differ in the third digit), ``int8`` (by
             OpenVINO, on CPUs; in the second), or ``auto``: bf16 where the device has it in hardware.
@@ -77,7 +78,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         hub: str | Path,
         *,
         base: str | None = None,
-        fallback: str = BASE,
+        fallback: str | None = None,
         min_confidence: float = 0.0,
         identifier: LanguageIdentifier | str | Path | None = None,
         compute: str = "fp32",
@@ -151,11 +152,16 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         for code in _listed(codes):
             self._transformer.residency.unload(normalize_code(code))
 
-    def identify(self, texts: Any) -> list[Identification]:
-        """The language of each text among the hub's, with a confidence from 0 to 1.
+    def identify(self, texts: Any) -> list[Routing]:
+        """The language of each text among all that the identifier knows, and whose modules it goes to.
+
+        Returns:
+            For each text ``code`` and ``confidence`` (0 to 1) of its language, ``modules``, the hub's
+            language or the fallback that :meth:`encode` gives it to, and ``share`` (0 to 1), what decided it.
 
         Raises:
             TextError: something is not a text.
+            LanguageError: the hub has no languages, or the identifier knows none of them.
         """
         return self._transformer.chooser.identify(as_texts(texts, self._transformer.max_characters)[0])
 

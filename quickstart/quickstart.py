@@ -78,8 +78,8 @@ def use_shipped_modules(encoder: ModularEncoder) -> None:
     for row, (language, near) in enumerate(zip(found, nearest, strict=True)):
         mark = "" if rows[near][1] == rows[row][1] else "   (another sentence)"
         match = f"{texts[row]} → {texts[near]} ({scores[row, near]:.2f})"
-        print(f"{language.code:>2} {language.confidence:8.2f}  {match}{mark}")
-    identified = sum(language.code == code for language, (code, _, _) in zip(found, rows, strict=True))
+        print(f"{language.modules:>2} {language.share:8.2f}  {match}{mark}")
+    identified = sum(language.modules == code for language, (code, _, _) in zip(found, rows, strict=True))
     translated = sum(rows[near][1] == place for near, (_, place, _) in zip(nearest, rows, strict=True))
     print(f"\nLanguage identified: {identified} of {len(rows)}.")
     print(f"Nearest neighbour is a translation: {translated} of {len(rows)}.")

@@ -1,5 +1,6 @@
 import inspect
 import json
+import linecache
 import pickle
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 import sentence_transformers
 import torch
 from sentence_transformers import SentenceTransformer
-from tiny_models import HIDDEN, sentences
+from tiny_models import HIDDEN, card, sentences, write_lora
 from transformers import AutoModel, AutoTokenizer
 
 from modenc import ModularEncoder
@@ -429,6 +430,21 @@ def test_fallbacks(fresh):
         fresh(fallback="de")
 
 
+def test_by_default_a_pivot_of_sentence_encoding_alone_reads_other_languages(fresh, hub_copy):
+    assert fresh().identify(["Yeni kitap"])[0].modules == "en"  # ByLetters takes it for English
+    assert fresh(identifier=None).identify([GERMAN])[0].modules == "base"  # its pivot has a language adapter
+    with hub_copy.staging("en") as staging:
+        write_lora(staging / "se", ("query", "value"), torch.Generator().manual_seed(5))
+        hub_copy.publish(staging, card(hub_copy.info, "en"))
+    encoder = ModularEncoder(hub_copy.path)
+    assert encoder.identify([GERMAN, TEXTS[1]])[0].modules == "en"
+    with pytest.warns(UserWarning, match=r"no modules for German \(de\) in .*encoded by the modules of en"):
+        vector = encoder.encode(GERMAN)
+    assert near(vector, encoder.encode(GERMAN, lang="en"))
+    bare = ModularEncoder(hub_copy.path, fallback="base")
+    assert near(bare.encode(GERMAN), encoder.encode(GERMAN, lang="base"))
+
+
 def test_low_confidence_goes_to_the_fallback(fresh):
     encoder = fresh(min_confidence=0.95)
     assert near(encoder.encode(TEXTS), encoder.encode(TEXTS, lang="base"))
@@ -438,6 +454,78 @@ def test_low_confidence_goes_to_the_fallback(fresh):
         fresh(min_confidence=0.95, fallback="error").encode(TEXTS)
     with pytest.raises(OptionError, match="min_confidence: expected 0 to 1, found 2"):
         fresh(min_confidence=2)
+
+
+GERMAN = "Das ist ein ganz gewöhnlicher deutscher Satz."
+RUSSIAN = "Я не знаю, где он живёт."
+
+
+def test_texts_of_other_languages_go_to_the_fallback(fresh):
+    encoder = fresh(identifier=None)
+    with pytest.warns(UserWarning, match=r"no modules for (German \(de\)|Russian \(ru\))") as caught:
+        vectors = encoder.encode([GERMAN, TEXTS[0], RUSSIAN, GERMAN + " Noch einer."])
+    assert len([warning for warning in caught if "no modules for" in str(warning.message)]) == 2
+    told = encoder.encode(
+        [GERMAN, TEXTS[0], RUSSIAN, GERMAN + " Noch einer."], lang=["base", "en", "base", "base"]
+    )
+    assert near(vectors, told)
+
+
+def test_identify_says_what_encode_does(fresh):
+    encoder = fresh(identifier=None, fallback="az")
+    routed = encoder.identify([GERMAN, TEXTS[0], TEXTS[1], "12345", "你好，世界"])
+    assert [item.code for item in routed[:4]] == ["de", "en", "kk", "und"]
+    assert [item.modules for item in routed] == ["az", "en", "kk", "en", "az"]
+    assert [item.share < 0.5 for item in routed] == [True, False, False, True, True]
+    with pytest.warns(UserWarning, match="encoded by the modules of az"):
+        vectors = encoder.encode([GERMAN, TEXTS[0], TEXTS[1], "12345", "你好，世界"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the scripts contradict the codes
+        told = encoder.encode(
+            [GERMAN, TEXTS[0], TEXTS[1], "12345", "你好，世界"], lang=[item.modules for item in routed]
+        )
+    assert near(vectors, told)
+
+
+def test_fallback_error_is_raised_for_other_languages_texts(fresh):
+    encoder = fresh(identifier=None, fallback="error")
+    with pytest.raises(LanguageError, match=r"text 1: identified as German \(de\) with .* en, az, kk alone"):
+        encoder.encode([TEXTS[0], GERMAN])
+    assert encoder.identify([GERMAN])[0].modules == "error"
+    assert np.isfinite(encoder.encode([TEXTS[0], "123", "😀"])).all()
+
+
+def test_an_unsure_text_goes_to_the_fallback_and_says_so(fresh):
+    routed = fresh(min_confidence=0.95).identify([TEXTS[0], "123"])
+    assert [(item.modules, item.share) for item in routed] == [("base", 0.9), ("en", 0.0)]
+    # A text without letters is of no language; there is nothing to be sure of.
+    encoder = fresh(min_confidence=0.95, fallback="error")
+    assert near(encoder.encode("12345"), encoder.encode("12345", lang="en"))
+
+
+def test_an_identifier_without_match_decides_by_its_language(fresh):
+    class German:
+        def identify(self, texts, languages=None):
+            return [Identification("deu", 0.7) for _ in texts]
+
+    encoder = fresh(identifier=German())
+    (routed,) = encoder.identify([TEXTS[0]])
+    assert (routed.code, routed.confidence, routed.modules, routed.share) == ("de", 0.7, "base", 0.0)
+
+
+@pytest.mark.parametrize("lang", ["tr", None])
+@pytest.mark.parametrize("plain", [False, True])
+def test_warnings_point_at_the_users_line(fresh, tiny_hub, lang, plain):
+    consent = {"trust_remote_code": True} if sentence_transformers.__version__ >= "6" else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of sentence-transformers, about modules of other packages
+        encoder = SentenceTransformer(str(tiny_hub.path), **consent) if plain else fresh(identifier=None)
+    options = {"lang": lang} if lang else {}
+    with pytest.warns(UserWarning, match="no modules for") as caught:
+        encoder.encode([GERMAN], **options)
+    (warning,) = [warning for warning in caught if "no modules for" in str(warning.message)]
+    assert warning.filename == __file__
+    assert linecache.getline(__file__, warning.lineno).strip() == "encoder.encode([GERMAN], **options)"
 
 
 def test_a_script_that_contradicts_the_code_warns_once(fresh):

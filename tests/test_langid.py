@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from modenc.errors import LanguageError
-from modenc.langid import FastTextIdentifier, Identification, Py3LangidIdentifier, get_identifier
+from modenc.langid import (
+    UNDETERMINED,
+    FastTextIdentifier,
+    Identification,
+    Match,
+    Py3LangidIdentifier,
+    get_identifier,
+)
 
 HUB = ("en", "az", "kk", "ky", "ug", "uz")
 
@@ -80,6 +87,76 @@ def test_confidence_is_relative_to_the_candidates(identifier: Py3LangidIdentifie
     assert among_six.confidence < alone.confidence == 1.0
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("Das ist ein ganz gewöhnlicher deutscher Satz.", "de"),
+        ("Я не знаю, где он живёт.", "ru"),
+        ("لا أعرف أين يسكن الآن.", "ar"),
+        ("Nerede yaşadığını bilmiyorum.", "tr"),
+        ("Nie wiem, gdzie on teraz mieszka.", "pl"),
+        ("Je ne sais pas où il habite.", "fr"),
+        ("我不知道他住在哪里，也不知道他的名字。", "zh"),
+        ("그가 어디에 사는지 모르겠어요.", "ko"),
+        ("የት እንደሚኖር አላውቅም።", "am"),
+        ("نمی‌دانم الان کجا زندگی می‌کند.", "fa"),
+        ("Я не знаю, де він зараз живе.", "uk"),
+    ],
+)
+def test_other_languages_match_none_of_a_hubs(identifier: Py3LangidIdentifier, text: str, code: str) -> None:
+    (match,) = identifier.match([text], HUB)
+    assert (match.found.code, match.member) == (code, None)
+    assert match.found.confidence > 0.5 > match.share
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("Hello", "en"), ("Thanks", "en"), ("Good night", "en"),
+        ("Сәлем", "kk"), ("Рақмет", "kk"), ("Иә", "kk"),
+        ("Кутмандуу таң", "ky"), ("Жакшымын", "ky"),
+        ("رەھمەت", "ug"), ("Necəsən?", "az"), ("Sağ olun", "az"), ("Rahmat", "uz"), ("Salom", "uz"),
+    ],
+)  # fmt: skip
+def test_greetings_match_their_language_whatever_others_have(
+    identifier: Py3LangidIdentifier, text: str, code: str
+) -> None:
+    (match,) = identifier.match([text], HUB)
+    assert match.member == code
+    assert 0.3 < match.share <= 1.0
+
+
+def test_found_is_the_likeliest_of_all_and_share_has_the_prior(identifier: Py3LangidIdentifier) -> None:
+    # Of all languages "Hello" is likeliest in another; of a hub with English, English is likelier.
+    (match,) = identifier.match(["Hello"], HUB)
+    assert match.found.code not in HUB
+    assert match.found == identifier.identify(["Hello"])[0] or match.found.confidence < 0.2
+    assert match.share > match.found.confidence
+
+
+def test_a_batch_matches_as_single_texts_do(identifier: Py3LangidIdentifier) -> None:
+    texts = ["Good morning", "Қайырлы таң", "", "Xayrli tong", "안녕하세요", "Guten Morgen zusammen"]
+    together = identifier.match(texts, HUB)
+    for text, match in zip(texts, together, strict=True):
+        (alone,) = identifier.match([text], HUB)
+        assert (alone.found.code, alone.member) == (match.found.code, match.member)
+        assert alone.share == pytest.approx(match.share, abs=1e-5)
+    assert identifier.match([], HUB) == []
+
+
+@pytest.mark.parametrize("text", ["", "12:30", "😀!", "\x00", "ꦲꦏ꧀ꦱꦫ"])
+def test_without_letters_of_a_known_script_nothing_matches(
+    identifier: Py3LangidIdentifier, text: str
+) -> None:
+    assert identifier.match([text], HUB) == [Match(Identification(UNDETERMINED, 0.0), None, 0.0)]
+
+
+def test_members_the_model_does_not_know_match_nothing(identifier: Py3LangidIdentifier) -> None:
+    assert identifier.match(["Good morning"], ["smn", "en"])[0].member == "en"
+    with pytest.raises(LanguageError, match=r"py3langid cannot tell any of: smn"):
+        identifier.match(["Good morning"], ["smn"])
+
+
 def test_get_identifier(tmp_path: Path) -> None:
     assert get_identifier() is get_identifier("py3langid")
     with pytest.raises(LanguageError, match=r"none\.bin: expected a fastText model file .*glotlid"):
@@ -138,3 +215,11 @@ def test_fasttext_can_be_restricted(fasttext_model: Path) -> None:
     assert np.isclose(found.confidence, 1.0, atol=0.05)
     with pytest.raises(LanguageError, match="the fastText model cannot tell any of: smn"):
         identifier.identify(["x"], ["smn"])
+
+
+def test_fasttext_matches_among_all_its_labels(fasttext_model: Path) -> None:
+    identifier = FastTextIdentifier(fasttext_model)
+    kyrgyz, english, digits = identifier.match(["кутмандуу достор", "good morning", "42"], ["en", "kk"])
+    assert (kyrgyz.found.code, kyrgyz.member) == ("ky", None)
+    assert (english.found.code, english.member) == ("en", "en")
+    assert digits == Match(Identification(UNDETERMINED, 0.0), None, 0.0)

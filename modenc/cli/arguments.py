@@ -32,17 +32,17 @@ def add_hub(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--fallback",
-        default="base",
+        default=None,
         metavar="base|error|CODE",
         help="for a language without modules: the bare base, an error, or another language's modules "
-        "(default: base)",
+        "(default: the pivot's where they are a sentence-encoding adapter alone, else base)",
     )
     parser.add_argument(
         "--min-confidence",
         type=float,
         default=None,
         metavar="P",
-        help="below this confidence of identification a text goes to the fallback (0 to 1)",
+        help="a text whose share (see modenc identify) is below this goes to the fallback (0 to 1)",
     )
 
 

@@ -155,7 +155,8 @@ def _state(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:
     digest = hashlib.sha256(repr(hub.info).encode())
     codes = hub.languages()
     if (lang := language_of(args)) is not None:
-        used = {normalize_code(code) for code in (lang, args.fallback) if code not in (BASE, ERROR)}
+        fallback = args.fallback or hub.info.pivot  # by default the pivot or the base
+        used = {normalize_code(code) for code in (lang, fallback) if code not in (BASE, ERROR)}
         codes = [code for code in codes if code in used]
     for code in codes:
         digest.update(f"{code} {hub.card(code).digest()}\n".encode())

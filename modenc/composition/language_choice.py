@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 from reprlib import repr as short_repr
 from typing import Any
 
 from modenc.composition.engine import BASE
-from modenc.errors import LanguageError, OptionError
+from modenc.errors import HubError, LanguageError, OptionError
 from modenc.hub.store import Hub
-from modenc.langid import Identification, LanguageIdentifier, get_identifier
+from modenc.langid import UNDETERMINED, Identification, LanguageIdentifier, Match, get_identifier
 from modenc.languages import dominant_script, expected_scripts, language_name, normalize_code
 from modenc.texts import TaggedText, is_missing
+from modenc.user_warnings import warn_user
 
 ERROR = "error"
 _IDENTIFY_CHARACTERS = 2000
@@ -26,12 +27,29 @@ _SCRIPT_CHARACTERS = 200
 class ChoiceSettings:
     """How languages are chosen."""
 
-    fallback: str = BASE
-    """For a language without modules: ``base``, ``error``, or the code of a language that has some."""
+    fallback: str | None = None
+    """For a language without modules: ``base``, ``error``, or the code of a language that has some; ``None``:
+    see :attr:`LanguageChooser.fallback`."""
     min_confidence: float = 0.0
-    """Texts identified with less than this (0 to 1) go to the fallback."""
+    """Texts whose :attr:`Routing.share` is less than this (0 to 1) go to the fallback."""
     identifier: LanguageIdentifier | str | Path | None = None
     """A language identifier, a fastText file, or ``None`` for py3langid."""
+
+
+@dataclass(frozen=True)
+class Routing(Identification):
+    """What a text was taken for among all languages, and whose modules it goes to.
+
+    ``code`` and ``confidence`` are of all languages that the identifier knows; ``und`` (undetermined) and 0
+    where a text has no letters or none of a known script.
+    """
+
+    modules: str
+    """The language of the hub, or what ``fallback`` says: ``base``, ``error``, or a code."""
+    share: float
+    """Probability of the hub's likeliest language, 0 to 1, among the hub's languages and the likeliest of
+    all others; the hub's have a prior. ``min_confidence`` is compared with it. 0 for texts without letters,
+    which go to the pivot whatever ``min_confidence`` is."""
 
 
 class LanguageChooser:
@@ -56,9 +74,25 @@ class LanguageChooser:
         self._settings = settings
         self._warned: set[tuple[str, str]] = set()
         self._identifier: LanguageIdentifier | None = None
-        self._fallback = settings.fallback
-        if settings.fallback not in (BASE, ERROR):
-            self._fallback = self.require(settings.fallback)
+        self._given_fallback = settings.fallback
+        if settings.fallback not in (None, BASE, ERROR):
+            self._given_fallback = self.require(settings.fallback)
+
+    @property
+    def fallback(self) -> str:
+        """For a language without modules: ``base``, ``error``, or a language's code.
+
+        By default the pivot, where its modules are a sentence-encoding adapter alone: that serves other
+        languages better than the bare base does (``benchmarks/language_fallback.py``). A vocabulary or
+        a language adapter is made for one language: then the base.
+        """
+        if self._given_fallback is not None:
+            return self._given_fallback
+        pivot = self._hub.info.pivot
+        with suppress(HubError):  # a damaged pivot: said where it is used
+            if pivot in self._hub.languages() and self._hub.layout(pivot).present() == ("se",):
+                return pivot
+        return BASE
 
     def require(self, code: str) -> str:
         """The normalised code of a language that the hub has.
@@ -76,12 +110,15 @@ class LanguageChooser:
             )
         return language
 
-    def identify(self, texts: Sequence[str]) -> list[Identification]:
-        """The most likely of the hub's languages for each text; equal texts are looked at once.
+    def identify(self, texts: Sequence[str]) -> list[Routing]:
+        """What language each text is in, and where :meth:`choose` sends it; equal texts are looked at once.
 
         Raises:
-            LanguageError: the hub has no languages.
+            LanguageError: the hub has no languages, or the identifier knows none of them.
         """
+        return [routing for routing, _ in self._routed(texts)]
+
+    def _routed(self, texts: Sequence[str]) -> list[tuple[Routing, Match]]:
         available = self._hub.languages()
         if not available:
             raise LanguageError(
@@ -89,14 +126,41 @@ class LanguageChooser:
             )
         if not texts:
             return []
+        fallback = self.fallback
+        distinct = list(dict.fromkeys(str(text[:_IDENTIFY_CHARACTERS]) for text in texts))
+        matches = self._match(distinct, available)
+        found = {
+            text: (self._routing(match, fallback), match)
+            for text, match in (
+                (text, self._pivotal(text, match, available))
+                for text, match in zip(distinct, matches, strict=True)
+            )
+        }
+        return [found[text[:_IDENTIFY_CHARACTERS]] for text in texts]
+
+    def _match(self, texts: Sequence[str], available: Sequence[str]) -> Sequence[Match]:
         if self._identifier is None:
             given = self._settings.identifier
             self._identifier = (
                 get_identifier(given) if given is None or isinstance(given, str | Path) else given
             )
-        distinct = list(dict.fromkeys(str(text[:_IDENTIFY_CHARACTERS]) for text in texts))
-        found = dict(zip(distinct, self._identifier.identify(distinct, available), strict=True))
-        return [found[text[:_IDENTIFY_CHARACTERS]] for text in texts]
+        match = getattr(self._identifier, "match", None)
+        if match is not None:
+            matches: Sequence[Match] = match(texts, available)
+            return matches
+        return [_match_of(found, available) for found in self._identifier.identify(texts)]
+
+    def _pivotal(self, text: str, match: Match, available: Sequence[str]) -> Match:
+        """Digits and emoji are of no language: the one that all others are aligned to reads them."""
+        if match.found.confidence > 0 or dominant_script(text) is not None:
+            return match
+        pivot = self._hub.info.pivot
+        return Match(Identification(UNDETERMINED, 0.0), pivot if pivot in available else available[0], 0.0)
+
+    def _routing(self, match: Match, fallback: str) -> Routing:
+        code, sure = match.found.code, match.share >= self._settings.min_confidence
+        chosen = match.member if sure or code == UNDETERMINED else None
+        return Routing(code, match.found.confidence, chosen or fallback, match.share)
 
     def choose(self, texts: Sequence[str], lang: str | Sequence[str | None] | None = None) -> list[str]:
         """One code a text, :data:`BASE` where no modules are to act.
@@ -123,22 +187,27 @@ class LanguageChooser:
         available = self._hub.languages()
         if not available:
             return [self._without_modules("any language") for _ in texts]
-        chosen = []
-        for position, found in zip(positions, self.identify(texts), strict=True):
-            if found.confidence < self._settings.min_confidence:
-                if self._fallback == ERROR:
-                    raise LanguageError(
-                        f"text {position}: taken for {found.code} with confidence {found.confidence:.2f}, "
-                        f"below min_confidence={self._settings.min_confidence}; "
-                        "name its language with lang=, or use fallback='base'"
-                    )
-                chosen.append(self._fallback)
-            elif found.confidence == 0.0 and self._hub.info.pivot in available:
-                # Digits and emoji are of no language: the one that all others are aligned to reads them.
-                chosen.append(self._hub.info.pivot)
-            else:
-                chosen.append(found.code)
-        return chosen
+        routed = self._routed(texts)
+        for position, (found, match) in zip(positions, routed, strict=True):
+            if found.modules == ERROR:
+                raise LanguageError(self._refusal(position, found, match.member))
+            if match.member is None:
+                self._without_modules(_named(found.code))
+        return [found.modules for found, _ in routed]
+
+    def _refusal(self, position: int, found: Routing, member: str | None) -> str:
+        """Why a text goes nowhere."""
+        ways = "name its language with lang=, or use fallback='base'"
+        if member is not None:
+            return (
+                f"text {position}: taken for {member} with confidence {found.share:.2f}, "
+                f"below min_confidence={self._settings.min_confidence}; {ways}"
+            )
+        return (
+            f"text {position}: identified as {_named(found.code)} with confidence "
+            f"{found.confidence:.2f}; {self._hub.path} has modules for "
+            f"{', '.join(self._hub.languages())} alone; {ways}"
+        )
 
     def _resolve(self, code: str) -> str:
         if code == BASE:
@@ -146,19 +215,20 @@ class LanguageChooser:
         language = normalize_code(code)
         if language in self._hub.languages():
             return language
-        if self._fallback == ERROR:
+        if self.fallback == ERROR:
             return self.require(code)
-        return self._without_modules(f"{language_name(language)} ({language})")
+        return self._without_modules(_named(language))
 
     def _without_modules(self, language: str) -> str:
-        if self._fallback == ERROR:
+        fallback = self.fallback
+        if fallback == ERROR:
             raise LanguageError(f"{self._hub.path} has no modules for {language}; train or install some")
-        by = "the base alone" if self._fallback == BASE else f"the modules of {self._fallback}"
+        by = "the base alone" if fallback == BASE else f"the modules of {fallback}"
         self._warn_once(
             ("modules", language),
             f"no modules for {language} in {self._hub.path}: its texts are encoded by {by}",
         )
-        return self._fallback
+        return fallback
 
     def _check_scripts(self, texts: Sequence[str], given: Sequence[str | None]) -> None:
         for position, (text, code) in enumerate(zip(texts, given, strict=True)):
@@ -176,10 +246,24 @@ class LanguageChooser:
     def _warn_once(self, key: tuple[str, str], message: str) -> None:
         if key not in self._warned:
             self._warned.add(key)
-            warnings.warn(message, stacklevel=6)
+            warn_user(message)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_identifier": None}
+
+
+def _named(code: str) -> str:
+    return "an unknown language" if code == UNDETERMINED else f"{language_name(code)} ({code})"
+
+
+def _match_of(found: Identification, available: Sequence[str]) -> Match:
+    """The match of an identifier that only identifies."""
+    try:
+        code = normalize_code(found.code)
+    except LanguageError:
+        return Match(replace(found, code=UNDETERMINED), None, 0.0)
+    member = code if code in available else None
+    return Match(replace(found, code=code), member, found.confidence if member else 0.0)
 
 
 def _codes_given(texts: Sequence[str], lang: str | Sequence[str | None] | None) -> list[str | None]:

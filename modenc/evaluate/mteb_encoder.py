@@ -70,7 +70,10 @@ class MtebEncoder(AbsEncoder):  # type: ignore[misc]
         codes = _codes(task_metadata.hf_subsets_to_langscripts.get(hf_subset, [hf_subset]))
         if len(codes) < 2:
             return next(iter(codes), None)
-        counts = Counter(found.code for found in self.model.identify(texts))
+        # A hub's language has a prior where modules are chosen; others are found among all languages alone.
+        counts = Counter(
+            found.modules if found.modules in codes else found.code for found in self.model.identify(texts)
+        )
         likeliest = max(codes, key=lambda code: counts[code])
         return likeliest if counts[likeliest] else None
 

@@ -1,0 +1,220 @@
+"""How well texts find the shipped hub's modules, and how well texts of other languages stay out.
+
+``python benchmarks/language_identification.py --data DIR``. ``hub alone`` is identification among the hub's
+languages alone, as it was before a text was weighed against all languages. The prior of ``modenc.langid``
+was chosen on the first half of each file; what is printed and stored is of the second (``--half first``
+shows the other). Short texts: ``greetings.tsv``, written for this, all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import random
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measure import paired, where
+
+from modenc.composition.language_choice import ChoiceSettings, LanguageChooser
+from modenc.data.gettext_catalogues import read_catalogues
+from modenc.errors import DataError
+from modenc.hub.store import Hub
+from modenc.langid import get_identifier
+
+HERE = Path(__file__).resolve().parent
+HUB = HERE.parent / "adapters_hub" / "me5-small"
+STORED = HERE / "identification" / "identification.json"
+
+
+def _codes(words: str) -> tuple[str, ...]:
+    return tuple(words.split())
+
+
+TATOEBA = _codes("am ar az cs de es fr it kk ko mr nl pl ru te tr ug uz zh")
+SIB = _codes("az de en kk ko tr")
+KARDES = _codes("az kk ky ug uz")
+STS = _codes("de en es fr it ja nl pl pt ru tr zh")
+SURE = "min_confidence=0.5"
+MESSAGES, SHORT = "messages of 20 letters and more", "shorter messages"
+# Languages that have no sentences in DIR, but messages of interfaces; the shorter ones are often a word.
+CATALOGUES = _codes(
+    "be bg bn ca cs da el et fa fi ga hi hu hy id is ka lt lv mk mn ms nb ro sk sl sq sr sv ta tg th tk "
+    "tt uk ur vi"
+)
+
+Texts = dict[str, dict[str, list[str]]]
+
+
+def main() -> None:
+    """Measure, store and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder with eval/ and mono/")
+    parser.add_argument("--half", choices=("first", "second"), default="second")
+    parser.add_argument("--speed", action="store_true", help="measure texts/s alone, on a quiet machine")
+    args = parser.parse_args()
+    stored = json.loads(STORED.read_text()) if STORED.exists() else {}
+    texts = _texts(args.data, args.half)
+    if args.speed:
+        stored["speed"] = {**_speed(texts), "where": where()}
+        print(json.dumps(stored["speed"], indent=1))
+    else:
+        stored |= _measured(texts)
+        print(table(stored))
+    if args.half == "second":
+        STORED.parent.mkdir(exist_ok=True)
+        STORED.write_text(json.dumps(stored, indent=1) + "\n")
+
+
+def table(stored: dict[str, Any]) -> str:
+    """Markdown tables of the hub's languages and of the others."""
+    lines = [f"| right modules, % | texts | hub alone | now | | {SURE} |", "|---|---|---|---|---|---|"]
+    for row in stored["hub"]:
+        change = f"{row['now'] - row['hub alone']:+.1f}"
+        lines.append(
+            f"| {row['set']} {row['lang']} | {row['texts']} | {row['hub alone']:.1f} | {row['now']:.1f} "
+            f"| {change} | {row[SURE]:.1f} |"
+        )
+    lines += ["", f"| to the fallback, % | texts | now | {SURE} |", "|---|---|---|---|"]
+    for row in stored["others"]:
+        lines.append(f"| {row['set']} {row['lang']} | {row['texts']} | {row['now']:.1f} | {row[SURE]:.1f} |")
+    return "\n".join(lines)
+
+
+def _measured(texts: Texts) -> dict[str, Any]:
+    hub = Hub.open(HUB)
+    chooser, identifier = LanguageChooser(hub, ChoiceSettings("base")), get_identifier()
+    languages = hub.languages()
+    inside, outside = [], []
+    for name, by_language in texts.items():
+        for lang, own in by_language.items():
+            routed = chooser.identify(own)
+            now = [found.modules for found in routed]
+            sure = [found.modules if found.share >= 0.5 else "base" for found in routed]
+            row: dict[str, Any] = {"set": name, "lang": lang, "texts": len(own)}
+            if lang in languages:
+                alone = [found.code for found in identifier.identify(own, languages)]
+                inside.append({**row, "hub alone": _share(alone, lang), **_both(now, sure, lang)})
+            else:
+                outside.append({**row, **_both(now, sure, "base")})
+    means = _means(inside, ("hub alone", "now", SURE))
+    sentences = _means([row for row in outside if row["set"] != SHORT], ("now", SURE))
+    overall = {"set": "mean of", "lang": f"{len(sentences)} languages' sentences"}
+    counts = {
+        "texts": sum(row["texts"] for row in sentences),
+        **{name: float(np.mean([row[name] for row in sentences])) for name in ("now", SURE)},
+    }
+    return {"hub": inside + means, "others": [*outside, *sentences, {**overall, **counts}]}
+
+
+def _means(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> list[dict[str, Any]]:
+    """A row a language: of all its texts."""
+    of: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        of[row["lang"]].append(row)
+    means = []
+    for lang, own in sorted(of.items()):
+        weights = [row["texts"] for row in own]
+        figures = {name: float(np.average([row[name] for row in own], weights=weights)) for name in columns}
+        means.append({"set": "all", "lang": lang, "texts": sum(weights), **figures})
+    return means
+
+
+def _both(now: list[str], sure: list[str], wanted: str) -> dict[str, float]:
+    return {"now": _share(now, wanted), SURE: _share(sure, wanted)}
+
+
+def _share(found: list[str], wanted: str) -> float:
+    return 100 * sum(code == wanted for code in found) / len(found)
+
+
+def _speed(texts: Texts) -> dict[str, Any]:
+    """Sentences of the hub's languages a second, against identification among these alone."""
+    hub = Hub.open(HUB)
+    identifier, languages = get_identifier(), hub.languages()
+    some = [t for own in texts.values() for lang in languages for t in own.get(lang, [])[:100]]
+    chooser = LanguageChooser(hub, ChoiceSettings("base"))
+    ours, alone = paired(lambda: chooser.identify(some), lambda: identifier.identify(some, languages), 15)
+    return {
+        "texts": len(some),
+        "now /s": len(some) / float(np.median(ours)),
+        "hub alone /s": len(some) / float(np.median(alone)),
+        "ratio": float(np.median(np.array(alone) / np.array(ours))),
+    }
+
+
+def _texts(data: Path, half: str) -> Texts:
+    """Set → language → texts: half of each file, all greetings."""
+    sets: Texts = defaultdict(dict)
+    english: list[str] = []
+    for lang in TATOEBA:
+        rows = _rows(data / "eval/bitext/tatoeba" / f"{lang}.tsv")
+        sets["Tatoeba"][lang] = [row[1] for row in rows]
+        english += [row[0] for row in rows[:: len(TATOEBA)]]
+    sets["Tatoeba"]["en"] = english
+    for lang in SIB:
+        files = [data / "eval/classification/sib" / lang / f"{part}.tsv" for part in ("train", "dev", "test")]
+        sets["SIB-200"][lang] = [row[2] for file in files for row in _rows(file)]
+    for lang in KARDES:
+        sets["Kardeş-NLU dev"][lang] = _sentences(data / "eval/sts" / f"kardes_dev.{lang}.tsv")
+    for lang in STS:
+        sets["STS-B"][lang] = _sentences(data / "eval/sts" / f"stsb.{lang}.tsv")
+    sets["news"]["sw"] = _lines(data / "mono" / "sw.txt.gz")
+    for locale in CATALOGUES:
+        messages = _messages(locale)
+        for text in messages:
+            sets[MESSAGES if _is_long(text) else SHORT].setdefault(locale.replace("nb", "no"), []).append(
+                text
+            )
+    halves = {
+        name: {lang: _half(own, half) for lang, own in by_language.items()}
+        for name, by_language in sets.items()
+    }
+    halves[MESSAGES] = {lang: own for lang, own in halves[MESSAGES].items() if len(own) >= 50}
+    greetings: dict[str, list[str]] = defaultdict(list)
+    for lang, text in _rows(HERE / "greetings.tsv"):
+        greetings[lang].append(text)
+    return {**halves, "greetings": greetings}
+
+
+def _half(texts: list[str], half: str) -> list[str]:
+    middle = len(texts) // 2
+    return texts[:middle] if half == "first" else texts[middle:]
+
+
+def _rows(path: Path) -> list[list[str]]:
+    return [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[1:]]
+
+
+def _sentences(path: Path) -> list[str]:
+    return [text for row in _rows(path) for text in row[1:3]]
+
+
+def _lines(path: Path) -> list[str]:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        lines = [line.strip() for line in file]
+    return random.Random(0).sample(lines, 1000)
+
+
+def _messages(locale: str) -> list[str]:
+    found: dict[str, None] = {}
+    for package in ("django", "wagtail", "djangorestframework", "django-allauth"):
+        try:
+            rows = list(read_catalogues([package], locale))
+        except DataError:
+            continue  # not every package speaks every language
+        found |= {row["text"]: None for row in rows if row["text"] != row["pivot"]}
+    texts = list(found)
+    random.Random(0).shuffle(texts)
+    return texts[:1000]
+
+
+def _is_long(text: str) -> bool:
+    return sum(map(str.isalpha, text)) >= 20
+
+
+if __name__ == "__main__":
+    main()

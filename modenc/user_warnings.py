@@ -1,0 +1,34 @@
+"""Warnings that point at the user's own line."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from types import FrameType
+
+# What may stand between a user's call and the place that warns; torch's decorators have frames, too.
+_INSIDE = frozenset({"modenc", "sentence_transformers", "torch"})
+
+
+def warn_user(message: str) -> None:
+    """Warn at the first line on the call stack that is not of this package or one that calls it.
+
+    ``stacklevel`` would count frames, of which Python 3.12 has fewer: comprehensions have none there.
+    """
+    outermost: FrameType = sys._getframe(1)
+    frame: FrameType | None = outermost
+    while frame is not None and _module(frame).partition(".")[0] in _INSIDE:
+        outermost, frame = frame, frame.f_back
+    frame = frame or outermost
+    warnings.warn_explicit(
+        message,
+        UserWarning,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        module=_module(frame) or None,
+        registry=frame.f_globals.setdefault("__warningregistry__", {}),
+    )
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__") or "")
