@@ -164,11 +164,7 @@ def gflop_of(texts: list[str]) -> float:
     """10^9 operations of the base's linear layers on the tokens of prompted texts, without any padding."""
     base = resolve_base("me5-small")
     config = base.load_body().config
-    weights = (
-        config.num_hidden_layers
-        * config.hidden_size
-        * (4 * config.hidden_size + 2 * config.intermediate_size)
-    )
+    layer = config.hidden_size * (4 * config.hidden_size + 2 * config.intermediate_size)
     rows = base.load_tokenizer()([PROMPT + text for text in texts], truncation=True, max_length=256)
     return 2e-9 * config.num_hidden_layers * layer * sum(map(len, rows["input_ids"]))
 
