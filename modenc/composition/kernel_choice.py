@@ -1,7 +1,7 @@
 """Which of two ways to multiply matrices is the faster one on this machine: measured once, then cached.
 
-On processors with AVX2 alone torch's default library is some 7 % faster than oneDNN where it is tuned for the
-processor, and up to twice as slow where it is not, so no rule by name or instruction set fits all.
+With AVX2 alone, torch's default library (MKL) was 7 % faster than oneDNN where it took its path for Intel's
+processors; with AVX-512 on AMD's it is the slower one. So no rule by instruction set fits all.
 """
 
 from __future__ import annotations
@@ -42,15 +42,14 @@ def second_is_faster(first: Callable[[], Any], second: Callable[[], Any], name: 
         threads: that both compute with.
     """
     key = json.dumps([_FORMAT, name, threads, torch.__version__, _processor(), *_limits()])
-    path = cache_dir() / "kernels" / f"{name}.json"
-    stored = _read(path)
+    stored = _read(name)
     if isinstance(ratio := stored.get(key), float) and ratio > 0:
         return ratio >= _MARGIN
     ratio = times_faster(first, second)
     logger.info("%s: the other library takes 1/%.2f of the time", name, ratio)
     # A cache that cannot be written only means that the next process measures again.
     with suppress(OSError, StorageError):
-        _write(path, {**stored, key: ratio})
+        _write(name, {**stored, key: ratio})
     return ratio >= _MARGIN
 
 
@@ -67,7 +66,7 @@ def times_faster(first: Callable[[], Any], second: Callable[[], Any]) -> float:
 
 
 def _processor() -> str:
-    """What tells machines that share a cache folder apart."""
+    """What tells apart machines that share a cache folder."""
     found: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return json.dumps([torch.backends.cpu.get_cpu_capability(), platform.machine(), sorted(found.items())])
 
@@ -76,15 +75,20 @@ def _limits() -> list[str]:
     return [os.environ.get(name, "") for name in _LIMITS]
 
 
-def _read(path: Path) -> dict[str, Any]:
-    with suppress(OSError, ValueError):
-        found = json.loads(path.read_text(encoding="utf-8"))
+def _file(name: str) -> Path:
+    return cache_dir() / "kernels" / f"{name}.json"
+
+
+def _read(name: str) -> dict[str, Any]:
+    with suppress(OSError, ValueError, StorageError):
+        found = json.loads(_file(name).read_text(encoding="utf-8"))
         if isinstance(found, dict):
             return found
     return {}
 
 
-def _write(path: Path, content: dict[str, Any]) -> None:
+def _write(name: str, content: dict[str, Any]) -> None:
+    path = _file(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     number, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:

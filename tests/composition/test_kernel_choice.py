@@ -2,6 +2,7 @@
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 
@@ -60,6 +61,17 @@ def test_a_value_that_is_no_measurement_is_measured_anew(cache, monkeypatch):
 def test_a_cache_that_cannot_be_written_changes_nothing(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MODENC_CACHE", str(tmp_path / "file"))
+    assert chosen(measured=1.1, monkeypatch=monkeypatch)
+
+
+def test_no_place_for_a_cache_changes_nothing(monkeypatch):
+    monkeypatch.delenv("MODENC_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+
+    def homeless():
+        raise RuntimeError
+
+    monkeypatch.setattr(Path, "home", homeless)
     assert chosen(measured=1.1, monkeypatch=monkeypatch)
 
 
