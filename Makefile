@@ -1,4 +1,4 @@
-# make quickstart | test | test-fast | test-next | check | audit | lock | torture | bench DATA=... | reproduce DATA=...      VENV=.venv PYTHON=python3
+# make quickstart | test | test-fast | test-avx2 | test-next | check | audit | lock | torture | bench DATA=... | reproduce DATA=...      VENV=.venv PYTHON=python3
 
 VENV ?= .venv
 PYTHON ?= python3
@@ -6,18 +6,19 @@ BIN := $(VENV)/bin
 NEXT_VENV ?= .venv-next
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help quickstart test test-fast test-next check audit lock torture bench reproduce
+.PHONY: help quickstart test test-fast test-avx2 test-next check audit lock torture bench reproduce
 
 help:
 	@echo "make quickstart   use the shipped modules, then train a language that is not shipped (minutes)"
 	@echo "make test         the whole test suite (ten minutes on two cores)"
 	@echo "make test-fast    its tests that take less than a second each (a minute and a half)"
+	@echo "make test-avx2    the same as on a processor with AVX2 and nothing newer (on any newer x86-64)"
 	@echo "make test-next    its encoding half on the newest transformers and sentence-transformers ($(NEXT_VENV))"
 	@echo "make check        ruff and mypy, the same checks as pre-commit"
 	@echo "make audit        licences and known weaknesses of what is installed (asks PyPI)"
 	@echo "make lock         choose the versions in uv.lock anew"
 	@echo "make torture      kills, full disks, damage, hostile input and long traffic, counted (an hour; SEED=N)"
-	@echo "make bench        time and memory against peers, as ratios (half an hour; DATA=DIR)"
+	@echo "make bench        time and memory against peers, as ratios (half an hour; DATA=DIR; ISA=avx2)"
 	@echo "make reproduce    train and judge every variant of the paper's comparison (hours; DATA=DIR, SEEDS=...)"
 	@echo "Each makes the virtual environment $(VENV) where there is none (VENV=DIR: another place)."
 
@@ -31,6 +32,11 @@ test: $(INSTALLED)
 
 test-fast: $(INSTALLED)
 	$(BIN)/python -m pytest $(WORKERS) -m "not slow"
+
+# What torch, oneDNN (OpenVINO's too), MKL and FBGEMM read; each otherwise takes all that the processor has.
+AVX2 := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 FBGEMM_ENABLE_INSTRUCTIONS=AVX2
+test-avx2: $(INSTALLED)
+	$(AVX2) $(BIN)/python -m pytest $(WORKERS)
 
 # torch first, as below.
 test-next:
@@ -62,8 +68,9 @@ torture: $(INSTALLED)
 	$(BIN)/python tests/torture/run.py --seed $(SEED)
 
 # Its int8 peers are measured where optimum-onnx[onnxruntime] and optimum-intel[openvino] are installed.
+# ISA=avx2: as on a processor with AVX2 and nothing newer.
 bench: $(INSTALLED)
-	$(BIN)/python benchmarks/performance.py --data "$(or $(DATA),$(error DATA=DIR is missing: the folder with mono/ and eval/))"
+	$(if $(ISA),$(AVX2)) $(BIN)/python benchmarks/performance.py $(ISA:%=--isa %) --data "$(or $(DATA),$(error DATA=DIR is missing: the folder with mono/ and eval/))"
 
 # Goes on where it was stopped; stored runs are not made again (benchmarks/results/).
 SEEDS ?= 13

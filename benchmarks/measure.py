@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import resource
 import time
 from collections.abc import Callable, Iterable
+from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import torch
+
+from modenc.composition.kernels import OneDnnDense, TorchDense, onednn_works
 
 Row = dict[str, Any]
 
@@ -32,16 +36,45 @@ def paired(ours: Callable[[], Any], peer: Callable[[], Any], pairs: int) -> tupl
     return [own for own, _ in seconds], [other for _, other in seconds]
 
 
-def ratio(what: str, ours: list[float], peer: list[float], count: int) -> Row:
-    """How many times faster ours is."""
+def ratio(what: str, ours: list[float], peer: list[float], count: int, gflop: float = 0.0) -> Row:
+    """How many times faster ours is.
+
+    Args:
+        what: the row's name.
+        ours: seconds of each run.
+        peer: likewise.
+        count: texts a run.
+        gflop: multiplications and additions that a run's texts need, in 10^9; 0: not counted.
+    """
     quartiles = np.percentile(np.array(peer) / np.array(ours), (50, 25, 75))
-    return {
+    row = {
         "what": what,
         "ours /s": count / median(ours),
         "peer /s": count / median(peer),
         "ratio": quartiles[0],
         "spread": list(quartiles[1:]),
     }
+    if gflop:
+        row["of peak"] = " ".join(
+            f"{who} {100 * gflop / median(side) / peak_gflops(torch.get_num_threads()):.0f} %"
+            for who, side in (("ours", ours), ("peer", peer))
+        )
+    return row
+
+
+@cache
+def peak_gflops(threads: int) -> float:
+    """10^9 operations a second in the largest float32 product's best run, by torch's library or oneDNN.
+
+    Args:
+        threads: those in use.
+    """
+    assert threads == torch.get_num_threads()
+    size = 2048
+    x, weight, bias = torch.rand(size, size), torch.rand(size, size), torch.zeros(size)
+    layers = [TorchDense(weight, bias), *([OneDnnDense(weight, bias)] if onednn_works(x.dtype) else [])]
+    least = min(seconds_of(lambda layer=layer: layer(x)) for _ in range(8) for layer in layers)
+    return 2 * size**3 / least / 1e9
 
 
 def slowdown(what: str, ours: list[float], peer: list[float]) -> Row:
@@ -112,8 +145,10 @@ def where() -> dict[str, str]:
         ),
         platform.processor(),
     )
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA")
     return {
-        "cpu": cpu,
+        "cpu": cpu if limit is None else f"{cpu}, limited to {limit}",
+        "peak of a float32 product": f"{peak_gflops(torch.get_num_threads()):.0f} GFLOP/s",
         "threads": str(torch.get_num_threads()),
         "date": time.strftime("%Y-%m-%d"),
         **versions,

@@ -160,6 +160,15 @@ def _codes() -> Iterator[str]:
             yield code
 
 
+def gflop_of(texts: list[str]) -> float:
+    """10^9 operations of the base's linear layers on the tokens of prompted texts, without any padding."""
+    base = resolve_base("me5-small")
+    config = base.load_body().config
+    layer = config.hidden_size * (4 * config.hidden_size + 2 * config.intermediate_size)
+    rows = base.load_tokenizer()([PROMPT + text for text in texts], truncation=True, max_length=256)
+    return 2e-9 * config.num_hidden_layers * layer * sum(map(len, rows["input_ids"]))
+
+
 def lines(path: Path) -> list[str]:
     """The texts of a file with one a line."""
     return [row["text"] for row in read_file(path)]

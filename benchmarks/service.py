@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 from measure import Row, resident_mb, seconds_of
-from peers import HUB, PROMPT, stock, texts_of
+from peers import HUB, PROMPT, gflop_of, stock, texts_of
 
 from modenc import ModularEncoder
 
@@ -38,4 +38,5 @@ def _served(data: Path, encode: Callable[[list[str]], object]) -> Row:
     encode(requests[0])
     before = resident_mb()
     seconds = seconds_of(lambda: [encode(texts) for texts in requests[1:]])
-    return {"seconds": seconds, "MB": resident_mb() - before, "texts": sum(map(len, requests[1:]))}
+    grown, texts = resident_mb() - before, [text for request in requests[1:] for text in request]
+    return {"seconds": seconds, "MB": grown, "texts": len(texts), "gflop": gflop_of(texts)}

@@ -6,9 +6,15 @@ import torch
 
 
 def has_bf16(device: torch.device) -> bool:
-    """Whether ``device`` multiplies bfloat16 matrices in hardware (elsewhere it is slower than fp32)."""
+    """Whether ``device`` multiplies bfloat16 matrices in hardware (elsewhere it is slower than fp32).
+
+    A CPU that is limited to older instructions by ``ONEDNN_MAX_CPU_ISA`` does not.
+    """
     if device.type == "cuda":
         with torch.cuda.device(device):
             return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     checks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-    return device.type == "cpu" and any(getattr(torch.cpu, check, lambda: False)() for check in checks)
+    found = device.type == "cpu" and any(getattr(torch.cpu, check, lambda: False)() for check in checks)
+    # Absent where torch is built without oneDNN.
+    allowed = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
+    return found and bool(allowed())

@@ -117,7 +117,7 @@ class PackedBody:
         x = embed(self._body, words, bucket.ids)
         before = x.dtype
         x = x.to(self.dtype).flatten(0, 1)
-        if x.is_cpu:
+        if layers[0].query.wants_few_sizes:
             x = functional.pad(x, (0, 0, 0, bucket.size - len(x)))
         for number, layer in enumerate(layers):
             x = self._step(x, bucket, number, layer, rows)

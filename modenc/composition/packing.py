@@ -1,6 +1,6 @@
 """Rows of about the same length side by side, so that hardly anything is computed for padding.
 
-On CPUs each number of tokens costs oneDNN's kernels for it, milliseconds and megabytes: buckets have few.
+With oneDNN each number of tokens costs kernels for it, milliseconds and megabytes: buckets have few.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Bucket:
 
     @property
     def size(self) -> int:
-        """Tokens to compute with on CPUs: those of all rows, filled up to one of few numbers."""
+        """Tokens to compute with in oneDNN: those of all rows, filled up to one of few numbers."""
         return one_of_few(self.ids.numel())
 
     def spans(self) -> list[tuple[int, int, int]]:

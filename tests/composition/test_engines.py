@@ -8,7 +8,7 @@ import torch
 from transformers import ElectraConfig, ElectraModel
 
 from modenc.base_model import resolve_base
-from modenc.composition import packed_body, packed_engine
+from modenc.composition import kernels, packed_body, packed_engine
 from modenc.composition.body import compose
 from modenc.composition.composed_engine import ComposedEngine
 from modenc.composition.engine import BASE
@@ -300,6 +300,7 @@ def test_another_family_is_composed(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("codes", [["kk"], ["kk", "az", BASE]])
 def test_layers_meet_few_numbers_of_tokens(body, codes, monkeypatch):
+    monkeypatch.setattr(kernels, "torch_is_faster", lambda threads: False)
     monkeypatch.setattr(packed_engine, "_TOKENS_BEFORE_MERGING", 1)
     met = set()
 
@@ -307,7 +308,7 @@ def test_layers_meet_few_numbers_of_tokens(body, codes, monkeypatch):
         dense = make_dense(*given)
 
         class Recorded:
-            nbytes = dense.nbytes
+            nbytes, wants_few_sizes = dense.nbytes, dense.wants_few_sizes
 
             def __call__(self, x, *rest, **options):
                 met.add(len(x))
@@ -327,8 +328,24 @@ def test_layers_meet_few_numbers_of_tokens(body, codes, monkeypatch):
     assert len(met) < 15
 
 
+@pytest.mark.parametrize("faster", [True, False])
+def test_the_faster_library_multiplies_and_results_agree(body, faster, monkeypatch):
+    monkeypatch.setattr(kernels, "torch_is_faster", lambda threads: faster)
+    monkeypatch.setattr(packed_engine, "_TOKENS_BEFORE_MERGING", 1)
+    engine = PackedEngine(body, "fp32")
+    for modules in LANGUAGES:
+        engine.put(modules)
+    ids, mask = batch()
+    assert isinstance(engine._own_layers()[0].query, TorchDense) == (
+        faster or not onednn_works(torch.float32)
+    )
+    assert close(engine, body, ids, mask, ROWS)
+    assert close(engine, body, ids, mask, ["kk"] * len(ROWS))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_kernels_agree(dtype):
+def test_kernels_agree(dtype, monkeypatch):
+    monkeypatch.setattr(kernels, "torch_is_faster", lambda threads: False)
     torch.manual_seed(0)
     weight, bias = torch.randn(24, 40).to(dtype), torch.randn(24).to(dtype)
     x, residual = torch.randn(3, 5, 40).to(dtype), torch.randn(3, 5, 24).to(dtype)

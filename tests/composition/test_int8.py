@@ -1,6 +1,7 @@
 """A language in 8-bit integers: near what it is in float32, whatever it is mixed with."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -39,6 +40,68 @@ def test_integers_are_near_float32(encoder, tiny_hub, align):
     assert found.dtype == np.float32
     assert (found * right).sum(axis=1).min() > 0.99
     assert np.abs(found - right).max() > 1e-6
+
+
+@pytest.fixture(scope="module")
+def seven_bits(tiny_hub):
+    """An encoder with copies as they are made on processors without VNNI."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(int8, "products_overflow", lambda: True)
+        yield ModularEncoder(tiny_hub.path, compute="int8")
+
+
+@pytest.mark.parametrize("align", [True, False])
+def test_seven_bit_weights_are_near_float32(seven_bits, tiny_hub, align):
+    options = {"lang": CODES, "align": align, "normalize_embeddings": True}
+    right = ModularEncoder(tiny_hub.path).encode(TEXTS, **options)
+    assert (seven_bits.encode(TEXTS, **options) * right).sum(axis=1).min() > 0.99
+
+
+def test_copies_for_processors_that_overflow_are_others(seven_bits, tiny_xlmr):
+    base = resolve_base(str(tiny_xlmr))
+    files = []
+    for overflow in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(int8, "products_overflow", lambda overflow=overflow: overflow)
+            files.append(int8_file(base.load_body().eval(), base.load_tokenizer(), "base"))
+    most = [_largest_weight(file) for file in files]
+    assert most == [64, 127]
+
+
+def _largest_weight(file):
+    constants = (op for op in openvino.Core().read_model(file).get_ops() if op.get_type_name() == "Constant")
+    return max(np.abs(op.data.astype(int)).max() for op in constants if op.data.dtype == np.int8)
+
+
+def test_a_processor_without_vnni(seven_bits, tiny_hub):
+    """The path that a processor with AVX2 alone takes, on any: sums of bytes overflow in it."""
+    seven_bits.encode(TEXTS, lang=CODES)
+    result = _limited_to_avx2(
+        f"""
+import json, torch
+from modenc import ModularEncoder
+from modenc.composition import int8
+from modenc.hardware import has_bf16
+
+int8._quantised = None
+options = {{"lang": {CODES!r}, "normalize_embeddings": True}}
+right = ModularEncoder({str(tiny_hub.path)!r}).encode({TEXTS!r}, **options)
+found = ModularEncoder({str(tiny_hub.path)!r}, compute="int8").encode({TEXTS!r}, **options)
+bf16 = has_bf16(torch.device("cpu"))
+print(json.dumps([int8.products_overflow(), bf16, float((found * right).sum(axis=1).min())]))
+"""
+    )
+    overflow, bf16, cosine = json.loads(result)
+    assert overflow
+    assert not bf16
+    assert cosine > 0.99
+
+
+def _limited_to_avx2(program):
+    limits = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+    return subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | limits, capture_output=True, text=True, check=True
+    ).stdout
 
 
 def test_mixture_and_batch_size_change_nothing(encoder):
