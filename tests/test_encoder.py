@@ -661,7 +661,7 @@ def test_a_hub_that_is_gone_is_no_hub_without_languages(hub_copy):
         ({"model_kwargs": {"torch_dtype": "bfloat16"}}, r"found torch_dtype, .* say compute='bf16'"),
         ({"model_kwargs": {"dtype": torch.float16}}, r"found dtype, .* say compute='bf16'"),
         ({"model_kwargs": {"device_map": "auto"}}, "say device="),
-        ({"model_kwargs": {"compute": "bf16"}}, "compute and the other settings of a hub are arguments"),
+        ({"model_kwargs": {"compute": "bf16"}}, "compute, max_memory and verify are arguments of their own"),
         ({"processor_kwargs": {"model_max_length": 9}}, r"processor_kwargs: .* encoder.max_seq_length"),
         ({"config_kwargs": {"a": 1}}, "config_kwargs: expected none, since it would change nothing"),
         ({"cache_folder": "here"}, "cache_folder: .* set MODENC_CACHE"),
@@ -700,7 +700,10 @@ def test_options_are_refused_by_sentence_transformers_own_way_in(tiny_hub):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"processing_kwargs": {"text": {"max_length": 5}}}, r"processing_kwargs: .* max_seq_length"),
+        (
+            {"processing_kwargs": {"text": {"max_length": 5}}},
+            r"processing_kwargs: expected none, .* encoder\.max_seq_length",
+        ),
         ({"task": "retrieval.query"}, "task: expected none, found 'retrieval.query'"),
     ],
 )
