@@ -251,8 +251,8 @@ def training(data: Path, pairs: int) -> list[Row]:
 def beside_rivals(_data: Path, pairs: int) -> list[Row]:
     """Seconds beside 0, 1 and 2 busy processes; below 1 the ratio to one thread beside the same is better.
 
-    "one" has one thread, "before" two that spin while they wait, "ours" two as modenc has them wait. A step is
-    the quickstart's of sentence encoding, of 32 texts or, in "training8", of 8; 500 sentences are encoded.
+    "one" has one thread, "before" two that spin while they wait, "ours" two as modenc has them wait. A step
+    is the quickstart's of sentence encoding, of 32 texts or, in "training8", of 8; 500 sentences are encoded.
     """
     return busy_machine.rows(2 * pairs)
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import math
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +15,20 @@ from transformers import set_seed
 
 from modenc.base_model import BaseModel, resolve_base
 from modenc.errors import LanguageError, RecipeError
-from modenc.hub.card import Card
 from modenc.hub.layout import HubInfo, LanguageLayout
 from modenc.hub.store import Hub
 from modenc.languages import language_name, normalize_code
-from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
+from modenc.recipe.settings import LanguagePlan, Recipe
 from modenc.storage import storing
 from modenc.threads import set_threads
 from modenc.train.alignment import align_language
 from modenc.train.all_pairs import align_all_pairs
-from modenc.train.comparison import compare_with_base, held_back, log_comparison
+from modenc.train.comparison import log_comparison
 from modenc.train.data_access import TrainingData
 from modenc.train.language_adaptation import adapt_language
 from modenc.train.lock import only_training_of
 from modenc.train.processes import process_state
+from modenc.train.publishing import TrainedLanguage, is_outdated, publish_language
 from modenc.train.sentence_encoding import encode_sentences
 from modenc.train.stage import (
     STAGES,
@@ -51,8 +47,6 @@ from modenc.train.vocabulary import make_vocabulary
 logger = logging.getLogger(__name__)
 
 _KEPT = "finished stages, the last whole checkpoint and the hub are kept"
-_ROLES_OF_ENCODING = ("text", "paraphrases", "scored_pairs")
-_PACKAGES = ("modenc", "torch", "transformers", "sentence-transformers", "peft", "adapters", "deepfocus")
 
 
 def train_recipe(
@@ -194,8 +188,8 @@ def _train_language(
         records[stage] = record
         before = LanguageLayout(run.modules)
     published = True
-    if before is not None and (changed or _outdated(hub, plan.lang, records)):
-        published = _publish(recipe, plan, hub, before, records, data)
+    if before is not None and (changed or is_outdated(hub, plan.lang, records)):
+        published = publish_language(recipe, hub, TrainedLanguage(plan, before, records, data))
     elif process_state().is_main_process and (known := hub.card(plan.lang).comparison):
         log_comparison(plan.lang, known)
     # The next language may need these modules.
@@ -258,8 +252,9 @@ def _align_together(
         done = {**earlier[plan.lang], "alignment": records[plan.lang]}
         found = {stage: record for stage, record in done.items() if record is not None}
         run = runs[plan.lang]
-        if _outdated(hub, plan.lang, found):
-            published = _publish(recipe, plan, hub, LanguageLayout(run.modules), found, run.data, pivot)
+        if is_outdated(hub, plan.lang, found):
+            trained = TrainedLanguage(plan, LanguageLayout(run.modules), found, run.data)
+            published = publish_language(recipe, hub, trained, pivot)
         folders[plan.lang] = hub.path / plan.lang if published else None
     if state.is_main_process:
         discard(folder)
@@ -315,76 +310,3 @@ def _vocabulary(run: StageRun) -> dict[str, Any]:
     )
     vocabulary.save(run.modules)
     return vocabulary.report
-
-
-def _outdated(hub: Hub, lang: str, records: dict[str, StageRecord]) -> bool:
-    if lang not in hub.languages():
-        return True
-    published = hub.card(lang).stages
-    return any(
-        published.get(stage, {}).get("fingerprint") != record.fingerprint for stage, record in records.items()
-    )
-
-
-def _publish(
-    recipe: Recipe,
-    plan: LanguagePlan,
-    hub: Hub,
-    modules: LanguageLayout,
-    records: dict[str, StageRecord],
-    data: TrainingData,
-    pivot: LanguageLayout | None = None,
-) -> bool:
-    """Put modules into the hub, compared with the base; returns whether ``run.publish`` let them in."""
-    if not process_state().is_main_process:
-        return True
-    comparison = compare_with_base(data, modules, pivot)
-    if held_back(plan, comparison):
-        return False
-    sources = {
-        (source.role, source.source): vars(source)
-        for stage in records
-        for part in data.used_by(stage)
-        for source in part.sources
-    }
-    start = plan.sentence_encoding.start
-    if "sentence_encoding" in records and start != FRESH:
-        # The copied adapter carries what it was trained on.
-        sources |= {
-            (entry["role"], entry["source"]): entry
-            for entry in hub.card(start).data
-            if entry["role"] in _ROLES_OF_ENCODING
-        }
-    card = Card(
-        lang=plan.lang,
-        name=language_name(plan.lang),
-        base_id=hub.info.base_id,
-        base_fingerprint=hub.info.base_fingerprint,
-        stages={name: vars(record) for name, record in records.items()},
-        data=list(sources.values()),
-        licences=sorted({source["licence"] for source in sources.values() if source["licence"]}),
-        scores=_scores(records),
-        recipe=recipe.name,
-        recipe_hash=hashlib.sha256(recipe.text.encode()).hexdigest(),
-        seed=plan.run.seed,
-        versions={package: version(package) for package in _PACKAGES},
-        files={},
-        created=datetime.now(UTC).date().isoformat(),
-        comparison=comparison,
-    )
-    with hub.staging(plan.lang) as staging:
-        shutil.copytree(modules.root, staging, dirs_exist_ok=True)
-        hub.publish(staging, card)
-    logger.info(" in the hub: %s", hub.layout(plan.lang).root)
-    return True
-
-
-def _scores(records: dict[str, StageRecord]) -> dict[str, float]:
-    scores = {}
-    for stage, record in records.items():
-        for when in ("dev_before", "dev_after"):
-            for metric, value in record.metrics.get(when, {}).items():
-                if not math.isfinite(value):
-                    continue
-                scores[f"{stage}_{when}_{metric}"] = round(float(value), 2)
-    return scores
