@@ -88,6 +88,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         revision: str | None = None,
         **options: Any,
     ) -> None:
+        """Open a hub; the arguments and errors are those of the class."""
         refuse_without_effect(options)
         for name in ("modules", "model_name_or_path"):
             options.pop(name, None)

@@ -2,6 +2,7 @@ import inspect
 import json
 import linecache
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -793,3 +794,9 @@ def test_a_pool_says_once_what_all_its_processes_cut(fresh, capfd):
     (found,) = [str(w.message) for w in caught if isinstance(w.message, TextsCutWarning)]
     assert found.startswith("2 of 8 texts were longer than 128 tokens")
     assert "were longer than" not in capfd.readouterr().err
+
+
+def test_help_on_the_constructor_is_of_this_class():
+    assert ModularEncoder.__init__.__doc__ == "Open a hub; the arguments and errors are those of the class."
+    documented = set(re.findall(r"^        (\w+):", ModularEncoder.__doc__, re.MULTILINE))
+    assert set(inspect.signature(ModularEncoder.__init__).parameters) - {"self", "options"} <= documented
