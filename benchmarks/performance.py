@@ -7,6 +7,7 @@ A ratio is the median over pairs of runs, ours and the peer's in turn, with the 
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import subprocess
 import sys
@@ -70,7 +71,7 @@ def main() -> None:
         STORED.mkdir(exist_ok=True)
         content = {"rows": rows, "where": where(), "pairs": args.pairs}
         (STORED / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
-    described = {name: (section.__doc__ or "").strip() for name, section in SECTIONS.items()}
+    described = {name: inspect.getdoc(section) or "" for name, section in SECTIONS.items()}
     REPORT.write_text(report(STORED, described, HERE / "performance.md"))
     print(f"written: {REPORT}")
 
@@ -220,8 +221,8 @@ def training(data: Path, pairs: int) -> list[Row]:
 def beside_rivals(_data: Path, pairs: int) -> list[Row]:
     """Seconds beside 0, 1 and 2 busy processes; below 1 the ratio to one thread beside the same is better.
 
-    "one" has one thread, "before" two that spin while they wait, "ours" two as modenc has them wait. A step is
-    the quickstart's of sentence encoding, of 32 texts or, in "training8", of 8; 500 sentences are encoded.
+    "one" has one thread, "before" two that spin while they wait, "ours" two as modenc has them wait. A step
+    is the quickstart's of sentence encoding, of 32 texts or, in "training8", of 8; 500 sentences are encoded.
     """
     return busy_machine.rows(2 * pairs)
 
