@@ -37,9 +37,6 @@ WAYS: dict[str, dict[str, str]] = {
     "before": {"OMP_NUM_THREADS": "2"},
     "ours": {"OMP_NUM_THREADS": "2"},
     "passive": {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"},
-    "spin1000": {"OMP_NUM_THREADS": "2", "GOMP_SPINCOUNT": "1000"},
-    "spin10000": {"OMP_NUM_THREADS": "2", "GOMP_SPINCOUNT": "10000"},
-    "spin50000": {"OMP_NUM_THREADS": "2", "GOMP_SPINCOUNT": "50000"},
 }
 
 
