@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -37,7 +38,7 @@ from measure import (
     slowdown,
     where,
 )
-from peers import HUB, PROMPT, against_peft, int8_peers, lines, stock, synthetic, texts_of
+from peers import HUB, PROMPT, against_peft, gflop_of, int8_peers, lines, stock, synthetic, texts_of
 from performance_report import report
 from sentence_transformers import SentenceTransformer
 from training_steps import stage_four, stage_three
@@ -47,11 +48,16 @@ from modenc.base_model import resolve_base
 from modenc.composition.modules import load_tokenizer
 from modenc.data.files import read_file
 from modenc.evaluate.sts import spearman
+from modenc.hardware import has_bf16
 from modenc.hub.store import Hub
 
 HERE = Path(__file__).resolve().parent
 STORED = HERE / "performance"
 REPORT = HERE / "PERFORMANCE.md"
+LIMITED = {"avx2": ("one_language", "one_thread", "mixed", "requests")}
+"""Limits to older instructions, and the sections that are measured under each."""
+BF16 = has_bf16(torch.device("cpu"))
+FLOATS = ("fp32", "bf16") if BF16 else ("fp32",)
 
 
 def main() -> None:
@@ -60,17 +66,22 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with mono/ and eval/")
     parser.add_argument("--only", nargs="*", choices=list(SECTIONS), default=None)
     parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--isa", choices=list(LIMITED), default=None, help="limit the processor to these")
     parser.add_argument("--in-process", choices=list(IN_PROCESS), help=argparse.SUPPRESS)
     args = parser.parse_args()
+    # The libraries read the limit as they are loaded, which they are by now.
+    if args.isa and os.environ.get("ONEDNN_MAX_CPU_ISA") != args.isa.upper():
+        raise SystemExit(f"--isa {args.isa}: run `make bench ISA={args.isa} DATA=DIR`, which sets the limits")
     if args.in_process:
         print(json.dumps(IN_PROCESS[args.in_process](args.data)))
         return
-    for name in args.only or SECTIONS:
+    folder = STORED / args.isa if args.isa else STORED
+    for name in args.only or (LIMITED[args.isa] if args.isa else SECTIONS):
         print(f"{time.strftime('%H:%M:%S')} {name}", flush=True)
         rows = SECTIONS[name](args.data, args.pairs)
-        STORED.mkdir(exist_ok=True)
+        folder.mkdir(exist_ok=True)
         content = {"rows": rows, "where": where(), "pairs": args.pairs}
-        (STORED / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+        (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
     described = {name: inspect.getdoc(section) or "" for name, section in SECTIONS.items()}
     REPORT.write_text(report(STORED, described, HERE / "performance.md"))
     print(f"written: {REPORT}")
@@ -99,9 +110,28 @@ def one_language(data: Path, pairs: int) -> list[Row]:
                     lambda peer=peer: peer.encode(texts, **prompted),
                     pairs,
                 )
-                row = ratio(f"modenc {compute} against {name}", *seconds, count=len(texts))
+                row = ratio(f"modenc {compute} against {name}", *seconds, len(texts), gflop)
                 row["Spearman"] = f"{own[compute]:.2f} (fp32 {own['fp32']:.2f}); peer {scores[name]:.2f}"
                 rows.append(row)
+    return rows
+
+
+def one_thread(data: Path, pairs: int) -> list[Row]:
+    """Kazakh sentences with one thread, against the base in sentence-transformers in float32."""
+    threads, texts = torch.get_num_threads(), texts_of(data, "kk", 2000)[::8]
+    torch.set_num_threads(1)
+    try:
+        peer, rows, gflop = stock(), [], gflop_of(texts)
+        for compute in (*FLOATS, "int8"):
+            encoder = ModularEncoder(HUB, compute=compute)
+            seconds = paired(
+                lambda encoder=encoder: encoder.encode(texts, lang="kk"),
+                lambda: peer.encode(texts, prompt=PROMPT),
+                pairs,
+            )
+            rows.append(ratio(f"modenc {compute}", *seconds, len(texts), gflop))
+    finally:
+        torch.set_num_threads(threads)
     return rows
 
 
@@ -114,7 +144,7 @@ def mixed(data: Path, pairs: int) -> list[Row]:
         for hub, count in ((Hub.open(HUB), 6), (many, 23)):
             codes = [code for code in hub.languages() if code != "kk" or count == 6][:count]
             langs = [codes[row % count] for row in range(len(texts))]
-            for compute in ("fp32", "bf16"):
+            for compute in FLOATS:
                 encoder = ModularEncoder(hub.path, compute=compute)
                 for _ in range(4):
                     encoder.encode(texts, lang="kk")  # merged from now on
@@ -138,7 +168,7 @@ def mixed(data: Path, pairs: int) -> list[Row]:
                         2 * pairs,
                     )
                     name = f"{len(own)} texts, {each} a language, to a loop over {len(some)} languages"
-                    rows.append(ratio(f"{name}, {compute}", *seconds, count=len(own)))
+                    rows.append(ratio(f"{name}, {compute}", *seconds, len(own), gflop_of(flat)))
         rows.append(against_peft(many, texts, pairs))
     return rows
 
@@ -146,7 +176,7 @@ def mixed(data: Path, pairs: int) -> list[Row]:
 def requests(data: Path, pairs: int) -> list[Row]:
     """Requests of 1 to 32 Kazakh texts of many lengths to a new process; MB: what they make it grow by."""
     rows = []
-    for compute in ("fp32", "bf16"):
+    for compute in FLOATS:
         runs = [
             [_in_process(f"{who}_{compute}", data) for who in ("service", "service_peer")]
             for _ in range(pairs)
@@ -154,7 +184,7 @@ def requests(data: Path, pairs: int) -> list[Row]:
         own, other = zip(*runs, strict=True)
         name = f"{service.REQUESTS - 1} requests, modenc {compute} against sentence-transformers {compute}"
         seconds = [[run["seconds"] for run in side] for side in (own, other)]
-        row = ratio(name, *seconds, count=own[0]["texts"])
+        row = ratio(name, *seconds, own[0]["texts"], own[0]["gflop"])
         row |= {"ours MB": median(run["MB"] for run in own), "peer MB": median(run["MB"] for run in other)}
         rows.append(row)
     return rows
@@ -387,6 +417,7 @@ IN_PROCESS: dict[str, Callable[[Path], Row]] = {
 
 SECTIONS: dict[str, Callable[[Path, int], list[Row]]] = {
     "one_language": one_language,
+    "one_thread": one_thread,
     "mixed": mixed,
     "requests": requests,
     "hub_of_200": hub_of_200,

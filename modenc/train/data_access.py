@@ -128,9 +128,14 @@ def drawn(groups: Mapping[str, Sequence[Row]], count: int, exponent: float, seed
 
 
 def sample(rows: Sequence[Row], count: int, seed: int) -> list[Row]:
-    """``count`` rows (0: all) in a seeded random order; logged where those are not all."""
+    """``count`` rows (0: all) in a seeded random order; a warning says where those are not all."""
     order = list(rows)
     if 0 < count < len(order):
-        logger.info("  %d of %d rows drawn: as many as the steps read", count, len(order))
+        logger.warning(
+            "  %d of %d rows are never read in so many steps; raise optimizer.steps, or set it to 0 and "
+            "optimizer.epochs to 1 or more",
+            len(order) - count,
+            len(order),
+        )
     random.Random(seed).shuffle(order)
     return order[:count] if count else order
