@@ -67,6 +67,10 @@ def run(args: argparse.Namespace) -> int:
     first = process_state().is_main_process
     if not first:
         logging.getLogger().setLevel(logging.ERROR)
+    if args.monolithic and (args.lang or args.stage or args.force or args.publish_unless_worse):
+        raise RecipeError(
+            "--monolithic trains one model: leave out --lang, --stage and --force, and --publish-unless-worse"
+        )
     if args.publish_unless_worse:
         args.overrides.append("run.publish=unless_worse")
     languages = [normalize_code(code) for code in args.lang] if args.lang else None
@@ -75,11 +79,6 @@ def run(args: argparse.Namespace) -> int:
     for line in recipe.warnings:
         logger.warning("warning: %s", line)
     if args.monolithic:
-        if args.lang or args.stage or args.force or args.publish_unless_worse:
-            raise RecipeError(
-                "--monolithic trains one model: leave out --lang, --stage and --force, and "
-                "--publish-unless-worse"
-            )
         train_monolithic(recipe, Path(args.monolithic))
         sys.stdout.write(f"{args.monolithic}\n" if first else "")
         return 0

@@ -42,7 +42,7 @@ def test_a_resumed_run_forgets_what_came_after_its_checkpoint(tmp_path, caplog):
     for step, score in ((0, 5.0), (10, 4.0), (20, 9.0), (10, 4.5)):
         best.note(step, {"score": score})
     assert [entry["step"] for entry in best.history] == [0, 10]
-    assert "dev at step 20: {'score': 9.0}" in caplog.text
+    assert "dev at step 20: score 9.00" in caplog.text
 
 
 def filled(module, value):
