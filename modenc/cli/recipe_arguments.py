@@ -35,15 +35,19 @@ def add_languages(parser: Any, doing: str) -> None:
     )
 
 
-def read_recipe(args: argparse.Namespace, languages: Sequence[str] | None) -> Recipe:
+def read_recipe(
+    args: argparse.Namespace, languages: Sequence[str] | None, *, need_others: bool = True
+) -> Recipe:
     """The recipe that the arguments name, with a look into the files of ``languages`` (None: of all).
+
+    ``need_others`` is as in ``load_recipe``.
 
     Raises:
         RecipeError: as ``load_recipe``, and what the files show to be wrong.
     """
     from modenc.recipe.loader import load_recipe
 
-    return load_recipe(args.recipe, args.overrides, languages=languages, look=_look)
+    return load_recipe(args.recipe, args.overrides, languages=languages, need_others=need_others, look=_look)
 
 
 def _look(plans: Mapping[str, LanguagePlan]) -> Iterator[tuple[str | None, Conflict]]:

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         args.overrides.append("run.publish=unless_worse")
     languages = [normalize_code(code) for code in args.lang] if args.lang else None
     # A single stage may need nothing of the languages that are not chosen.
-    recipe = read_recipe(args, None if args.stage else languages)
+    recipe = read_recipe(args, languages, need_others=not args.stage)
     for line in recipe.warnings:
         logger.warning("warning: %s", line)
     if args.monolithic:

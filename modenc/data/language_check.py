@@ -113,7 +113,7 @@ class LanguageCheck:
 
     def _is_other(self, code: str) -> bool:
         """Whether a line identified as ``code`` is not in the language."""
-        return code == self._pivot if self._pivot is not None else not _same_language(self.lang, code)
+        return code == self._pivot if self._pivot is not None else not is_same_language(self.lang, code)
 
     def _script_fits(self, text: str) -> bool:
         return not self._scripts or dominant_script(text) in self._scripts
@@ -144,7 +144,7 @@ def _is_long(text: str) -> bool:
 
 
 @cache
-def _same_language(lang: str, code: str) -> bool:
+def is_same_language(lang: str, code: str) -> bool:
     """Whether readers of one read the other, so that taking one for the other is no fault."""
     if lang == code:
         return True

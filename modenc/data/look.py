@@ -10,10 +10,11 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 from modenc.data.joining import CROSS_ROLES, PARALLEL_ROLES, TRIPLET_ROLES
-from modenc.data.language_check import LanguageCheck
+from modenc.data.language_check import LanguageCheck, is_same_language
 from modenc.data.look_rows import Seen, see
 from modenc.data.look_sizes import sizes
 from modenc.data.pairs import read_score
@@ -21,7 +22,7 @@ from modenc.data.readers import describe_source, resolve_source
 from modenc.data.text import normalise
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier, get_identifier
-from modenc.recipe.conflicts import Conflict, sources
+from modenc.recipe.conflicts import Conflict, Level, sources
 from modenc.recipe.faults import Place
 from modenc.recipe.licenses import TRAINED_ON
 from modenc.recipe.settings import LanguagePlan, Source
@@ -57,7 +58,7 @@ _PIVOTS = {"parallel": ("pivot",), "cross_paraphrases": ("pivot",), "cross_sts":
 def look_into(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
     """What is wrong, or probably not meant, in the files of some of a recipe's languages.
 
-    Files that are not there are passed over, since they are told of elsewhere, and so are public data sets.
+    Files that are not there are passed over, since ``absences`` reports them, and so are public data sets.
     """
     identifier = get_identifier(None)
     yield from _shared(plans)
@@ -90,14 +91,18 @@ def _shared(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
         languages = dict.fromkeys(lang for lang, _, _ in entries)
         if len(languages) < 2:
             continue
+        # To choose by another language's pairs can be meant; to learn from its texts cannot, where training
+        # would find them to be in another language.
+        checked = [lang for lang in languages if plans[lang].data.check_language]
+        refused = any(not is_same_language(a, b) for a, b in combinations(checked, 2))
+        level: Level = "fault" if role in TRAINED_ON and refused else "warning"
         for lang, path, source in entries:
             message = (
                 f"the same rows of {describe_source(source)} for {', '.join(languages)}; put {{lang}} into "
                 'the path or a column\'s name, choose rows as in where.lang = ["{lang}"], or move it to '
                 "[languages.CODE]"
             )
-            # To choose by another language's pairs can be meant; to learn from its texts cannot.
-            yield lang, Conflict(path, message, level="fault" if role in TRAINED_ON else "warning")
+            yield lang, Conflict(path, message, level=level)
 
 
 def _sides(
@@ -112,6 +117,9 @@ def _sides(
     key = () if plain or not joined else (resolved.key,)
     roles = (*_JOINED[role], *key) if joined else _ROLES[role]
     own = see(path, resolved, roles, plan, count_words=role == "text" and plan.vocabulary.method != "base")
+    # A triplet and its counterpart are two rows, see read_cross_paraphrases; the limit counts what comes out.
+    rows = 2 * own.kept if joined and role == "cross_paraphrases" else own.kept
+    own.given = min(rows, resolved.limit or rows) * resolved.repeat
     yield from own.conflicts
     yield own
     yield from _content(path, role, resolved, own, plan, identifier)

@@ -36,6 +36,8 @@ class Seen:
     """Of these, rows that pass the source's filters."""
     whole: bool = False
     """Whether all rows were read."""
+    given: int = 0
+    """Rows of training data that ``kept`` come to."""
     counted: bool = False
     """Whether ``kept`` is all that the source gives."""
     sample: list[Row] = field(default_factory=list)
@@ -59,7 +61,7 @@ def see(
         path: its place in the recipe.
         source: with ``{lang}`` and ``{pivot}`` filled in.
         roles: what each row must have.
-        plan: the plan of the language whose it is.
+        plan: the plan of the language that it belongs to.
         count_words: whether to gather the different words of the role ``text``.
     """
     seen = Seen(describe_source(source))
@@ -95,16 +97,19 @@ def _again(first: Row, rest: Iterator[Row]) -> Iterator[Row]:
 
 def _watched(seen: Seen, source: Source, rows: Iterator[Row]) -> Iterator[Row]:
     """The rows up to the bound, counted, and the values of the columns that filters name."""
-    columns = [source.columns.get(name, name) for name in (*source.where, *source.where_not)]
+    named: dict[str, set[str]] = defaultdict(set)
+    for name, values in (*source.where.items(), *source.where_not.items()):
+        named[source.columns.get(name, name)].update(values)
     characters = 0
     for row in rows:
         characters += sum(map(len, row.values()))
         if seen.rows == _MOST_ROWS or characters > _MOST_CHARACTERS:
             return
         seen.rows += 1
-        for column in columns:
-            if len(seen.values[column]) < _MOST_VALUES:
-                seen.values[column].add(row.get(column, ""))
+        for column, own in named.items():
+            value = row.get(column, "")
+            if len(seen.values[column]) < _MOST_VALUES or value in own:
+                seen.values[column].add(value)
         yield row
     seen.whole = True
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from modenc.data.look_rows import Seen
 from modenc.recipe.conflicts import Conflict, Level
 from modenc.recipe.reads import reads_to_align
-from modenc.recipe.settings import LanguagePlan
+from modenc.recipe.settings import LanguagePlan, VocabularySettings
 
 # The fewest lines that a corpus may have, see check_enough.
 _FEWEST_LINES = 50
 # A word is cut into pieces, each of which many words share.
 _PIECES_A_WORD = 4
+# Scripts without spaces between words, where what stands between two spaces is no word: Thai to Myanmar,
+# Khmer, Tai and Balinese, kana and Chinese characters, Yi, Javanese, Tai Viet.
+_UNSPACED = re.compile(
+    "[\u0e00-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\u3040-\u30ff\u3400-\u9fff\ua000-\ua4cf"
+    "\ua980-\ua9df\uaa80-\uaadf\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
+)
+_UNSPACED_SHARE = 0.1
 _MANY_PASSES = 20
 
 
@@ -26,12 +34,18 @@ def sizes(plan: LanguagePlan, seen: Mapping[str, Sequence[Seen]]) -> Iterator[Co
     yield from _text(plan, seen.get("text", ()))
     for place, steps, batch, lists in _readers(plan):
         found = [one for name in lists for one in seen.get(name, ())]
-        rows = sum(one.kept for one in found)
+        rows = sum(one.given for one in found)
         if not steps or not rows or not all(one.counted for one in found):
             continue
-        if rows < batch:
-            message = f"expected as many rows as a batch has at least ({batch}), found {rows:,}"
-            yield Conflict((*place, "optimizer", "batch_size"), message, level="warning")
+        # Each list is a data set of its own, of whose rows its batches are.
+        each = {name: sum(one.given for one in seen.get(name, ())) for name in lists}
+        if few := {name: count for name, count in each.items() if 0 < count < batch}:
+            for name, count in few.items():
+                message = (
+                    f"data.{name} has {count:,} rows for a batch of {batch}, so its batches are of "
+                    f"{count:,}; add data, or use a smaller batch_size"
+                )
+                yield Conflict((*place, "optimizer", "batch_size"), message, level="warning")
         elif (passes := steps * batch / rows) > _MANY_PASSES:
             message = f"{steps} steps of {batch} show each of {rows:,} rows {passes:.0f} times"
             yield Conflict((*place, "optimizer", "steps"), message, level="note")
@@ -51,15 +65,24 @@ def _text(plan: LanguagePlan, found: Sequence[Seen]) -> Iterator[Conflict]:
             f"expected at least {_FEWEST_LINES} lines, found {lines}; add text, or choose stages without"
         )
         yield Conflict(("data", "text"), message)
-    words = len(set().union(*(one.words for one in found)))
-    if plan.vocabulary.method != "base" and words and plan.vocabulary.size > _PIECES_A_WORD * words:
-        message = (
-            f"{plan.vocabulary.size:,} pieces are more than {lines:,} lines with {words:,} different words "
-            f"can teach; expected at most {_PIECES_A_WORD * words:,}, or method = 'base', which needs no text"
-        )
-        # "trim" fills up with the base's own pieces.
-        level: Level = "warning" if plan.vocabulary.method == "trim" else "fault"
-        yield Conflict(("vocabulary", "size"), message, level=level)
+    yield from _pieces(plan.vocabulary, lines, set().union(*(one.words for one in found)))
+
+
+def _pieces(vocabulary: VocabularySettings, lines: int, words: Collection[str]) -> Iterator[Conflict]:
+    """More pieces than the text can teach."""
+    # "extend" learns its new pieces from the text, and fills up with the base's own as "trim" does.
+    key = "new_pieces" if vocabulary.method == "extend" else "size"
+    pieces, most = getattr(vocabulary, key), _PIECES_A_WORD * len(words)
+    if vocabulary.method == "base" or not words or pieces <= most:
+        return
+    if sum(_UNSPACED.search(word) is not None for word in words) > _UNSPACED_SHARE * len(words):
+        return
+    message = (
+        f"{pieces:,} pieces are more than {lines:,} lines with {len(words):,} different words "
+        f"can teach; expected at most {most:,}, or method = 'base', which needs no text"
+    )
+    level: Level = "fault" if vocabulary.method == "focus" else "warning"
+    yield Conflict(("vocabulary", key), message, level=level)
 
 
 def _readers(plan: LanguagePlan) -> Iterator[tuple[tuple[str, ...], int, int, tuple[str, ...]]]:

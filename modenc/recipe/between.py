@@ -13,7 +13,7 @@ from modenc.recipe.reads import reads_to_align
 from modenc.recipe.settings import FRESH, LanguagePlan
 
 Found = tuple[str | None, Conflict]
-"""A conflict, and the language whose it is; None: the whole recipe's."""
+"""A conflict and the language that it concerns; None: the whole recipe."""
 
 
 def conflicts_between(

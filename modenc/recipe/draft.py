@@ -197,7 +197,11 @@ class Draft:
             self._note([conflict], own)
 
     def check_files(
-        self, plans: dict[str, LanguagePlan], chosen: Sequence[str] | None, look: Look | None
+        self,
+        plans: dict[str, LanguagePlan],
+        chosen: Sequence[str] | None,
+        need_others: bool,
+        look: Look | None,
     ) -> None:
         """What is not there, or is not what the recipe says, of the chosen languages' files."""
         for lang in chosen or ():
@@ -206,7 +210,8 @@ class Draft:
         wanted = {lang: plan for lang, plan in plans.items() if chosen is None or lang in chosen}
         for lang, plan in wanted.items():
             start = absent_start(plan, self.languages, self.hubs)
-            alone = not_chosen(plan, self.languages.keys() - wanted.keys(), self.hubs)
+            others = self.languages.keys() - wanted.keys() if need_others else ()
+            alone = not_chosen(plan, others, self.hubs)
             self._note(chain(absences(plan), start, alone, inherited(plan, plans, self.hubs)), lang)
         if self.languages and self.pivot not in self.languages:
             self._note(absent_pivot(self.pivot, self.hubs), None)

@@ -19,7 +19,7 @@ _LONGEST_MESSAGE = 2000
 class RecipeFaults(RecipeError):
     """A recipe has faults; ``faults`` holds one line for each, or for the first of many.
 
-    ``warnings``, which are not in the message, tell of what is probably not meant either.
+    ``warnings``, which are not in the message, are of what is probably not meant either.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class RecipeFaults(RecipeError):
 
 
 class TooManyFaults(RecipeError):
-    """There are as many faults as are told of at once, and no more are looked for."""
+    """There are as many faults as are reported at once, and no more are looked for."""
 
     def __init__(self, faults: Iterable[str]) -> None:
         super().__init__("\n".join(["found these faults, and perhaps more:", *faults, _THE_REST]))

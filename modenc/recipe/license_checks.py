@@ -32,7 +32,7 @@ def left_out(plan: LanguagePlan) -> Iterator[tuple[Place, Source]]:
 def inherited(
     plan: LanguagePlan, plans: Mapping[str, LanguagePlan], hubs: Sequence[Path]
 ) -> Iterator[Conflict]:
-    """Licenses that are not on the list and come with the modules that a language builds on.
+    """Licenses that are not on the list, or not stated, and come with the modules that a language builds on.
 
     Args:
         plan: the language's plan.
@@ -46,7 +46,13 @@ def inherited(
         needed.setdefault(plan.pivot, ("pivot",))
     for lang, place in needed.items():
         found = _licenses_of(lang, plans, hubs) if lang != FRESH else []
-        if wrong := [name for name in found if name and not is_allowed(name, plan.data.licenses)]:
+        if not all(name.strip() for name in found):
+            message = (
+                f"the modules of {lang!r} were trained on texts that state no license, and data.licenses "
+                "asks for one; build on other modules, or state the license and train them again"
+            )
+            yield Conflict(place, message, (("data", "licenses"),))
+        if wrong := [name for name in found if name.strip() and not is_allowed(name, plan.data.licenses)]:
             names = ", ".join(dict.fromkeys(wrong))
             message = (
                 f"the modules of {lang!r} were trained on texts under {names}, which "
@@ -62,7 +68,9 @@ def _licenses_of(lang: str, plans: Mapping[str, LanguagePlan], hubs: Sequence[Pa
     for hub in hubs:
         try:
             card = json.loads((hub / lang / "card.json").read_text(encoding="utf-8"))
-            return [str(name) for name in card["licences"]]
-        except (OSError, ValueError, KeyError, TypeError):
+            # Of sources that state none, ``licences`` has no entry.
+            names = [*card["licences"], *(source["licence"] for source in card.get("data", ()))]
+            return [str(name) for name in names]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue  # said where the hub is asked for the language
     return []

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ def load_recipe(
     *,
     check_files: bool = True,
     languages: Sequence[str] | None = None,
+    need_others: bool = True,
     look: Look | None = None,
 ) -> Recipe:
     """Read a recipe by path or shipped name, and check all of it.
@@ -47,7 +49,8 @@ def load_recipe(
         overrides: ``a.b=value``, strongest of all; see ``apply_overrides``.
         check_files: also check that data files, catalogue packages and the hub's pivot are there.
         languages: codes of those whose files are checked; all by default.
-        look: looks into the files too; what it finds is told of with all else.
+        need_others: whether the recipe's other languages that these build on must be in the hub.
+        look: looks into the files too; what it finds is reported with all else.
 
     Returns:
         The recipe with one complete plan per language, in the order to train them in.
@@ -58,7 +61,8 @@ def load_recipe(
     file = find_recipe(path)
     try:
         draft = _draft(file, overrides)
-        plans = _checked(draft, check_files, languages, look)
+        checks = partial(draft.check_files, chosen=languages, need_others=need_others, look=look)
+        plans = _checked(draft, checks if check_files else None)
         return _recipe(file, draft, plans)
     except RecursionError as error:
         raise RecipeError(
@@ -77,7 +81,7 @@ def _draft(file: Path, overrides: Sequence[str]) -> Draft:
 
 
 def _checked(
-    draft: Draft, check_files: bool, languages: Sequence[str] | None, look: Look | None
+    draft: Draft, check_files: Callable[[dict[str, LanguagePlan]], None] | None
 ) -> dict[str, LanguagePlan]:
     plans: dict[str, LanguagePlan] = {}
     with suppress(TooManyFaults):
@@ -85,8 +89,8 @@ def _checked(
             draft.check_top_level()
             plans = draft.plans()
             draft.check_plans(plans)
-            if check_files:
-                draft.check_files(plans, languages, look)
+            if check_files is not None:
+                check_files(plans)
     if lines := draft.fault_lines():
         raise RecipeFaults(
             draft.name, lines, more=draft.faults.full(), warnings=draft.remark_lines("warning")

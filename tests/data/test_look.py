@@ -106,6 +106,19 @@ def test_one_file_for_several_languages(recipe):
     assert any("tr: 100% of 120 sampled lines look like sw (Swahili)" in line for line in warnings)
 
 
+@pytest.mark.parametrize(
+    ("lang", "unchecked"), [("bs", ()), ("tr", ("languages.tr.data.check_language=false",)), ("tr", None)]
+)
+def test_one_file_for_languages_that_training_takes_for_the_same(recipe, lang, unchecked):
+    (recipe.parent / "text.hr.txt").write_text("\n".join(f"Djeca se igraju u vrtu, {i}." for i in range(99)))
+    text = 'data={text=[{path="text.hr.txt", licence="MIT"}], parallel=[]}, alignment={objective="none"}'
+    languages = [f"languages.{code}={{{text}}}" for code in ("hr", lang)]
+    faults, warnings = found(recipe, *languages, *(unchecked or ()))
+    assert (faults == ()) is (unchecked is not None)
+    shared = [line for line in (*faults, *warnings) if f"the same rows of text.hr.txt for hr, {lang}" in line]
+    assert len(shared) == 2
+
+
 def test_a_development_set_for_several_languages_is_warned_of(recipe):
     faults, warnings = found(recipe, 'data.dev.sts=["scored.sw.tsv"]')
     assert faults == ()
@@ -143,6 +156,17 @@ def test_filters_that_leave_nothing_and_values_that_are_misspelt(recipe):
     assert "no row has 'newz' in 'source'; did you mean 'news'?" in warnings[0]
 
 
+def test_a_value_behind_many_others_is_found(recipe, monkeypatch):
+    monkeypatch.setattr(look_rows, "_MOST_VALUES", 10)
+    rows = [f"{ENGLISH.format(i)}\t{SWAHILI.format(i)}\tdoc{i:05}" for i in range(99)]
+    (recipe.parent / "pairs.sw.tsv").write_text("\n".join(["en\tsw\tid", *rows]))
+    source = '{path="pairs.sw.tsv", columns={pivot="en",text="sw"}, licence="MIT", %s}'
+    for key, value in (("where", "doc00050"), ("where_not", "doc00051")):
+        where = f'{key}={{id=["{value}"]}}'
+        _, warnings = found(recipe, f"languages.sw.data.parallel=[{source % where}]")
+        assert not any("no row has" in line for line in warnings)
+
+
 def test_scores_and_filtered_columns_that_are_no_numbers(recipe):
     path = recipe.parent / "scored.sw.tsv"
     path.write_text(path.read_text() + "\nhigh\te f\tg h")
@@ -161,6 +185,50 @@ def test_more_pieces_than_the_text_can_teach(recipe):
     assert faults[0].startswith(
         "languages.sw.vocabulary.size: 200,000 pieces are more than 120 lines with 129 different words can "
     )
+
+
+def test_pieces_that_only_extend_or_have_no_spaces_are_no_fault(recipe):
+    # 129 different words: "extend" learns new_pieces from the text, the rest of size are the base's.
+    extended = "languages.sw.vocabulary={method='extend', size=16000, new_pieces=%d}"
+    assert found(recipe, extended % 500) == ((), ())
+    faults, warnings = found(recipe, extended % 2000)
+    assert faults == ()
+    assert warnings[0].startswith("languages.sw.vocabulary.new_pieces: 2,000 pieces are more than 120 lines")
+    # A Thai line is one "word".
+    lines = (f"เด็กๆกำลังเล่นอยู่ในสวนหลังบ้านของเราหมายเลข{i}" for i in range(120))
+    (recipe.parent / "text.th.txt").write_text("\n".join(lines))
+    thai = ["languages.th={vocabulary={method='focus', size=16000}, alignment={objective='none'}}"]
+    assert found(recipe, *thai, "languages.th.data.parallel=[]") == ((), ())
+
+
+def triplets(folder: Path, items: int) -> str:
+    for lang, line in (("en", ENGLISH), ("sw", SWAHILI)):
+        rows = [f"{i}\t{line.format(i)}\t{line.format(i + 1)}" for i in range(items)]
+        (folder / f"triplets.{lang}.tsv").write_text("\n".join(["id\tanchor\tpositive", *rows]))
+    return 'path="triplets.{lang}.tsv", pivot_path="triplets.{pivot}.tsv", key="id", licence="MIT"'
+
+
+def test_rows_are_counted_as_training_counts_them(recipe):
+    source = triplets(recipe.parent, 20)
+    aligned = ["alignment={objective='paraphrase', optimizer={batch_size=32, steps=5}}", "data.parallel=[]"]
+    # Two rows an item.
+    assert found(recipe, *aligned, f"data.cross_paraphrases=[{{{source}}}]") == ((), ())
+    assert found(recipe, *aligned, f"data.cross_paraphrases=[{{{source}, limit=16, repeat=2}}]") == ((), ())
+    faults, warnings = found(recipe, *aligned, f"data.cross_paraphrases=[{{{source}, limit=16}}]")
+    assert faults == ()
+    (line,) = warnings
+    assert line.startswith(
+        "alignment.optimizer.batch_size: data.cross_paraphrases has 16 rows for a batch of 32, so its "
+        "batches are of 16; add data, or use a smaller batch_size"
+    )
+
+
+def test_each_list_is_compared_with_a_batch(recipe):
+    source = triplets(recipe.parent, 10)
+    joint = ["alignment={objective='joint', optimizer={batch_size=32, steps=5}}"]
+    faults, warnings = found(recipe, *joint, f"data.cross_paraphrases=[{{{source}}}]")
+    assert faults == ()
+    assert ["data.cross_paraphrases has 20 rows" in line for line in warnings] == [True]
 
 
 def test_too_little_text_for_the_stage_that_reads_it(recipe):
@@ -262,3 +330,21 @@ def test_train_looks_first(recipe, capsys):
     assert main(["train", str(recipe)]) == 2
     assert "expected a column 'en' (pivot)" in capsys.readouterr().err
     assert not (recipe.parent / "hub").exists()
+
+
+def test_train_with_a_stage_looks_at_the_chosen_languages_alone(recipe, capsys, monkeypatch):
+    trained = []
+    monkeypatch.setattr("modenc.train.hub_start.fill_hub", lambda *args: None)
+    monkeypatch.setattr(
+        "modenc.train.pipeline.train_recipe",
+        lambda recipe, languages, **kwargs: trained.append(languages) or dict.fromkeys(languages),
+    )
+    (recipe.parent / "text.en.txt").unlink()
+    # English is in no hub, which only a whole training asks for.
+    assert main(["train", str(recipe), "--lang", "sw", "--stage", "sentence_encoding"]) == 0
+    assert trained == [["sw"]]
+    (recipe.parent / "pairs.sw.tsv").unlink()
+    assert main(["train", str(recipe), "--lang", "sw", "--stage", "sentence_encoding"]) == 2
+    assert "data.parallel[0].path: expected a file" in capsys.readouterr().err
+    assert main(["train", str(recipe), "--lang", "en", "--stage", "alignment"]) == 2
+    assert "data.text[0].path: expected a file" in capsys.readouterr().err

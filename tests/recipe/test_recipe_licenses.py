@@ -99,3 +99,23 @@ def test_a_language_of_the_recipe_with_other_licenses_brings_them_too(faults_of,
     options = [f"data.root={tmp_path}", "sentence_encoding.start=en", "languages.en.data.licenses=[]"]
     (fault,) = faults_of(RECIPE, *options, check_files=True)
     assert fault.startswith("sentence_encoding.start: the modules of 'en' were trained on texts under CC")
+
+
+def test_modules_trained_on_texts_without_a_license_are_refused(faults_of, tmp_path):
+    (tmp_path / "hub" / "az").mkdir(parents=True)
+    data = [{"role": "text", "source": f"{i}.txt", "licence": name} for i, name in enumerate(["", "MIT"])]
+    card = json.dumps({"licences": ["MIT"], "data": data})
+    (tmp_path / "hub" / "az" / "card.json").write_text(card)
+    for lang in ("en", "kk"):
+        for name in ("news.{}.txt", "voice.{}.txt", "{}.tsv", "dev.{}.tsv"):
+            (tmp_path / name.format(lang)).touch()
+    options = [f"hub.path={tmp_path / 'hub'}", f"data.root={tmp_path}"]
+    start = "languages.kk.sentence_encoding.start"
+    (fault,) = faults_of(RECIPE, *options, f"{start}=az", check_files=True)
+    assert fault == (
+        f"{start}: the modules of 'az' were trained on texts that state no license, and data.licenses asks "
+        "for one; build on other modules, or state the license and train them again"
+    )
+    own = 'languages.en.data={licenses=[], text=["voice.en.txt"]}'
+    faults = faults_of(RECIPE, *options, own, f"{start}=en", check_files=True)
+    assert faults == (fault.replace("'az'", "'en'"),)

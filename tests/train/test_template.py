@@ -1,5 +1,6 @@
 """``my_language``: what a person with one text file and one table of translations does."""
 
+import pytest
 import tiny_models
 
 from modenc import ModularEncoder
@@ -11,6 +12,7 @@ from modenc.train.hub_start import fill_hub
 SMALL = ("sentence_encoding", "alignment")
 
 
+@pytest.mark.slow
 def test_the_template_trains_from_two_files_into_a_hub_of_its_own(tiny_hub, tmp_path, capsys):
     recipe, data = tmp_path / "my.toml", tmp_path / "data"
     assert main(["cp", "my_language", str(recipe)]) == 0
