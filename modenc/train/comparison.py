@@ -84,7 +84,7 @@ class HeldOut:
         """What a language's data hold; nothing is read that its modules have no use for."""
         plan, present = data.plan, modules.present()
         across = "cla" in present and plan.lang != plan.pivot
-        # A language whose translations are not to be used is not judged by them either.
+        # A language whose translations are not to be used is not evaluated on them either.
         spared = plan.alignment.objective == "emma_x" and bool(plan.emma_x.warmup_languages)
         return cls(
             sts=data.dev.sts,

@@ -22,7 +22,7 @@ from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.train import comparison as comparison_module
-from modenc.train import pipeline
+from modenc.train import publishing
 from modenc.train.comparison import HeldOut, compare_with_base, log_comparison
 from modenc.train.data_access import TrainingData
 from modenc.train.monolithic import train_monolithic
@@ -162,7 +162,7 @@ def test_a_finished_training_shows_the_comparison_again(copied, caplog):
 def test_a_language_that_loses_stays_out_of_the_hub(copied, monkeypatch, caplog, capsys):
     hub = Hub.open(copied.parent / "hub")
     before = hashes(hub.path)
-    monkeypatch.setattr(pipeline, "compare_with_base", lambda *_: LOST)
+    monkeypatch.setattr(publishing, "compare_with_base", lambda *_: LOST)
     words = ["train", str(copied), "--lang", "kk", "alignment.scale=10.0"]
     assert main([*words, "--publish-unless-worse"]) == 1
     assert hashes(hub.path) == before
@@ -182,14 +182,14 @@ def test_a_language_that_loses_stays_out_of_the_hub(copied, monkeypatch, caplog,
 def test_a_language_that_wins_or_ties_is_published(copied, monkeypatch):
     hub = Hub.open(copied.parent / "hub")
     hub.remove("kk")
-    monkeypatch.setattr(pipeline, "compare_with_base", lambda *_: {**LOST, "modules": LOST["base"]})
+    monkeypatch.setattr(publishing, "compare_with_base", lambda *_: {**LOST, "modules": LOST["base"]})
     assert main(["train", str(copied), "--lang", "kk", "--publish-unless-worse"]) == 0
     assert hub.languages() == ["en", "kk"]
 
 
 def test_a_pivot_that_loses_leaves_a_new_hub_empty(tmp_path, tiny_xlmr, monkeypatch, caplog):
     path = save_tiny_recipe(tmp_path / "new", tiny_xlmr)
-    monkeypatch.setattr(pipeline, "compare_with_base", lambda *_: LOST)
+    monkeypatch.setattr(publishing, "compare_with_base", lambda *_: LOST)
     overrides = ["run.publish=unless_worse", "language_adaptation.objective=none", "vocabulary.method=base"]
     recipe = load_recipe(path, overrides)
     assert train_recipe(recipe, languages=["en"]) == {}
@@ -204,9 +204,9 @@ def test_one_model_is_not_published_by_halves(trained, tmp_path, capsys):
 
 
 def test_all_aligned_with_all_are_compared_with_the_pivots_new_modules(copied, monkeypatch):
-    seen, real = {}, pipeline.compare_with_base
+    seen, real = {}, publishing.compare_with_base
     monkeypatch.setattr(
-        pipeline,
+        publishing,
         "compare_with_base",
         lambda data, modules, pivot=None: (
             seen.setdefault(data.plan.lang, []).append(pivot) or real(data, modules, pivot)
