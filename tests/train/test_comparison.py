@@ -36,15 +36,6 @@ LOST = {
 }
 
 
-@pytest.fixture
-def copied(trained, tmp_path):
-    """A trained recipe's folder, copied, so that a test may go on training there."""
-    shutil.copytree(trained.parent, tmp_path / "copy")
-    path = tmp_path / "copy" / trained.name
-    path.write_text(path.read_text().replace(str(trained.parent), str(path.parent)))
-    return path
-
-
 def test_the_card_has_the_base_on_the_same_held_out_data(trained):
     hub = Hub.open(trained.parent / "hub")
     kazakh, english = hub.card("kk").comparison, hub.card("en").comparison
@@ -139,6 +130,33 @@ def test_constant_gold_scores_are_no_metric():
     pairs = [("a", "b", 1.0), ("c", "d", 1.0)]
     vectors = {text: np.eye(4, dtype=np.float32)[number] for number, text in enumerate("abcd")}
     assert HeldOut(sts=pairs).measure(lambda texts: np.array([vectors[text] for text in texts]), None) == {}
+
+
+@pytest.mark.parametrize("value", [0.5, np.nan])
+def test_collapsed_modules_lose(caplog, value):
+    """Equal vectors, or NaN, have no correlation with gold scores; the base has."""
+    held_out = HeldOut(sts=[("a", "b", 1.0), ("a", "c", 2.0), ("a", "d", 3.0)])
+    vectors = dict(zip("abcd", np.array([[1, 0], [0.6, 0.8], [0.8, 0.6], [1, 0]]), strict=True))
+    base = held_out.measure(lambda texts: np.array([vectors[text] for text in texts]), None)
+    assert base == {"sts": 100.0}
+    modules = held_out.measure(lambda texts: np.full((len(texts), 2), value), None, base)
+    assert modules == {"sts": -100.0}
+    assert loses({"base": base, "modules": modules})
+    assert "sts: not a number with the modules, whose vectors are all equal or not finite" in caplog.text
+    # What the base has no number for is no metric of the modules either.
+    assert held_out.measure(lambda texts: np.full((len(texts), 2), value), None, {}) == {}
+
+
+def test_the_pivot_is_encoded_once(trained, tmp_path, monkeypatch):
+    plan = load_recipe(trained, [f"run.work_dir={tmp_path}"]).plans["kk"]
+    data, layout = TrainingData(plan), Hub.open(plan.hub).layout("kk")
+    compare_with_base(data, layout)
+    encoded, real = [], comparison_module.encode_texts
+    monkeypatch.setattr(
+        comparison_module, "encode_texts", lambda model, texts: encoded.append(texts) or real(model, texts)
+    )
+    compare_with_base(data, layout)
+    assert encoded.count([row.pivot for row in data.parallel.held_out]) == 1
 
 
 def test_translations_that_are_spared_are_not_read(trained):

@@ -1,5 +1,7 @@
 """Stage 2 by masked words: what its perplexity is measured on."""
 
+import functools
+
 import pytest
 
 from modenc.hub.store import Hub
@@ -13,6 +15,7 @@ def test_few_held_out_blocks_are_evaluated_whole(tiny_recipe, monkeypatch, block
     """Fewer than a batch of eight, or a batch and some more."""
     seen, real = [], language_adaptation.MaskedLM.forward
 
+    @functools.wraps(real)
     def forward(self, input_ids, **features):
         seen.append((self.training, len(input_ids)))
         return real(self, input_ids, **features)

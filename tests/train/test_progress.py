@@ -44,7 +44,7 @@ def test_bars_are_for_terminals(monkeypatch, there):
 
 def test_a_log_of_a_training_is_for_people(tiny_recipe, caplog, capfd):
     path = tiny_recipe("said")
-    words = ["vocabulary.method=focus", "vocabulary.fasttext_dim=16"]
+    words = ["vocabulary.method=focus", "vocabulary.fasttext_dim=16", "vocabulary.size=140"]
     with caplog.at_level("INFO"):
         assert main(["train", str(path), "--lang", "en", *words]) == 0
     said = caplog.text + capfd.readouterr().err
