@@ -26,7 +26,7 @@ def test_languages_are_taken_in_any_standard_form(trained, monkeypatch):
 
     def train(recipe, plan, *_, **__):
         asked.append(plan.lang)
-        return recipe.hub / plan.lang
+        return plan.hub / plan.lang
 
     monkeypatch.setattr(pipeline, "_train_language", train)
     assert list(train_recipe(load_recipe(trained), languages=["kaz"])) == asked == ["kk"]
