@@ -20,8 +20,9 @@ def test_few_held_out_blocks_are_evaluated_whole(tiny_recipe, monkeypatch, block
         seen.append((self.training, len(input_ids)))
         return real(self, input_ids, **features)
 
-    packed = language_adaptation.pack
-    monkeypatch.setattr(language_adaptation, "pack", lambda *settings: packed(*settings)[:blocks])
+    # Of the text to learn all blocks, of the held-out text so many.
+    packed, ends = language_adaptation.pack, iter([None, blocks])
+    monkeypatch.setattr(language_adaptation, "pack", lambda *settings: packed(*settings)[: next(ends)])
     monkeypatch.setattr(language_adaptation.MaskedLM, "forward", forward)
     overrides = ["language_adaptation.objective=mlm", "language_adaptation.block_length=16"]
     overrides += ["vocabulary.method=base", "language_adaptation.optimizer.steps=1"]
