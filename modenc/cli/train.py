@@ -59,7 +59,6 @@ def run(args: argparse.Namespace) -> int:
     """Run the verb."""
     from modenc.errors import RecipeError
     from modenc.languages import normalize_code
-    from modenc.train.hub_start import fill_hub
     from modenc.train.monolithic import train_monolithic
     from modenc.train.pipeline import train_recipe
     from modenc.train.processes import process_state
@@ -82,7 +81,6 @@ def run(args: argparse.Namespace) -> int:
         train_monolithic(recipe, Path(args.monolithic))
         sys.stdout.write(f"{args.monolithic}\n" if first else "")
         return 0
-    fill_hub(recipe, languages)
     folders = train_recipe(recipe, languages=languages, stages=args.stage, force=args.force)
     for code, folder in folders.items() if first else ():
         sys.stdout.write(f"{code}\t{folder}\n")

@@ -19,6 +19,8 @@ SCORES: dict[str, str] = {
     "retrieval": "translations found, both ways (%)",
 }
 """Metrics of which the mean decides whether modules lose to the base."""
+WORST = {"sts": -100.0, "cross_sts": -100.0, "retrieval": 0.0}
+"""The ends of their scales, which stand for a score of modules that is not a number."""
 
 
 def shared_scores(comparison: Comparison) -> list[str]:

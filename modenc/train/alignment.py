@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -78,6 +80,7 @@ def _learn_pivot_alignment(
         dev,
         start_counts=_judged_across(dev),
         as_published=partial(weakened, body, settings.strength),
+        drawn_from={name: len(_all_rows(run.data, name)) for name in rows},
     )
 
 
@@ -137,13 +140,20 @@ def _judged_across(dev: DevData) -> bool:
     return dev.cross_sts_pivot is not None or dev.parallel_pivot is not None
 
 
+def _all_rows(data: TrainingData, kind: str) -> Sequence[object]:
+    return data.cross_paraphrases.rows if kind == "paraphrase" else data.parallel.train
+
+
 def alignment_rows(
     data: TrainingData, settings: AlignmentSettings, seed: int
 ) -> dict[str, list[AlignmentRow]]:
     """The rows a run will see, by kind; no more than its steps can use in all processes."""
-    needed = settings.optimizer.steps * rows_a_step(settings.optimizer)
+    optimizer = settings.optimizer
+    needed = optimizer.steps * rows_a_step(optimizer)
     if settings.objective == "joint":
-        needed = (needed + 1) // 2
+        # Whole turns: the kinds alternate batch by batch, the first one ahead.
+        turns = math.ceil(optimizer.steps * optimizer.gradient_accumulation / 2)
+        needed = turns * optimizer.batch_size * process_state().num_processes
     rows: dict[str, list[AlignmentRow]] = {}
     if settings.objective in ("joint", "paraphrase"):
         rows["paraphrase"] = [
@@ -160,7 +170,7 @@ def alignment_rows(
 def _dev(run: StageRun, pivot: FrozenLanguage) -> DevData:
     length = run.plan.alignment.max_length
     cross = run.data.dev.cross_sts
-    # A language whose translations are not to be used is not judged by them either.
+    # A language whose translations are not to be used is not evaluated on them either.
     spared = run.plan.alignment.objective == "emma_x" and bool(run.plan.emma_x.warmup_languages)
     held_out = run.data.parallel.held_out if run.plan.data.parallel and not spared else []
     return DevData(

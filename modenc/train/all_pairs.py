@@ -59,7 +59,7 @@ def align_all_pairs(runs: Mapping[str, StageRun], folder: Path) -> dict[str, Any
     trainer = BodyTrainer(
         model=together,
         args=training_arguments(
-            replace(optimizer, steps=max(len(batches) // batches_a_step(optimizer), 1), batch_size=1),
+            replace(optimizer, steps=len(batches) // batches_a_step(optimizer), batch_size=1),
             plan.run,
             folder,
             sentences=False,
@@ -124,6 +124,7 @@ def batches_of_pairs(
 
     As many batches as each language but the pivot would be given alone; with ``steps`` 0, as many as read
     the pair of languages with most data ``epochs`` times, in each kind, and the others again meanwhile.
+    They are whole optimizer steps, one at least.
 
     Raises:
         RecipeError: no two languages share enough meanings for a batch.
@@ -161,7 +162,10 @@ def batches_of_pairs(
         decks.append((cycle(piles), len(piles) * max(pile.count for pile in piles)))
     languages_learning = len(next(iter(sides.values()))) - 1
     count = optimizer.steps * batches_a_step(optimizer) * languages_learning
-    count = count or round(optimizer.epochs * len(decks) * max(size for _, size in decks))
+    if not count:
+        count = round(optimizer.epochs * len(decks) * max(size for _, size in decks))
+    # Whole optimizer steps, one at least.
+    count = max(count // batches_a_step(optimizer), 1) * batches_a_step(optimizer)
     return [next(next(deck).batches) for _, (deck, _) in zip(range(count), cycle(decks), strict=False)]
 
 

@@ -33,6 +33,7 @@ from modenc.hub.comparison import (
     ROWS,
     TOKENS,
     UNALIGNED,
+    WORST,
     Comparison,
     loses,
     mean_score,
@@ -84,7 +85,7 @@ class HeldOut:
         """What a language's data hold; nothing is read that its modules have no use for."""
         plan, present = data.plan, modules.present()
         across = "cla" in present and plan.lang != plan.pivot
-        # A language whose translations are not to be used is not judged by them either.
+        # A language whose translations are not to be used is not evaluated on them either.
         spared = plan.alignment.objective == "emma_x" and bool(plan.emma_x.warmup_languages)
         return cls(
             sts=data.dev.sts,
@@ -98,8 +99,17 @@ class HeldOut:
         rows = {"sts": self.sts, "cross_sts": self.cross_sts, "retrieval": self.parallel, TOKENS: self.text}
         return {metric: len(part) for metric, part in rows.items() if part}
 
-    def measure(self, own: Encode, pivot: Encode) -> dict[str, float]:
-        """Metric → value; ``own`` and ``pivot`` give unit vectors [texts, hidden] of each side's texts."""
+    def measure(
+        self, own: Encode, pivot: Encode, base: Mapping[str, float] | None = None
+    ) -> dict[str, float]:
+        """Metric → value, always a finite number.
+
+        Args:
+            own: gives unit vectors [texts, hidden] of the language's texts.
+            pivot: the same of the pivot's.
+            base: the base's values, where modules are measured: a metric that it has no number for is left
+                out, one that the modules alone have none for (equal vectors, or NaN) is the worst there is.
+        """
         figures = {}
         if self.sts:
             left, right = (own([row[side] for row in self.sts]) for side in (0, 1))  # type: ignore[misc]
@@ -113,8 +123,17 @@ class HeldOut:
                 own([row.text for row in self.parallel]),
             )
             figures["retrieval"] = both_ways(left, right)
-        # Constant gold scores have no correlation.
-        return {metric: round(value, 2) for metric, value in figures.items() if math.isfinite(value)}
+        if base is None:
+            # Constant gold scores have no correlation.
+            return {metric: round(value, 2) for metric, value in figures.items() if math.isfinite(value)}
+        for metric in (metric for metric in base if not math.isfinite(figures[metric])):
+            logger.warning(
+                "  %s: not a number with the modules, whose vectors are all equal or not finite; it counts "
+                "as %.0f. Try a smaller learning rate",
+                metric, WORST[metric],
+            )  # fmt: skip
+            figures[metric] = WORST[metric]
+        return {metric: round(figures[metric], 2) for metric in base}
 
 
 @dataclass
@@ -159,13 +178,17 @@ class _Systems:
     def of_modules(self, layout: LanguageLayout, *, align: bool) -> Encode:
         """A function that encodes with a language's modules; they are read on its first use."""
         models: list[SentenceTransformer] = []
+        known: dict[tuple[str, ...], Vectors] = {}
 
         def encode(texts: list[str]) -> Vectors:
             if not models:
                 modules = read_modules(layout)
                 body = compose(self.body, modules, align=align)
                 models.append(self._model(body, modules.tokenizer or self.tokenizer))
-            return encode_texts(models[0], texts)
+            key = tuple(texts)
+            if key not in known:
+                known[key] = encode_texts(models[0], texts)
+            return known[key]
 
         return encode
 
@@ -194,15 +217,17 @@ def compare_with_base(
     comparison: dict[str, dict[str, float]] = {}
     if counts:
         systems = _Systems(plan)
-        counterpart = (
-            (pivot or Hub.open(plan.hub).layout(plan.pivot)) if "cla" in modules.present() else modules
-        )
+        aligned = "cla" in modules.present()
+        counterpart = (pivot or Hub.open(plan.hub).layout(plan.pivot)) if aligned else modules
         comparison[ROWS] = counts
         comparison[BASE] = held_out.measure(systems.of_base, systems.of_base)
+        counterparts = {align: systems.of_modules(counterpart, align=align) for align in (True, False)}
         for name, align in ((MODULES, True), (UNALIGNED, False)):
-            if align or "cla" in modules.present():
+            if align or aligned:
                 own = systems.of_modules(modules, align=align)
-                comparison[name] = held_out.measure(own, systems.of_modules(counterpart, align=align))
+                # Without an adapter of its own the pivot has one vector a text, aligned or not.
+                across = align and "cla" in counterpart.present()
+                comparison[name] = held_out.measure(own, counterparts[across], comparison[BASE])
         if held_out.text:
             # Of its own: encoding has left cutting and padding in the other one.
             _count_tokens(comparison, held_out.text, systems.base.load_tokenizer(), modules)
@@ -231,12 +256,9 @@ def compare_model(data: Mapping[str, TrainingData], model: SentenceTransformer) 
             parallel=part.parallel.held_out if across and "parallel" in vars(part) else (),
         )
         if counts := held_out.counts():
-            base = _Systems(part.plan).of_base
-            comparisons[lang] = {
-                ROWS: counts,
-                BASE: held_out.measure(base, base),
-                MODULES: held_out.measure(encode, encode),
-            }
+            of_base = _Systems(part.plan).of_base
+            base = held_out.measure(of_base, of_base)
+            comparisons[lang] = {ROWS: counts, BASE: base, MODULES: held_out.measure(encode, encode, base)}
         logger.info(" %s", lang)
         log_comparison(lang, comparisons.get(lang, {}), modular=False)
     return comparisons

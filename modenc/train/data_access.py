@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -24,8 +23,6 @@ from modenc.data.pairs import (
 from modenc.langid import get_identifier
 from modenc.recipe.reads import reads_to_align
 from modenc.recipe.settings import LanguagePlan
-
-logger = logging.getLogger(__name__)
 
 Row = TypeVar("Row")
 TrainingSet = Corpus | PairSet | ScoredSet | ParallelSet | CrossSet
@@ -128,14 +125,7 @@ def drawn(groups: Mapping[str, Sequence[Row]], count: int, exponent: float, seed
 
 
 def sample(rows: Sequence[Row], count: int, seed: int) -> list[Row]:
-    """``count`` rows (0: all) in a seeded random order; a warning says where those are not all."""
+    """``count`` rows (0: all) in a seeded random order."""
     order = list(rows)
-    if 0 < count < len(order):
-        logger.warning(
-            "  %d of %d rows are never read in so many steps; raise optimizer.steps, or set it to 0 and "
-            "optimizer.epochs to 1 or more",
-            len(order) - count,
-            len(order),
-        )
     random.Random(seed).shuffle(order)
     return order[:count] if count else order

@@ -110,7 +110,7 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
         if not math.isfinite(figures["score"]):
             wrong = ", ".join(key for key, value in figures.items() if not math.isfinite(value))
             logger.warning(
-                "  dev at step %d: %s no number, so these weights are not taken for the best; check the "
+                "  dev at step %d: %s: not a number, so these weights are not taken for the best; check the "
                 "dev sets, and a learning rate that may be too high",
                 step,
                 wrong,

@@ -82,7 +82,7 @@ def _masked_lm(run: StageRun, model: MaskedLM, tokenizer: PreTrainedTokenizerFas
     train = _block_set(pack(tokenizer, run.data.text.train, settings.block_length))
     held_out = _block_set(pack(tokenizer, run.data.text.held_out, settings.block_length))
     read = reading(train, settings.optimizer)
-    read.announce()
+    read.announce(run.name)
     arguments = training_arguments(
         read.optimizer, run.plan.run, run.checkpoints, sentences=False, evaluate=False
     )
@@ -171,6 +171,7 @@ def _distil(
         # The base's own pieces start at the teacher's vectors, so nothing would ever be learned.
         start_counts=False,
         optimizer=_optimizer(settings, student, *([masked_lm] if masked_lm else [])),
+        drawn_from={"rows": len(run.data.text.train)},
     )
     cached.unlink(missing_ok=True)
     return metrics

@@ -12,7 +12,8 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -104,22 +105,37 @@ class TurnsSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]
         return len(self.turns)
 
 
+def pass_epochs_on(loader: Any) -> Any:
+    """``loader``, as accelerate prepared it, with a ``set_epoch`` that reaches the sampler of all processes.
+
+    accelerate shares a sampler out to processes by a ``BatchSamplerShard``, which has no ``set_epoch``:
+    every epoch would have the same order and leave out the same rows.
+    """
+    shard = loader.batch_sampler
+    whole: Any = getattr(shard, "batch_sampler", None)
+    if hasattr(whole, "set_epoch") and not hasattr(shard, "set_epoch"):
+        shard.set_epoch = whole.set_epoch
+    return loader
+
+
 @dataclass(frozen=True)
 class Reading:
     """How a training reads its data."""
 
     rows: dict[str, int]
-    """Set → its rows."""
+    """Set → the rows that it gives to this training."""
     turns: Turns
     optimizer: OptimizerSettings
     """With a batch size that the rows suffice for."""
+    drawn_from: Mapping[str, int] = field(default_factory=dict)
+    """Set → all of its rows, where those above were drawn of them."""
 
     def steps(self) -> int:
         """Optimizer steps, as the trainers count them."""
         return self.optimizer.steps or max(math.ceil(self.optimizer.epochs * self._steps_a_pass()), 1)
 
     def seen(self, steps: int) -> dict[str, dict[str, int]]:
-        """Set → the ``rows`` it was given, and how many ``steps`` read, those read again counted again."""
+        """Set → the ``rows`` it has, and how many ``steps`` read, those read again counted again."""
         processes, accumulation = self.turns.processes, self.optimizer.gradient_accumulation
         passes, rest = divmod(steps, self._steps_a_pass())
         # A pass's last step has fewer batches where they do not come out even.
@@ -132,37 +148,46 @@ class Reading:
         ]
         size = self.optimizer.batch_size
         return {
-            name: {"rows": rows, "rows_seen": count * min(size, rows)}
+            name: {"rows": self.drawn_from.get(name, rows), "rows_seen": count * min(size, rows)}
             for (name, rows), count in zip(self.rows.items(), batches, strict=True)
         }
 
-    def announce(self) -> None:
-        """Log how often each set is read, with a warning where that is less than once."""
+    def announce(self, section: str) -> None:
+        """Log how often each set is read, with a warning where that is less than once.
+
+        Args:
+            section: the recipe's, whose ``optimizer`` decides it.
+        """
         steps = self.steps()
+        whole = dict(zip(self.rows, chain(*self.turns.tasks), strict=True))
         for name, figures in self.seen(steps).items():
-            rows, seen = figures["rows"], figures["rows_seen"]
+            rows, seen, drawn = figures["rows"], figures["rows_seen"], self.rows[name]
             logger.info("  %s: %d rows read of %d (%.1f passes)", name, seen, rows, seen / rows)
-            size = min(self.optimizer.batch_size, rows)
-            if seen < rows // size * size:
+            # A pass leaves out what does not fill a batch.
+            if seen < rows and (drawn < rows or seen < whole[name] * min(self.optimizer.batch_size, drawn)):
                 logger.warning(
-                    "  %s: %d of %d rows are never read in %d steps; raise optimizer.steps, or set it to 0 "
-                    "and optimizer.epochs to 1 or more",
-                    name,
-                    rows - seen,
-                    rows,
-                    steps,
-                )
+                    "  %s: %s: %d of %d rows are never read in %d steps; raise %s.optimizer.steps, or set it "
+                    "to 0 and %s.optimizer.epochs to 1 or more",
+                    section, name, rows - seen, rows, steps, section, section,
+                )  # fmt: skip
 
     def _steps_a_pass(self) -> int:
         batches = len(self.turns) // self.turns.processes
         return max(math.ceil(batches / self.optimizer.gradient_accumulation), 1)
 
 
-def reading(train: Dataset | Mix, optimizer: OptimizerSettings) -> Reading:
+def reading(
+    train: Dataset | Mix, optimizer: OptimizerSettings, drawn_from: Mapping[str, int] | None = None
+) -> Reading:
     """How ``train`` is read with these settings.
 
+    Args:
+        train: the data; a single set's name is ``rows``.
+        optimizer: batches and steps.
+        drawn_from: set → all of its rows, where ``train`` has no more than the steps read.
+
     Raises:
-        RecipeError: a set has no rows, or in several processes fewer than they need for a batch each.
+        RecipeError: a set has no rows, or in several processes fewer than one batch.
     """
     processes = process_state().num_processes
     if isinstance(train, Dataset):
@@ -172,7 +197,10 @@ def reading(train: Dataset | Mix, optimizer: OptimizerSettings) -> Reading:
         # The library's own sampler leaves out what does not come out even.
         batches = len(train) // size // processes * processes
         return Reading(
-            {"rows": len(train)}, Turns(((batches,),), processes), replace(optimizer, batch_size=size)
+            {"rows": len(train)},
+            Turns(((batches,),), processes),
+            replace(optimizer, batch_size=size),
+            drawn_from or {},
         )
     rows = {name: len(data) for sets in train.values() for name, data in sets.items()}
     for name, count in rows.items():
@@ -181,7 +209,7 @@ def reading(train: Dataset | Mix, optimizer: OptimizerSettings) -> Reading:
     tasks = tuple(
         tuple(max(len(data) // optimizer.batch_size, 1) for data in sets.values()) for sets in train.values()
     )
-    return Reading(rows, Turns(tasks, processes), optimizer)
+    return Reading(rows, Turns(tasks, processes), optimizer, drawn_from or {})
 
 
 def announce_drawn(

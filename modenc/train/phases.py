@@ -264,7 +264,8 @@ def _emma_x(material: Material) -> Iterator[Phase]:
         return
     count, seed = (steps - early) * material.rows_a_step(), plan.run.seed
     texts = drawn(material.texts, count, 0.0, seed)
-    pivot = _vectors(material, sample(material.pivot_texts, count, seed))
+    pivot_texts = sample(material.pivot_texts, count, seed)
+    pivot = _vectors(material, pivot_texts)
     data = Dataset.from_dict({"text": texts})
     unpaired = EmmaXLoss(material.model, parts, pivot)
     own_rate = material.optimizer.learning_rate * settings.unpaired_rate_share

@@ -25,9 +25,10 @@ from modenc.train.alignment import align_language
 from modenc.train.all_pairs import align_all_pairs
 from modenc.train.comparison import log_comparison
 from modenc.train.data_access import TrainingData
+from modenc.train.hub_start import fill_hub
 from modenc.train.language_adaptation import adapt_language
 from modenc.train.lock import only_training_of
-from modenc.train.processes import process_state
+from modenc.train.processes import of_main_process, process_state
 from modenc.train.publishing import TrainedLanguage, is_outdated, publish_language
 from modenc.train.sentence_encoding import encode_sentences
 from modenc.train.stage import (
@@ -74,6 +75,7 @@ def train_recipe(
         RecipeError: a stage is unknown, or one it builds on is not done, or another training is at work on
             one of the languages, in the same work folder or for the same hub.
         DataError: the data cannot be used.
+        HubError: a hub cannot be used, or what others build on is neither there nor trained by the recipe.
         StorageError: a disk is full or read-only.
     """
     languages = [normalize_code(lang) for lang in languages or ()]
@@ -84,6 +86,7 @@ def train_recipe(
         )
     if wrong := set(stages or ()) - set(STAGES):
         raise RecipeError(f"unknown stage {', '.join(sorted(wrong))}; stages are {', '.join(STAGES)}")
+    fill_hub(recipe, languages or None)
     plans = [plan for lang, plan in recipe.plans.items() if not languages or lang in languages]
     base = resolve_base(plans[0].base.model)
     hub = _hub_for(plans[0], base)
@@ -192,8 +195,8 @@ def _train_language(
         published = publish_language(recipe, hub, TrainedLanguage(plan, before, records, data))
     elif process_state().is_main_process and (known := hub.card(plan.lang).comparison):
         log_comparison(plan.lang, known)
-    # The next language may need these modules.
-    process_state().wait_for_everyone()
+    # The next language may need these modules: no process goes on before they are there.
+    published = of_main_process(published)
     there = plan.run.publish == "always" or plan.lang in hub.languages()
     return hub.layout(plan.lang).root if published and there else None
 
@@ -258,8 +261,7 @@ def _align_together(
         folders[plan.lang] = hub.path / plan.lang if published else None
     if state.is_main_process:
         discard(folder)
-    state.wait_for_everyone()
-    return folders
+    return of_main_process(folders)
 
 
 def _run_stage(run: StageRun, fingerprint: str, *, force: bool) -> StageRecord:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from transformers import TrainerCallback
+from transformers.trainer_callback import ProgressCallback
 
 logger = logging.getLogger(__name__)
 
@@ -32,13 +33,27 @@ class LossLines(TrainerCallback):  # type: ignore[misc]
     """The loss in ten lines a training, for where there is no bar."""
 
     def __init__(self) -> None:
-        self._told = 0
+        self._logged = 0
 
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
     ) -> None:
         """Say the newest loss, where a tenth of the steps has passed since the last line."""
         part = state.global_step * _LINES // max(state.max_steps, 1)
-        if logs and "loss" in logs and part > self._told and state.is_world_process_zero:
-            self._told = part
+        if logs and "loss" in logs and part > self._logged and state.is_world_process_zero:
+            self._logged = part
             logger.info("  step %d of %d: loss %.3f", state.global_step, state.max_steps, logs["loss"])
+
+
+class LossProgress(ProgressCallback):  # type: ignore[misc]
+    """A progress bar that shows loss, learning rate and dev score beside speed and time left."""
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
+    ) -> None:
+        """Put the newest figures behind the bar."""
+        if self.training_bar is not None and logs:
+            shown = {key: logs[key] for key in ("loss", "eval_score") if key in logs}
+            self.training_bar.set_postfix(
+                {key: f"{value:.3f}" for key, value in shown.items()}, refresh=False
+            )

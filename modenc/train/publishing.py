@@ -61,7 +61,8 @@ def publish_language(
         pivot: the pivot's modules, where those in the hub are not the ones that were trained with.
 
     Returns:
-        Whether ``run.publish`` let them in; True in all processes but the main one, which do nothing.
+        Whether ``run.publish`` let them in; True in all processes but the main one, which do nothing. Only
+        the main process's answer counts.
     """
     if not process_state().is_main_process:
         return True

@@ -67,7 +67,7 @@ def encode_sentences(run: StageRun) -> dict[str, Any]:
 
 def _learn_objective(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
     settings = run.plan.sentence_encoding
-    train = training_sets(run.data, settings, run.plan.run.seed)
+    train, drawn_from = training_sets(run.data, settings, run.plan.run.seed)
     loss = _ranking_loss(model, settings)
     return train_sentence_model(
         run,
@@ -77,6 +77,7 @@ def _learn_objective(run: StageRun, model: SentenceTransformer) -> dict[str, Any
         {name: loss for sets in train.values() for name in sets},
         DevData(sts=run.data.dev.sts),
         start_counts=True,
+        drawn_from=drawn_from,
     )
 
 
@@ -110,21 +111,26 @@ def _adapter_of(run: StageRun, lang: str) -> Path:
 
 def training_sets(
     data: TrainingData, settings: SentenceEncodingSettings, seed: int
-) -> dict[str, dict[str, Dataset]]:
+) -> tuple[dict[str, dict[str, Dataset]], dict[str, int]]:
     """The batches' sources: triplets, pairs without a hard negative, and in turn SimCSE's doubled sentences.
 
     SimCSE (Gao et al., 2021) shows a sentence twice; dropout makes the two vectors differ.
+
+    Returns:
+        Task → set → its rows, and for a set that has only as many as the steps read, how many there are.
     """
     tasks: dict[str, dict[str, Dataset]] = {}
+    drawn_from: dict[str, int] = {}
     batch = settings.optimizer.batch_size
     if "mnrl" in settings.objective:
         tasks["paraphrases"] = row_sets(data.paraphrases.rows, batch, seed)
     if "simcse" in settings.objective:
         lines = [text for text in data.text.train if len(text) <= settings.simcse_max_chars]
         lines = list(dict.fromkeys(lines)) or data.text.train
+        drawn_from["simcse"] = len(lines)
         lines = sample(lines, settings.optimizer.steps * rows_a_step(settings.optimizer), seed)
         tasks["simcse"] = {"simcse": Dataset.from_dict({"anchor": lines, "positive": lines})}
-    return tasks
+    return tasks, drawn_from
 
 
 def row_sets(rows: Sequence[ParaphraseRow], batch: int, seed: int) -> dict[str, Dataset]:

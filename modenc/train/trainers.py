@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,10 +27,10 @@ from modenc.recipe.settings import OptimizerSettings, RunSettings
 from modenc.threads import waiting
 from modenc.train.dev import DevData, DevEvaluator
 from modenc.train.keep_best import KeepBest, load_parts, load_trainable_state, parts_state, trainable_state
-from modenc.train.mixing import Mix, Turns, TurnsSampler, as_dataset, reading
+from modenc.train.mixing import Mix, Turns, TurnsSampler, as_dataset, pass_epochs_on, reading
 from modenc.train.precision import uses_bf16
 from modenc.train.processes import process_state
-from modenc.train.progress import LossLines, on_terminal, readable
+from modenc.train.progress import LossLines, LossProgress, on_terminal, readable
 from modenc.train.stage import StageRun
 
 logger = logging.getLogger(__name__)
@@ -73,6 +73,14 @@ class _TrainableCheckpoints:
 class BodyTrainer(_TrainableCheckpoints, Trainer):  # type: ignore[misc]
     """``transformers.Trainer`` for stage 2's masked LM."""
 
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
+        """All rows: in an evaluation a last batch of fewer is not left out."""
+        drop_last, self.args.dataloader_drop_last = self.args.dataloader_drop_last, False
+        try:
+            return super().get_eval_dataloader(eval_dataset)
+        finally:
+            self.args.dataloader_drop_last = drop_last
+
 
 class SentenceTrainer(_TrainableCheckpoints, SentenceTransformerTrainer):  # type: ignore[misc]
     """``SentenceTransformerTrainer`` for sentence-level objectives; several sets are read by ``turns``."""
@@ -84,22 +92,12 @@ class SentenceTrainer(_TrainableCheckpoints, SentenceTransformerTrainer):  # typ
         assert self.turns is not None
         return TurnsSampler(dataset, self.turns, **settings)
 
+    def get_train_dataloader(self) -> Any:
+        """With another order in each epoch, in several processes too."""
+        return pass_epochs_on(super().get_train_dataloader())
+
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """None: the hub writes its own cards."""
-
-
-class LossProgress(ProgressCallback):  # type: ignore[misc]
-    """A progress bar that shows loss, learning rate and dev score beside speed and time left."""
-
-    def on_log(
-        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
-    ) -> None:
-        """Put the newest figures behind the bar."""
-        if self.training_bar is not None and logs:
-            shown = {key: logs[key] for key in ("loss", "eval_score") if key in logs}
-            self.training_bar.set_postfix(
-                {key: f"{value:.3f}" for key, value in shown.items()}, refresh=False
-            )
 
 
 class LossSteps(TrainerCallback):  # type: ignore[misc]
@@ -299,6 +297,7 @@ def train_sentence_model(
     start_counts: bool,
     as_published: Callable[[], AbstractContextManager[None]] = nullcontext,
     optimizer: torch.optim.Optimizer | None = None,
+    drawn_from: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """Train a stage's sentence model and leave it with the weights of the best dev score.
 
@@ -312,6 +311,7 @@ def train_sentence_model(
         start_counts: whether the weights before training may be the best.
         as_published: gives the model, while it is judged, the weights that are published for it.
         optimizer: another than AdamW at one rate.
+        drawn_from: as :func:`~modenc.train.mixing.reading` takes it.
 
     Returns:
         :class:`TrainingFigures` as a dictionary, under ``sets`` how many ``rows`` each data set has and how
@@ -320,8 +320,8 @@ def train_sentence_model(
     Raises:
         RecipeError: a data set has no rows, or too few for several processes.
     """
-    read = reading(train, settings)
-    read.announce()
+    read = reading(train, settings, drawn_from)
+    read.announce(run.name)
     evaluator = None if dev.empty() else DevEvaluator(dev, as_published)
     metrics: dict[str, Any] = {"dev_before": evaluator(model)} if evaluator else {}
     trainer = SentenceTrainer(

@@ -22,7 +22,7 @@ from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.train import comparison as comparison_module
-from modenc.train import pipeline
+from modenc.train import publishing
 from modenc.train.comparison import HeldOut, compare_with_base, log_comparison
 from modenc.train.data_access import TrainingData
 from modenc.train.monolithic import train_monolithic
@@ -34,15 +34,6 @@ LOST = {
     "modules": {"sts": 70.0, "retrieval": 96.0},
     "align=False": {"sts": 75.0, "retrieval": 90.0},
 }
-
-
-@pytest.fixture
-def copied(trained, tmp_path):
-    """A trained recipe's folder, copied, so that a test may go on training there."""
-    shutil.copytree(trained.parent, tmp_path / "copy")
-    path = tmp_path / "copy" / trained.name
-    path.write_text(path.read_text().replace(str(trained.parent), str(path.parent)))
-    return path
 
 
 def test_the_card_has_the_base_on_the_same_held_out_data(trained):
@@ -141,6 +132,33 @@ def test_constant_gold_scores_are_no_metric():
     assert HeldOut(sts=pairs).measure(lambda texts: np.array([vectors[text] for text in texts]), None) == {}
 
 
+@pytest.mark.parametrize("value", [0.5, np.nan])
+def test_collapsed_modules_lose(caplog, value):
+    """Equal vectors, or NaN, have no correlation with gold scores; the base has."""
+    held_out = HeldOut(sts=[("a", "b", 1.0), ("a", "c", 2.0), ("a", "d", 3.0)])
+    vectors = dict(zip("abcd", np.array([[1, 0], [0.6, 0.8], [0.8, 0.6], [1, 0]]), strict=True))
+    base = held_out.measure(lambda texts: np.array([vectors[text] for text in texts]), None)
+    assert base == {"sts": 100.0}
+    modules = held_out.measure(lambda texts: np.full((len(texts), 2), value), None, base)
+    assert modules == {"sts": -100.0}
+    assert loses({"base": base, "modules": modules})
+    assert "sts: not a number with the modules, whose vectors are all equal or not finite" in caplog.text
+    # What the base has no number for is no metric of the modules either.
+    assert held_out.measure(lambda texts: np.full((len(texts), 2), value), None, {}) == {}
+
+
+def test_the_pivot_is_encoded_once(trained, tmp_path, monkeypatch):
+    plan = load_recipe(trained, [f"run.work_dir={tmp_path}"]).plans["kk"]
+    data, layout = TrainingData(plan), Hub.open(plan.hub).layout("kk")
+    compare_with_base(data, layout)
+    encoded, real = [], comparison_module.encode_texts
+    monkeypatch.setattr(
+        comparison_module, "encode_texts", lambda model, texts: encoded.append(texts) or real(model, texts)
+    )
+    compare_with_base(data, layout)
+    assert encoded.count([row.pivot for row in data.parallel.held_out]) == 1
+
+
 def test_translations_that_are_spared_are_not_read(trained):
     plan = load_recipe(trained).plans["kk"]
     layout = Hub.open(plan.hub).layout("kk")
@@ -162,7 +180,7 @@ def test_a_finished_training_shows_the_comparison_again(copied, caplog):
 def test_a_language_that_loses_stays_out_of_the_hub(copied, monkeypatch, caplog, capsys):
     hub = Hub.open(copied.parent / "hub")
     before = hashes(hub.path)
-    monkeypatch.setattr(pipeline, "compare_with_base", lambda *_: LOST)
+    monkeypatch.setattr(publishing, "compare_with_base", lambda *_: LOST)
     words = ["train", str(copied), "--lang", "kk", "alignment.scale=10.0"]
     assert main([*words, "--publish-unless-worse"]) == 1
     assert hashes(hub.path) == before
@@ -182,14 +200,14 @@ def test_a_language_that_loses_stays_out_of_the_hub(copied, monkeypatch, caplog,
 def test_a_language_that_wins_or_ties_is_published(copied, monkeypatch):
     hub = Hub.open(copied.parent / "hub")
     hub.remove("kk")
-    monkeypatch.setattr(pipeline, "compare_with_base", lambda *_: {**LOST, "modules": LOST["base"]})
+    monkeypatch.setattr(publishing, "compare_with_base", lambda *_: {**LOST, "modules": LOST["base"]})
     assert main(["train", str(copied), "--lang", "kk", "--publish-unless-worse"]) == 0
     assert hub.languages() == ["en", "kk"]
 
 
 def test_a_pivot_that_loses_leaves_a_new_hub_empty(tmp_path, tiny_xlmr, monkeypatch, caplog):
     path = save_tiny_recipe(tmp_path / "new", tiny_xlmr)
-    monkeypatch.setattr(pipeline, "compare_with_base", lambda *_: LOST)
+    monkeypatch.setattr(publishing, "compare_with_base", lambda *_: LOST)
     overrides = ["run.publish=unless_worse", "language_adaptation.objective=none", "vocabulary.method=base"]
     recipe = load_recipe(path, overrides)
     assert train_recipe(recipe, languages=["en"]) == {}
@@ -204,9 +222,9 @@ def test_one_model_is_not_published_by_halves(trained, tmp_path, capsys):
 
 
 def test_all_aligned_with_all_are_compared_with_the_pivots_new_modules(copied, monkeypatch):
-    seen, real = {}, pipeline.compare_with_base
+    seen, real = {}, publishing.compare_with_base
     monkeypatch.setattr(
-        pipeline,
+        publishing,
         "compare_with_base",
         lambda data, modules, pivot=None: (
             seen.setdefault(data.plan.lang, []).append(pivot) or real(data, modules, pivot)

@@ -6,24 +6,27 @@ from itertools import chain, islice
 
 import pytest
 import torch
-from accelerate.data_loader import BatchSamplerShard
+from accelerate.data_loader import BatchSamplerShard, prepare_data_loader, skip_first_batches
 from datasets import Dataset
+from sentence_transformers import SentenceTransformerTrainer
 from sentence_transformers.base.sampler import DefaultBatchSampler, RoundRobinBatchSampler
-from torch.utils.data import ConcatDataset, RandomSampler
+from torch.utils.data import ConcatDataset, DataLoader, RandomSampler
 
 from modenc.data.pairs import ParallelRow, ParaphraseRow
 from modenc.errors import RecipeError
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.train import mixing
+from modenc.train.alignment import alignment_rows
 from modenc.train.all_pairs import batches_of_pairs
-from modenc.train.data_access import drawn
+from modenc.train.data_access import TrainingData, drawn
 from modenc.train.mixing import TurnsSampler, reading
 from modenc.train.objectives.all_pairs import Side
 from modenc.train.phases import Material
 from modenc.train.pipeline import train_recipe
 from modenc.train.processes import process_state
 from modenc.train.sentence_encoding import row_sets
+from modenc.train.trainers import SentenceTrainer
 
 
 @pytest.fixture
@@ -102,6 +105,36 @@ def test_a_set_smaller_than_a_batch_is_read(optimizer, caplog):
         reading(mix(none=(0,)), optimizer)
 
 
+def test_two_processes_read_each_epoch_in_another_order(optimizer, monkeypatch):
+    def prepared(trainer):
+        data = Dataset.from_dict({"row": range(92)})
+        batches = sampler({"one": {"a": data}}, optimizer)
+        return prepare_data_loader(
+            DataLoader(data, batch_sampler=batches), num_processes=2, process_index=0, put_on_device=False
+        )
+
+    monkeypatch.setattr(SentenceTransformerTrainer, "get_train_dataloader", prepared)
+    loader = SentenceTrainer.get_train_dataloader(object.__new__(SentenceTrainer))
+    passes = []
+    for epoch in (0, 1, 0):
+        loader.set_epoch(epoch)
+        passes.append([batch["row"].tolist() for batch in loader])
+    assert passes[0] == passes[2] != passes[1]
+    # Resumed, an epoch has the order that it would have had.
+    loader.set_epoch(1)
+    rest = [batch["row"].tolist() for batch in skip_first_batches(loader, 2)]
+    assert rest == passes[1][2:]
+
+
+def test_one_set_that_is_read_whole_by_two_processes_is_not_warned_of(optimizer, monkeypatch, caplog):
+    monkeypatch.setattr(process_state(), "num_processes", 2)
+    rows = Dataset.from_dict({"text": [""] * 240})
+    reading(rows, replace(optimizer, batch_size=48)).announce("alignment")
+    assert not caplog.records
+    reading(rows, replace(optimizer, batch_size=48, steps=1)).announce("alignment")
+    assert "144 of 240 rows are never read in 1 steps" in caplog.text
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize("accumulation", [1, 3])
 def test_what_is_said_to_be_read_is_read(optimizer, monkeypatch, processes, accumulation):
@@ -175,15 +208,41 @@ def test_a_pass_reads_all_pairs_and_says_so(tiny_recipe, caplog):
 
 
 def test_a_set_that_is_read_less_than_once_is_warned_of(optimizer, caplog):
-    reading(mix(one=(50, 10)), replace(optimizer, steps=2)).announce()
+    reading(mix(one=(50, 10)), replace(optimizer, steps=2)).announce("alignment")
     assert (
-        "one0: 34 of 50 rows are never read in 2 steps; raise optimizer.steps, or set it to 0" in caplog.text
+        "alignment: one0: 34 of 50 rows are never read in 2 steps; raise alignment.optimizer.steps, or set "
+        "it to 0 and alignment.optimizer.epochs to 1 or more" in caplog.text
     )
     assert "one1: 10 of 10 rows are never read" in caplog.text
     caplog.clear()
     # What does not fill a batch is no set left out.
-    reading(mix(one=(50, 10)), optimizer).announce()
+    reading(mix(one=(50, 10)), optimizer).announce("alignment")
     assert not caplog.records
+
+
+def test_drawn_rows_count_as_rows_of_their_whole_set(optimizer, caplog):
+    """Once on the card, in the log and in one warning."""
+    read = reading(mix(one=(16,), two=(16,)), replace(optimizer, steps=3), {"one0": 300, "two0": 16})
+    with caplog.at_level("INFO"):
+        read.announce("alignment")
+    assert read.seen(3) == {"one0": {"rows": 300, "rows_seen": 16}, "two0": {"rows": 16, "rows_seen": 8}}
+    assert "one0: 16 rows read of 300 (0.1 passes)" in caplog.text
+    assert "alignment: one0: 284 of 300 rows are never read in 3 steps" in caplog.text
+    assert caplog.text.count("never read") == 2
+    caplog.clear()
+    reading(mix(one=(16,)), replace(optimizer, steps=2), {"one0": 16}).announce("alignment")
+    assert not caplog.records
+
+
+def test_an_alignment_that_ends_within_a_turn_reads_no_row_again(tiny_recipe, optimizer):
+    plan = load_recipe(tiny_recipe("turns")).plans["kk"]
+    data, settings = TrainingData(plan), replace(plan.alignment, optimizer=replace(optimizer, steps=3))
+    rows = alignment_rows(data, settings, seed=1)
+    train = {
+        kind: {kind: Dataset.from_dict({"text": [row.text for row in part]})} for kind, part in rows.items()
+    }
+    batches = list(islice(sampler(train, settings.optimizer), 3))
+    assert len({row for batch in batches for row in batch}) == 24
 
 
 @pytest.mark.parametrize(("exponent", "rows"), [(0.0, 2 * 400), (0.5, 20 * (20 + 10)), (1.0, 500)])
@@ -215,3 +274,15 @@ def test_all_pairs_of_languages_are_read_as_often_as_epochs_says(optimizer, tiny
     assert (
         "parallel: never read, with fewer shared meanings than a batch of 8: en-tr (3), kk-tr" in caplog.text
     )
+
+
+@pytest.mark.parametrize(
+    ("accumulation", "epochs", "count"), [(1, 0.1, 1), (4, 0.1, 4), (3, 4.0, 6), (1, 4.0, 8)]
+)
+def test_all_pairs_are_read_in_whole_steps(optimizer, tiny_recipe, accumulation, epochs, count):
+    settings = load_recipe(tiny_recipe("few-decks")).plans["kk"].alignment
+    settings = replace(
+        settings, optimizer=replace(optimizer, epochs=epochs, gradient_accumulation=accumulation)
+    )
+    said = {lang: {i: Side(f"{lang}{i}", f"{lang}{i}") for i in range(8)} for lang in ("en", "kk")}
+    assert len(batches_of_pairs({"parallel": said}, settings, seed=1)) == count

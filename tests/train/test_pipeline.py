@@ -311,8 +311,8 @@ def test_two_processes_train_one_hub(tiny_recipe, overrides):
     if not overrides:
         sets = hub.card("kk").stages["alignment"]["metrics"]["sets"]
         assert {name: part["rows_seen"] for name, part in sets.items()} == {"paraphrase": 32, "parallel": 32}
-        # No row comes twice where there are enough.
-        assert all(part["rows"] == 32 for part in sets.values())
+        # Of more than are read, so that no row comes twice.
+        assert all(part["rows"] > 32 for part in sets.values())
 
 
 def test_two_trainings_of_a_language_do_not_meet(copied):

@@ -8,8 +8,15 @@ from modenc.cli.main import main
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.train.hub_start import fill_hub
+from modenc.train.pipeline import train_recipe
 
 SMALL = ("sentence_encoding", "alignment")
+QUICK = (
+    "vocabulary.method=base",
+    "language_adaptation.objective=none",
+    "sentence_encoding.optimizer.steps=1",
+    "alignment.optimizer.steps=1",
+)
 
 
 @pytest.mark.slow
@@ -63,3 +70,10 @@ def test_without_a_hub_to_start_from_the_pivot_is_missed_at_once(tmp_path, capsy
     named = f"in the hub '{tmp_path}/my_hub' or '{tmp_path}/nowhere', found it in neither"
     assert f"pivot: expected 'en' among the languages or {named}" in out
     assert f"sentence_encoding.start: expected 'en' among the languages or {named}" in out
+
+
+def test_train_recipe_fills_its_hub_without_the_command_line(tiny_recipe, trained):
+    path = tiny_recipe("starts-from-hub")
+    recipe = load_recipe(path, [f"hub.start_from={trained.parent / 'hub'}", *QUICK])
+    assert list(train_recipe(recipe, languages=["kk"])) == ["kk"]
+    assert Hub.open(recipe.hub).languages() == ["en", "kk"]

@@ -93,7 +93,9 @@ def test_a_score_that_is_no_number_is_never_the_best(tmp_path, caplog):
     module = nn.Linear(2, 2)
     best = KeepBest(tmp_path, module)
     best.note(0, {"sts": math.nan, "score": math.nan})
-    assert "dev at step 0: sts, score no number, so these weights are not taken for the best" in caplog.text
+    assert (
+        "dev at step 0: sts, score: not a number, so these weights are not taken for the best" in caplog.text
+    )
     assert best.restore() is None
     filled(module, 2.0)
     best.note(10, {"sts": 4.0, "score": 4.0})

@@ -30,3 +30,11 @@ def test_languages_are_taken_in_any_standard_form(trained, monkeypatch):
 
     monkeypatch.setattr(pipeline, "_train_language", train)
     assert list(train_recipe(load_recipe(trained), languages=["kaz"])) == asked == ["kk"]
+
+
+def test_all_processes_return_what_the_main_one_did(trained, monkeypatch):
+    """A language that it held back has no folder in the others either."""
+    asked = []
+    monkeypatch.setattr(pipeline, "of_main_process", lambda result: asked.append(result))
+    assert train_recipe(load_recipe(trained), languages=["kk"]) == {}
+    assert asked == [True]
