@@ -467,10 +467,10 @@ def test_texts_of_other_languages_go_to_the_fallback(fresh):
     with pytest.warns(UserWarning, match=r"no modules for (German \(de\)|Russian \(ru\))") as caught:
         vectors = encoder.encode([GERMAN, TEXTS[0], RUSSIAN, GERMAN + " Noch einer."])
     assert len([warning for warning in caught if "no modules for" in str(warning.message)]) == 2
-    told = encoder.encode(
+    expected = encoder.encode(
         [GERMAN, TEXTS[0], RUSSIAN, GERMAN + " Noch einer."], lang=["base", "en", "base", "base"]
     )
-    assert near(vectors, told)
+    assert near(vectors, expected)
 
 
 def test_identify_says_what_encode_does(fresh):
@@ -483,10 +483,10 @@ def test_identify_says_what_encode_does(fresh):
         vectors = encoder.encode([GERMAN, TEXTS[0], TEXTS[1], "12345", "你好，世界"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the scripts contradict the codes
-        told = encoder.encode(
+        expected = encoder.encode(
             [GERMAN, TEXTS[0], TEXTS[1], "12345", "你好，世界"], lang=[item.modules for item in routed]
         )
-    assert near(vectors, told)
+    assert near(vectors, expected)
 
 
 def test_fallback_error_is_raised_for_other_languages_texts(fresh):
@@ -788,11 +788,11 @@ def cuts(encoder, texts, **options):
 def test_texts_that_are_cut_are_counted_once_a_call(fresh):
     encoder = fresh()
     encoder.max_seq_length = 100
-    said = (
+    message = (
         "2 of 8 texts were longer than 100 tokens and were cut; raise encoder.max_seq_length (up to 128) or"
     )
     found = cuts(encoder, [*TEXTS, *LONG], batch_size=2)[1]
-    assert found == [f"{said} split them"]
+    assert found == [f"{message} split them"]
     assert cuts(encoder, TEXTS)[1] == []
     assert len(cuts(encoder, LONG[0], prompt="a child ", align=False)[1]) == 1
     encoder.max_seq_length = 128

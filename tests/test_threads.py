@@ -190,6 +190,7 @@ def test_pools_are_kept_while_looks_renew_them(machine, asleep):
     for _ in range(3):
         machine(6, 12.0, 6.0)
         asleep.look()
+        assert asleep._pools._until == threads.time.monotonic() + threads._SECONDS_OF_A_LOOK
     assert asleep._pools._threads == started
     assert asleep.asleep
 
