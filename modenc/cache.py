@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,7 @@ def cache_dir() -> Path:
 
 @dataclass(frozen=True)
 class Mark:
-    """An empty file that stands for something that was done to its end."""
+    """A file that stands for something that was done to its end; it may name what was made."""
 
     path: Path
 
@@ -43,11 +43,18 @@ class Mark:
         """Whether it was done."""
         return self.path.is_file()
 
-    def make(self) -> None:
+    def names(self) -> list[str]:
+        """What was made; nothing where it was not done, or did not say."""
+        with suppress(OSError):
+            return self.path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")[:-1]
+        return []
+
+    def make(self, names: Iterable[str] = ()) -> None:
         """Note that it is done; where the cache cannot be written it will be done again."""
         with suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.touch()
+            content = "".join(f"{name}\n" for name in names)
+            self.path.write_text(content, encoding="utf-8", errors="surrogateescape")
 
 
 def fetched_whole(*what: object) -> Mark:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -27,6 +26,7 @@ from modenc.hub.store import Hub
 from modenc.langid import LanguageIdentifier
 from modenc.languages import normalize_code
 from modenc.texts import TaggedText, as_texts
+from modenc.user_warnings import warn_user
 
 # Of ``SentenceTransformer.encode``, after the texts, and its default.
 _FIRST_OPTIONS = ("prompt_name", "prompt", "batch_size")
@@ -241,8 +241,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         elif self._counts_cuts:
             cut = sum(text.tokens is not None and text.tokens.cut for text in texts)
         if cut:
-            most = module.most_positions
-            warnings.warn(TextsCutWarning(cut, len(texts), module.max_seq_length, most), stacklevel=3)
+            warn_user(TextsCutWarning(cut, len(texts), module.max_seq_length, module.most_positions))
 
     @staticmethod
     def _multi_process_worker(device: str, model: ModularEncoder, *queues: Any) -> None:
@@ -308,9 +307,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         """
         given = prompt_text(self._resolve_prompt(None, None))
         if set(self.prompts.values()) - {given}:
-            warnings.warn(
-                f"a hub has one prompt: only {given!r} is saved; give prompts= when you open it", stacklevel=2
-            )
+            warn_user(f"a hub has one prompt: only {given!r} is saved; give prompts= when you open it")
         info = replace(self.hub.info, prompt=given, max_length=self._transformer.max_seq_length)
         self.hub.copy(path, info)
 

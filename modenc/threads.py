@@ -14,7 +14,6 @@ import math
 import os
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
 
@@ -26,10 +25,10 @@ _NUMBERS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _POLICIES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 # Processes come and go; the clock of their times has ticks of 10 ms.
 _SECONDS_BETWEEN_LOOKS = 0.5
-# What was seen longer ago says nothing of now.
+# What was seen longer ago says nothing of now; threads that nobody looks after wait as the runtime has them.
 _SECONDS_OF_A_LOOK = 10.0
 # Of a core: what machines do beside their work.
-_UNNOTICED = 0.2
+_BACKGROUND_LOAD = 0.2
 # More pools are needed only where the threads are few beside the cores, and then spinning is in nobody's way.
 _MOST_POOLS = 3
 # Torch divides what has at least 32,768 numbers.
@@ -49,8 +48,8 @@ def set_threads(asked: int) -> int:
     torch asks for the affinity alone. The number never depends on what else runs: it decides the bytes.
     """
     own = torch.get_num_threads()
-    said = any(os.environ.get(name) for name in _NUMBERS)
-    number = asked or (own if said else min(own, usable_cores()))
+    from_environment = any(os.environ.get(name) for name in _NUMBERS)
+    number = asked or (own if from_environment else min(own, usable_cores()))
     if number != own:
         torch.set_num_threads(number)
     return number
@@ -59,19 +58,20 @@ def set_threads(asked: int) -> int:
 class Waiting:
     """Has torch's threads sleep while they wait, but only while other processes are busy.
 
-    Results are the same either way. It is looked after between batches; threads may share it.
+    Results are the same either way. :meth:`look` is called before each batch and training step; ten seconds
+    after the last call threads wait as the runtime has them. Threads may share one object.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._looked = -math.inf
         self._times: tuple[float, float, float] | None = None
-        self._idle: Event | None = None
+        self._pools: _IdlePools | None = None
 
     @property
     def asleep(self) -> bool:
         """Whether threads now sleep while they wait."""
-        return self._idle is not None
+        return self._pools is not None and self._pools.alive
 
     def look(self) -> None:
         """See whether other processes are busy, at most twice a second; takes next to no time."""
@@ -79,10 +79,13 @@ class Waiting:
             return
         try:
             self._looked = time.monotonic()
-            # What containers show of the machine, and the threads that they allow, may be anything.
-            with suppress(OSError, RuntimeError, LookupError, ValueError, psutil.Error):
-                if _may_sleep():
-                    self._decide()
+            if _may_sleep():
+                self._decide()
+            else:
+                self.stop()
+        # What containers show of the machine, and the threads that they allow, may be anything.
+        except (OSError, RuntimeError, LookupError, ValueError, psutil.Error):
+            self.stop()
         finally:
             self._lock.release()
 
@@ -93,17 +96,19 @@ class Waiting:
             others = (now[1] - before[1] - (now[2] - before[2])) / (now[0] - before[0])
         else:
             others = _running() - 1
-        crowded = others + threads > _cores() + _UNNOTICED
-        if crowded and self._idle is None:
-            self._idle = _idle_pools(threads)
-        elif not crowded:
+        crowded = others + threads > _cores() + _BACKGROUND_LOAD
+        if not crowded:
             self.stop()
+        elif self._pools is not None and self._pools.alive:
+            self._pools.renew()
+        elif count := _pools_needed(threads):
+            self._pools = _IdlePools(count)
 
     def stop(self) -> None:
         """Have threads wait as the runtime has them."""
-        if self._idle is not None:
-            self._idle.set()
-            self._idle = None
+        if self._pools is not None:
+            self._pools.stop()
+            self._pools = None
 
 
 waiting = Waiting()
@@ -136,24 +141,53 @@ def _times() -> tuple[float, float, float]:
     return time.monotonic(), busy, time.process_time()
 
 
-def _idle_pools(threads: int) -> Event | None:
-    """Start pools that make the OpenMP threads more than the cores; they end once the event is set."""
+def _pools_needed(threads: int) -> int:
+    """Idle pools that make the OpenMP threads more than the cores; 0: that would take too many."""
     pools = math.ceil(_cores() / (threads - 1)) - 1
-    if not 1 <= pools <= _MOST_POOLS:
-        return None
-    done = Event()
-    ready = [Event() for _ in range(pools)]
-    for event in ready:
-        Thread(target=_hold_pool, args=(event, done), name="modenc-waiting", daemon=True).start()
-    for event in ready:
-        event.wait()
-    return done
+    return pools if pools <= _MOST_POOLS else 0
 
 
-def _hold_pool(ready: Event, done: Event) -> None:
-    """Have libgomp start a pool for this thread, and keep it."""
-    try:
-        torch.zeros(_DIVIDED).add_(1)
-    finally:
-        ready.set()
-    done.wait()
+class _IdlePools:
+    """Pools of OpenMP threads that have nothing to do, until they are stopped or no longer renewed.
+
+    Raises:
+        RuntimeError: no more threads can be started; none is left behind.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._done = Event()
+        self.renew()
+        ready = [Event() for _ in range(count)]
+        self._threads = [
+            Thread(target=self._hold, args=(event,), name="modenc-waiting", daemon=True) for event in ready
+        ]
+        try:
+            for thread in self._threads:
+                thread.start()
+        except RuntimeError:
+            self.stop()
+            raise
+        for event in ready:
+            event.wait()
+
+    @property
+    def alive(self) -> bool:
+        """Whether all are there; in a process that was forked from theirs they are not."""
+        return all(thread.is_alive() for thread in self._threads)
+
+    def renew(self) -> None:
+        """Keep them for as long as a look says something."""
+        self._until = time.monotonic() + _SECONDS_OF_A_LOOK
+
+    def stop(self) -> None:
+        """End them."""
+        self._done.set()
+
+    def _hold(self, ready: Event) -> None:
+        """Have libgomp start a pool for this thread, and keep it."""
+        try:
+            torch.zeros(_DIVIDED).add_(1)
+        finally:
+            ready.set()
+        while (seconds := self._until - time.monotonic()) > 0 and not self._done.wait(seconds):
+            pass

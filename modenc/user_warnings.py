@@ -10,10 +10,11 @@ from types import FrameType
 _INSIDE = frozenset({"modenc", "sentence_transformers", "torch"})
 
 
-def warn_user(message: str) -> None:
+def warn_user(message: str | Warning) -> None:
     """Warn at the first line on the call stack that is not of this package or one that calls it.
 
-    ``stacklevel`` would count frames, of which Python 3.12 has fewer: comprehensions have none there.
+    ``stacklevel`` would count frames, of which Python 3.12 has fewer: comprehensions have none there. A text
+    is a ``UserWarning``.
     """
     outermost: FrameType = sys._getframe(1)
     frame: FrameType | None = outermost
@@ -21,8 +22,8 @@ def warn_user(message: str) -> None:
         outermost, frame = frame, frame.f_back
     frame = frame or outermost
     warnings.warn_explicit(
-        message,
-        UserWarning,
+        UserWarning(message) if isinstance(message, str) else message,
+        UserWarning,  # of no effect beside a warning, which is of its own class
         frame.f_code.co_filename,
         frame.f_lineno,
         module=_module(frame) or None,

@@ -21,6 +21,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from modenc import ModularEncoder
 from modenc.composition import st_options
+from modenc.composition.language_choice import LanguageChooser
 from modenc.errors import (
     BaseModelError,
     HubError,
@@ -450,7 +451,7 @@ def test_low_confidence_goes_to_the_fallback(fresh):
     encoder = fresh(min_confidence=0.95)
     assert near(encoder.encode(TEXTS), encoder.encode(TEXTS, lang="base"))
     with pytest.raises(
-        LanguageError, match=r"text 0: taken for en with confidence 0\.90, below min_confidence=0\.95"
+        LanguageError, match=r"text 0: taken for en with share 0\.90, below min_confidence=0\.95"
     ):
         fresh(min_confidence=0.95, fallback="error").encode(TEXTS)
     with pytest.raises(OptionError, match="min_confidence: expected 0 to 1, found 2"):
@@ -466,10 +467,10 @@ def test_texts_of_other_languages_go_to_the_fallback(fresh):
     with pytest.warns(UserWarning, match=r"no modules for (German \(de\)|Russian \(ru\))") as caught:
         vectors = encoder.encode([GERMAN, TEXTS[0], RUSSIAN, GERMAN + " Noch einer."])
     assert len([warning for warning in caught if "no modules for" in str(warning.message)]) == 2
-    told = encoder.encode(
+    expected = encoder.encode(
         [GERMAN, TEXTS[0], RUSSIAN, GERMAN + " Noch einer."], lang=["base", "en", "base", "base"]
     )
-    assert near(vectors, told)
+    assert near(vectors, expected)
 
 
 def test_identify_says_what_encode_does(fresh):
@@ -482,10 +483,10 @@ def test_identify_says_what_encode_does(fresh):
         vectors = encoder.encode([GERMAN, TEXTS[0], TEXTS[1], "12345", "你好，世界"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the scripts contradict the codes
-        told = encoder.encode(
+        expected = encoder.encode(
             [GERMAN, TEXTS[0], TEXTS[1], "12345", "你好，世界"], lang=[item.modules for item in routed]
         )
-    assert near(vectors, told)
+    assert near(vectors, expected)
 
 
 def test_fallback_error_is_raised_for_other_languages_texts(fresh):
@@ -512,6 +513,32 @@ def test_an_identifier_without_match_decides_by_its_language(fresh):
     encoder = fresh(identifier=German())
     (routed,) = encoder.identify([TEXTS[0]])
     assert (routed.code, routed.confidence, routed.modules, routed.share) == ("de", 0.7, "base", 0.0)
+
+
+def test_the_fallback_is_read_once_a_call(fresh, monkeypatch):
+    """Since that lists the hub, and looks into its pivot's folder."""
+    encoder, listed = fresh(identifier=None), []
+    with pytest.warns(UserWarning, match="no modules for German"):
+        encoder.encode(GERMAN)
+    monkeypatch.setattr(LanguageChooser, "fallback", property(lambda _: listed.append(1) or "base"))
+    chooser = encoder[0].chooser
+    assert chooser.choose([f"{GERMAN} {number}." for number in range(20)]) == ["base"] * 20
+    assert len(listed) == 1
+
+
+def test_languages_that_the_identifier_does_not_know_are_named_once(fresh, hub_copy):
+    shutil.copytree(hub_copy.path / "az", hub_copy.path / "smn")
+    encoder = ModularEncoder(hub_copy.path)
+    message = r"the identifier does not know, .*: Inari Sami \(smn\)\. Give lang= for their texts"
+    with pytest.warns(UserWarning, match=message) as caught:
+        encoder.identify([TEXTS[0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder.identify([TEXTS[1]])
+        fresh(identifier=None).identify([TEXTS[1]])
+        ModularEncoder(hub_copy.path, identifier=ByLetters()).identify([TEXTS[1]])  # says not what it knows
+    (warning,) = [warning for warning in caught if "does not know" in str(warning.message)]
+    assert warning.filename == __file__
 
 
 @pytest.mark.parametrize("lang", ["tr", None])
@@ -761,18 +788,24 @@ def cuts(encoder, texts, **options):
 def test_texts_that_are_cut_are_counted_once_a_call(fresh):
     encoder = fresh()
     encoder.max_seq_length = 100
-    said = (
+    message = (
         "2 of 8 texts were longer than 100 tokens and were cut; raise encoder.max_seq_length (up to 128) or"
     )
     found = cuts(encoder, [*TEXTS, *LONG], batch_size=2)[1]
-    assert found == [f"{said} split them"]
+    assert found == [f"{message} split them"]
     assert cuts(encoder, TEXTS)[1] == []
     assert len(cuts(encoder, LONG[0], prompt="a child ", align=False)[1]) == 1
     encoder.max_seq_length = 128
     (at_most,) = cuts(encoder, LONG[0])[1]
     assert at_most == "1 of 1 texts were longer than 128 tokens and were cut; split them"
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: encoder.encode(TEXTS), range(4)))
+
+
+@pytest.mark.parametrize("method", ["encode_query", "encode_document"])
+def test_a_warning_of_cut_texts_points_at_the_users_line(fresh, method):
+    encoder = fresh()
+    with pytest.warns(TextsCutWarning, match="1 of 1 texts") as caught:
+        getattr(encoder, method)(LONG[0])
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_the_last_token_that_fits_is_no_cut(fresh):
@@ -786,6 +819,7 @@ def test_the_last_token_that_fits_is_no_cut(fresh):
             encoder.max_seq_length = 128
 
 
+@pytest.mark.slow
 def test_a_pool_says_once_what_all_its_processes_cut(fresh, capfd):
     encoder = fresh()
     with warnings.catch_warnings(record=True) as caught:

@@ -46,7 +46,7 @@ print(json.dumps([waiting.asleep, asleep_times()]))
 
 @pytest.fixture
 def two_threads(monkeypatch):
-    """Torch has two threads on two cores, and nothing was said of how they wait."""
+    """Torch has two threads on two cores, and no variable chooses how they wait."""
     for name in (*threads._NUMBERS, *threads._POLICIES):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
@@ -55,10 +55,10 @@ def two_threads(monkeypatch):
 
 @pytest.fixture
 def number_set(monkeypatch):
-    """What torch is told, in a list."""
-    told = []
-    monkeypatch.setattr(torch, "set_num_threads", told.append)
-    return told
+    """The numbers that torch is given, in a list."""
+    given = []
+    monkeypatch.setattr(torch, "set_num_threads", given.append)
+    return given
 
 
 def test_the_number_that_is_asked_for_is_taken(two_threads, number_set, monkeypatch):
@@ -131,6 +131,94 @@ def test_threads_sleep_while_others_are_busy_and_no_longer(machine):
     assert not waiting.asleep
 
 
+@pytest.fixture
+def asleep(machine):
+    """A process whose threads sleep; ends what it started."""
+    waiting = Waiting()
+    waiting.look()
+    assert waiting.asleep
+    yield waiting
+    waiting.stop()
+
+
+def all_end(found):
+    for thread in found:
+        thread.join(5)
+    return not any(thread.is_alive() for thread in found)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libgomp is Linux's")
+def test_pools_end_once_a_look_can_decide_nothing(machine, asleep, monkeypatch):
+    started = asleep._pools._threads
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    machine(1, 2.0, 1.0)
+    asleep.look()
+    assert not asleep.asleep
+    assert all_end(started)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libgomp is Linux's")
+def test_pools_end_once_the_machine_hides_its_times(machine, asleep, monkeypatch):
+    def hidden():
+        raise PermissionError("/proc/stat")
+
+    started = asleep._pools._threads
+    monkeypatch.setattr(threads, "_times", hidden)
+    machine(1, 2.0, 1.0)
+    asleep.look()
+    assert not asleep.asleep
+    assert all_end(started)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libgomp is Linux's")
+def test_pools_that_nobody_renews_end(machine, monkeypatch):
+    monkeypatch.setattr(threads, "_SECONDS_OF_A_LOOK", 0.05)
+    waiting = Waiting()
+    waiting.look()
+    started = waiting._pools._threads
+    machine(1, 2.0, 1.0)  # the clock that they see, too
+    assert all_end(started)
+    assert not waiting.asleep
+    waiting.look()
+    assert waiting.asleep
+    waiting.stop()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libgomp is Linux's")
+def test_pools_are_kept_while_looks_renew_them(machine, asleep):
+    started = asleep._pools._threads
+    for _ in range(3):
+        machine(6, 12.0, 6.0)
+        asleep.look()
+        assert asleep._pools._until == threads.time.monotonic() + threads._SECONDS_OF_A_LOOK
+    assert asleep._pools._threads == started
+    assert asleep.asleep
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libgomp is Linux's")
+def test_no_pool_is_left_where_the_second_cannot_start(machine, monkeypatch):
+    """As in a container that allows few threads: each look would leave another one behind."""
+    monkeypatch.setattr(threads, "_cores", lambda: 3)  # two pools for two threads
+    monkeypatch.setattr(threads, "_running", lambda: 9)
+    start, started = threading.Thread.start, []
+
+    def limited(thread):
+        if thread.name == "modenc-waiting":
+            started.append(thread)
+            if len(started) % 2 == 0:
+                raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    waiting = Waiting()
+    for _ in range(2):
+        waiting.look()
+        assert not waiting.asleep
+        machine(60, 180.0, 60.0)
+    assert len(started) == 4
+    assert all_end(started[::2])
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="libgomp is Linux's")
 def test_beside_free_cores_threads_may_spin(machine, monkeypatch):
     monkeypatch.setattr(threads, "_cores", lambda: 4)
@@ -162,6 +250,7 @@ def test_a_machine_that_cannot_be_looked_at_is_left_alone(machine, monkeypatch):
 
 def test_one_thread_waits_for_nobody(machine, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    monkeypatch.setattr(threads, "_running", lambda: 9)
     waiting = Waiting()
     waiting.look()
     assert not waiting.asleep
@@ -170,12 +259,13 @@ def test_one_thread_waits_for_nobody(machine, monkeypatch):
 @pytest.mark.skipif(
     sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="libgomp is Linux's; on two cores"
 )
+@pytest.mark.slow
 def test_libgomps_threads_do_sleep():
     """The exception that all this rests on: between pieces of work a waiting thread is off the processor."""
     cores = sorted(os.sched_getaffinity(0))[:2]
-    said = {name: value for name, value in os.environ.items() if name not in threads._POLICIES}
+    environment = {name: value for name, value in os.environ.items() if name not in threads._POLICIES}
     command = ["taskset", "-c", ",".join(map(str, cores)), sys.executable, "-c", _SWITCHES]
-    done = subprocess.run(command, env=said, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     asleep, times = json.loads(done.stdout)
     assert asleep
     assert times >= 30  # of 40; spinning for 10 ms, they would meet the next piece awake

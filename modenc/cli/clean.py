@@ -143,8 +143,10 @@ def _write_by_score(
 
 def _scores(args: argparse.Namespace, pairs: list[ParallelRow], lang: str, pivot: str) -> Any:
     from modenc.base_model import resolve_base
+    from modenc.threads import set_threads
     from modenc.train.translation_scores import ScoreSettings, TranslationScores, dual_cross_entropy
 
+    set_threads(0)
     system, name = _system(args.hub)
     base = resolve_base(name)
     logger.info("vectors of %d pairs", len(pairs))

@@ -67,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
     from modenc.evaluate.results import gathered, markdown, save_results
     from modenc.evaluate.runner import run_suite
     from modenc.evaluate.suite import check_files, load_suite
+    from modenc.threads import set_threads
 
     if not args.model and not args.hub:
         raise DataError("expected --model or --hub, found neither; name what to judge")
@@ -78,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
     if fault := range_fault("seed", args.seed):
         raise DataError(f"--seed: {fault}")
     check_files(suite, args.data)
+    set_threads(0)
     measured = []
     for system in _systems(args):
         started = time.perf_counter()

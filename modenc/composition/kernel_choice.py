@@ -1,7 +1,8 @@
 """Which of two ways to multiply matrices is the faster one on this machine: measured once, then cached.
 
-With AVX2 alone, torch's default library (MKL) was 7 % faster than oneDNN where it took its path for Intel's
-processors; with AVX-512 on AMD's it is the slower one. So no rule by instruction set fits all.
+With AVX2 alone, torch's default library (MKL) was faster than oneDNN where it took its path for Intel's
+processors (``benchmarks/performance.md``); with AVX-512 on AMD's it is slower. So no rule by instruction set
+fits all.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import json
 import logging
 import os
 import platform
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +21,7 @@ import torch
 
 from modenc.cache import cache_dir
 from modenc.errors import StorageError
+from modenc.storage import whole_file
 
 logger = logging.getLogger(__name__)
 
@@ -90,10 +91,5 @@ def _read(name: str) -> dict[str, Any]:
 def _write(name: str, content: dict[str, Any]) -> None:
     path = _file(name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    number, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(number, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
-        Path(temporary).replace(path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    with whole_file(path) as temporary:  # with the usual permissions: users may share a cache
+        temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")

@@ -89,7 +89,7 @@ class LanguageChooser:
         if self._given_fallback is not None:
             return self._given_fallback
         pivot = self._hub.info.pivot
-        with suppress(HubError):  # a damaged pivot: said where it is used
+        with suppress(HubError):  # a damaged pivot: reported where it is used
             if pivot in self._hub.languages() and self._hub.layout(pivot).present() == ("se",):
                 return pivot
         return BASE
@@ -116,9 +116,9 @@ class LanguageChooser:
         Raises:
             LanguageError: the hub has no languages, or the identifier knows none of them.
         """
-        return [routing for routing, _ in self._routed(texts)]
+        return [routing for routing, _ in self._routed(texts, self.fallback)]
 
-    def _routed(self, texts: Sequence[str]) -> list[tuple[Routing, Match]]:
+    def _routed(self, texts: Sequence[str], fallback: str) -> list[tuple[Routing, Match]]:
         available = self._hub.languages()
         if not available:
             raise LanguageError(
@@ -126,7 +126,6 @@ class LanguageChooser:
             )
         if not texts:
             return []
-        fallback = self.fallback
         distinct = list(dict.fromkeys(str(text[:_IDENTIFY_CHARACTERS]) for text in texts))
         matches = self._match(distinct, available)
         found = {
@@ -144,11 +143,25 @@ class LanguageChooser:
             self._identifier = (
                 get_identifier(given) if given is None or isinstance(given, str | Path) else given
             )
+        self._warn_of_unknown(available, getattr(self._identifier, "languages_known", None))
         match = getattr(self._identifier, "match", None)
         if match is not None:
             matches: Sequence[Match] = match(texts, available)
             return matches
         return [_match_of(found, available) for found in self._identifier.identify(texts)]
+
+    def _warn_of_unknown(self, available: Sequence[str], known: Set[str] | None) -> None:
+        """An identifier that knows none of the hub's languages is an error of its own."""
+        if not isinstance(known, Set) or known.isdisjoint(available):
+            return
+        if unknown := [f"{language_name(code)} ({code})" for code in available if code not in known]:
+            names = ", ".join(unknown)
+            self._warn_once(
+                ("identifier", names),
+                f"{self._hub.path} has languages that the identifier does not know, so no text is identified "
+                f"as one of them: {names}. Give lang= for their texts, or use a fastText model that knows "
+                "them, such as GlotLID's",
+            )
 
     def _pivotal(self, text: str, match: Match, available: Sequence[str]) -> Match:
         """Digits and emoji are of no language: the one that all others are aligned to reads them."""
@@ -186,13 +199,14 @@ class LanguageChooser:
             return []
         available = self._hub.languages()
         if not available:
-            return [self._without_modules("any language") for _ in texts]
-        routed = self._routed(texts)
+            return [self._without_modules("any language", self.fallback)] * len(texts)
+        fallback = self.fallback
+        routed = self._routed(texts, fallback)
         for position, (found, match) in zip(positions, routed, strict=True):
             if found.modules == ERROR:
                 raise LanguageError(self._refusal(position, found, match.member))
-            if match.member is None:
-                self._without_modules(_named(found.code))
+        for code in dict.fromkeys(found.code for found, match in routed if match.member is None):
+            self._without_modules(_named(code), fallback)
         return [found.modules for found, _ in routed]
 
     def _refusal(self, position: int, found: Routing, member: str | None) -> str:
@@ -200,7 +214,7 @@ class LanguageChooser:
         ways = "name its language with lang=, or use fallback='base'"
         if member is not None:
             return (
-                f"text {position}: taken for {member} with confidence {found.share:.2f}, "
+                f"text {position}: taken for {member} with share {found.share:.2f}, "
                 f"below min_confidence={self._settings.min_confidence}; {ways}"
             )
         return (
@@ -215,12 +229,11 @@ class LanguageChooser:
         language = normalize_code(code)
         if language in self._hub.languages():
             return language
-        if self.fallback == ERROR:
+        if (fallback := self.fallback) == ERROR:
             return self.require(code)
-        return self._without_modules(_named(language))
+        return self._without_modules(_named(language), fallback)
 
-    def _without_modules(self, language: str) -> str:
-        fallback = self.fallback
+    def _without_modules(self, language: str, fallback: str) -> str:
         if fallback == ERROR:
             raise LanguageError(f"{self._hub.path} has no modules for {language}; train or install some")
         by = "the base alone" if fallback == BASE else f"the modules of {fallback}"

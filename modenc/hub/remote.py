@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def hub_folder(
 
 
 def _fetched(name: str, commit: str, options: dict[str, Any], *, offline: bool) -> Path:
-    """Plain files, where Hugging Face's own cache has links.
+    """Plain files, where Hugging Face's own cache has links; again where a cleaner of caches removed some.
 
     Raises:
         HubError: they cannot be had.
@@ -71,7 +72,9 @@ def _fetched(name: str, commit: str, options: dict[str, Any], *, offline: bool) 
 
     target = cache_dir() / "hubs" / commit
     mark = fetched_whole("hub", name, commit)
-    if mark.there() and target.is_dir():
+    names = mark.names()
+    gone = [found for found in names if not (target / found).is_file()]
+    if names and not gone:
         return target
     refused: Exception | None = None
     if not offline:
@@ -91,8 +94,21 @@ def _fetched(name: str, commit: str, options: dict[str, Any], *, offline: bool) 
             f"in its cache; {refused or error}"
         ) from error
     if not local:
-        mark.make()
+        mark.make(sorted(_files(folder)))
+    elif gone:
+        raise HubError(
+            f"{target}: expected all files of {name} that were fetched, found {len(gone)} missing, such as "
+            f"{gone[0]!r:.200}, and they cannot be fetched again now ({refused or 'local_files_only is set'})"
+            "; open it again with a network"
+        )
     return folder
+
+
+def _files(folder: Path) -> Iterator[str]:
+    """Of the hub: not what huggingface_hub notes beside them."""
+    for path in folder.rglob("*"):
+        if path.is_file() and ".cache" not in path.relative_to(folder).parts:
+            yield path.relative_to(folder).as_posix()
 
 
 def _within(folder: Path, subfolder: str, name: str) -> Path:

@@ -445,6 +445,29 @@ def test_an_encoder_opens_a_hub_elsewhere_and_asks_once(tiny_hub, fetched_hub):
     assert fetched_hub == ["info", "files"]
 
 
+@pytest.mark.parametrize("gone", ["hub.json", "kk/card.json", "az/se/adapter_model.safetensors", "."])
+def test_files_that_a_cache_lost_are_fetched_again(tiny_hub, fetched_hub, monkeypatch, gone):
+    lost = ModularEncoder("somebody/hub", revision=COMMIT).hub.path / gone
+    shutil.rmtree(lost) if lost.is_dir() else lost.unlink()
+    encoder = ModularEncoder("somebody/hub", revision=COMMIT)
+    assert encoder.languages == tiny_hub.languages()
+    assert encoder.encode("My brother reads", lang="az").shape == (32,)
+    assert fetched_hub == ["info", "files"] * 2
+
+
+@pytest.mark.parametrize("options", [{}, {"local_files_only": True}])
+def test_files_that_a_cache_lost_are_named_without_a_network(fetched_hub, monkeypatch, options):
+    def silent(*_, **__):
+        raise OSError("no network")
+
+    (ModularEncoder("somebody/hub", revision=COMMIT).hub.path / "kk" / "card.json").unlink()
+    monkeypatch.setattr(HfApi, "model_info", silent)
+    reason = "local_files_only is set" if options else "no network"
+    message = rf"found 1 missing, such as 'kk/card.json', and they cannot be fetched again now \({reason}\)"
+    with pytest.raises(HubError, match=message):
+        ModularEncoder("somebody/hub", revision=COMMIT, **options)
+
+
 def test_a_hub_elsewhere_is_checked_as_any(fetched_hub):
     encoder = ModularEncoder("somebody/hub", revision=COMMIT)
     weights = encoder.hub.path / "kk" / "embeddings.safetensors"

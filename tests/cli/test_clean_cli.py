@@ -9,8 +9,11 @@ import pytest
 import tiny_models
 import torch
 
+from modenc import threads
+from modenc.cli import clean
 from modenc.cli.main import main
 from modenc.data.pairs import ParallelRow
+from modenc.errors import DataError
 from modenc.recipe.loader import default_section
 from modenc.train.translation_scores import ScoreSettings, TranslationScores, dual_cross_entropy
 
@@ -58,6 +61,18 @@ def test_the_worst_pairs_go(tiny_hub, bitext, tmp_path):
     again = tmp_path / "again.tsv"
     assert main(["clean", str(path), "--lang", "kk", "-o", str(again), *words]) == 0
     assert again.read_bytes() == output.read_bytes()
+
+
+def test_a_quota_of_cores_counts(bitext, tmp_path, monkeypatch, capsys):
+    asked = []
+
+    def system(_):
+        raise DataError(f"threads: {asked}")
+
+    monkeypatch.setattr(threads, "set_threads", asked.append)
+    monkeypatch.setattr(clean, "_system", system)
+    assert main(["clean", str(bitext[0]), "--lang", "kk", "-o", str(tmp_path / "out.tsv")]) == 2
+    assert "threads: [0]" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 """The faster multiplication is measured once a machine."""
 
 import json
+import os
+import stat
 import time
 from pathlib import Path
 
@@ -36,6 +38,16 @@ def test_a_measurement_is_kept(cache, monkeypatch):
     assert [path.name for path in cache.parent.iterdir()] == [cache.name]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="permissions are POSIX's")
+def test_all_who_share_a_cache_can_read_it(cache, monkeypatch):
+    mask = os.umask(0o022)
+    try:
+        assert chosen(measured=1.1, monkeypatch=monkeypatch)
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o644
+
+
 @pytest.mark.parametrize("limit", ["ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS"])
 def test_a_limit_to_older_instructions_is_measured_for_itself(cache, monkeypatch, limit):
     assert chosen(measured=1.1, monkeypatch=monkeypatch)
@@ -44,14 +56,14 @@ def test_a_limit_to_older_instructions_is_measured_for_itself(cache, monkeypatch
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"other": 3}'])
-def test_a_damaged_cache_is_measured_anew(cache, monkeypatch, content):
+def test_a_damaged_cache_is_replaced(cache, monkeypatch, content):
     cache.parent.mkdir()
     cache.write_text(content)
     assert chosen(measured=1.1, monkeypatch=monkeypatch)
     assert 1.1 in json.loads(cache.read_text()).values()
 
 
-def test_a_value_that_is_no_measurement_is_measured_anew(cache, monkeypatch):
+def test_a_value_that_is_no_measurement_is_replaced(cache, monkeypatch):
     assert chosen(measured=1.1, monkeypatch=monkeypatch)
     key = next(iter(json.loads(cache.read_text())))
     cache.write_text(json.dumps({key: "fast"}))
