@@ -10,8 +10,8 @@ INSTALLED := $(VENV)/.installed
 
 help:
 	@echo "make quickstart   use the shipped modules, then train a language that is not shipped (minutes)"
-	@echo "make test         the whole test suite (ten minutes on two cores)"
-	@echo "make test-fast    its tests that take less than a second each (a minute and a half)"
+	@echo "make test         the whole test suite (six minutes on two cores)"
+	@echo "make test-fast    its tests that take less than a second each (a minute)"
 	@echo "make test-avx2    the whole suite, with the libraries limited to AVX2 (on any newer x86-64)"
 	@echo "make test-next    its encoding half on the newest transformers and sentence-transformers ($(NEXT_VENV))"
 	@echo "make check        ruff and mypy, the same checks as pre-commit"

@@ -50,6 +50,7 @@ def test_all_who_share_a_cache_can_read_it(cache, monkeypatch):
 
 @pytest.mark.parametrize("limit", ["ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS"])
 def test_a_limit_to_older_instructions_is_measured_for_itself(cache, monkeypatch, limit):
+    monkeypatch.delenv(limit, raising=False)
     assert chosen(measured=1.1, monkeypatch=monkeypatch)
     monkeypatch.setenv(limit, "AVX2")
     assert not chosen(measured=0.9, monkeypatch=monkeypatch)
