@@ -160,6 +160,8 @@ def training_arguments(
     """The libraries' training arguments for a stage; ``sentences`` chooses sentence-transformers' own."""
     bf16 = uses_bf16(run)
     kind = SentenceTransformerTrainingArguments if sentences else TrainingArguments
+    # The library takes what an earlier training in bf16 left here for a choice of this one's.
+    os.environ["ACCELERATE_MIXED_PRECISION"] = "bf16" if bf16 else "no"
     return kind(
         output_dir=str(folder),
         max_steps=optimizer.steps or -1,

@@ -92,6 +92,20 @@ def test_force_gives_the_same_weights_again(copied):
     assert {name for name in before if not torch.equal(before[name], after[name])} == set()
 
 
+def test_a_training_in_bf16_leaves_the_next_in_fp32_as_it_was(copied, monkeypatch):
+    # Where the libraries keep the precision of the training before, here that of the fixture's.
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
+
+    def loss(precision):
+        recipe = load_recipe(copied, [f"run.precision={precision}"])
+        train_recipe(recipe, languages=["kk"], stages=["sentence_encoding"], force=True)
+        return Hub.open(copied.parent / "hub").card("kk").stages["sentence_encoding"]["metrics"]["loss"]
+
+    first = loss("fp32")
+    assert loss("bf16") != first
+    assert loss("fp32") == first
+
+
 def test_each_stage_moves_only_its_own_files(copied):
     train_recipe(load_recipe(copied, NO_DEV), languages=["kk"])
     runs = copied.parent / "runs" / "kk"
