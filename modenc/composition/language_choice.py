@@ -127,14 +127,10 @@ class LanguageChooser:
         if not texts:
             return []
         distinct = list(dict.fromkeys(str(text[:_IDENTIFY_CHARACTERS]) for text in texts))
-        matches = self._match(distinct, available)
-        found = {
-            text: (self._routing(match, fallback), match)
-            for text, match in (
-                (text, self._pivotal(text, match, available))
-                for text, match in zip(distinct, matches, strict=True)
-            )
-        }
+        found = {}
+        for text, match in zip(distinct, self._match(distinct, available), strict=True):
+            decisive = self._pivotal(text, match, available)
+            found[text] = self._routing(decisive, fallback), decisive
         return [found[text[:_IDENTIFY_CHARACTERS]] for text in texts]
 
     def _match(self, texts: Sequence[str], available: Sequence[str]) -> Sequence[Match]:
@@ -197,10 +193,9 @@ class LanguageChooser:
     def _choose_identified(self, texts: Sequence[str], positions: Sequence[int]) -> list[str]:
         if not texts:
             return []
-        available = self._hub.languages()
-        if not available:
-            return [self._without_modules("any language", self.fallback)] * len(texts)
         fallback = self.fallback
+        if not self._hub.languages():
+            return [self._without_modules("any language", fallback)] * len(texts)
         routed = self._routed(texts, fallback)
         for position, (found, match) in zip(positions, routed, strict=True):
             if found.modules == ERROR:
