@@ -15,6 +15,7 @@ from modenc.recipe.settings import LanguagePlan, Source
 PARALLEL_ROLES = ("pivot", "text")
 TRIPLET_ROLES = ("anchor", "positive")
 CROSS_ROLES = ("text", "pivot")
+SCORED_ROLES = ("sentence1", "sentence2", "score")
 
 
 def read_parallel(source: Source, plan: LanguagePlan) -> Iterator[Row]:
@@ -48,6 +49,17 @@ def read_cross_paraphrases(source: Source, plan: LanguagePlan) -> Iterator[Row]:
     return islice(_cross_triplets(*_both(source, plan), plan), source.limit or None)
 
 
+def read_cross_scored(source: Source, plan: LanguagePlan) -> Iterator[Row]:
+    """Rows with ``sentence1``, ``sentence2``, ``score``, ``pivot1`` and ``pivot2``: a pair in both languages.
+
+    The score is that of the language's file.
+
+    Raises:
+        DataError: a source cannot be read, or the two have no key in common.
+    """
+    return islice(_join_scored(*_both(source, plan), plan), source.limit or None)
+
+
 def _both(source: Source, plan: LanguagePlan) -> tuple[Source, Source]:
     """The source of each side, without the limit, which counts what comes out."""
     own = replace(resolve_source(source, plan.lang, plan.pivot), limit=0)
@@ -78,6 +90,12 @@ def _cross_triplets(own: Source, other: Source, plan: LanguagePlan) -> Iterator[
         negative = pivot_row.get("negative", "")
         yield {"text": row["anchor"], "pivot": pivot_row["positive"], "pivot_negative": negative}
         yield {"text": row["positive"], "pivot": pivot_row["anchor"], "pivot_negative": ""}
+
+
+def _join_scored(own: Source, other: Source, plan: LanguagePlan) -> Iterator[Row]:
+    for row, pivot_row in _join(own, other, plan, SCORED_ROLES):
+        pivots = {"pivot1": pivot_row["sentence1"], "pivot2": pivot_row["sentence2"]}
+        yield {**{role: row[role] for role in SCORED_ROLES}, **pivots}
 
 
 def _join(

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
-from modenc.data.joining import CROSS_ROLES, PARALLEL_ROLES, TRIPLET_ROLES
+from modenc.data.joining import CROSS_ROLES, PARALLEL_ROLES, SCORED_ROLES, TRIPLET_ROLES
 from modenc.data.language_check import LanguageCheck, is_same_language
 from modenc.data.look_rows import Seen, see
 from modenc.data.look_sizes import sizes
@@ -29,18 +29,22 @@ from modenc.recipe.settings import LanguagePlan, Source
 
 Found = tuple[str | None, Conflict]
 
-_STS_ROLES = ("sentence1", "sentence2", "score")
 _ROLES: dict[str, tuple[str, ...]] = {
     "text": ("text",),
     "paraphrases": TRIPLET_ROLES,
-    "scored_pairs": _STS_ROLES,
+    "scored_pairs": SCORED_ROLES,
     "parallel": PARALLEL_ROLES,
     "cross_paraphrases": CROSS_ROLES,
-    "sts": _STS_ROLES,
-    "cross_sts": _STS_ROLES,
+    "cross_scored_pairs": SCORED_ROLES,
+    "sts": SCORED_ROLES,
+    "cross_sts": SCORED_ROLES,
 }
 """What a row of each list must have, where one file has it all."""
-_JOINED: dict[str, tuple[str, ...]] = {"parallel": ("text",), "cross_paraphrases": TRIPLET_ROLES}
+_JOINED: dict[str, tuple[str, ...]] = {
+    "parallel": ("text",),
+    "cross_paraphrases": TRIPLET_ROLES,
+    "cross_scored_pairs": SCORED_ROLES,
+}
 """What each file must have, beside the key, where two are joined."""
 
 # Which roles are in the language, and which in the pivot; graded pairs may be in another.
@@ -49,6 +53,7 @@ _OWN = {
     "paraphrases": TRIPLET_ROLES,
     "parallel": ("text",),
     "cross_paraphrases": ("text", "anchor", "positive"),
+    "cross_scored_pairs": ("sentence1", "sentence2"),
     "sts": ("sentence1", "sentence2"),
     "cross_sts": ("sentence2",),
 }

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 
 from modenc.data.collect import Collected, SourceRecord, collect, digest, hold_out
 from modenc.data.files import Row
 from modenc.data.filters import FilterReport, RowShape
-from modenc.data.joining import TRIPLET_ROLES, read_cross_paraphrases, read_parallel
+from modenc.data.joining import (
+    SCORED_ROLES,
+    TRIPLET_ROLES,
+    read_cross_paraphrases,
+    read_cross_scored,
+    read_parallel,
+)
 from modenc.data.language_check import check_enough
-from modenc.data.readers import describe_source, read_rows
+from modenc.data.readers import describe_source, read_rows, resolve_source
 from modenc.data.text import normalise
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier
@@ -21,8 +27,6 @@ from modenc.recipe.settings import LanguagePlan, Source
 logger = logging.getLogger(__name__)
 
 StsRow = tuple[str, str, float]
-
-_STS_ROLES = ("sentence1", "sentence2", "score")
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,17 @@ class CrossRow:
     text: str
     pivot: str
     pivot_negative: str | None
+
+
+@dataclass(frozen=True)
+class CrossScoredRow:
+    """Two sentences, their translations in the pivot language, and how alike they are, on any scale."""
+
+    sentence1: str
+    sentence2: str
+    pivot1: str
+    pivot2: str
+    score: float
 
 
 @dataclass(frozen=True)
@@ -102,6 +117,16 @@ class CrossSet:
 
 
 @dataclass(frozen=True)
+class CrossScoredSet:
+    """Pairs with graded similarity, in the language and in the pivot."""
+
+    rows: list[CrossScoredRow]
+    report: FilterReport
+    sources: list[SourceRecord]
+    digest: str
+
+
+@dataclass(frozen=True)
 class DevSets:
     """Sentence pairs with gold similarities; in ``cross_sts`` the first sentence is the pivot's."""
 
@@ -137,7 +162,9 @@ def load_scored_pairs(plan: LanguagePlan, identifier: LanguageIdentifier | None)
         plan,
         identifier,
         "scored_pairs",
-        lambda source: _scored(source, plan),
+        lambda source: _with_scores(
+            source, plan, read_rows(source, plan.data.root, plan.lang, plan.pivot, roles=SCORED_ROLES)
+        ),
         RowShape(required=("sentence1", "sentence2"), own=(), carried=("score",)),
     )
     _check(collected, plan, "scored_pairs")
@@ -184,6 +211,30 @@ def load_cross_paraphrases(plan: LanguagePlan, identifier: LanguageIdentifier | 
     return CrossSet(rows, collected.report, collected.sources, _digest(rows))
 
 
+def load_cross_scored_pairs(plan: LanguagePlan, identifier: LanguageIdentifier | None) -> CrossScoredSet:
+    """The graded pairs of ``plan.data.cross_scored_pairs``, in both languages; empty without a source.
+
+    Raises:
+        DataError: a source cannot be read, none of its rows is usable, it is in another language, or a score
+            is no finite number.
+    """
+    collected = collect(
+        plan,
+        identifier,
+        "cross_scored_pairs",
+        lambda source: _with_scores(source, plan, read_cross_scored(source, plan)),
+        RowShape(
+            required=("sentence1", "sentence2", "pivot1", "pivot2"),
+            own=("sentence1", "sentence2"),
+            carried=("score",),
+        ),
+    )
+    _check(collected, plan, "cross_scored_pairs")
+    texts = ("sentence1", "sentence2", "pivot1", "pivot2")
+    rows = [CrossScoredRow(*(r[role] for role in texts), float(r["score"])) for r in collected.rows()]
+    return CrossScoredSet(rows, collected.report, collected.sources, _digest(rows))
+
+
 def load_dev(plan: LanguagePlan) -> DevSets:
     """The development sets of ``plan.data.dev``, normalised and otherwise as they are.
 
@@ -194,9 +245,9 @@ def load_dev(plan: LanguagePlan) -> DevSets:
     return DevSets(sts=_sts(dev.sts, plan, "sts"), cross_sts=_sts(dev.cross_sts, plan, "cross_sts"))
 
 
-def _scored(source: Source, plan: LanguagePlan) -> Iterator[Row]:
-    found = read_rows(source, plan.data.root, plan.lang, plan.pivot, roles=_STS_ROLES)
-    for number, row in enumerate(found, start=1):
+def _with_scores(source: Source, plan: LanguagePlan, rows: Iterable[Row]) -> Iterator[Row]:
+    source = resolve_source(source, plan.lang, plan.pivot)
+    for number, row in enumerate(rows, start=1):
         read_score(source, number, row["score"])
         yield row
 
@@ -204,7 +255,7 @@ def _scored(source: Source, plan: LanguagePlan) -> Iterator[Row]:
 def _sts(sources: Sequence[Source], plan: LanguagePlan, role: str) -> list[StsRow]:
     rows: list[StsRow] = []
     for source in sources:
-        found = read_rows(source, plan.data.root, plan.lang, plan.pivot, roles=_STS_ROLES)
+        found = read_rows(source, plan.data.root, plan.lang, plan.pivot, roles=SCORED_ROLES)
         for number, row in enumerate(found, start=1):
             score = read_score(source, number, row["score"])
             rows.append((normalise(row["sentence1"]), normalise(row["sentence2"]), score))
@@ -245,5 +296,5 @@ def _check(collected: Collected, plan: LanguagePlan, role: str) -> None:
     logger.info("%s %s: %s", plan.lang, role.replace("_", " "), summary)
 
 
-def _digest(*parts: Sequence[ParaphraseRow | ScoredRow | ParallelRow | CrossRow]) -> str:
+def _digest(*parts: Sequence[ParaphraseRow | ScoredRow | ParallelRow | CrossRow | CrossScoredRow]) -> str:
     return digest(*([astuple(row) for row in part] for part in parts))

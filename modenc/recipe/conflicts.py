@@ -18,6 +18,7 @@ ROLES: dict[str, tuple[str, ...]] = {
     "scored_pairs": ("sentence1", "sentence2", "score"),
     "parallel": ("pivot", "text"),
     "cross_paraphrases": ("anchor", "positive", "negative"),
+    "cross_scored_pairs": ("sentence1", "sentence2", "score"),
     "sts": ("sentence1", "sentence2", "score"),
     "cross_sts": ("sentence1", "sentence2", "score"),
 }
@@ -89,6 +90,7 @@ def _all_pairs(plan: LanguagePlan) -> Iterator[Conflict]:
     for name, value, wanted in (
         ("objective", alignment.objective, ("joint", "paraphrase", "parallel")),
         ("keep_weight", alignment.keep_weight, (0.0,)),
+        ("similarity_weight", alignment.similarity_weight, (0.0,)),
         ("pivot_negatives", alignment.pivot_negatives, (0,)),
         ("strength", alignment.strength, (1.0,)),
     ):
@@ -149,9 +151,13 @@ def _aligned_by(plan: LanguagePlan) -> tuple[str, ...]:
 def _papers(plan: LanguagePlan) -> Iterator[Conflict]:
     """What the other papers' objectives do not have, or what their parts cannot be."""
     alignment = plan.alignment
-    if alignment.objective in PAPER_SECTIONS and alignment.keep_weight:
-        message = f"with objective = {alignment.objective!r} expected 0.0, found {alignment.keep_weight}"
-        yield Conflict(("alignment", "keep_weight"), message, (("alignment", "objective"),))
+    unheld = ("keep_weight", "similarity_weight") if alignment.objective in PAPER_SECTIONS else ()
+    # It holds the sentences of translations and paraphrases.
+    unheld = ("keep_weight",) if alignment.objective == "scored" else unheld
+    for name in unheld:
+        if value := getattr(alignment, name):
+            message = f"with objective = {alignment.objective!r} expected 0.0, found {value}"
+            yield Conflict(("alignment", name), message, (("alignment", "objective"),))
     if alignment.objective == "emma_x" and plan.emma_x.warmup_languages and plan.emma_x.warmup_share == 1:
         message = "1.0 leaves no step for the language: warmup_languages teach the classifier alone"
         yield Conflict(("emma_x", "warmup_share"), message, (("emma_x", "warmup_languages"),))
@@ -185,7 +191,7 @@ def _source(path: Place, role: str, source: Source) -> Iterator[Conflict]:
         if name not in ROLES[role]:
             hint = did_you_mean(name, ROLES[role])
             yield Conflict((*path, "columns", name), f"no column of this kind of data{hint}")
-    if role == "cross_paraphrases" and not source.pivot_path:
+    if role in ("cross_paraphrases", "cross_scored_pairs") and not source.pivot_path:
         yield Conflict(path, "expected pivot_path, the same rows in the pivot language; found none")
     if source.gettext and role not in ("text", "parallel"):
         yield Conflict((*path, "gettext"), "catalogues give text and parallel pairs only")

@@ -342,7 +342,13 @@ def _values(tables: Any) -> int:
 def _as_pivot(plan: LanguagePlan) -> LanguagePlan:
     """The plan without what only languages that are aligned to the pivot have."""
     objective = plan.alignment.objective if plan.alignment.partners == "all" else "none"
-    data = replace(plan.data, parallel=(), cross_paraphrases=(), dev=replace(plan.data.dev, cross_sts=()))
+    data = replace(
+        plan.data,
+        parallel=(),
+        cross_paraphrases=(),
+        cross_scored_pairs=(),
+        dev=replace(plan.data.dev, cross_sts=()),
+    )
     return replace(
         plan,
         data=data,

@@ -9,7 +9,7 @@ from typing import Any
 
 from modenc.recipe.settings import DataSettings
 
-TRAINED_ON = ("text", "paraphrases", "scored_pairs", "parallel", "cross_paraphrases")
+TRAINED_ON = ("text", "paraphrases", "scored_pairs", "parallel", "cross_paraphrases", "cross_scored_pairs")
 """The lists of ``data`` that modules learn from; the others are development sets."""
 
 # Before a list of several, as in "mixed: CC-BY-4.0, MIT".

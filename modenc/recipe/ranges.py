@@ -62,6 +62,8 @@ RANGES: dict[str, Range] = {
     "simcse_max_chars": AT_LEAST_1,
     "reduction_factor": AT_LEAST_1,
     "pivot_negatives": AT_LEAST_0,
+    "scored_weight": ABOVE_0,
+    "similarity_weight": AT_LEAST_0,
     "keep_weight": AT_LEAST_0,
     "strength": Range(lambda value: 0 < value <= 1, "a share above 0, at most 1"),
     "layers": AT_LEAST_1,

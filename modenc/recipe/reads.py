@@ -10,6 +10,8 @@ _READS: dict[str, tuple[str, ...]] = {
     "joint": ("cross_paraphrases", "parallel"),
     "paraphrase": ("cross_paraphrases",),
     "parallel": ("parallel",),
+    "scored": ("cross_scored_pairs",),
+    "scored+parallel": ("cross_scored_pairs", "parallel"),
 }
 
 

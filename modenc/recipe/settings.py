@@ -16,7 +16,9 @@ VocabularyMethod = Literal["base", "focus", "trim", "extend"]
 AdaptationObjective = Literal["none", "mlm", "distill", "mlm+distill"]
 EncodingObjective = Literal["none", "mnrl", "simcse", "mnrl+simcse"]
 PaperObjective = Literal["contrastive", "bitranslation", "vmsst", "vmsst_contrastive", "musr", "emma_x"]
-AlignmentObjective = Literal["none", "joint", "paraphrase", "parallel", PaperObjective]
+AlignmentObjective = Literal[
+    "none", "joint", "paraphrase", "parallel", "scored", "scored+parallel", PaperObjective
+]
 MonolithicObjective = Literal["pivot", "monolingual", "cross", "monolingual+cross", PaperObjective]
 Precision = Literal["auto", "fp32", "bf16"]
 
@@ -64,7 +66,7 @@ class Source:
     at_least: dict[str, float] = field(default_factory=dict)
     """Keep only rows whose numeric column is at least this (``{ score = 4.0 }``)."""
     pivot_path: str | None = None
-    """Cross-lingual paraphrases only: the pivot's rows of the same set, joined on ``key``."""
+    """Two files, one in each language: the pivot's rows of the same set, joined on ``key``."""
     key: str = "id"
     """Column on which ``path`` and ``pivot_path`` are joined."""
     limit: int = 0
@@ -110,6 +112,8 @@ class DataSettings:
     """Stage 4. Roles ``pivot`` and ``text``: a sentence and its translation."""
     cross_paraphrases: tuple[Source, ...]
     """Stage 4. ``anchor``/``positive``/``negative`` of the language joined with the pivot's."""
+    cross_scored_pairs: tuple[Source, ...]
+    """Stage 4. ``sentence1``/``sentence2``/``score`` of the language joined with the pivot's."""
     dev: DevSources
     """Development sets."""
     min_chars: int
@@ -246,7 +250,9 @@ class AlignmentSettings:
     """Stage 4: a parallel adapter CLA pulls the language onto the frozen pivot."""
 
     objective: AlignmentObjective
-    """``joint`` (paper): paraphrase and parallel batches in turn; or one of them; or ``none``. Or another
+    """``joint`` (paper): paraphrase and parallel batches in turn; or one of them; or ``none``. ``scored``:
+    pairs with scores ranked within the language and across at once; ``scored+parallel``: with parallel
+    batches in turn. Or another
     paper's, on parallel pairs: ``contrastive``, ``bitranslation``, ``vmsst`` and ``vmsst_contrastive``
     ([vmsst]), ``musr`` ([musr]), ``emma_x`` ([emma_x])."""
     partners: Literal["pivot", "all"]
@@ -266,6 +272,11 @@ class AlignmentSettings:
     """Extra pivot vectors each MNRL batch is ranked against; free, since they are cached."""
     symmetric: bool
     """Also rank the language's sentences for each pivot sentence."""
+    scored_weight: float
+    """Weight of the ranking by scores (CoSENT) beside the cosine to the pivot's sentences."""
+    similarity_weight: float
+    """Weight of a term that draws the cosines of a batch's sentences, with each other and with the pivot's,
+    to those of the pivot's sentences (0: paper)."""
     keep_weight: float
     """Weight of a term that keeps within-language cosines where stage 3 left them (0: paper)."""
     strength: float

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from modenc.data.pairs import CrossScoredRow
 from modenc.errors import RecipeError
 from modenc.recipe.reads import reads_to_align
 from modenc.recipe.settings import PAPER_SECTIONS, AlignmentSettings
@@ -24,6 +25,7 @@ from modenc.train.data_access import TrainingData, sample
 from modenc.train.dev import DevData
 from modenc.train.frozen import pack_frozen
 from modenc.train.objectives.alignment import PivotAlignmentLoss
+from modenc.train.objectives.scored_alignment import ScoredAlignmentLoss
 from modenc.train.phases import Material, run_phases
 from modenc.train.pivot import FrozenLanguage, Vectors
 from modenc.train.processes import process_state, rows_a_step
@@ -61,26 +63,37 @@ def _learn_pivot_alignment(
 ) -> dict[str, Any]:
     settings = run.plan.alignment
     rows = alignment_rows(run.data, settings, run.plan.run.seed)
+    scored = scored_rows(run.data, settings, run.plan.run.seed)
     counterparts = [row.pivot for part in rows.values() for row in part]
     negatives = [row.negative for part in rows.values() for row in part if row.negative is not None]
-    pivot_texts, pivot_row = _index([*counterparts, *negatives])
+    pairs = [text for row in scored for text in (row.pivot1, row.pivot2)]
+    pivot_texts, pivot_row = _index([*counterparts, *negatives, *pairs])
     texts, own_row = _index(row.text for part in rows.values() for row in part)
     vectors = torch.from_numpy(pivot.encode(pivot_texts, settings.max_length))
     before = torch.from_numpy(encode_texts(model, texts)) if settings.keep_weight else None
     add_parallel_adapter(body, settings.reduction_factor)
     pack_frozen(body)
     kinds = {"paraphrase": "mnrl", "parallel": settings.parallel_loss}
+    sets = {name: {name: _dataset(part, pivot_row, own_row)} for name, part in rows.items()}
+    losses: dict[str, nn.Module] = {
+        name: PivotAlignmentLoss(model, vectors, before, settings, kinds[name]) for name in rows
+    }
+    drawn_from = {name: len(_all_rows(run.data, name)) for name in rows}
+    if scored:
+        sets = {"scored": {"scored": _scored_dataset(scored, pivot_row)}, **sets}
+        losses["scored"] = ScoredAlignmentLoss(model, vectors, settings)
+        drawn_from["scored"] = len(run.data.cross_scored_pairs.rows)
     dev = _dev(run, pivot)
     return train_sentence_model(
         run,
         settings.optimizer,
         model,
-        {name: {name: _dataset(part, pivot_row, own_row)} for name, part in rows.items()},
-        {name: PivotAlignmentLoss(model, vectors, before, settings, kinds[name]) for name in rows},
+        sets,
+        losses,
         dev,
         start_counts=_judged_across(dev),
         as_published=partial(weakened, body, settings.strength),
-        drawn_from={name: len(_all_rows(run.data, name)) for name in rows},
+        drawn_from=drawn_from,
     )
 
 
@@ -148,23 +161,35 @@ def alignment_rows(
     data: TrainingData, settings: AlignmentSettings, seed: int
 ) -> dict[str, list[AlignmentRow]]:
     """The rows a run will see, by kind; no more than its steps can use in all processes."""
-    optimizer = settings.optimizer
-    needed = optimizer.steps * rows_a_step(optimizer)
-    if settings.objective == "joint":
-        # Whole turns: the kinds alternate batch by batch, the first one ahead.
-        turns = math.ceil(optimizer.steps * optimizer.gradient_accumulation / 2)
-        needed = turns * optimizer.batch_size * process_state().num_processes
+    needed = _rows_needed(settings)
     rows: dict[str, list[AlignmentRow]] = {}
     if settings.objective in ("joint", "paraphrase"):
         rows["paraphrase"] = [
             AlignmentRow(row.text, row.pivot, row.pivot_negative)
             for row in sample(data.cross_paraphrases.rows, needed, seed)
         ]
-    if settings.objective in ("joint", "parallel"):
+    if settings.objective in ("joint", "parallel", "scored+parallel"):
         rows["parallel"] = [
             AlignmentRow(row.text, row.pivot, None) for row in sample(data.parallel.train, needed, seed)
         ]
     return rows
+
+
+def scored_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -> list[CrossScoredRow]:
+    """The pairs with scores a run will see; no more than its steps can use in all processes."""
+    if "scored" not in settings.objective:
+        return []
+    return sample(data.cross_scored_pairs.rows, _rows_needed(settings), seed)
+
+
+def _rows_needed(settings: AlignmentSettings) -> int:
+    """How many rows of each kind the steps read; 0 for all."""
+    optimizer = settings.optimizer
+    if settings.objective not in ("joint", "scored+parallel"):
+        return optimizer.steps * rows_a_step(optimizer)
+    # Whole turns: the kinds alternate batch by batch, the first one ahead.
+    turns = math.ceil(optimizer.steps * optimizer.gradient_accumulation / 2)
+    return turns * optimizer.batch_size * process_state().num_processes
 
 
 def _dev(run: StageRun, pivot: FrozenLanguage) -> DevData:
@@ -193,3 +218,13 @@ def _dataset(rows: list[AlignmentRow], pivot_row: dict[str, int], own_row: dict[
         for row in rows
     ]
     return Dataset.from_dict({"text": [row.text for row in rows], "label": labels})
+
+
+def _scored_dataset(rows: list[CrossScoredRow], pivot_row: dict[str, int]) -> Dataset:
+    return Dataset.from_dict(
+        {
+            "sentence1": [row.sentence1 for row in rows],
+            "sentence2": [row.sentence2 for row in rows],
+            "label": [[pivot_row[row.pivot1], pivot_row[row.pivot2], row.score] for row in rows],
+        }
+    )

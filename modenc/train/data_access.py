@@ -9,12 +9,14 @@ from typing import TypeVar
 
 from modenc.data.corpus import Corpus, load_text
 from modenc.data.pairs import (
+    CrossScoredSet,
     CrossSet,
     DevSets,
     PairSet,
     ParallelSet,
     ScoredSet,
     load_cross_paraphrases,
+    load_cross_scored_pairs,
     load_dev,
     load_parallel,
     load_paraphrases,
@@ -25,7 +27,7 @@ from modenc.recipe.reads import reads_to_align
 from modenc.recipe.settings import LanguagePlan
 
 Row = TypeVar("Row")
-TrainingSet = Corpus | PairSet | ScoredSet | ParallelSet | CrossSet
+TrainingSet = Corpus | PairSet | ScoredSet | ParallelSet | CrossSet | CrossScoredSet
 
 
 class TrainingData:
@@ -67,6 +69,11 @@ class TrainingData:
         return load_cross_paraphrases(self.plan, self.identifier)
 
     @cached_property
+    def cross_scored_pairs(self) -> CrossScoredSet:
+        """Graded pairs of stage 4, in the language and in the pivot."""
+        return load_cross_scored_pairs(self.plan, self.identifier)
+
+    @cached_property
     def of_others(self) -> dict[str, TrainingData]:
         """EMMA-X: the data of the languages that its classifier learns from, and of the pivot."""
         if self.plan.alignment.objective != "emma_x" or self.plan.lang == self.plan.pivot:
@@ -98,6 +105,7 @@ class TrainingData:
             sets += [self.paraphrases] if paraphrases and plan.alignment.partners == "all" else []
             if learns:
                 sets += [self.cross_paraphrases] if paraphrases else []
+                sets += [self.cross_scored_pairs] if "cross_scored_pairs" in reads else []
                 sets += [self.parallel] if "parallel" in reads else []
                 sets += [self.text] if "text" in reads else []
             for lang, data in self.of_others.items():

@@ -39,6 +39,7 @@ def settings(tmp_path):
         scored_pairs=(),
         parallel=(),
         cross_paraphrases=(),
+        cross_scored_pairs=(),
         dev=DevSources(),
         min_chars=4,
         max_chars=60,

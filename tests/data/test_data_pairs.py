@@ -1,6 +1,6 @@
 """Joining, repeating and holding out, beyond what test_corpora shows."""
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import pytest
 import tiny_models
@@ -8,6 +8,7 @@ import tiny_models
 from modenc.data.corpus import load_text
 from modenc.data.pairs import (
     load_cross_paraphrases,
+    load_cross_scored_pairs,
     load_dev,
     load_parallel,
     load_paraphrases,
@@ -108,6 +109,18 @@ def test_keys_must_be_unique_and_shared(plan, tmp_path):
     _write(tmp_path / "p.en.tsv", head, ("1", EN[0], EN[1]), ("1", EN[2], EN[3]))
     with pytest.raises(DataError, match=r"p\.en\.tsv: expected each 'id' once, found '1' again"):
         load_cross_paraphrases(_with(plan, cross_paraphrases=(source,)), None)
+
+
+def test_scored_pairs_of_two_languages_are_joined_on_their_key(plan, tmp_path):
+    head = ("id", "score", "sentence1", "sentence2")
+    _write(tmp_path / "s.kk.tsv", head, ("7", "4.5", KK[0], KK[1]), ("9", "1", KK[2], KK[3]))
+    _write(tmp_path / "s.en.tsv", head, ("8", "0", EN[4], EN[5]), ("7", "4.4", EN[0], EN[1]))
+    source = Source(path="s.{lang}.tsv", pivot_path="s.{pivot}.tsv")
+    (row,) = load_cross_scored_pairs(_with(plan, cross_scored_pairs=(source,)), None).rows
+    assert astuple(row) == (KK[0], KK[1], EN[0], EN[1], 4.5)
+    _write(tmp_path / "s.kk.tsv", head, ("7", "high", KK[0], KK[1]))
+    with pytest.raises(DataError, match=r"s\.kk\.tsv.*, row 1: expected a number as score, found 'high'"):
+        load_cross_scored_pairs(_with(plan, cross_scored_pairs=(source,)), None)
 
 
 def test_development_rows_of_one_score_are_refused(plan, tmp_path):

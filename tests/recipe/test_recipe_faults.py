@@ -41,7 +41,8 @@ def test_five_faults_are_listed_at_once_each_with_its_place(faults_of):
         "languages.kazak: expected a language code such as 'kk', 'kaz' or 'kaz_Cyrl', found 'kazak'; "
         "did you mean kk (Kazakh)?",
         "vocabulary.methd: unknown key; did you mean 'method'?",
-        "alignment.objective: expected one of 'none', 'joint', 'paraphrase', 'parallel', "
+        "alignment.objective: expected one of 'none', 'joint', 'paraphrase', 'parallel', 'scored', "
+        "'scored+parallel', "
         "'contrastive', 'bitranslation', 'vmsst', 'vmsst_contrastive', 'musr', 'emma_x', "
         "found 'paralel'; did you mean 'parallel'?",
         "languages.kaz.alignment.scale: expected a number, found 'x'",

@@ -9,6 +9,7 @@ import torch
 from modenc.train.objectives.alignment import PivotAlignmentLoss
 from modenc.train.objectives.all_pairs import AllPairs, Side
 from modenc.train.objectives.distillation import DistillationLoss
+from modenc.train.objectives.scored_alignment import ScoredAlignmentLoss
 
 
 class _Encoder(torch.nn.Module):
@@ -22,7 +23,15 @@ class _Encoder(torch.nn.Module):
 
 def _settings(**changes):
     return SimpleNamespace(
-        **{"scale": 20.0, "pivot_negatives": 0, "symmetric": False, "keep_weight": 0.0, **changes}
+        **{
+            "scale": 20.0,
+            "pivot_negatives": 0,
+            "symmetric": False,
+            "keep_weight": 0.0,
+            "similarity_weight": 0.0,
+            "scored_weight": 1.0,
+            **changes,
+        }
     )
 
 
@@ -70,6 +79,40 @@ def test_cosine_and_keep_terms(vectors):
     own, old = _unit(vectors[:2]), _unit(before[2:])
     gap = float(((own @ own.T - old @ old.T) ** 2).mean())
     assert float(kept([{"rows": rows}], labels)) == pytest.approx(expected + 2 * gap, rel=1e-5)
+
+
+def test_the_pivots_cosines_are_an_aim(vectors):
+    pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
+    rows, labels = torch.tensor([0, 1]), torch.tensor([[3, -1, 0], [4, -1, 1]])
+    plain, aimed = (
+        PivotAlignmentLoss(_Encoder(vectors), pivot, None, _settings(similarity_weight=weight), "cosine")
+        for weight in (0.0, 3.0)
+    )
+    own, theirs = _unit(vectors[:2]), _unit(pivot[3:5])
+    gap = 0.0
+    for i in range(2):
+        for j in range(2):
+            aim = float(theirs[i] @ theirs[j])
+            gap += ((float(own[i] @ own[j]) - aim) ** 2 + (float(own[i] @ theirs[j]) - aim) ** 2) / 4
+    difference = aimed([{"rows": rows}], labels) - plain([{"rows": rows}], labels)
+    assert float(difference) == pytest.approx(3 * gap, rel=1e-4)
+
+
+def test_scored_pairs_are_ranked_within_the_language_and_across(vectors):
+    pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
+    loss = ScoredAlignmentLoss(_Encoder(vectors), pivot, _settings(scored_weight=0.5))
+    features = [{"rows": torch.tensor([0, 1])}, {"rows": torch.tensor([2, 3])}]
+    labels = torch.tensor([[5.0, 1.0, 4.2], [0.0, 2.0, 1.0]])
+    first, second = _unit(vectors[:2]), _unit(vectors[2:])
+    pivot_first, pivot_second = _unit(pivot)[[5, 0]], _unit(pivot)[[1, 2]]
+    cosines, pulled = [], 0.0
+    for i, score in enumerate((4.2, 1.0)):
+        sides = (first[i] @ second[i], first[i] @ pivot_second[i], pivot_first[i] @ second[i])
+        cosines += [(float(side), score) for side in sides]
+        pulled += 1 - float(first[i] @ pivot_first[i] + second[i] @ pivot_second[i]) / 2
+    total = sum(math.exp(20 * (c - d)) for c, y in cosines for d, z in cosines if y < z)
+    expected = 0.5 * math.log(1 + total) + pulled / 2
+    assert float(loss(features, labels)) == pytest.approx(expected, rel=1e-4)
 
 
 def test_distillation_is_zero_at_the_teacher(vectors):

@@ -6,8 +6,10 @@ free negative. With unit vectors s_i of the language's sentences and p(i) the ro
     MNRL:   L = -mean_i log( exp(τ s_i·P_p(i)) / Σ_{c in batch ∪ hard ∪ random} exp(τ s_i·P_c) )
     cosine: L = mean_i (1 - s_i·P_p(i))
 
-``keep_weight`` adds the squared change of the in-batch cosines between the language's own sentences
-against their vectors before alignment.
+``similarity_weight`` adds the squared differences between the cosines s_i·s_j and s_i·P_p(j) of a batch and
+the pivot's own P_p(i)·P_p(j): what is alike in the pivot is so in the language. ``keep_weight`` adds the
+squared change of the in-batch cosines between the language's own sentences against their vectors before
+alignment.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 from modenc.recipe.settings import AlignmentSettings
-from modenc.train.objectives.distillation import similarity_gap
+from modenc.train.objectives.distillation import similarity_gap, teacher_gap
 
 
 class PivotAlignmentLoss(nn.Module):
@@ -55,6 +57,9 @@ class PivotAlignmentLoss(nn.Module):
             loss = loss + (1 - (vectors * self.pivot[positive].to(vectors)).sum(-1)).mean()
         if "mnrl" in self.kind:
             loss = loss + self._ranking(vectors, positive, negative)
+        if self.settings.similarity_weight:
+            counterparts = self.pivot[positive].to(vectors)
+            loss = loss + self.settings.similarity_weight * teacher_gap(vectors, counterparts)
         if self.before is not None:
             loss = loss + self.settings.keep_weight * similarity_gap(vectors, self.before[own].to(vectors))
         return loss

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
@@ -50,4 +49,14 @@ class DistillationLoss(nn.Module):
 
 def similarity_gap(student: Tensor, teacher: Tensor) -> Tensor:
     """Mean squared difference of the in-batch cosine matrices of unit vectors [batch, hidden]."""
-    return torch.nn.functional.mse_loss(student @ student.T, teacher @ teacher.T)
+    return nn.functional.mse_loss(student @ student.T, teacher @ teacher.T)
+
+
+def teacher_gap(student: Tensor, teacher: Tensor) -> Tensor:
+    """Mean squared differences of cosines from the teacher's, of unit vectors [batch, hidden].
+
+    The student's are taken twice: among its own vectors, and from its own to the teacher's. Relational
+    distillation (Park et al., 2019) has the first alone, which leaves the two spaces free to turn apart.
+    """
+    aim = teacher @ teacher.T
+    return nn.functional.mse_loss(student @ student.T, aim) + nn.functional.mse_loss(student @ teacher.T, aim)
