@@ -75,5 +75,6 @@ def sections(card: Card) -> dict[str, list[tuple[str, ...]]]:
     }
 
 
-def _source(row: dict[str, Any]) -> tuple[str, str]:
-    return str(row.get("source", "")), str(row.get("licence", "")) or "licence not stated"
+def _source(row: dict[str, Any]) -> tuple[str, ...]:
+    stated = str(row.get("source", "")), str(row.get("licence", "")) or "licence not stated"
+    return (*stated, f"translated by {row['translator']}") if row.get("translator") else stated

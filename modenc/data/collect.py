@@ -23,12 +23,13 @@ _MAX_HELD_OUT_SHARE = 0.1
 
 @dataclass(frozen=True)
 class SourceRecord:
-    """What a card says of a source: its role, its name, its licence and the rows kept of it."""
+    """What a card says of a source: role, name, licence, rows kept of it, and what translated them."""
 
     role: str
     source: str
     licence: str
     rows: int
+    translator: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def collect(
         rows = list(row_filter.select(read(source), shape))
         name = _name(resolve_source(source, plan.lang, plan.pivot), {record.source for record in records})
         groups.append((rows, source.repeat))
-        records.append(SourceRecord(role, name, source.licence, len(rows)))
+        records.append(SourceRecord(role, name, source.licence, len(rows), source.translator))
     row_filter.check_share()
     return Collected(groups, row_filter.report, records)
 

@@ -89,7 +89,9 @@ def _shared(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
         for path, role, source in sources(plan):
             if role in _OWN:
                 resolved = resolve_source(source, plan.lang, plan.pivot)
-                what = replace(resolved, limit=0, repeat=1, licence="", lang=resolved.lang or "")
+                what = replace(
+                    resolved, limit=0, repeat=1, licence="", translator="", lang=resolved.lang or ""
+                )
                 key = repr(what) if not source.gettext or source.lang else f"{what!r} {lang}"
                 users[(role, key)].append((lang, path, resolved))
     for (role, _), entries in users.items():

@@ -120,7 +120,7 @@ def _wrong_columns(
     """Columns that the recipe names, or its roles need, and the file lacks."""
     needed = {role: ("columns", role) if role in source.columns else ("path",) for role in roles}
     needed |= {role: ("columns", role) for role in source.columns}
-    for key in ("where", "where_not", "at_least"):
+    for key in ("where", "where_not", "at_least", "at_most"):
         needed |= {name: (key, name) for name in getattr(source, key) if name not in needed}
     taken = {source.columns.get(name, name) for name in needed}
     free = [column for column in row if column not in taken]

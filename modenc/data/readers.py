@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -18,7 +19,7 @@ from modenc.recipe.settings import Source
 
 
 def read_rows(source: Source, root: Path, lang: str, pivot: str, roles: Sequence[str] = ()) -> Iterator[Row]:
-    """The rows of a source that pass its ``where``, ``where_not``, ``at_least`` and ``limit``.
+    """The rows of a source that pass its ``where``, ``where_not``, ``at_least``, ``at_most`` and ``limit``.
 
     Args:
         source: where the rows are; ``{lang}`` and ``{pivot}`` in its strings are filled in.
@@ -87,13 +88,14 @@ def select_rows(rows: Iterable[Row], source: Source, roles: Sequence[str]) -> It
     """The rows that pass a resolved source's filters, with ``roles`` as keys.
 
     Raises:
-        DataError: a column that is needed is missing, or holds no number where ``at_least`` needs one.
+        DataError: a column that is needed is missing, or holds no number where ``at_least`` or ``at_most``
+            needs one.
     """
     # A filter may name a role or a column, so that a column's role need not be known to filter on it.
     column_of = {name: source.columns.get(name, name) for name in _names(source, roles)}
     wanted = {column_of[name]: set(values) for name, values in source.where.items()}
     unwanted = {column_of[name]: set(values) for name, values in source.where_not.items()}
-    at_least = {column_of[name]: least for name, least in source.at_least.items()}
+    bounds = _bounds(source)
     for number, row in enumerate(rows, start=1):
         if number == 1:
             _check_columns(source, column_of.values(), row)
@@ -101,12 +103,23 @@ def select_rows(rows: Iterable[Row], source: Source, roles: Sequence[str]) -> It
             continue
         if any(row.get(column, "") in values for column, values in unwanted.items()):
             continue
-        if all(_number(source, number, column, row) >= least for column, least in at_least.items()):
+        if all(
+            least <= _number(source, number, column_of[name], row) <= most
+            for name, (least, most) in bounds.items()
+        ):
             yield _by_role(row, source.columns)
 
 
+def _bounds(source: Source) -> dict[str, tuple[float, float]]:
+    """Of each column with a bound, the least and the greatest value."""
+    names = dict.fromkeys((*source.at_least, *source.at_most))
+    return {
+        name: (source.at_least.get(name, -math.inf), source.at_most.get(name, math.inf)) for name in names
+    }
+
+
 def _names(source: Source, roles: Sequence[str]) -> set[str]:
-    return {*roles, *source.columns, *source.where, *source.where_not, *source.at_least}
+    return {*roles, *source.columns, *source.where, *source.where_not, *source.at_least, *source.at_most}
 
 
 def _by_role(raw: Row, column_of: dict[str, str]) -> Row:
@@ -132,7 +145,9 @@ def _number(source: Source, row_number: int, name: str, row: Row) -> float:
     try:
         return float(row.get(name, ""))
     except ValueError as error:
+        bounded = {source.columns.get(key, key) for key in source.at_least}
+        bound = "at_least" if name in bounded else "at_most"
         raise DataError(
-            f"{describe_source(source)}, row {row_number}: expected a number in {name!r} (at_least), "
-            f"found {row.get(name, '')!r}; mend the row or drop at_least"
+            f"{describe_source(source)}, row {row_number}: expected a number in {name!r} ({bound}), "
+            f"found {row.get(name, '')!r}; fix the row or drop {bound}"
         ) from error

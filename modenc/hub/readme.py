@@ -27,6 +27,9 @@ _STAGES = {
 }
 
 
+_DATA_COLUMNS = ("role", "source", "rows", "licence", "translator")
+
+
 def readme(card: Card) -> str:
     """The text of ``README.md`` for a card."""
     return "\n".join([*_front_matter(card), "", *_body(card)]) + "\n"
@@ -81,8 +84,8 @@ def _body(card: Card) -> list[str]:
         ),
         *_section(
             "Data",
-            ("role", "source", "rows", "licence"),
-            [[str(row.get(key, "")) for key in ("role", "source", "rows", "licence")] for row in card.data],
+            _DATA_COLUMNS,
+            [[str(row.get(key, "")) for key in _DATA_COLUMNS] for row in card.data],
         ),
     ]
 

@@ -65,6 +65,8 @@ class Source:
     """Drop rows whose column holds one of these values."""
     at_least: dict[str, float] = field(default_factory=dict)
     """Keep only rows whose numeric column is at least this (``{ score = 4.0 }``)."""
+    at_most: dict[str, float] = field(default_factory=dict)
+    """Keep only rows whose numeric column is at most this (``{ unknown = 0.25 }``)."""
     pivot_path: str | None = None
     """Two files, one in each language: the pivot's rows of the same set, joined on ``key``."""
     key: str = "id"
@@ -75,6 +77,8 @@ class Source:
     """Show every row this many times an epoch: the weight of a small good source."""
     licence: str = ""
     """Licence of the texts, copied into the card of what is trained on them."""
+    translator: str = ""
+    """What machine translated them, where one did (``Apertium eng-kaz``), copied into the card, too."""
 
 
 @dataclass(frozen=True)

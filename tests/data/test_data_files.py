@@ -111,6 +111,8 @@ def test_rows_are_keyed_by_role_and_filters_name_roles_or_columns(tmp_path):
     columns = {"text": "{lang}", "pivot": "{pivot}"}
     rows = _read(tmp_path, path="x.tsv", columns=columns, at_least={"score": 4}, where_not={"source": ("y",)})
     assert rows == [{"text": "а", "pivot": "a", "source": "x", "score": "4.5"}]
+    rows = _read(tmp_path, path="x.tsv", columns=columns, at_least={"score": 2}, at_most={"score": 4.5})
+    assert [row["score"] for row in rows] == ["4.5"]
     for name in ("kk", "text"):
         assert len(_read(tmp_path, path="x.tsv", columns=columns, where={name: ("б", "в")})) == 2
 
@@ -123,6 +125,8 @@ def test_a_filter_on_a_missing_column_or_a_word_for_a_number(tmp_path):
         _read(tmp_path, path="x.tsv", where={"scores": ("1",)})
     with pytest.raises(DataError, match=r"row 1: expected a number in 'score' \(at_least\), found 'high'"):
         _read(tmp_path, path="x.tsv", at_least={"score": 4})
+    with pytest.raises(DataError, match=r"row 1: expected a number in 'score' \(at_most\), found 'high'"):
+        _read(tmp_path, path="x.tsv", at_most={"score": 4})
 
 
 def test_a_source_is_one_place(tmp_path):

@@ -181,6 +181,26 @@ def test_graded_pairs_follow_the_objective(copied, objective):
     assert [entry["source"] for entry in card.data if entry["role"] == "scored_pairs"] == ["sts.en.tsv"]
 
 
+CROSS_SCORED = (
+    'languages.kk.data.cross_scored_pairs=[{path="sts.{lang}.tsv", pivot_path="sts.{pivot}.tsv", key="id", '
+    'translator="a rule", licence="MIT"}]'
+)
+
+
+@pytest.mark.parametrize("objective", ["scored", "scored+parallel"])
+def test_alignment_learns_from_scored_pairs(copied, objective):
+    settings = [CROSS_SCORED, "alignment.similarity_weight=10.0", "languages.kk.data.cross_paraphrases=[]"]
+    keep = "alignment.keep_weight=" + ("0.0" if objective == "scored" else "1.0")
+    recipe = load_recipe(copied, [*settings, keep, f"languages.kk.alignment.objective={objective}"])
+    train_recipe(recipe, languages=["kk"])
+    card = Hub.open(copied.parent / "hub").card("kk")
+    assert card.stages["alignment"]["metrics"]["steps"] == 4
+    (entry,) = [entry for entry in card.data if entry["role"] == "cross_scored_pairs"]
+    assert (entry["rows"], entry["translator"], entry["licence"]) == (16, "a rule", "MIT")
+    roles = {entry["role"] for entry in card.data}
+    assert ("parallel" in roles) == (objective == "scored+parallel")
+
+
 def test_forced_stages_reach_the_hub_and_all_that_starts_from_them(tiny_recipe, monkeypatch):
     drawn = iter(range(100))
 
