@@ -28,7 +28,7 @@ from modenc.train.pipeline import train_recipe
 ROOT = Path(__file__).resolve().parent.parent
 SHIPPED = ROOT / "adapters_hub" / "me5-small"
 OUT = ROOT / "quickstart-out"
-LANG = "tr"
+LANG = "sv"
 
 Vectors = NDArray[np.float32]
 
@@ -46,7 +46,7 @@ def main() -> int:
             raise ModencError(f"{SHIPPED} is not there; expected the shipped modules. Restore them with git")
         title("1. Mixed languages in, comparable vectors out")
         use_shipped_modules(ModularEncoder(SHIPPED))
-        title(f"2. Modules for a language that is not shipped: Turkish ({LANG})")
+        title(f"2. Modules for a language that is not shipped: Swedish ({LANG})")
         hub = OUT / "hub"
         recipe = load_recipe(
             ROOT / "recipes" / "quickstart.toml",
@@ -56,7 +56,7 @@ def main() -> int:
         title("3. Before and after, on pairs that were not trained on")
         compare(recipe, hub)
         print(f"\nThe modules: {folder.relative_to(ROOT)}, {megabytes(folder):.1f} MB")
-        print(f'Use them:    ModularEncoder("{hub.relative_to(ROOT)}").encode(["Günaydın", "Good morning"])')
+        print(f'Use them:    ModularEncoder("{hub.relative_to(ROOT)}").encode(["God morgon", "Good morning"])')
     except ModencError as error:
         print(f"\nquickstart: {error}", file=sys.stderr)
         return 2
@@ -107,7 +107,7 @@ def compare(recipe: Recipe, hub: Path) -> None:
     """Print retrieval accuracy and tokens per sentence for the base and for the new modules."""
     pairs = load_parallel(recipe.plans[LANG], get_identifier(None)).held_out
     encoder = ModularEncoder(hub)
-    print(f"{len(pairs)} held-out English-Turkish pairs, from the same catalogues as the training pairs.\n")
+    print(f"{len(pairs)} held-out English-Swedish pairs, from the same catalogues as the training pairs.\n")
     before = figures(encoder, pairs, "base", "base", resolve_base(encoder.hub.info.base_id).load_tokenizer())
     after = figures(encoder, pairs, LANG, recipe.pivot, own_tokenizer(encoder.hub))
     print(f"{'':44}{'before':>10}{'after':>10}")
@@ -124,13 +124,13 @@ def figures(
     pivot: str,
     tokenizer: PreTrainedTokenizerFast,
 ) -> dict[str, float]:
-    """Name → value, the Turkish side encoded as ``lang`` and the English side as ``pivot``."""
-    turkish, english = [pair.text for pair in pairs], [pair.pivot for pair in pairs]
-    scores = cosines(encoder.encode(turkish, lang=lang), encoder.encode(english, lang=pivot))
+    """Name → value, the Swedish side encoded as ``lang`` and the English side as ``pivot``."""
+    swedish, english = [pair.text for pair in pairs], [pair.pivot for pair in pairs]
+    scores = cosines(encoder.encode(swedish, lang=lang), encoder.encode(english, lang=pivot))
     return {
-        "accuracy@1, Turkish to English": accuracy(scores, english),
-        "accuracy@1, English to Turkish": accuracy(scores.T, turkish),
-        "tokens per Turkish sentence": fmean(len(ids) for ids in tokenizer(turkish)["input_ids"]),
+        "accuracy@1, Swedish to English": accuracy(scores, english),
+        "accuracy@1, English to Swedish": accuracy(scores.T, swedish),
+        "tokens per Swedish sentence": fmean(len(ids) for ids in tokenizer(swedish)["input_ids"]),
     }
 
 
