@@ -21,6 +21,7 @@ MEANS = (
 )
 """Heading, task, metric and number of languages of each figure's name."""
 
+_PICTURE = "![Spearman × 100 of all pairs of languages, bare base and modules](docs/languages.png)"
 _STS = ("stsb", "kardes")
 _NAMES = {"stsb": "STS-B", "kardes": "Kardeş"}
 _HEADINGS = {"no_align": "`align=False`", "align": "`align=True`"}
@@ -50,7 +51,7 @@ def readme_table(stored: Stored) -> str:
     means.append(stored.shared("tatoeba", "xsim_error_cosine", 2))
     total = f"{sum(sizes.values()) / 1e6:.1f}" if sizes else ""
     lines.append(row(["mean", "STS-B", *(arrow(stored, keys) for keys in means), total]))
-    return "\n".join(["", *lines, "", *(line for line in worse_languages(stored)), ""])
+    return "\n".join(["", *lines, "", *worse_languages(stored), "", _PICTURE, ""])
 
 
 def test_of(stored: Stored, lang: str) -> str | None:
