@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from language_tables import section
+from markdown_rows import row
 from variants import BASE, MONOLITHIC, VARIANTS, Variant
 
 from modenc.evaluate.results import SystemResults, load_results
-from modenc.evaluate.runner import STATISTICS
-from modenc.evaluate.significance import Items, paired_p
+from modenc.evaluate.significance import p_of_gaps, spearman_samples
 
 HERE = Path(__file__).resolve().parent
 
@@ -133,6 +134,7 @@ def tables(folder: Path) -> str:
         lines += ["", *objective_table([*beside(folder, stored, objectives), *objectives])]
     if others:
         lines += ["", *german_korean_table(others)]
+    lines += section(folder)
     lines += ["", *provenance([*stored, *objectives, *others])]
     return "\n".join(lines) + "\n"
 
@@ -152,13 +154,11 @@ def difference_p(run: SystemResults, other: SystemResults, keys: Sequence[str]) 
     known = [key for key in keys if ".spearman." in key and key in run.items and key in other.items]
     if not known or len({len(run.items[key]) for key in known}) > 1:
         return float("nan")
-    statistic = STATISTICS["spearman"]
-    joined = [np.hstack([system.items[key] for key in known]) for system in (run, other)]
-
-    def mean(items: Items) -> float:
-        return float(np.mean([statistic(part) for part in np.split(items, len(known), axis=1)]))
-
-    return paired_p(*joined, mean, seed=run.seed)
+    gaps = [
+        spearman_samples(run.items[key], seed=run.seed) - spearman_samples(other.items[key], seed=run.seed)
+        for key in known
+    ]
+    return p_of_gaps(np.mean(gaps, axis=0))
 
 
 def unpaired_p(run: SystemResults, other: SystemResults, keys: Sequence[str]) -> float:
@@ -345,8 +345,3 @@ def provenance(stored: Stored) -> list[str]:
                 + ", ".join(f"{package} {number}" for package, number in versions.items())
             )
     return lines
-
-
-def row(cells: Sequence[str]) -> str:
-    """A line of a Markdown table."""
-    return f"| {' | '.join(cells)} |"

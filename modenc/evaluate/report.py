@@ -22,6 +22,8 @@ from modenc.evaluate.results import SystemResults, markdown
 from modenc.evaluate.runner import MAP, Result
 from modenc.evaluate.significance import Items
 
+# All pairs of many languages are seen in their matrix alone.
+_MOST_BARS = 40
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}"
     "table{border-collapse:collapse;margin:1rem 0}td,th{border:1px solid #ccc;padding:.2rem .6rem}"
@@ -60,7 +62,8 @@ def _figures(systems: Sequence[SystemResults]) -> Iterator[tuple[str, Figure]]:
         for result in system.results
         if result.low is not None
     ):
-        yield f"{task}-{metric}", _bars(systems, task, metric)
+        if _sets(systems, task, metric) <= _MOST_BARS:
+            yield f"{task}-{metric}", _bars(systems, task, metric)
     tasks = dict.fromkeys(result.task for system in systems for result in system.results)
     for task, metric in product(tasks, ("spearman", "xsim_error")):
         for system in systems:
@@ -79,6 +82,12 @@ def _figures(systems: Sequence[SystemResults]) -> Iterator[tuple[str, Figure]]:
                 yield f"{task}-{MAP}-{system.name}", _map(rows, languages[0].split("-"), title)
         for stage, curves in _curves(system).items():
             yield f"training-{stage}-{system.name}", _training(curves, f"{system.name}: {stage}")
+
+
+def _sets(systems: Sequence[SystemResults], task: str, metric: str) -> int:
+    """How many languages and pairs of languages a metric has."""
+    found = (result for system in systems for result in system.results)
+    return len({result.languages for result in found if (result.task, result.metric) == (task, metric)})
 
 
 def _curves(system: SystemResults) -> dict[str, dict[str, list[tuple[int, float]]]]:

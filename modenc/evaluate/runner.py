@@ -12,13 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import spearmanr
 
 from modenc.data.files import Row
 from modenc.data.pairs import read_score
 from modenc.data.readers import describe_source, read_rows, resolve_source
 from modenc.errors import DataError
-from modenc.evaluate.bitext import Score, found, hubness, mine
+from modenc.evaluate.bitext import Score, hubness, mine
 from modenc.evaluate.classification import TopicClassifier
 from modenc.evaluate.geometry import (
     calinski_harabasz,
@@ -27,8 +26,9 @@ from modenc.evaluate.geometry import (
     rsim,
     translation_map,
 )
-from modenc.evaluate.significance import Items, bootstrap_interval
-from modenc.evaluate.sts import language_bias, pair_cosines
+from modenc.evaluate.multiway import ScoredSides, all_pairs, check_rows, found_both_ways, in_common, ranked
+from modenc.evaluate.significance import Floats, Items, bootstrap_samples, interval_of, spearman_samples
+from modenc.evaluate.sts import language_bias, mean_spearman, pair_cosines
 from modenc.evaluate.suite import ROLES, Kind, Suite, Task, check_files
 from modenc.evaluate.systems import System
 from modenc.recipe.settings import Source
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 Vectors = npt.NDArray[np.float32]
 
 STATISTICS: dict[str, Callable[[Items], float]] = {
-    "spearman": lambda items: float(spearmanr(items[:, 0], items[:, 1]).statistic * 100),
+    "spearman": mean_spearman,
     "accuracy": lambda items: float(items.mean() * 100),
     "retrieval_accuracy": lambda items: float(items.mean() * 100),
     "zero_shot_accuracy": lambda items: float(items.mean() * 100),
@@ -46,6 +46,14 @@ STATISTICS: dict[str, Callable[[Items], float]] = {
     "xsim_error_cosine": lambda items: float(100 - items.mean() * 100),
 }
 """Metrics that are statistics of a test set's items, and so have intervals and paired tests."""
+
+
+def metric_samples(metric: str, items: Items, seed: int) -> Floats:
+    """What a metric of :data:`STATISTICS` is on resampled ``items`` [n, ...]: values [samples]."""
+    if metric == "spearman":
+        return spearman_samples(items, seed=seed)
+    return bootstrap_samples(items, STATISTICS[metric], seed=seed)
+
 
 MAP = "map"
 """Names the items that are no metric's: translations on a plane, see ``translation_map``."""
@@ -108,10 +116,14 @@ def run_suite(system: System, suite: Suite, root: Path, *, seed: int) -> Outcome
         "bitext": run.bitext,
         "classification": run.classification,
         "geometry": run.geometry,
+        "multiway_sts": run.multiway_sts,
+        "multiway_bitext": run.multiway_bitext,
     }
     for task in suite.task:
         logger.info("%s: %s (%s)", system.name, task.name, task.kind)
         measure[task.kind](task)
+    run.pairs_of_sts()
+    run.pairs_of_bitext()
     run.language_biases()
     return run.outcome
 
@@ -123,7 +135,9 @@ class _Run:
         self.seed = seed
         self.outcome = Outcome()
         self.vectors: dict[str, dict[str, Vectors]] = defaultdict(dict)
-        self.cross: dict[str, list[tuple[Vectors, list[float]]]] = defaultdict(list)
+        self.cross: dict[str, list[tuple[Floats | Vectors, Floats | list[float]]]] = defaultdict(list)
+        self.sides: dict[str, dict[str, ScoredSides]] = defaultdict(dict)
+        self.parallel: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
 
     def encode(self, texts: list[str], lang: str) -> Vectors:
         known = self.vectors[lang]
@@ -131,12 +145,10 @@ class _Run:
             known.update(zip(new, self.system.encode(new, lang), strict=True))
         return np.stack([known[text] for text in texts])
 
-    def note(self, task: Task, metric: str, languages: tuple[str, ...], items: Items) -> None:
-        statistic = STATISTICS[metric]
-        interval = bootstrap_interval(items, statistic, seed=self.seed)
-        result = Result(
-            task.name, metric, languages, statistic(items), len(items), interval.low, interval.high
-        )
+    def note(self, task: str, metric: str, languages: tuple[str, ...], items: Items) -> None:
+        interval = interval_of(metric_samples(metric, items, self.seed))
+        value = STATISTICS[metric](items)
+        result = Result(task, metric, languages, value, len(items), interval.low, interval.high)
         self.outcome.results.append(result)
         self.outcome.items[result.key] = items
         logger.info("  %s %.2f [%.2f, %.2f]", result.key, result.value, interval.low, interval.high)
@@ -164,18 +176,39 @@ class _Run:
             rows = self.rows(task, task.data, right, left)
             if rows is None:
                 continue
-            gold = [
-                read_score(resolve_source(task.data, right, left), number, row["score"])
-                for number, row in enumerate(rows, start=1)
-            ]
+            gold = self.gold(task, rows, right, left)
             cosines = pair_cosines(
                 self.encode([row["sentence1"] for row in rows], left),
                 self.encode([row["sentence2"] for row in rows], right),
             )
             languages = (left,) if left == right else (left, right)
-            self.note(task, "spearman", languages, np.column_stack([cosines, gold]))
+            self.note(task.name, "spearman", languages, np.column_stack([cosines, gold]))
             if left != right:
                 self.cross[task.name].append((cosines, gold))
+
+    def gold(self, task: Task, rows: list[Row], lang: str, pivot: str) -> list[float]:
+        source = resolve_source(task.data, lang, pivot)
+        return [read_score(source, number, row["score"]) for number, row in enumerate(rows, start=1)]
+
+    def multiway_sts(self, task: Task) -> None:
+        for lang in task.languages:
+            rows = self.rows(task, task.data, lang, lang)
+            if rows is None:
+                continue
+            first, second = (
+                self.encode([row[side] for row in rows], lang) for side in ("sentence1", "sentence2")
+            )
+            sides = ScoredSides(first, second, self.gold(task, rows, lang, lang))
+            self.sides[task.name][lang] = sides
+            check_rows(task.name, self.sides[task.name])
+            items = np.column_stack([pair_cosines(first, second), sides.gold])
+            self.note(task.name, "spearman", (lang,), ranked(items))
+
+    def pairs_of_sts(self) -> None:
+        for task, languages in self.sides.items():
+            for codes, items in all_pairs(languages):
+                self.note(task, "spearman", codes, ranked(items))
+                self.cross[task] += [(cosines, items[:, -1]) for cosines in items[:, :-1].T]
 
     def language_biases(self) -> None:
         for task, sets in self.cross.items():
@@ -190,13 +223,7 @@ class _Run:
                 continue
             a = self.encode([row["left"] for row in rows], left)
             b = self.encode([row["right"] for row in rows], right)
-            hits = {
-                score: np.column_stack([found(a, b, score), found(b, a, score)]).mean(axis=1, keepdims=True)
-                for score, _ in _SCORES
-            }
-            self.note(task, "retrieval_accuracy", (left, right), hits["cosine"])
-            for score, suffix in _SCORES:
-                self.note(task, f"xsim_error{suffix}", (left, right), hits[score])
+            self.note_found(task.name, (left, right), a, b)
             both = (hubness(a, b) + hubness(b, a)) / 2
             self.note_plain(task.name, "hubness", (left, right), both, len(rows))
             if len(rows) < _MINING_ROWS:
@@ -207,6 +234,28 @@ class _Run:
             for score, suffix in _SCORES:
                 mining = mine(a[: 2 * third], b[third:], gold, score)
                 self.note_plain(task.name, f"mining_f1{suffix}", (left, right), mining.f1, third)
+
+    def note_found(self, task: str, languages: tuple[str, str], left: Vectors, right: Vectors) -> None:
+        hits = {score: found_both_ways(left, right, score) for score, _ in _SCORES}
+        self.note(task, "retrieval_accuracy", languages, hits["cosine"])
+        for score, suffix in _SCORES:
+            self.note(task, f"xsim_error{suffix}", languages, hits[score])
+
+    def multiway_bitext(self, task: Task) -> None:
+        for lang in task.languages:
+            rows = self.rows(task, task.data, lang, lang)
+            texts = self.parallel[task.name].setdefault(lang, {})
+            texts.update({row["id"]: row["text"] for row in rows or ()})
+
+    def pairs_of_bitext(self) -> None:
+        for task, measured in self.parallel.items():
+            texts = {lang: found for lang, found in measured.items() if found}
+            if len(texts) < 2:
+                continue
+            common = in_common(task, texts)
+            vectors = {lang: self.encode([t[number] for number in common], lang) for lang, t in texts.items()}
+            for left, right in combinations(vectors, 2):
+                self.note_found(task, (left, right), vectors[left], vectors[right])
 
     def classification(self, task: Task) -> None:
         assert task.train is not None
@@ -227,7 +276,7 @@ class _Run:
                 if fitted_on in classifiers and not (metric == "zero_shot_accuracy" and lang == task.pivot):
                     languages = (lang,) if fitted_on == lang else (fitted_on, lang)
                     hits = classifiers[fitted_on].right(*test).astype(np.float64)
-                    self.note(task, metric, languages, hits[:, None])
+                    self.note(task.name, metric, languages, hits[:, None])
 
     def _labelled(self, rows: list[Row], lang: str) -> tuple[Vectors, list[str]]:
         return self.encode([row["text"] for row in rows], lang), [row["label"] for row in rows]
@@ -240,11 +289,7 @@ class _Run:
                 texts[lang] = {row["id"]: row["text"] for row in rows}
         if len(texts) < 2:
             return
-        common = [number for number in next(iter(texts.values())) if all(number in t for t in texts.values())]
-        if len(common) < 2:
-            raise DataError(
-                f"{task.name}: expected the same ids in {', '.join(texts)}, found {len(common)} in common"
-            )
+        common = in_common(task.name, texts)
         vectors = {lang: self.encode([t[number] for number in common], lang) for lang, t in texts.items()}
         for left, right in combinations(vectors, 2):
             value = rsim(vectors[left], vectors[right])

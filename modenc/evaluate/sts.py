@@ -23,6 +23,11 @@ def spearman(left: Vectors, right: Vectors, scores: npt.ArrayLike) -> float:
     return float(spearmanr(pair_cosines(left, right), np.asarray(scores)).statistic * 100)
 
 
+def mean_spearman(items: npt.NDArray[np.float64]) -> float:
+    """Spearman correlation times 100 of each column of ``items`` [n, k] with its last; their mean."""
+    return float(np.mean([spearmanr(column, items[:, -1]).statistic for column in items[:, :-1].T]) * 100)
+
+
 def cross_similarity(vectors: Vectors, pivot: Vectors, neighbours: int = 8) -> float:
     """Similarity across two languages without gold scores, where the pivot's own cosines stand for them.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
 
@@ -18,15 +18,19 @@ from modenc.recipe.faults import Faults, dotted
 from modenc.recipe.files import read_toml, recipes_folder
 from modenc.recipe.settings import Source
 
-Kind = Literal["sts", "bitext", "classification", "geometry"]
+Kind = Literal["sts", "bitext", "classification", "geometry", "multiway_sts", "multiway_bitext"]
 
 ROLES: dict[str, tuple[str, ...]] = {
     "sts": ("sentence1", "sentence2", "score"),
     "bitext": ("left", "right"),
     "classification": ("text", "label"),
     "geometry": ("text", "id"),
+    "multiway_sts": ("sentence1", "sentence2", "score"),
+    "multiway_bitext": ("text", "id"),
 }
 """The columns that each kind of task reads, by role."""
+
+_WITHOUT_PAIRS = ("classification", "geometry", "multiway_sts", "multiway_bitext")
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,8 @@ class Task:
     name: str
     """What the results call it."""
     kind: Kind
-    """``classification`` is done in-language and zero-shot from the pivot."""
+    """``classification`` is done in-language and zero-shot from the pivot. Tasks of one name and a kind that
+    begins with ``multiway`` are one test set: more languages of it, or for ``multiway_bitext`` more ids."""
     data: Source
     """The test set. ``{lang}`` is the language, of a pair the second; ``{pivot}`` is the pair's first."""
     languages: tuple[str, ...] = ()
@@ -88,13 +93,32 @@ def load_suite(name_or_path: str | Path) -> Suite:
         for position, task in enumerate(suite.task):
             _check(task, position, faults)
             for languages in (*task.languages, *task.pairs):
-                if (task.name, task.kind, languages) in seen:
+                if (task.name, task.kind, languages) in seen and task.kind != "multiway_bitext":
                     faults.add(("task", position), f"{task.name!r} has {languages!r} twice; name them apart")
                 seen.add((task.name, task.kind, languages))
     if faults.found:
         lines = "\n".join(f"  {dotted(place)}: {message}" for place, message in faults.found)
         raise RecipeError(f"suite {path.stem!r} has {len(faults.found)} fault(s):\n{lines}")
     return suite
+
+
+def restricted(suite: Suite, languages: Collection[str]) -> tuple[Suite, list[str]]:
+    """The part of a suite that is in these languages alone, and the languages left out, sorted.
+
+    For a hub that lacks some: its figures are then all of its modules, and none of the fallback's.
+    """
+    tasks, wanted = [], set()
+    for task in suite.task:
+        within = tuple(code for code in task.languages if code in languages)
+        pairs = tuple(
+            pair
+            for pair, both in zip(task.pairs, task.language_pairs(), strict=True)
+            if set(both) <= set(languages)
+        )
+        wanted |= {*task.languages, *(code for both in task.language_pairs() for code in both)}
+        if within or pairs:
+            tasks.append(replace(task, languages=within, pairs=pairs))
+    return replace(suite, task=tuple(tasks)), sorted(wanted - set(languages))
 
 
 def check_files(suite: Suite, root: Path) -> None:
@@ -120,7 +144,7 @@ def check_files(suite: Suite, root: Path) -> None:
 
 def _filled_in(task: Task) -> list[tuple[str, str]]:
     """What ``{lang}`` and ``{pivot}`` stand for in each of a task's sets."""
-    if task.kind in ("classification", "geometry"):
+    if task.kind in _WITHOUT_PAIRS:
         return [(lang, task.pivot) for lang in task.languages]
     return [(lang, lang) for lang in task.languages] + [(to, of) for of, to in task.language_pairs()]
 
@@ -161,7 +185,7 @@ def _wrong_languages(task: Task) -> Iterator[tuple[str, str]]:
         yield "", "expected languages or pairs, found neither"
     if task.kind == "bitext" and task.languages:
         yield "languages", "'bitext' takes pairs such as \"en-kk\", found languages"
-    if task.kind in ("classification", "geometry") and task.pairs:
+    if task.kind in _WITHOUT_PAIRS and task.pairs:
         yield "pairs", f"{task.kind!r} takes languages, found pairs"
     if task.kind == "geometry" and len(task.languages) == 1:
         yield "languages", "'geometry' compares languages; expected two or more"

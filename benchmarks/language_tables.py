@@ -1,0 +1,213 @@
+"""A hub's languages against its bare base: README.md's table and a section of RESULTS.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from markdown_rows import head, row
+from stored_languages import FOLDER, Figure, Stored, System
+
+MEANS = (
+    ("STS-B within", "stsb", "spearman", 1),
+    ("STS-B across", "stsb", "spearman", 2),
+    ("Kardeş within", "kardes", "spearman", 1),
+    ("Kardeş across", "kardes", "spearman", 2),
+    ("Tatoeba xsim %, cosine", "tatoeba", "xsim_error_cosine", 2),
+    ("Tatoeba xsim %, margin", "tatoeba", "xsim_error", 2),
+    ("SIB xsim %, cosine", "sib", "xsim_error_cosine", 2),
+    ("SIB xsim %, margin", "sib", "xsim_error", 2),
+)
+"""Heading, task, metric and number of languages of each figure's name."""
+
+_PICTURE = "![Spearman × 100 of all pairs of languages, bare base and modules](docs/languages.png)"
+_STS = ("stsb", "kardes")
+_NAMES = {"stsb": "STS-B", "kardes": "Kardeş"}
+_HEADINGS = {"no_align": "`align=False`", "align": "`align=True`"}
+_INTRODUCTION = (
+    "Made by `benchmarks/languages.py` from what is stored in `results/eighteen/`. Similarity is Spearman "
+    "× 100, across languages the mean of both directions; xsim is the share of translations not found. In "
+    "brackets 95 % intervals of the bootstrap: of means, and of changes from the base, on the same items "
+    "(pairs of sentences that are translations of each other are drawn together)."
+)
+
+
+def readme_table(stored: Stored) -> str:
+    """Each language's figures, base → modules with alignment, and what the modules take on disk."""
+    modules = stored.modules.get("align")
+    sizes = modules.run.about["system"]["bytes"] if modules else {}
+    lines = head(["", "test set", "STS within", "STS across, mean", "Tatoeba errors, %", "MB"])
+    for lang in stored.languages():
+        task = test_of(stored, lang)
+        cells = [
+            arrow(stored, within(stored, lang)),
+            arrow(stored, across(stored, lang)),
+            arrow(stored, stored.shared("tatoeba", "xsim_error_cosine", 2, lang) if lang != "en" else []),
+            f"{sizes[lang] / 1e6:.1f}" if lang in sizes else "",
+        ]
+        lines.append(row([lang, _NAMES.get(task, ""), *cells]))
+    means = [stored.shared("stsb", "spearman", 1), stored.shared("stsb", "spearman", 2)]
+    means.append(stored.shared("tatoeba", "xsim_error_cosine", 2))
+    total = f"{sum(sizes.values()) / 1e6:.1f}" if sizes else ""
+    lines.append(row(["mean", "STS-B", *(arrow(stored, keys) for keys in means), total]))
+    return "\n".join(["", *lines, "", *worse_languages(stored), "", _PICTURE, ""])
+
+
+def test_of(stored: Stored, lang: str) -> str | None:
+    """The similarity test that a language is in; STS-B where it is in both."""
+    return next((task for task in _STS if stored.shared(task, "spearman", 1, lang)), None)
+
+
+def within(stored: Stored, lang: str) -> list[str]:
+    """The similarity set within a language, of :func:`test_of`."""
+    task = test_of(stored, lang)
+    return stored.shared(task, "spearman", 1, lang) if task else []
+
+
+def across(stored: Stored, lang: str) -> list[str]:
+    """The similarity sets between a language and others, of :func:`test_of`."""
+    task = test_of(stored, lang)
+    return stored.shared(task, "spearman", 2, lang) if task else []
+
+
+def arrow(stored: Stored, keys: Sequence[str]) -> str:
+    """Mean of figures, ``base → modules``; the base's alone where no modules are stored, a dash for none."""
+    if not keys:
+        return "–"
+    systems = [stored.base, *(system for name, system in stored.modules.items() if name == "align")]
+    return " → ".join(f"{system.mean(keys).value:.1f}" for system in systems)
+
+
+def worse_languages(stored: Stored) -> Iterator[str]:
+    """Names of the languages whose figure in README.md's table is worse than the base's."""
+    modules = stored.modules.get("align")
+    if modules is None:
+        return
+    for heading, pick in (("STS within", within), ("STS across", across)):
+        found = [
+            (lang, modules.change(stored.base, keys))
+            for lang in stored.languages()
+            if (keys := pick(stored, lang))
+        ]
+        yield f"Worse than the base, {heading}: {named(found, 1)}.  "
+    keys = stored.shared("tatoeba", "xsim_error_cosine", 2)
+    found = [(short(key), modules.change(stored.base, [key])) for key in keys]
+    yield f"Worse than the base, Tatoeba: {named(found, -1)}."
+
+
+def named(changes: Sequence[tuple[str, Figure]], better: int) -> str:
+    """Those that are worse, by name, with a star where the 95 % interval leaves no doubt.
+
+    Args:
+        changes: name and change from the base.
+        better: 1 where higher is better, -1 where lower is.
+    """
+    worse = [(name, figure) for name, figure in changes if figure.value * better < 0]
+    if not worse:
+        return f"none of {len(changes)}"
+    return ", ".join(f"{name} {figure.value:+.1f}{'*' if figure.sure else ''}" for name, figure in worse)
+
+
+def section(results: Path) -> list[str]:
+    """The section of RESULTS.md, with a blank line before; empty where nothing is stored."""
+    if not (results / FOLDER / "base" / "results.json").is_file():
+        return []
+    stored = Stored.load(results)
+    lines = ["", "## Eighteen languages", "", _INTRODUCTION, ""]
+    if missing := stored.left_out():
+        lines += [f"Left out, since the hub has no modules for them: {', '.join(missing)}.", ""]
+    lines += ["The base on all test sets:", "", *base_table(stored.base)]
+    for name, modules in stored.modules.items():
+        lines += ["", f"{_HEADINGS[name]}, on the test sets of the hub's languages:", ""]
+        lines += [*means_table(stored, modules), "", *exceptions(stored, modules)]
+    if stored.modules:
+        lines += ["", *language_table(stored)]
+    return [*lines, "", *circumstances(stored)]
+
+
+def base_table(base: System) -> Iterator[str]:
+    """Means of the base's figures on all that it was measured on, and its language biases."""
+    yield from head(["mean", "sets", "base"])
+    for heading, *kind in MEANS:
+        if keys := base.keys(*kind):
+            yield row([heading, str(len(keys)), shown(base.mean(keys))])
+    for task in _STS:
+        if bias := base.run.find(f"{task}.language_bias."):
+            yield row([f"{_NAMES[task]} language bias", str(bias.n), f"{bias.value:.1f}"])
+
+
+def means_table(stored: Stored, modules: System) -> Iterator[str]:
+    """Means of both systems' figures, and the change."""
+    yield from head(["mean", "sets", "base", "modules", "change"])
+    for heading, *kind in MEANS:
+        if keys := stored.shared(*kind):
+            base, ours, gain = stored.base.mean(keys), modules.mean(keys), modules.change(stored.base, keys)
+            yield row([heading, str(len(keys)), shown(base), shown(ours), shown(gain, "+")])
+    for task in _STS:
+        name = f"{task}.language_bias."
+        theirs, bias = stored.base.run.find(name), modules.run.find(name)
+        if theirs and bias and theirs.n == bias.n:  # the base's of fewer pairs is not stored
+            cells = [f"{theirs.value:.1f}", f"{bias.value:.1f}", f"{bias.value - theirs.value:+.1f}"]
+            yield row([f"{_NAMES[task]} language bias", str(bias.n), *cells])
+
+
+def exceptions(stored: Stored, modules: System) -> Iterator[str]:
+    """Test sets on which modules are worse than the base, by name."""
+    yield "Worse than the base (* beyond its 95 % interval):"
+    yield ""
+    for heading, *kind in MEANS:
+        if keys := stored.shared(*kind):
+            found = [(short(key), modules.change(stored.base, [key])) for key in keys]
+            yield f"- {heading}: {named(found, 1 if kind[1] == 'spearman' else -1)}"
+
+
+def language_table(stored: Stored) -> Iterator[str]:
+    """Each language's changes from the base."""
+    yield "By language; across: the mean over its pairs:"
+    yield ""
+    columns = [
+        f"{part}, {heading}" for part in ("within", "across") for heading in ("base", *_HEADINGS.values())
+    ]
+    yield from head(["", "test set", *columns])
+    for lang in stored.languages():
+        task = test_of(stored, lang)
+        if task is None:
+            continue
+        groups = (within(stored, lang), across(stored, lang))
+        cells = chain.from_iterable(cells_of(stored, keys) for keys in groups)
+        yield row([lang, _NAMES[task], *cells])
+
+
+def cells_of(stored: Stored, keys: Sequence[str]) -> Iterator[str]:
+    """The base's mean, then for ``align=False`` and ``align=True`` the mean and its change."""
+    yield shown(stored.base.mean(keys)) if keys else "–"
+    for name in _HEADINGS:
+        system = stored.modules.get(name)
+        if system is None or not keys:
+            yield "–"
+            continue
+        change = system.change(stored.base, keys)
+        yield f"{system.mean(keys).value:.1f}, {shown(change, '+')}"
+
+
+def circumstances(stored: Stored) -> Iterator[str]:
+    """Precision, time and hardware of each system's run."""
+    for system in (stored.base, *stored.modules.values()):
+        run = system.run
+        about, hardware = run.about, run.about["hardware"]
+        where = f"{hardware['processors']} {hardware['machine']} cores, {about['created']}"
+        precision = about["system"]["precision"]
+        yield f"- {run.name}: {precision}, {run.seconds:.0f} s beyond vectors that were kept, on {where}"
+
+
+def short(key: str) -> str:
+    """The languages of a figure's name; of translations from English, the other one."""
+    task, _, languages = key.split(".")
+    return languages.removeprefix("en-") if task == "tatoeba" else languages
+
+
+def shown(figure: Figure, sign: str = "") -> str:
+    """``76.6 [73.1, 79.8]``, or with ``sign="+"`` as a change."""
+    low, high = figure.interval.low, figure.interval.high
+    return f"{figure.value:{sign}.1f} [{low:{sign}.1f}, {high:{sign}.1f}]"

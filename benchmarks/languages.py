@@ -1,0 +1,165 @@
+"""All languages of a hub against its bare base: measured once, stored, then tables and a picture.
+
+``python benchmarks/languages.py --data DIR [--hub HUB]`` measures the suite ``eighteen`` on the base, and
+on the hub's modules without and with alignment, and stores the figures in benchmarks/results/eighteen/.
+Languages that the hub lacks are left out of its figures, and named. Vectors are kept in runs/vectors/, so
+that an interrupted run goes on; figures of the same weights, suite and precision are not made again.
+In float32, since bfloat16 (``--compute bf16``, twice as fast) moves errors on Tatoeba by up to 0.2.
+
+``python benchmarks/languages.py --tables-only`` writes README.md's table, docs/languages.png and RESULTS.md
+anew from what is stored.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+from language_picture import write_picture
+from language_tables import readme_table
+from stored_languages import FOLDER, SYSTEMS, Stored
+from tables import tables
+
+from modenc import ModularEncoder
+from modenc.composition.settings import ComputeSettings
+from modenc.errors import DataError
+from modenc.evaluate.results import gathered, load_results, save_results
+from modenc.evaluate.runner import run_suite
+from modenc.evaluate.suite import Suite, check_files, load_suite, restricted
+from modenc.evaluate.systems import BaseSystem, ModularSystem, System
+from modenc.evaluate.vector_cache import CachedSystem, vectors_key
+
+logger = logging.getLogger("languages")
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+SEED = 13
+BEGIN, END = "<!-- languages.py writes from here -->", "<!-- to here -->"
+_BATCH = 64
+
+
+def main() -> None:
+    """Measure what is not stored yet, then write the tables and the picture."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--data", type=Path, help="folder with eval/, as the suite names its files")
+    parser.add_argument("--hub", type=Path, default=ROOT / "adapters_hub" / "me5-small")
+    parser.add_argument("--suite", default=FOLDER, help="another suite (trials)")
+    parser.add_argument("--only", choices=SYSTEMS, action="append", help="only this system; may be repeated")
+    parser.add_argument("--compute", default="fp32", help="as of ModularEncoder (default: fp32)")
+    parser.add_argument("--vectors", type=Path, default=ROOT / "runs" / "vectors", help="kept vectors")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where figures are stored")
+    parser.add_argument("--tables-only", action="store_true", help="measure nothing; needs no --data")
+    args = parser.parse_args()
+    if args.data is None and not args.tables_only:
+        parser.error("expected --data DIR or --tables-only, found neither")
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    if not args.tables_only:
+        try:
+            measure(args)
+        except DataError as error:
+            raise SystemExit(str(error)) from error
+    if args.results == RESULTS:
+        write_pages(RESULTS)
+
+
+def measure(args: argparse.Namespace) -> None:
+    """Measure and store every system that has no stored figures of the same weights, suite and precision.
+
+    Raises:
+        DataError: test files are missing (all are named), or one cannot be read.
+    """
+    suite = load_suite(args.suite)
+    check_files(suite, args.data)
+    encoder = ModularEncoder(args.hub, compute=args.compute)
+    for name in args.only or SYSTEMS:
+        folder = args.results / FOLDER / name
+        part = suite if name == "base" else restricted(suite, encoder.languages)[0]
+        system = cached(name, encoder, args)
+        about = {**system.describe(), **circumstances(name, encoder, suite, args)}
+        if same_as_stored(folder, about):
+            logger.info("%s: stored in %s", name, folder)
+            continue
+        started = time.perf_counter()
+        outcome = run_suite(system, part, args.data, seed=SEED)
+        seconds = time.perf_counter() - started
+        save_results(gathered(name, suite.name, SEED, seconds, about, outcome), folder)
+        logger.info("%s: %.0f s, stored in %s", name, seconds, folder)
+
+
+def cached(name: str, encoder: ModularEncoder, args: argparse.Namespace) -> System:
+    """The system of that name of :data:`SYSTEMS`, its vectors kept."""
+    precision, align = precision_of(encoder, args), name == "align"
+
+    def key(lang: str) -> str:
+        return vectors_key(encoder.hub, precision, None if name == "base" else lang, align=align)
+
+    if name == "base":
+        return CachedSystem(BaseSystem(name, encoder, batch_size=_BATCH), args.vectors, key)
+    modules = ModularSystem(name, encoder, align=align, batch_size=_BATCH)
+    return CachedSystem(modules, args.vectors, key)
+
+
+def circumstances(
+    name: str, encoder: ModularEncoder, suite: Suite, args: argparse.Namespace
+) -> dict[str, Any]:
+    """What the figures depend on beside the system; of modules also each language's bytes."""
+    hub = encoder.hub
+    about = {
+        "precision": precision_of(encoder, args),
+        "suite_sha256": hashlib.sha256(repr(suite.task).encode()).hexdigest(),
+    }
+    if name == "base":
+        return about
+    sizes = {code: sum(file["bytes"] for file in hub.card(code).files.values()) for code in hub.languages()}
+    return {**about, "left_out": restricted(suite, hub.languages())[1], "bytes": sizes}
+
+
+def precision_of(encoder: ModularEncoder, args: argparse.Namespace) -> str:
+    """In what the encoder computes: ``fp32``, ``bf16`` or ``int8``."""
+    if args.compute == "int8":
+        return "int8"
+    return ComputeSettings(args.compute).precision(encoder.device)
+
+
+def same_as_stored(folder: Path, about: dict[str, Any]) -> bool:
+    """Whether figures are stored that were measured like this."""
+    try:
+        return load_results(folder).about["system"] == about
+    except DataError:
+        return False
+
+
+def write_pages(results: Path) -> None:
+    """README.md's table, the picture and RESULTS.md from stored figures.
+
+    Raises:
+        SystemExit: nothing is stored, or README.md has no place for the table.
+    """
+    stored = Stored.load(results)
+    write_picture(stored, ROOT / "docs" / "languages.png")
+    readme = ROOT / "README.md"
+    readme.write_text(filled_in(readme.read_text(encoding="utf-8"), readme_table(stored)), encoding="utf-8")
+    page = results.parent / "RESULTS.md"
+    page.write_text(tables(results), encoding="utf-8")
+    logger.info("written: README.md, docs/languages.png, benchmarks/RESULTS.md")
+
+
+def filled_in(text: str, table: str) -> str:
+    """``text`` with the table between its two markers.
+
+    Raises:
+        SystemExit: it has not both.
+    """
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"README.md: expected the lines {BEGIN!r} and {END!r} around the table, found none")
+    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    main()

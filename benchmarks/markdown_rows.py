@@ -1,0 +1,15 @@
+"""Lines of Markdown tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def row(cells: Sequence[str]) -> str:
+    """A line of a Markdown table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def head(headings: Sequence[str]) -> list[str]:
+    """A table's first two lines; all columns but the first hold numbers."""
+    return [row(headings), row(["---", *["---:"] * (len(headings) - 1)])]

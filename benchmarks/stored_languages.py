@@ -1,0 +1,139 @@
+"""The stored figures of ``languages.py``: means over test sets, and changes from the base, with intervals."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from modenc.errors import DataError
+from modenc.evaluate.results import SystemResults, load_results
+from modenc.evaluate.runner import metric_samples
+from modenc.evaluate.significance import Floats, Interval, interval_of
+
+FOLDER = "eighteen"
+SYSTEMS = ("base", "no_align", "align")
+"""The base, the hub's modules without alignment, and with it."""
+
+ORDER = (
+    *("en", "de", "nl", "fr", "es", "it", "pt", "pl", "ru"),
+    *("ja", "ko", "zh", "tr", "az", "uz", "kk", "ky", "ug"),
+)
+"""Languages in tables and pictures, relatives beside each other; others follow."""
+
+# Whose sets have other items in each language; rows of all other sets are translations of each other.
+_APART = ("tatoeba",)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A mean over test sets, or a change of one, with its 95 % interval."""
+
+    value: float
+    interval: Interval
+    sets: int
+
+    @property
+    def sure(self) -> bool:
+        """Whether the interval is on one side of 0."""
+        return self.interval.low > 0 or self.interval.high < 0
+
+
+@dataclass
+class System:
+    """One system's figures and their values on resampled items."""
+
+    run: SystemResults
+    _samples: dict[str, Floats] = field(default_factory=dict)
+
+    def keys(self, task: str, metric: str, languages: int, lang: str | None = None) -> list[str]:
+        """Figures of a task in so many languages, of ``lang`` alone where it is given."""
+        return [
+            result.key
+            for result in self.run.results
+            if (result.task, result.metric, len(result.languages)) == (task, metric, languages)
+            and (lang is None or lang in result.languages)
+        ]
+
+    def value(self, key: str) -> float:
+        """A figure.
+
+        Raises:
+            KeyError: it is not stored.
+        """
+        result = self.run.find(key)
+        if result is None:
+            raise KeyError(key)
+        return result.value
+
+    def samples(self, key: str) -> Floats:
+        """Values [samples] on resampled items; rows that are translations are drawn together."""
+        if key not in self._samples:
+            task, metric, languages = key.split(".")
+            seed = zlib.crc32(languages.encode()) if task in _APART else self.run.seed
+            self._samples[key] = metric_samples(metric, self.run.items[key], seed)
+        return self._samples[key]
+
+    def mean(self, keys: Sequence[str]) -> Figure:
+        """The mean of figures."""
+        sampled = np.mean([self.samples(key) for key in keys], axis=0)
+        return Figure(float(np.mean([self.value(key) for key in keys])), interval_of(sampled), len(keys))
+
+    def change(self, other: System, keys: Sequence[str]) -> Figure:
+        """By how much the mean of figures is above that of another system on the same items."""
+        gaps = [self.samples(key) - other.samples(key) for key in keys]
+        value = float(np.mean([self.value(key) - other.value(key) for key in keys]))
+        return Figure(value, interval_of(np.mean(gaps, axis=0)), len(keys))
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The base and what has been measured of a hub's modules."""
+
+    base: System
+    modules: dict[str, System]
+    """``no_align`` and ``align``, those that are stored."""
+
+    @staticmethod
+    def load(results: Path) -> Stored:
+        """Read what ``languages.py`` stored below ``results``.
+
+        Raises:
+            SystemExit: the base was not measured.
+        """
+        try:
+            base = System(load_results(results / FOLDER / "base"))
+        except DataError as error:
+            raise SystemExit(f"{error}; run benchmarks/languages.py --data DIR") from error
+        folders = {name: results / FOLDER / name for name in SYSTEMS[1:]}
+        found = {name: path for name, path in folders.items() if (path / "results.json").is_file()}
+        return Stored(base, {name: System(load_results(path)) for name, path in found.items()})
+
+    def shared(self, task: str, metric: str, languages: int, lang: str | None = None) -> list[str]:
+        """Figures that all stored systems have, as :meth:`System.keys` picks them."""
+        return [
+            key
+            for key in self.base.keys(task, metric, languages, lang)
+            if all(system.run.find(key) for system in self.modules.values())
+        ]
+
+    def languages(self) -> list[str]:
+        """Those of the hub; where no modules are stored, those of the base's figures."""
+        about = [system.run.about["system"] for system in self.modules.values()]
+        codes = {code for system in about for code in system["modules"]}
+        if not codes:
+            codes = {code for result in self.base.run.results for code in result.languages}
+        return in_order(codes)
+
+    def left_out(self) -> list[str]:
+        """Languages of the suite that the hub lacks."""
+        about = [system.run.about["system"] for system in self.modules.values()]
+        return in_order({code for system in about for code in system["left_out"]})
+
+
+def in_order(codes: set[str]) -> list[str]:
+    """Codes as :data:`ORDER` has them, others after them by name."""
+    return sorted(codes, key=lambda code: (ORDER.index(code) if code in ORDER else len(ORDER), code))

@@ -1,0 +1,159 @@
+"""``benchmarks/languages.py``: a tiny hub measured against its base, and the tables from what is stored."""
+
+import importlib
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import tiny_models
+
+pytestmark = pytest.mark.slow
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+COUNT = 30
+
+SUITE = """
+[[task]]
+name = "stsb"
+kind = "multiway_sts"
+data = "sts.{lang}.tsv"
+languages = ["en", "az", "ug"]
+[[task]]
+name = "kardes"
+kind = "sts"
+data = "sts.{lang}.tsv"
+languages = ["kk"]
+[[task]]
+name = "kardes"
+kind = "sts"
+data = "sts.{pivot}-{lang}.tsv"
+pairs = ["en-kk"]
+[[task]]
+name = "tatoeba"
+kind = "bitext"
+data = { path = "bitext.{lang}.tsv", columns = { left = "{pivot}", right = "{lang}" } }
+pairs = ["en-az", "en-ug"]
+"""
+
+
+@pytest.fixture(scope="module")
+def languages():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(FOLDER))
+        yield importlib.import_module("languages")
+
+
+@pytest.fixture(scope="module")
+def tables(languages):
+    return importlib.import_module("language_tables")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    root = tmp_path_factory.mktemp("data")
+    texts = {lang: tiny_models.sentences(lang)[: 2 * COUNT] for lang in ("en", "kk", "az", "ug")}
+    for left, right in (*((lang, lang) for lang in texts), ("en", "kk")):
+        both = zip(texts[left][:COUNT], texts[right][COUNT:], strict=True)
+        rows = [f"{number % 5}\t{a}\t{b}" for number, (a, b) in enumerate(both)]
+        name = left if left == right else f"{left}-{right}"
+        (root / f"sts.{name}.tsv").write_text("\n".join(["score\tsentence1\tsentence2", *rows]) + "\n")
+    for lang in ("az", "ug"):
+        rows = ["\t".join(pair) for pair in zip(texts["en"][:COUNT], texts[lang][:COUNT], strict=True)]
+        (root / f"bitext.{lang}.tsv").write_text("\n".join([f"en\t{lang}", *rows]) + "\n")
+    (root / "tiny.toml").write_text(SUITE)
+    return root
+
+
+def _run(languages, data, hub, *words):
+    with pytest.MonkeyPatch.context() as patch:
+        arguments = ["--data", str(data), "--suite", str(data / "tiny.toml"), "--hub", str(hub.path)]
+        folders = ["--results", str(data / "results"), "--vectors", str(data / "vectors")]
+        patch.setattr(sys, "argv", ["languages", *arguments, *folders, "--compute", "fp32", *words])
+        languages.main()
+
+
+@pytest.fixture(scope="module")
+def results(languages, data, tiny_hub):
+    _run(languages, data, tiny_hub)
+    return data / "results"
+
+
+def _cells(line):
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_languages_that_the_hub_lacks_are_left_out_and_named(languages, results):
+    stored = languages.Stored.load(results)
+    assert stored.base.keys("stsb", "spearman", 1, "ug")
+    assert all(not system.keys("stsb", "spearman", 1, "ug") for system in stored.modules.values())
+    assert stored.left_out() == ["ug"]
+    assert stored.languages() == ["en", "az", "kk"]
+
+
+def test_the_readme_table_compares_on_the_same_sets(languages, tables, results):
+    stored = languages.Stored.load(results)
+    lines = [_cells(line) for line in tables.readme_table(stored).splitlines() if line.startswith("|")]
+    rows = {cells[0]: cells for cells in lines[2:]}
+    assert list(rows) == ["en", "az", "kk", "mean"]
+    az, kk = rows["az"], rows["kk"]
+    base, ours = (system.value("stsb.spearman.en-az") for system in (stored.base, stored.modules["align"]))
+    assert az[3] == f"{base:.1f} → {ours:.1f}"
+    assert kk[1] == "Kardeş"
+    assert kk[4] == "–"
+    sizes = stored.modules["align"].run.about["system"]["bytes"]
+    assert sizes["kk"] > sizes["az"] > sizes["en"] > 0
+    # Not over Uyghur, which the hub lacks.
+    assert rows["mean"][3] == az[3]
+
+
+def test_exceptions_are_named_from_the_figures(languages, tables, results):
+    stored = languages.Stored.load(results)
+    base, modules = stored.base, stored.modules["align"]
+    worse = modules.change(base, ["stsb.spearman.az"])
+    keys = ["stsb.spearman.en", "stsb.spearman.az"]
+    found = [(tables.short(key), modules.change(base, [key])) for key in keys]
+    assert all((name in tables.named(found, 1)) == (figure.value < 0) for name, figure in found)
+    assert tables.named([("az", worse)], -1 if worse.value < 0 else 1) == "none of 1"
+    assert modules.change(modules, keys).value == 0
+    assert not modules.change(modules, keys).sure
+
+
+def test_the_section_has_all_systems_and_says_what_is_missing(tables, results, tmp_path):
+    lines = tables.section(results)
+    assert "Left out, since the hub has no modules for them: ug." in lines
+    assert any(line.startswith("| STS-B across | 3 |") for line in lines)
+    assert sum(line.startswith("| STS-B across | 1 |") for line in lines) == 2
+    assert sum(line.startswith("- STS-B within: ") for line in lines) == 2
+    assert tables.section(tmp_path) == []
+
+
+def test_the_picture_is_the_same_each_time(languages, results, tmp_path):
+    stored = languages.Stored.load(results)
+    for name in ("one.png", "two.png"):
+        languages.write_picture(stored, tmp_path / name)
+    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
+    grid = importlib.import_module("language_picture").grid(stored.modules["align"], ["en", "az", "kk", "ug"])
+    assert (grid == grid.T)[:2, :2].all()
+    assert (grid[3] != grid[3]).all()
+
+
+def test_what_is_stored_is_not_measured_again(languages, data, results, tiny_hub, monkeypatch):
+    monkeypatch.setattr(languages, "run_suite", lambda *_, **__: pytest.fail("measured again"))
+    _run(languages, data, tiny_hub)
+
+
+def test_missing_files_are_named(languages, data, tiny_hub, tmp_path):
+    shutil.copytree(data, tmp_path / "data")
+    for name in ("sts.ug.tsv", "bitext.az.tsv"):
+        (tmp_path / "data" / name).unlink()
+    with pytest.raises(SystemExit, match=r"found 2 missing:\n  sts.ug.tsv .*\n  bitext.az.tsv"):
+        _run(languages, tmp_path / "data", tiny_hub)
+
+
+def test_the_table_goes_between_its_marks(languages):
+    text = f"before\n{languages.BEGIN}\nold\n{languages.END}\nafter\n"
+    filled = languages.filled_in(text, "new")
+    assert filled == text.replace("old", "new")
+    with pytest.raises(SystemExit, match="expected the lines"):
+        languages.filled_in("no marks", "new")
