@@ -230,8 +230,10 @@ def load_cross_scored_pairs(plan: LanguagePlan, identifier: LanguageIdentifier |
         ),
     )
     _check(collected, plan, "cross_scored_pairs")
-    texts = ("sentence1", "sentence2", "pivot1", "pivot2")
-    rows = [CrossScoredRow(*(r[role] for role in texts), float(r["score"])) for r in collected.rows()]
+    rows = [
+        CrossScoredRow(r["sentence1"], r["sentence2"], r["pivot1"], r["pivot2"], float(r["score"]))
+        for r in collected.rows()
+    ]
     return CrossScoredSet(rows, collected.report, collected.sources, _digest(rows))
 
 

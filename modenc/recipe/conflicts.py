@@ -151,9 +151,12 @@ def _aligned_by(plan: LanguagePlan) -> tuple[str, ...]:
 def _papers(plan: LanguagePlan) -> Iterator[Conflict]:
     """What the other papers' objectives do not have, or what their parts cannot be."""
     alignment = plan.alignment
-    unheld = ("keep_weight", "similarity_weight") if alignment.objective in PAPER_SECTIONS else ()
-    # It holds the sentences of translations and paraphrases.
-    unheld = ("keep_weight",) if alignment.objective == "scored" else unheld
+    unheld: tuple[str, ...] = ()
+    if alignment.objective in PAPER_SECTIONS:
+        unheld = ("keep_weight", "similarity_weight")
+    elif alignment.objective == "scored":
+        # It holds the sentences of translations and paraphrases.
+        unheld = ("keep_weight",)
     for name in unheld:
         if value := getattr(alignment, name):
             message = f"with objective = {alignment.objective!r} expected 0.0, found {value}"

@@ -189,7 +189,8 @@ def _rows_needed(settings: AlignmentSettings) -> int:
         return optimizer.steps * rows_a_step(optimizer)
     # Whole turns: the kinds alternate batch by batch, the first one ahead.
     turns = math.ceil(optimizer.steps * optimizer.gradient_accumulation / 2)
-    return turns * optimizer.batch_size * process_state().num_processes
+    needed: int = turns * optimizer.batch_size * process_state().num_processes
+    return needed
 
 
 def _dev(run: StageRun, pivot: FrozenLanguage) -> DevData:

@@ -75,7 +75,7 @@ class BodyModule(InputModule):  # type: ignore[misc]
         lengths = mask.sum(dim=1)
         order = lengths.argsort(stable=True)
         passes = []
-        for part in order.split(_ROWS_A_PASS):
+        for part in torch.split(order, _ROWS_A_PASS):
             longest = int(lengths[part].max())
             tokens = self._pass(ids[part, :longest], mask[part, :longest])
             passes.append(nn.functional.pad(tokens, (0, 0, 0, length - longest)))

@@ -51,7 +51,7 @@ class ScoredAlignmentLoss(nn.Module):
         pairs = [torch.cat([first, first, pivot_first]), torch.cat([second, pivot_second, second])]
         ranking = self.ranking.compute_loss_from_embeddings(pairs, labels[:, 2].repeat(3))
         likeness = (first * pivot_first + second * pivot_second).sum(-1) / 2
-        loss = self.settings.scored_weight * ranking + (1 - likeness).mean()
+        loss: Tensor = self.settings.scored_weight * ranking + (1 - likeness).mean()
         if self.settings.similarity_weight:
             gap = teacher_gap(torch.cat([first, second]), torch.cat([pivot_first, pivot_second]))
             loss = loss + self.settings.similarity_weight * gap
