@@ -12,7 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import positive
-from modenc.cli.text_io import one_line, refuse_folder, refuse_overwriting
+from modenc.cli.text_io import refuse_folder, refuse_overwriting
+from modenc.data.text import one_line
 from modenc.errors import DataError
 from modenc.recipe.ranges import range_fault
 
