@@ -6,12 +6,14 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 
 from modenc.data.files import Row
 from modenc.data.filters import FilterReport, RowShape, TextFilter
-from modenc.data.readers import describe_source, resolve_source
+from modenc.data.readers import describe_source, resolve_source, source_file
 from modenc.data.text import stable_hash
 from modenc.langid import LanguageIdentifier
+from modenc.provenance import read_record
 from modenc.recipe.settings import LanguagePlan, Source
 
 # Not run.seed: runs with different seeds are compared on the same held-out rows.
@@ -66,16 +68,19 @@ def collect(
     records: list[SourceRecord] = []
     for source in getattr(plan.data, role):
         rows = list(row_filter.select(read(source), shape))
-        name = _name(resolve_source(source, plan.lang, plan.pivot), {record.source for record in records})
+        resolved = resolve_source(source, plan.lang, plan.pivot)
+        name = _name(resolved, plan.data.root, {record.source for record in records})
         groups.append((rows, source.repeat))
         records.append(SourceRecord(role, name, source.licence, len(rows)))
     row_filter.check_share()
     return Collected(groups, row_filter.report, records)
 
 
-def _name(source: Source, taken: Collection[str]) -> str:
+def _name(source: Source, root: Path, taken: Collection[str]) -> str:
     """What a card calls a source; parts of one file under several licenses must not pass for one source."""
     name = describe_source(source)
+    if source.path is not None and (record := read_record(source_file(source.path, root))):
+        name = f"{name}, {record.credit()}"
     if name not in taken:
         return name
     parts = [", ".join(values) for values in source.where.values()] or [", ".join(source.columns.values())]

@@ -53,6 +53,11 @@ def describe_source(source: Source) -> str:
     return f"gettext: {', '.join(source.gettext)}"
 
 
+def source_file(path: str, root: Path) -> Path:
+    """The file that a source's path is."""
+    return Path(os.path.expanduser(root), os.path.expanduser(path))
+
+
 def _fill(value: Any, lang: str, pivot: str) -> Any:
     # str.replace, since other braces in a name are no placeholders.
     if isinstance(value, str):
@@ -77,7 +82,7 @@ def raw_rows(source: Source, root: Path, lang: str) -> Iterator[Row]:
             "give each source a table of its own"
         )
     if source.path is not None:
-        return read_file(Path(os.path.expanduser(root), os.path.expanduser(source.path)))
+        return read_file(source_file(source.path, root))
     if source.dataset is not None:
         return read_dataset(source)
     return read_catalogues(source.gettext, source.lang or lang)

@@ -1,0 +1,30 @@
+"""Licences that a recipe does not state, and the files themselves do (``modenc translate``)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+from modenc.provenance import read_record
+from modenc.recipe.licenses import TRAINED_ON
+from modenc.recipe.presence import fill
+from modenc.recipe.settings import DataSettings, LanguagePlan, Source
+
+
+def with_stated_licences(plan: LanguagePlan) -> DataSettings:
+    """``plan.data``, its sources without a licence with that of the record beside their file.
+
+    Development sets stay as they are: no card states theirs.
+    """
+    changes: dict[str, Any] = {
+        role: tuple(_stated(source, plan) for source in getattr(plan.data, role)) for role in TRAINED_ON
+    }
+    return replace(plan.data, **changes)
+
+
+def _stated(source: Source, plan: LanguagePlan) -> Source:
+    if source.licence or source.path is None:
+        return source
+    record = read_record(plan.data.root / os.path.expanduser(fill(source.path, plan)))
+    return source if record is None else replace(source, licence=record.licence)
