@@ -77,7 +77,7 @@ class CTranslate2Step:
             beam_size=self._model.generation.beams,
             max_batch_size=self._model.generation.batch_size,
             max_input_length=0,
-            max_decoding_length=self._speaker.longest,
+            max_decoding_length=self._speaker.most_new(max(map(len, tokens), default=0)),
         )
         longest = self._speaker.longest
         return [

@@ -78,7 +78,7 @@ def save_tiny_m2m100(folder: Path) -> Path:
 
 
 def _m2m100(size: int) -> M2M100ForConditionalGeneration:
-    torch.manual_seed(3)
+    torch.manual_seed(7)
     return M2M100ForConditionalGeneration(M2M100Config(vocab_size=size, decoder_start_token_id=2, **_SIZES))
 
 
@@ -101,6 +101,8 @@ def save_tiny_madlad(folder: Path) -> Path:
         pad_token_id=1,
         eos_token_id=2,
         decoder_start_token_id=1,
+        tie_word_embeddings=False,
+        initializer_factor=4.0,
     )
     return _save(T5ForConditionalGeneration(config), tokenizer, folder)
 
