@@ -3,7 +3,8 @@
 
 A sentence comes back with each word in capitals, but for these: ``crash`` ends the program, ``hang`` lets
 it sleep, ``blorf`` is unknown, ``bank`` has alternatives, ``late`` holds the answer back until the next one.
-A log beside the script has a line for each start.
+The mode spa-eng puts a word in
+front, which makes it no copy. A log beside the script has a line for each start.
 """
 
 import os
@@ -40,9 +41,10 @@ def main(words: list[str]) -> int:
     if words[-1] == "bad-bad":
         sys.stderr.write("lt-proc: Error: Cannot open bad.bin\n")
         return 1
+    front = "ZU " if words[-1] == "spa-eng" else ""
     held = ""
     for request in sys.stdin.read().split("\0")[:-1]:
-        answer = held + translated(request) + "\0"
+        answer = held + front + translated(request) + "\0"
         held = answer if "late" in request else ""
         sys.stdout.write("" if held else answer)
         sys.stdout.flush()

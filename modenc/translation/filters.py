@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modenc.data.language_check import LanguageCheck, Verdict
-from modenc.data.text import letters_key
+from modenc.data.text import count_letters, letters_key
 from modenc.langid import get_identifier
 from modenc.recipe.loader import default_section
 from modenc.translation.steps import Translated
@@ -79,7 +79,10 @@ class PairFilter:
         reasons = [self._plain_fault(text, result) for text, result in pairs]
         good = [i for i, (text, _) in enumerate(pairs) if text and not reasons[i]]
         if self._check is not None:
-            for i, verdict in zip(good, self._check.verdicts([pairs[i][1].text for i in good]), strict=True):
+            # Of what has no letters nobody can tell.
+            lettered = [i for i in good if count_letters(pairs[i][0])]
+            verdicts = self._check.verdicts([pairs[i][1].text for i in lettered])
+            for i, verdict in zip(lettered, verdicts, strict=True):
                 reasons[i] = "" if verdict is Verdict.OK else verdict.value
         cosines: list[float | None] = [None] * len(pairs)
         good = [i for i in good if not reasons[i]]
@@ -100,7 +103,8 @@ class PairFilter:
             return "empty"
         if result.unknown > self._settings.max_unknown:
             return "unknown_words"
-        if (key := letters_key(text)) and key == letters_key(result.text):
+        # What has no letters is rightly the same in both.
+        if count_letters(text) and letters_key(text) == letters_key(result.text):
             return "copy"
         shorter, longer = sorted((len(text), len(result.text)))
         if longer > self._settings.max_length_ratio * max(shorter, _FEW_CHARACTERS):

@@ -90,6 +90,11 @@ def translate_file(
         StorageError: the disk is full or read-only.
     """
     ending = output_format(job.output)
+    first = next(_rows(job), None)
+    if first is None:
+        raise DataError(f"{job.input}: expected rows to translate, found none")
+    number, row = first
+    job.layout.texts(row, job.input, number)  # before anything is written
     shards = _Shards(job.output)
     with shards.alone():
         state = _state(job.input)
@@ -142,8 +147,6 @@ def _finish(job: TranslationJob, ending: str, shards: list[Path], steps: list[di
         columns.see(line["record"])
         counts[line["reason"]] += 1
         cut += line["cut"]
-    if not counts:
-        raise DataError(f"{job.input}: expected rows to translate, found none")
     dropped = {reason: counts[reason] for reason in REASONS if counts[reason]}
     summary = Summary(counts.total(), counts[""], dropped, cut)
     # The same name each time, so that one that a killed run left is written over.
