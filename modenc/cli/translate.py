@@ -6,7 +6,7 @@ import argparse
 import json
 import logging
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,14 @@ from modenc.cli.text_io import refuse_folder, refuse_overwriting
 from modenc.errors import DataError
 
 if TYPE_CHECKING:
-    from modenc.translation.filters import FilterSettings, PairFilter, Similarity
+    from modenc.translation.filters import FilterSettings, PairFilter
     from modenc.translation.run import TranslationJob
     from modenc.translation.steps import Chain
 
 logger = logging.getLogger(__name__)
+
+# A minute's work or less, which a run that is cut off may lose.
+_SHARD_OF_RULES, _SHARD_OF_MODELS = 512, 64
 
 _DESCRIPTION = """\
 Translates columns of a file, and drops rows whose translations are plainly bad.
@@ -78,7 +81,10 @@ def add_parser(subparsers: Any, summary: str) -> None:
     parser.add_argument("--no-originals", dest="originals", action="store_false", help="leave them out")
     parser.add_argument("--licence", default="", metavar="NAME", help="of the text, such as CC-BY-SA-4.0")
     parser.add_argument(
-        "--shard-size", type=positive, metavar="N", help="rows between two savings (default: 512)"
+        "--shard-size",
+        type=positive,
+        metavar="N",
+        help="rows between two savings (default: 512 by rules, 64 by models)",
     )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     _add_engine(parser)
@@ -139,13 +145,16 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
-    from modenc.translation.run import translate_file
+    from modenc.translation.run import check_first_row, translate_file
 
     filters = _checked(args)
-    chain, source, target = _chain(args)
-    similarity, judge = _similarity(args, source, target)
-    job = _job(args, source, target, filters, judge)
-    pair_filter = _pair_filter(job, similarity)
+    languages = _languages(args)
+    rules = _apertium(args, languages) if args.engine == "apertium" else None
+    source, target = rules[1:] if rules else _ends(args, languages)
+    job = _job(args, source, target, filters)
+    check_first_row(job)  # models take minutes to load
+    chain = rules[0] if rules else _models(args, languages)
+    job, pair_filter = _filtered(args, job)
     from tqdm import tqdm
 
     # None: only on a terminal.
@@ -190,16 +199,19 @@ def _checked(args: argparse.Namespace) -> FilterSettings:
     return FilterSettings(args.max_unknown, args.max_length_ratio, args.check_language, args.min_similarity)
 
 
-def _chain(args: argparse.Namespace) -> tuple[Chain, str, str]:
+def _apertium(args: argparse.Namespace, languages: list[str]) -> tuple[Chain, str, str]:
     """What translates, and the normalised codes of its first and last language."""
-    from modenc.languages import normalize_code
-    from modenc.translation.open_chain import apertium_chain, model_chain
+    from modenc.translation.open_chain import apertium_chain
 
-    languages = _languages(args)
-    if args.engine == "apertium":
-        if args.model:
-            raise DataError("--model is for the other engines; apertium takes --mode")
-        return apertium_chain(args.mode, languages, args.data_dir, args.time_limit)
+    if args.model:
+        raise DataError("--model is for the other engines; apertium takes --mode")
+    return apertium_chain(args.mode, languages, args.data_dir, args.time_limit)
+
+
+def _ends(args: argparse.Namespace, languages: list[str]) -> tuple[str, str]:
+    """The normalised codes of a neural chain's first and last language."""
+    from modenc.languages import normalize_code
+
     if args.mode or args.data_dir:
         raise DataError(f"--mode and --data-dir are apertium's; --engine {args.engine} takes --model")
     if len(languages) < 2 or not args.model:
@@ -207,15 +219,15 @@ def _chain(args: argparse.Namespace) -> tuple[Chain, str, str]:
             f"--engine {args.engine}: expected --model, and --source and --target (or --chain); "
             f"found {len(args.model)} models and {len(languages)} languages"
         )
-    chain = model_chain(
-        args.engine,
-        args.model,
-        languages,
-        tokenizer=args.tokenizer,
-        beams=args.beams,
-        batch_size=args.batch_size,
-    )
-    return chain, normalize_code(languages[0]), normalize_code(languages[-1])
+    codes = [normalize_code(code) for code in languages]
+    return codes[0], codes[-1]
+
+
+def _models(args: argparse.Namespace, languages: list[str]) -> Chain:
+    from modenc.translation.open_chain import model_chain
+
+    search = {"beams": args.beams, "batch_size": args.batch_size}
+    return model_chain(args.engine, args.model, languages, args.tokenizer, **search)
 
 
 def _languages(args: argparse.Namespace) -> list[str]:
@@ -232,22 +244,11 @@ def _languages(args: argparse.Namespace) -> list[str]:
     return [args.source, args.target] if args.source else []
 
 
-def _similarity(args: argparse.Namespace, source: str, target: str) -> tuple[Similarity | None, str]:
-    """What makes the cosines, and a text that is another where it is."""
-    if args.min_similarity is None:
-        return None, ""
-    from modenc.translation.similarity import cosines_by
-
-    return cosines_by(args.hub, source, target)
-
-
-def _job(
-    args: argparse.Namespace, source: str, target: str, filters: FilterSettings, judge: str
-) -> TranslationJob:
+def _job(args: argparse.Namespace, source: str, target: str, filters: FilterSettings) -> TranslationJob:
     from modenc.data.files import format_of
     from modenc.provenance import read_record
     from modenc.translation.rows import Layout
-    from modenc.translation.run import DEFAULT_SHARD, TranslationJob
+    from modenc.translation.run import TranslationJob
 
     plain = args.input.is_file() and format_of(args.input) == ".txt"
     if plain and args.column:
@@ -264,11 +265,18 @@ def _job(
         similarity=args.min_similarity is not None,
     )
     licence = args.licence or (before.licence if before else "")
-    size = args.shard_size or DEFAULT_SHARD
-    return TranslationJob(args.input, args.output, layout, filters, licence, size, judge)
+    size = args.shard_size or (_SHARD_OF_RULES if args.engine == "apertium" else _SHARD_OF_MODELS)
+    return TranslationJob(args.input, args.output, layout, filters, licence, size)
 
 
-def _pair_filter(job: TranslationJob, similarity: Similarity | None) -> PairFilter:
+def _filtered(args: argparse.Namespace, job: TranslationJob) -> tuple[TranslationJob, PairFilter]:
+    """The job with what makes its vectors, where any are made, and what judges the translations."""
     from modenc.translation.filters import PairFilter
 
-    return PairFilter(job.filters, job.layout.source, job.layout.target, similarity)
+    source, target = job.layout.source, job.layout.target
+    if args.min_similarity is None:
+        return job, PairFilter(job.filters, source, target)
+    from modenc.translation.similarity import cosines_by
+
+    similarity, judge = cosines_by(args.hub, source, target)
+    return replace(job, judge=judge), PairFilter(job.filters, source, target, similarity)

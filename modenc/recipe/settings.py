@@ -72,7 +72,8 @@ class Source:
     repeat: int = 1
     """Show every row this many times an epoch: the weight of a small good source."""
     licence: str = ""
-    """Licence of the texts, copied into the card of what is trained on them."""
+    """Licence of the texts, copied into the card of what is trained on them. A file that ``modenc translate``
+    made has it in the record beside it."""
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from modenc.errors import DataError
 from modenc.languages import normalize_code
-from modenc.translation.steps import Chain, Step
+from modenc.translation.steps import Chain
+
+if TYPE_CHECKING:
+    from modenc.translation.ctranslate2_engine import CTranslate2Model
+    from modenc.translation.models import Generation
+    from modenc.translation.transformers_engine import TransformersModel
 
 
 def apertium_chain(
@@ -51,10 +57,8 @@ def model_chain(
     engine: str,
     models: Sequence[str],
     languages: Sequence[str],
-    *,
     tokenizer: str | None = None,
-    beams: int = 4,
-    batch_size: int = 16,
+    **search: int,
 ) -> Chain:
     """Steps of neural models; each model is loaded once, however many steps it has.
 
@@ -63,8 +67,7 @@ def model_chain(
         models: one for all steps, or one each.
         languages: two or more codes; a model's own tag is taken as it is.
         tokenizer: for ``ctranslate2``, where the model's folder has none.
-        beams: hypotheses that are kept at a time.
-        batch_size: texts at a time.
+        search: fields of :class:`~modenc.translation.models.Generation`.
 
     Raises:
         MissingExtraError: a package of the extra is not installed.
@@ -73,29 +76,26 @@ def model_chain(
         DataError: the models are neither one nor one for each step.
     """
     from modenc.threads import set_threads
-    from modenc.translation.ctranslate2_engine import CTranslate2Model
     from modenc.translation.models import Generation
-    from modenc.translation.transformers_engine import TransformersModel
 
     steps = list(pairwise(languages))
     if len(models) not in (1, len(steps)):
         raise DataError(
             f"expected one --model, or one for each of the {len(steps)} steps; found {len(models)}"
         )
-    for code in languages:
-        normalize_code(code)
     set_threads(0)
-    generation = Generation(beams, batch_size)
-    loaded: dict[str, TransformersModel | CTranslate2Model] = {}
-    made: list[Step] = []
-    for name, (source, target) in zip(
-        models if len(models) > 1 else [*models] * len(steps), steps, strict=True
-    ):
-        if name not in loaded:
-            loaded[name] = (
-                CTranslate2Model(name, tokenizer, generation)
-                if engine == "ctranslate2"
-                else TransformersModel(name, generation)
-            )
-        made.append(loaded[name].step(source, target))
-    return Chain(tuple(made))
+    names = [*models] * len(steps) if len(models) == 1 else models
+    loaded = {name: _loaded(engine, name, tokenizer, Generation(**search)) for name in dict.fromkeys(names)}
+    return Chain(tuple(loaded[name].step(*pair) for name, pair in zip(names, steps, strict=True)))
+
+
+def _loaded(
+    engine: str, name: str, tokenizer: str | None, generation: Generation
+) -> CTranslate2Model | TransformersModel:
+    if engine == "ctranslate2":
+        from modenc.translation.ctranslate2_engine import CTranslate2Model
+
+        return CTranslate2Model(name, tokenizer, generation)
+    from modenc.translation.transformers_engine import TransformersModel
+
+    return TransformersModel(name, generation)

@@ -89,12 +89,7 @@ def translate_file(
             another process writes the output.
         StorageError: the disk is full or read-only.
     """
-    ending = output_format(job.output)
-    first = next(_rows(job), None)
-    if first is None:
-        raise DataError(f"{job.input}: expected rows to translate, found none")
-    number, row = first
-    job.layout.texts(row, job.input, number)  # before anything is written
+    check_first_row(job)
     shards = _Shards(job.output)
     with shards.alone():
         state = _state(job.input)
@@ -103,16 +98,28 @@ def translate_file(
         rows = _rows(job)
         progress(sum(1 for _ in islice(rows, done * job.shard_size)))
         while batch := list(islice(rows, job.shard_size)):
-            lines = _translated(job, chain, pair_filter, batch)
+            lines = list(_translated(job, chain, pair_filter, batch))
             if _state(job.input) != state:
                 raise DataError(f"{job.input}: changed while it was translated; run the same again")
             with shards.writing(done) as stream:
                 stream.writelines(f"{json.dumps(line)}\n".encode() for line in lines)
             done += 1
             progress(len(batch))
-        summary = _finish(job, ending, [shards.shard(number) for number in range(done)], steps)
+        summary = _finish(job, [shards.shard(number) for number in range(done)], steps)
         shards.remove()
     return summary
+
+
+def check_first_row(job: TranslationJob) -> None:
+    """See that there are rows with the job's columns, before a model is loaded or anything is written.
+
+    Raises:
+        DataError: the input cannot be read, has no rows or lacks a column.
+    """
+    for number, row in _rows(job):
+        job.layout.texts(row, job.input, number)
+        return
+    raise DataError(f"{job.input}: expected rows to translate, found none")
 
 
 def _rows(job: TranslationJob) -> Iterator[tuple[int, Row]]:
@@ -140,8 +147,9 @@ def _translated(
         }
 
 
-def _finish(job: TranslationJob, ending: str, shards: list[Path], steps: list[dict[str, Any]]) -> Summary:
+def _finish(job: TranslationJob, shards: list[Path], steps: list[dict[str, Any]]) -> Summary:
     """Write the output and its record."""
+    ending = output_format(job.output)
     columns, counts, cut = Columns(), Counter[str](), 0
     for line in _lines(shards):
         columns.see(line["record"])

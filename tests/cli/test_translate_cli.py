@@ -280,7 +280,12 @@ def test_neural_engines_want_models_and_languages(table, tmp_path, capsys):
     )
     assert main([*words, "--mode", "eng-kaz"]) == 2
     assert "--mode and --data-dir are apertium's; --engine transformers takes" in capsys.readouterr().err
-    assert main([*words, "--model", str(tmp_path / "none"), "--source", "en", "--target", "kk"]) == 2
+    words += ["--column", "sentence1", "--model", str(tmp_path / "none"), "--source", "en", "--target"]
+    assert main([*words, "no code"]) == 2
+    assert "expected a language code such as 'kk'" in capsys.readouterr().err
+    assert main([*words, "kk", "--column", "sentence3"]) == 2
+    assert "expected a column 'sentence3'" in capsys.readouterr().err
+    assert main([*words, "kk"]) == 2
     assert "expected a translation model's folder, found no such folder" in capsys.readouterr().err
 
 
