@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from modenc.data.columns import text_of
@@ -81,10 +82,7 @@ class Layout:
 
     def place(self, column: str) -> str:
         """The column that the translations of ``column`` go into."""
-        try:
-            return self.target if normalize_code(column) == self.source else column
-        except LanguageError:
-            return column
+        return self.target if _code_of(column) == self.source else column
 
     def _added(self) -> list[str]:
         moved = [f"{column}_{self.source}" for column in self.columns if self.place(column) == column]
@@ -97,3 +95,12 @@ class Layout:
         if isinstance(value, Converted) and not value:
             return ""
         return text_of(row, column, path, number)
+
+
+@cache
+def _code_of(column: str) -> str | None:
+    """The normalised code that a column is called by; None for any other name, which takes long to see."""
+    try:
+        return normalize_code(column)
+    except LanguageError:
+        return None

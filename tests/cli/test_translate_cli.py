@@ -190,6 +190,21 @@ def test_a_run_that_was_cut_off_goes_on_to_the_same_bytes(translate, tmp_path, m
     assert "is of another job (filters changed); starting over" in caplog.text
 
 
+def test_an_input_that_changes_meanwhile_is_not_mixed(translate, table, tmp_path, monkeypatch, capsys):
+    real = Apertium.translate
+
+    def touching(self, texts):
+        os.utime(table, ns=(0, 0))
+        return real(self, texts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Apertium, "translate", touching)
+        assert translate(table, tmp_path / "o.tsv", *COLUMNS) == 2
+    assert "sts.tsv: changed while it was translated; run the same again" in capsys.readouterr().err
+    assert not (tmp_path / "o.tsv").exists()
+    assert translate(table, tmp_path / "o.tsv", *COLUMNS) == 0
+
+
 @pytest.mark.slow
 def test_a_killed_process_goes_on(fake_apertium, tmp_path):
     source = tmp_path / "t.txt"
