@@ -60,3 +60,17 @@ def hub_copy(tmp_path: Path, tiny_hub: Hub) -> Hub:
 
     shutil.copytree(tiny_hub.path, tmp_path / "hub")
     return Hub.open(tmp_path / "hub")
+
+
+@pytest.fixture
+def fake_apertium(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Puts a stand-in for ``apertium`` on PATH; gives the log that has a line for each start of it."""
+    import sys
+
+    folder = tmp_path_factory.mktemp("bin")
+    code = Path(__file__).with_name("fake_apertium.py").read_text(encoding="utf-8").split("\n", 1)[1]
+    program = folder / "apertium"
+    program.write_text(f"#!{sys.executable} -IS\n{code}", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return folder / "starts.log"

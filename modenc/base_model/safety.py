@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 _SECONDS = 10.0
 # Neither pickles nor code; with vocabularies of each kind.
-_FETCHED = ["*.json", "*.safetensors", "*.txt", "*.model"]
+_FETCHED = ["*.json", "*.safetensors", "*.txt", "*.model", "*.spm"]
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHARD = re.compile(r"[\w.-]+\.safetensors")
 # Any other may be a repository's, whose code transformers fetches and imports, or a package's.

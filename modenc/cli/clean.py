@@ -12,13 +12,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import positive
-from modenc.cli.text_io import one_line, refuse_folder, refuse_overwriting
+from modenc.cli.text_io import refuse_folder, refuse_overwriting
+from modenc.data.text import one_line
 from modenc.errors import DataError
 from modenc.recipe.ranges import range_fault
 
 if TYPE_CHECKING:
     from modenc.data.pairs import ParallelRow
-    from modenc.evaluate.systems import System
 
 logger = logging.getLogger(__name__)
 
@@ -143,11 +143,12 @@ def _write_by_score(
 
 def _scores(args: argparse.Namespace, pairs: list[ParallelRow], lang: str, pivot: str) -> Any:
     from modenc.base_model import resolve_base
+    from modenc.evaluate.systems import open_system
     from modenc.threads import set_threads
     from modenc.train.translation_scores import ScoreSettings, TranslationScores, dual_cross_entropy
 
     set_threads(0)
-    system, name = _system(args.hub)
+    system, name = open_system(args.hub)
     base = resolve_base(name)
     logger.info("vectors of %d pairs", len(pairs))
     vectors = (
@@ -164,18 +165,6 @@ def _scores(args: argparse.Namespace, pairs: list[ParallelRow], lang: str, pivot
             Path(folder),
         )
         return dual_cross_entropy(*scores.losses())
-
-
-def _system(hub: str | None) -> tuple[System, str]:
-    """What makes the vectors, and its base."""
-    from modenc.base_model import ME5_SMALL
-    from modenc.encoder import ModularEncoder
-    from modenc.evaluate.systems import ModularSystem, load_plain
-
-    if hub is None:
-        return load_plain(ME5_SMALL), ME5_SMALL
-    encoder = ModularEncoder(hub)
-    return ModularSystem("hub", encoder), encoder.hub.info.base_id
 
 
 def _write(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

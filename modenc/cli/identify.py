@@ -9,7 +9,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import add_column, add_hub, open_encoder
-from modenc.cli.text_io import CHARACTERS_AT_ONCE, LINES_AT_ONCE, STDIN, batched, one_line, read_texts
+from modenc.cli.text_io import CHARACTERS_AT_ONCE, LINES_AT_ONCE, STDIN, batched, read_texts
+from modenc.data.text import one_line
 
 if TYPE_CHECKING:
     from modenc.composition.language_choice import Routing

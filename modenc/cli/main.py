@@ -18,6 +18,7 @@ VERBS: dict[str, str] = {
     "cp": "copy a recipe to edit",
     "validate": "check a recipe and list all its faults",
     "cat": "print a recipe with all defaults filled in",
+    "translate": "translate training text by machine",
     "clean": "drop from a bitext what does not translate",
     "train": "train the modules of a recipe's languages",
     "ls": "list the languages of a hub folder",

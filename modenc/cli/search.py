@@ -8,7 +8,8 @@ import sys
 from typing import Any
 
 from modenc.cli.arguments import add_encoding, add_hub, encoded, open_encoder, positive, report_cuts
-from modenc.cli.text_io import CHARACTERS_AT_ONCE, LINES_AT_ONCE, batched, one_line, read_texts
+from modenc.cli.text_io import CHARACTERS_AT_ONCE, LINES_AT_ONCE, batched, read_texts
+from modenc.data.text import one_line
 from modenc.errors import DataError
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 
-from modenc.data.files import Converted, format_of, read_file, read_lines
+from modenc.data.columns import text_of
+from modenc.data.files import format_of, read_file, read_lines
 from modenc.errors import DataError
 from modenc.texts import clean
 
@@ -44,16 +44,7 @@ def _uncut(source: str, column: str) -> Iterator[str]:
     path = Path(source)
     plain = path.is_file() and format_of(path) == ".txt"
     for number, row in enumerate(read_file(path), start=1):
-        name = "text" if plain else column
-        if name not in row:
-            raise DataError(_no_column(path, number, name, list(row)))
-        text = row[name]
-        if isinstance(text, Converted):
-            raise DataError(
-                f"{text.place}: expected a text in {name!r}, found {str(text)[:60] or 'null'}; drop the row, "
-                "or write the text in quotes"
-            )
-        yield text
+        yield text_of(row, "text" if plain else column, path, number)
 
 
 def refuse_overwriting(source: str | Path, output: Path) -> None:
@@ -90,19 +81,7 @@ def _first(texts: Iterator[str], size: int, characters: int | None) -> Iterator[
             return
 
 
-def one_line(text: str) -> str:
-    """``text`` fit for one field of a tab-separated line: white space runs and lone surrogates replaced."""
-    return " ".join(text.split()).encode("utf-8", "replace").decode("utf-8")
-
-
 def _read_stdin() -> Iterator[str]:
     if sys.stdin is None:
         raise DataError("standard input is closed; name a file instead")
     return read_lines(sys.stdin.buffer, "standard input")
-
-
-def _no_column(path: Path, number: int, column: str, found: list[str]) -> str:
-    near = get_close_matches(column, found, n=1, cutoff=0.5)
-    hint = f"did you mean --column {near[0]}?" if near else "name the column of the texts with --column"
-    there = ", ".join(found) or "none"
-    return f"{path}, row {number}: expected a column {column!r} of text in UTF-8, found {there}; {hint}"

@@ -29,6 +29,11 @@ def clean(text: str) -> tuple[str, bool]:
     return unicodedata.normalize("NFC", text), removed
 
 
+def one_line(text: str) -> str:
+    """``text`` fit for one field of a tab-separated line: white space runs and lone surrogates replaced."""
+    return " ".join(text.split()).encode("utf-8", "replace").decode("utf-8")
+
+
 def letters_key(text: str) -> str:
     """A text's letters and digits in lower case: equal for texts that differ in nothing else."""
     key: str = _NEITHER_LETTER_NOR_DIGIT.sub("", text.casefold())

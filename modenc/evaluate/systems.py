@@ -195,3 +195,16 @@ def load_plain(name: str, prompt: str | None = None, batch_size: int = 32) -> Pl
                 f"found {error}"
             ) from error
     return PlainSystem(name, model, prompt=prompt, batch_size=batch_size)
+
+
+def open_system(hub: str | None) -> tuple[System, str]:
+    """What makes vectors for another tool, and its base: a hub's modules, or the bare base me5-small.
+
+    Raises:
+        HubError: there is no such hub.
+        BaseModelError: the base cannot be had.
+    """
+    if hub is None:
+        return load_plain(ME5_SMALL), ME5_SMALL
+    encoder = ModularEncoder(hub)
+    return ModularSystem("hub", encoder), encoder.hub.info.base_id

@@ -21,6 +21,7 @@ from modenc.recipe.faults import MOST_FAULTS, Faults, Place, did_you_mean, said_
 from modenc.recipe.files import merge
 from modenc.recipe.license_checks import inherited, unstated
 from modenc.recipe.presence import absences
+from modenc.recipe.records import with_records
 from modenc.recipe.settings import FRESH, LanguagePlan
 
 SECTIONS: dict[str, type] = {
@@ -154,7 +155,8 @@ class Draft:
                 run = replace(plan.run, work_dir=self._folder(str(plan.run.work_dir)))
                 encoding = replace(plan.sentence_encoding, start=self._start(plan, faults))
                 emma_x = replace(plan.emma_x, warmup_languages=self._warmup_languages(plan, faults))
-                plan = replace(plan, run=run, sentence_encoding=encoding, emma_x=emma_x)
+                data = with_records(plan)
+                plan = replace(plan, data=data, run=run, sentence_encoding=encoding, emma_x=emma_x)
                 plans[lang] = _as_pivot(plan) if lang == self.pivot else plan
         return plans
 

@@ -76,9 +76,11 @@ class Source:
     repeat: int = 1
     """Show every row this many times an epoch: the weight of a small good source."""
     licence: str = ""
-    """Licence of the texts, copied into the card of what is trained on them."""
+    """Licence of the texts, copied into the card of what is trained on them. A file that ``modenc translate``
+    made has it in the record beside it."""
     translator: str = ""
-    """What machine translated them, where one did (``Apertium eng-kaz``), copied into the card, too."""
+    """What machine translated them, where one did (``Apertium eng-kaz``), copied into the card, too. Not
+    stated, it is that of the record."""
 
 
 @dataclass(frozen=True)

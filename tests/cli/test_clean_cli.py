@@ -10,7 +10,6 @@ import tiny_models
 import torch
 
 from modenc import threads
-from modenc.cli import clean
 from modenc.cli.main import main
 from modenc.data.pairs import ParallelRow
 from modenc.errors import DataError
@@ -70,7 +69,7 @@ def test_a_quota_of_cores_counts(bitext, tmp_path, monkeypatch, capsys):
         raise DataError(f"threads: {asked}")
 
     monkeypatch.setattr(threads, "set_threads", asked.append)
-    monkeypatch.setattr(clean, "_system", system)
+    monkeypatch.setattr("modenc.evaluate.systems.open_system", system)
     assert main(["clean", str(bitext[0]), "--lang", "kk", "-o", str(tmp_path / "out.tsv")]) == 2
     assert "threads: [0]" in capsys.readouterr().err
 

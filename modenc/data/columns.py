@@ -1,0 +1,40 @@
+"""The text in a column that the command line names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from modenc.data.files import Converted, Row
+from modenc.errors import DataError
+
+
+def text_of(row: Row, column: str, path: Path, number: int) -> str:
+    """The text that a row has in a column.
+
+    Args:
+        row: it.
+        column: the column's name.
+        path: the row's file, for messages.
+        number: which row of it, from 1.
+
+    Raises:
+        DataError: no such column, or a value that is no text (null, a number).
+    """
+    if column not in row:
+        raise DataError(_no_column(path, number, column, list(row)))
+    text = row[column]
+    if isinstance(text, Converted):
+        raise DataError(
+            f"{text.place}: expected a text in {column!r}, found {str(text)[:60] or 'null'}; drop the row, "
+            "or write the text in quotes"
+        )
+    return text
+
+
+def _no_column(path: Path, number: int, column: str, found: Sequence[str]) -> str:
+    near = get_close_matches(column, found, n=1, cutoff=0.5)
+    hint = f"did you mean --column {near[0]}?" if near else "name the column of the texts with --column"
+    there = ", ".join(found) or "none"
+    return f"{path}, row {number}: expected a column {column!r} of text in UTF-8, found {there}; {hint}"

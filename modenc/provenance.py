@@ -1,0 +1,85 @@
+"""What is written beside a file that ``modenc translate`` made: what translated it, and under which licence.
+
+``kk.tsv.translation.json`` is beside ``kk.tsv``. A recipe that names the file takes the licence from it, and
+the cards of what is trained on it the translator.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from modenc.hub.files import write_atomically
+from modenc.storage import storing
+
+logger = logging.getLogger(__name__)
+
+_ENDING = ".translation.json"
+_MOST_BYTES = 1 << 20
+_TEXTS = ("translator", "licence", "text", "source", "target")
+
+
+@dataclass(frozen=True)
+class TranslationRecord:
+    """How a file of translations came about; nothing in it depends on when or where."""
+
+    translator: str
+    """Tools with their versions, and modes or models: ``apertium 3.8.3 (eng-kaz)``."""
+    licence: str
+    """Of the text that was translated; empty where it was not stated."""
+    text: str
+    """Name of the file that was translated."""
+    source: str
+    """Code of its language."""
+    target: str
+    """Code of the language that it was translated to."""
+    made_by: str
+    """modenc's version."""
+    steps: list[dict[str, Any]]
+    """Of each step what its engine says of itself."""
+    columns: list[str]
+    """Those that were translated."""
+    filters: dict[str, Any]
+    """What rows had to pass."""
+    counts: dict[str, Any]
+    """What became of the rows."""
+
+
+def record_path(path: Path) -> Path:
+    """Where a file's record is."""
+    return path.with_name(f"{path.name}{_ENDING}")
+
+
+def write_record(path: Path, record: TranslationRecord) -> None:
+    """Write the record of a file.
+
+    Raises:
+        StorageError: the disk is full or read-only.
+    """
+    place = record_path(path)
+    with storing(place, "finished shards are kept"):
+        write_atomically(place, json.dumps(asdict(record), indent=1, ensure_ascii=False) + "\n")
+
+
+def read_record(path: Path) -> TranslationRecord | None:
+    """The record of a file; None where it has none, or, with a warning, one that is damaged."""
+    place = record_path(path)
+    try:
+        if not place.is_file():
+            return None
+        with place.open("rb") as stream:
+            content = json.loads(stream.read(_MOST_BYTES))
+        if not all(isinstance(content[key], str) for key in _TEXTS):
+            raise TypeError("expected texts")
+        return TranslationRecord(**content)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        logger.warning(
+            "%s: not what modenc translate writes (%s), and left out; translate again, or state the source's "
+            "licence in the recipe",
+            place,
+            error,
+        )
+        return None

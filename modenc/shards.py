@@ -1,0 +1,136 @@
+"""Work done a shard at a time, so that a long run resumes and its result need not fit in memory.
+
+``OUTPUT.parts/`` holds one file a shard and ``job.json``, which says what the shards are of. Each
+shard is written under another name and renamed, so one that exists is whole. One process at a time writes
+them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from modenc.errors import DataError
+from modenc.storage import LOCK_FILE, alone_in, storing
+
+logger = logging.getLogger(__name__)
+
+KEPT = "finished shards are kept"
+"""What a failure to write leaves, for messages."""
+
+_JOB_FILE = "job.json"
+_SHARD = re.compile(r"\.?\d{7}\.(npy|parquet|jsonl)")
+
+
+@dataclass(frozen=True)
+class ShardFolder:
+    """The shards of one output file."""
+
+    output: Path
+    """What they are joined to in the end."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the shards lie until they are joined."""
+        return self.output.with_name(f"{self.output.name}.parts")
+
+    @property
+    def suffix(self) -> str:
+        """The ending of a shard's name."""
+        return self.output.suffix
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the folder, made where it is missing.
+
+        Raises:
+            DataError: something that is not a folder of shards has its name, or another process holds it.
+        """
+        if self.folder.exists() and not self._is_ours():
+            raise DataError(
+                f"{self.folder}: expected a folder of shards with {_JOB_FILE}, found something else; "
+                "move it away, or write the output elsewhere"
+            )
+        busy = DataError(
+            f"{self.output}: another process writes it; wait until it is done, or write elsewhere"
+        )
+        with ExitStack() as held:
+            with storing(self.folder, KEPT):
+                held.enter_context(alone_in(self.folder, busy))
+            yield
+
+    def _is_ours(self) -> bool:
+        if not self.folder.is_dir():
+            return False
+        names = {path.name for path in self.folder.iterdir()}
+        return _JOB_FILE in names or names <= {LOCK_FILE}
+
+    def begin(self, job: dict[str, Any], *, resumable: bool) -> int:
+        """Make the folder ready for ``job``; returns how many shards of it are done already.
+
+        Shards of another job (the input, its date or a setting differs) are removed, and the log
+        says which entries differ.
+        """
+        job_file = self.folder / _JOB_FILE
+        if job_file.is_file():
+            found = _read_job(job_file)
+            changed = [name for name in job if found.get(name) != job[name]]
+            if resumable and not changed:
+                return self._done()
+            if resumable:
+                logger.info(
+                    "%s is of another job (%s changed); starting over", self.folder, ", ".join(changed)
+                )
+        with storing(self.folder, "nothing has been computed yet"):
+            self._clear()
+            job_file.write_text(json.dumps(job, indent=1), encoding="utf-8")
+        return 0
+
+    @contextmanager
+    def writing(self, number: int) -> Iterator[BinaryIO]:
+        """A stream whose content is shard ``number`` once the block succeeds."""
+        target = self.shard(number)
+        temporary = target.with_name(f".{target.name}")
+        with storing(self.folder, KEPT), temporary.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(target)
+
+    def shard(self, number: int) -> Path:
+        """The file of a shard, counted from 0."""
+        return self.folder / f"{number:07d}{self.suffix}"
+
+    def remove(self) -> None:
+        """Remove the shards, and the folder unless somebody else's files are in it."""
+        self._clear()
+        (self.folder / LOCK_FILE).unlink(missing_ok=True)
+        with suppress(OSError):
+            self.folder.rmdir()
+
+    def _clear(self) -> None:
+        # The job last, by which a folder that was half cleared is known.
+        for path in [path for path in self.folder.iterdir() if _SHARD.fullmatch(path.name)]:
+            path.unlink()
+        (self.folder / _JOB_FILE).unlink(missing_ok=True)
+
+    def _done(self) -> int:
+        number = 0
+        while self.shard(number).is_file():
+            number += 1
+        return number
+
+
+def _read_job(path: Path) -> dict[str, Any]:
+    try:
+        job = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return {}
+    return job if isinstance(job, dict) else {}

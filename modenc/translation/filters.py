@@ -1,0 +1,117 @@
+"""Which translations are kept, and why the others are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modenc.data.language_check import LanguageCheck, Verdict
+from modenc.data.text import count_letters, letters_key
+from modenc.langid import get_identifier
+from modenc.recipe.loader import default_section
+from modenc.translation.steps import Translated
+
+Pair = tuple[str, Translated]
+"""A text and its translation."""
+
+Similarity = Callable[[Sequence[str], Sequence[str]], npt.NDArray[np.float32]]
+"""Texts [n] and their translations [n] to cosines [n]."""
+
+REASONS = {
+    "crashed": "crashed the engine",
+    "timed_out": "took too long",
+    "empty": "came out empty",
+    "unknown_words": "with unknown words",
+    "copy": "copies of the source",
+    "length": "too long or too short",
+    Verdict.WRONG_SCRIPT.value: "in another script",
+    Verdict.WRONG_LANGUAGE.value: "in another language",
+    "dissimilar": "too unlike the source",
+}
+"""Why a row is dropped, in the order in which it is asked, and in words."""
+
+# Shorter texts differ more in length from their translations.
+_FEW_CHARACTERS = 20
+
+
+@dataclass(frozen=True)
+class FilterSettings:
+    """What translations must be like."""
+
+    max_unknown: float = 0.25
+    """Most of a translation's words that the engine may have marked as unknown, as a share."""
+    max_length_ratio: float = 4.0
+    """How many times the characters of the shorter side the longer one may have."""
+    check_language: bool = True
+    """Drop translations in a script or language other than the target's."""
+    min_similarity: float | None = None
+    """Least cosine of a translation's vector and its source's; None: vectors are not made."""
+
+
+class PairFilter:
+    """Judges translations by themselves.
+
+    Args:
+        settings: what they must be like.
+        source: code of the texts' language.
+        target: code of the translations'.
+        similarity: makes the cosines that ``min_similarity`` needs.
+    """
+
+    def __init__(
+        self, settings: FilterSettings, source: str, target: str, similarity: Similarity | None = None
+    ) -> None:
+        self._settings = settings
+        self._similarity = similarity if settings.min_similarity is not None else None
+        checks: Any = default_section("data")
+        identifier = get_identifier(None) if settings.check_language else None
+        self._check = LanguageCheck(checks, target, identifier, source) if settings.check_language else None
+
+    def judge(self, pairs: Sequence[Pair]) -> tuple[list[str], list[float | None]]:
+        """The reason to drop each pair, empty where there is none; and each one's cosine, where it was made.
+
+        Pairs of an empty text are kept: there was nothing to translate.
+        """
+        reasons = [self._plain_fault(text, result) for text, result in pairs]
+        good = [i for i, (text, _) in enumerate(pairs) if text and not reasons[i]]
+        if self._check is not None:
+            # Of what has no letters nobody can tell.
+            lettered = [i for i in good if count_letters(pairs[i][0])]
+            verdicts = self._check.verdicts([pairs[i][1].text for i in lettered])
+            for i, verdict in zip(lettered, verdicts, strict=True):
+                reasons[i] = "" if verdict is Verdict.OK else verdict.value
+        cosines: list[float | None] = [None] * len(pairs)
+        good = [i for i in good if not reasons[i]]
+        if self._similarity is not None and good:
+            found = self._similarity([pairs[i][0] for i in good], [pairs[i][1].text for i in good])
+            for i, cosine in zip(good, found.tolist(), strict=True):
+                cosines[i] = round(cosine, 4)
+                if cosine < (self._settings.min_similarity or 0.0):
+                    reasons[i] = "dissimilar"
+        return reasons, cosines
+
+    def _plain_fault(self, text: str, result: Translated) -> str:
+        if not text:
+            return ""
+        if result.failed:
+            return result.failed
+        if not result.text:
+            return "empty"
+        if result.unknown > self._settings.max_unknown:
+            return "unknown_words"
+        # What has no letters is rightly the same in both.
+        if count_letters(text) and letters_key(text) == letters_key(result.text):
+            return "copy"
+        shorter, longer = sorted((len(text), len(result.text)))
+        if longer > self._settings.max_length_ratio * max(shorter, _FEW_CHARACTERS):
+            return "length"
+        return ""
+
+
+def first_reason(reasons: Sequence[str]) -> str:
+    """Of the reasons of a row's columns the one that is asked first; empty where all are."""
+    return min(filter(None, reasons), key=list(REASONS).index, default="")

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Stands in for the program ``apertium``: the same options and protocol, and words that go wrong.
+
+A sentence comes back with each word in capitals, but for these: ``crash`` ends the program, ``hang`` lets
+it sleep, ``blorf`` is unknown, ``bank`` has alternatives, ``late`` holds the answer back until the next one.
+The mode spa-eng puts a word in
+front, which makes it no copy. A log beside the script has a line for each start.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+MODES = ["eng-kaz", "eng-tur", "tur-aze", "spa-eng", "spa-eng_US", "bad-bad", "eng-kaz-tagger"]
+WORDS = {"blorf": "*blorf", "bank": "BANK/SHORE", "gen": "#gen", "bil": "@bil"}
+
+
+def translated(sentence: str) -> str:
+    if "crash" in sentence:
+        sys.stdout.flush()
+        os._exit(3)
+    if "hang" in sentence:
+        sys.stdout.flush()
+        time.sleep(600)
+    return " ".join(WORDS.get(word, word.upper()) for word in sentence.split(" "))
+
+
+def main(words: list[str]) -> int:
+    folder = words[words.index("-d") + 1] if "-d" in words else None
+    if "-V" in words:
+        print("Apertium 9.8.7")
+        return 0
+    if "-l" in words:
+        modes = MODES if folder is None else [path.stem for path in Path(folder, "modes").iterdir()]
+        print("\n".join(f"  {mode}" for mode in modes))
+        return 0
+    with (HERE / "starts.log").open("a") as log:
+        log.write(" ".join(words) + "\n")
+    if words[-1] == "bad-bad":
+        sys.stderr.write("lt-proc: Error: Cannot open bad.bin\n")
+        return 1
+    front = "ZU " if words[-1] == "spa-eng" else ""
+    held = ""
+    for request in sys.stdin.read().split("\0")[:-1]:
+        answer = held + front + translated(request) + "\0"
+        held = answer if "late" in request else ""
+        sys.stdout.write("" if held else answer)
+        sys.stdout.flush()
+    sys.stdout.write(held + "\0" * 8)  # as a pipeline's programs do at their end
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

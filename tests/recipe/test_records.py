@@ -1,0 +1,113 @@
+"""What ``modenc translate`` writes beside a file goes into recipes and cards."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+import tiny_models
+
+from modenc.data.corpus import load_text
+from modenc.data.pairs import load_parallel
+from modenc.provenance import TranslationRecord, read_record, record_path, write_record
+from modenc.recipe.faults import RecipeFaults
+from modenc.recipe.loader import load_recipe
+
+RECORD = TranslationRecord(
+    translator="apertium 3.8.3 (eng-kaz)",
+    licence="CC-BY-SA-4.0",
+    text="sts.tsv",
+    source="en",
+    target="kk",
+    made_by="modenc 0.1.0",
+    steps=[{"tool": "apertium 3.8.3", "name": "eng-kaz"}],
+    columns=["text"],
+    filters={},
+    counts={},
+)
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    """Writes a recipe on two files, of which the first has a record."""
+    for name, lines in (("a.kk.txt", slice(0, 160)), ("b.kk.txt", slice(160, 320))):
+        (tmp_path / name).write_text("\n".join(tiny_models.sentences("kk")[lines]), encoding="utf-8")
+    write_record(tmp_path / "a.kk.txt", RECORD)
+
+    def write(text):
+        path = tmp_path / "r.toml"
+        path.write_text(
+            f'pivot = "en"\n[hub]\npath = "{tmp_path}/hub"\n[data]\nroot = "{tmp_path}"\n{text}\n'
+            '[sentence_encoding]\nobjective = "simcse"\n[alignment]\nobjective = "none"\n'
+            "[languages.en]\ndata.text = []\nsentence_encoding.objective = 'none'\n[languages.kk]\n",
+            encoding="utf-8",
+        )
+        return path
+
+    return write
+
+
+def _sources(path, *overrides):
+    return load_recipe(path, overrides, check_files=False).plans["kk"].data.text
+
+
+def test_a_source_without_a_licence_has_that_of_its_record(recipe):
+    path = recipe('text = ["{lang}.none", "a.{lang}.txt", "b.{lang}.txt"]')
+    assert [source.licence for source in _sources(path)] == ["", "CC-BY-SA-4.0", ""]
+    assert [source.translator for source in _sources(path)] == ["", RECORD.translator, ""]
+    (own,) = _sources(recipe('text = [{ path = "a.{lang}.txt", licence = "MIT" }]'))
+    assert (own.licence, own.translator) == ("MIT", RECORD.translator)
+    (own,) = _sources(recipe('text = [{ path = "a.{lang}.txt", translator = "a person" }]'))
+    assert (own.licence, own.translator) == ("CC-BY-SA-4.0", "a person")
+
+
+def test_the_licence_counts_for_what_may_be_trained_on(recipe):
+    path = recipe('licenses = ["MIT"]\ntext = ["a.{lang}.txt", { path = "b.{lang}.txt", licence = "MIT" }]')
+    assert [source.path for source in _sources(path)] == ["b.{lang}.txt"]
+    (_, kept) = _sources(path, 'data.licenses=["MIT", "CC-BY-SA-4.0"]')
+    assert kept.path == "b.{lang}.txt"
+    with pytest.raises(RecipeFaults, match=r"data\.text\[0\]\.licence: expected a license"):
+        load_recipe(recipe('licenses = ["MIT"]\ntext = ["b.{lang}.txt"]'), check_files=False)
+
+
+def test_cards_name_text_translator_and_licence(recipe, tmp_path):
+    plan = load_recipe(recipe('text = ["a.{lang}.txt", "b.{lang}.txt"]'), check_files=False).plans["kk"]
+    found = [(record.source, record.licence, record.translator) for record in load_text(plan, None).sources]
+    assert found == [("a.kk.txt", "CC-BY-SA-4.0", RECORD.translator), ("b.kk.txt", "", "")]
+
+
+def test_parts_of_one_translated_file_stay_apart_on_cards(recipe, tmp_path):
+    rows = zip(tiny_models.sentences("en"), tiny_models.sentences("kk"), strict=True)
+    lines = [f"{en}\t{kk}\t{'ab'[i % 2]}" for i, (en, kk) in enumerate(rows)]
+    (tmp_path / "p.tsv").write_text("\n".join(["en\tkk\tpart", *lines]), encoding="utf-8")
+    write_record(tmp_path / "p.tsv", RECORD)
+    part = '{ path = "p.tsv", columns = { pivot = "en", text = "kk" }, where = { part = ["%s"] } }'
+    path = recipe(f"parallel = [{part % 'a'}, {part % 'b'}]\ntext = ['a.kk.txt']")
+    plan = load_recipe(path, check_files=False).plans["kk"]
+    found = [(record.source, record.translator) for record in load_parallel(plan, None).sources]
+    assert found == [("p.tsv", RECORD.translator), ("p.tsv (b)", RECORD.translator)]
+
+
+def test_records_come_back_as_they_were_written(tmp_path):
+    path = tmp_path / "kk.tsv.gz"
+    assert read_record(path) is None
+    write_record(path, RECORD)
+    assert record_path(path).name == "kk.tsv.gz.translation.json"
+    assert read_record(path) == RECORD
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        "null",
+        "[" * 100_000,
+        json.dumps({**asdict(RECORD), "licence": 3}),
+        '{"licence": "MIT"}',
+    ],
+)
+def test_a_damaged_record_is_left_out_with_a_warning(tmp_path, caplog, content):
+    record_path(tmp_path / "t.tsv").write_text(content)
+    assert read_record(tmp_path / "t.tsv") is None
+    assert "t.tsv.translation.json: not what modenc translate writes" in caplog.text

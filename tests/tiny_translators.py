@@ -1,0 +1,122 @@
+"""Tiny random translation models of each family, with their real tokenizers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import tiny_models
+import torch
+from transformers import (
+    M2M100Config,
+    M2M100ForConditionalGeneration,
+    M2M100Tokenizer,
+    MarianConfig,
+    MarianMTModel,
+    MarianTokenizer,
+    NllbTokenizerFast,
+    T5Config,
+    T5ForConditionalGeneration,
+    T5TokenizerFast,
+)
+
+_PIECES = 160
+_SIZES = {
+    "d_model": 16,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 32,
+    "decoder_ffn_dim": 32,
+    "max_position_embeddings": 64,
+    # Larger than usual, so that each text has a translation of its own without any training.
+    "init_std": 0.5,
+}
+
+
+def _pieces(folder: Path, name: str, **options: Any) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(tiny_models.all_sentences()),
+        model_prefix=str(folder / name),
+        vocab_size=_PIECES,
+        minloglevel=2,
+        **options,
+    )
+    return folder / f"{name}.model"
+
+
+def _save(model: Any, tokenizer: Any, folder: Path) -> Path:
+    model.eval().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _plain(folder: Path) -> str:
+    folder.mkdir(parents=True)
+    plain = folder / "plain.json"
+    tiny_models.unigram_tokenizer(tiny_models.all_sentences()).backend_tokenizer.save(str(plain))
+    return str(plain)
+
+
+def save_tiny_nllb(folder: Path) -> Path:
+    tokenizer = NllbTokenizerFast(tokenizer_file=_plain(folder), model_max_length=32)
+    return _save(_m2m100(len(tokenizer)), tokenizer, folder)
+
+
+def save_tiny_m2m100(folder: Path) -> Path:
+    pieces = _pieces(folder / "made", "spm")
+    names = sentencepiece.SentencePieceProcessor(str(pieces))
+    words = ["<s>", "<pad>", "</s>", "<unk>", *(names.id_to_piece(i) for i in range(3, _PIECES))]
+    vocabulary = folder / "made" / "vocab.json"
+    vocabulary.write_text(json.dumps({word: place for place, word in enumerate(words)}))
+    tokenizer = M2M100Tokenizer(str(vocabulary), str(pieces), model_max_length=32)
+    return _save(_m2m100(len(words) + len(tokenizer.lang_token_to_id) + 8), tokenizer, folder)
+
+
+def _m2m100(size: int) -> M2M100ForConditionalGeneration:
+    torch.manual_seed(7)
+    return M2M100ForConditionalGeneration(M2M100Config(vocab_size=size, decoder_start_token_id=2, **_SIZES))
+
+
+def save_tiny_madlad(folder: Path) -> Path:
+    """Without special tokens of T5's own (``extra_ids``), as MADLAD's."""
+    tokenizer = T5TokenizerFast(
+        tokenizer_file=_plain(folder),
+        extra_ids=0,
+        additional_special_tokens=["<2kk>", "<2az>"],
+        model_max_length=32,
+    )
+    torch.manual_seed(4)
+    config = T5Config(
+        vocab_size=len(tokenizer),
+        d_model=16,
+        d_kv=8,
+        d_ff=32,
+        num_layers=1,
+        num_heads=2,
+        pad_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+        tie_word_embeddings=False,
+        initializer_factor=4.0,
+    )
+    return _save(T5ForConditionalGeneration(config), tokenizer, folder)
+
+
+def save_tiny_marian(folder: Path, tags: tuple[str, ...] = (">>kaz<<", ">>aze_Latn<<")) -> Path:
+    pieces = _pieces(folder / "made", "spm")
+    names = sentencepiece.SentencePieceProcessor(str(pieces))
+    words = ["</s>", "<unk>", *(names.id_to_piece(i) for i in range(3, _PIECES)), *tags, "<pad>"]
+    vocabulary = folder / "made" / "vocab.json"
+    vocabulary.write_text(json.dumps({word: place for place, word in enumerate(words)}))
+    tokenizer = MarianTokenizer(str(pieces), str(pieces), str(vocabulary), model_max_length=32)
+    torch.manual_seed(5)
+    pad = len(words) - 1
+    config = MarianConfig(
+        vocab_size=len(words), pad_token_id=pad, eos_token_id=0, decoder_start_token_id=pad, **_SIZES
+    )
+    return _save(MarianMTModel(config), tokenizer, folder)

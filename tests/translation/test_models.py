@@ -1,0 +1,183 @@
+"""Neural engines on tiny random models of each family, and how these are told their languages."""
+
+import json
+
+import pytest
+
+pytest.importorskip("sentencepiece", reason="the extra translate is not installed")
+
+import tiny_models
+import tiny_translators
+
+from modenc.errors import BaseModelError, DataError, LanguageError
+from modenc.translation.language_tags import language_tags
+from modenc.translation.models import find_model
+from modenc.translation.open_chain import model_chain
+
+TEXTS = [*tiny_models.sentences("en")[:3], "The new book"]
+FAMILIES = ("nllb", "m2m100", "madlad", "marian")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Family → folder of a tiny model of it."""
+    folder = tmp_path_factory.mktemp("translators")
+    return {name: getattr(tiny_translators, f"save_tiny_{name}")(folder / name) for name in FAMILIES}
+
+
+def tags_of(chain):
+    return [step["tags"] for step in chain.describe()]
+
+
+@pytest.mark.parametrize(
+    ("family", "tags"),
+    [
+        ("nllb", ["eng_Latn", "kaz_Cyrl"]),
+        ("m2m100", ["en", "__kk__"]),
+        ("madlad", ["<2kk>"]),
+        ("marian", [">>kaz<<"]),
+    ],
+)
+def test_each_family_translates_by_its_tags(models, family, tags):
+    chain = model_chain("transformers", [str(models[family])], ["eng", "kk"], beams=1, batch_size=2)
+    assert tags_of(chain) == [tags]
+    assert chain.describe()[0]["name"] == family
+    found = chain.translate(TEXTS)
+    assert any(result.text for result in found)
+    # The same alone as among others, and again.
+    alone = model_chain("transformers", [str(models[family])], ["en", "kaz_Cyrl"], beams=1, batch_size=1)
+    assert alone.translate(TEXTS) == found
+    other = model_chain("transformers", [str(models[family])], ["en", "az"], beams=1)
+    assert [result.text for result in other.translate(TEXTS)] != [result.text for result in found]
+
+
+def test_the_target_is_the_first_token_and_the_source_before_the_text(models):
+    step = model_chain("transformers", [str(models["nllb"])], ["en", "kk"]).steps[0]
+    speaker = step._speaker
+    (tokens,) = speaker.tokens(["The new book"])
+    names = speaker.tokenizer.convert_ids_to_tokens(tokens)
+    assert (names[0], names[-1]) == ("eng_Latn", "</s>")
+    assert speaker.tokenizer.convert_ids_to_tokens(speaker.target_id()) == "kaz_Cyrl"
+    seen = []
+    generate = step._model.model.generate
+    step._model.model.generate = lambda **options: seen.append(options) or generate(**options)
+    step.translate(TEXTS)
+    assert seen[0]["forced_bos_token_id"] == speaker.target_id()
+    assert (seen[0]["num_beams"], seen[0]["do_sample"]) == (4, False)
+
+
+@pytest.mark.parametrize(("family", "tag"), [("madlad", "<2kk>"), ("marian", ">>kaz<<")])
+def test_the_targets_tag_is_one_token_before_the_text(models, family, tag):
+    speaker = model_chain("transformers", [str(models[family])], ["en", "kk"]).steps[0]._speaker
+    (tokens,) = speaker.tokens(["The new book"])
+    names = speaker.tokenizer.convert_ids_to_tokens(tokens)
+    assert tag in names[:2]
+    assert names[-1] == "</s>"
+    assert speaker.target_id() is None
+
+
+def test_a_long_text_is_cut_with_its_end_kept(models):
+    step = model_chain("transformers", [str(models["nllb"])], ["en", "kk"], beams=1).steps[0]
+    (tokens,) = step._speaker.tokens(["the new book " * 50])
+    assert len(tokens) > 32
+    cut = step._speaker.cut(tokens)
+    assert (len(cut), cut[0], cut[-1]) == (32, tokens[0], tokens[-1])
+    short, long = step.translate(["the book", "the new book " * 50])
+    assert (short.cut, long.cut) == (False, True)
+
+
+def test_a_chain_has_one_model_or_one_for_each_step(models):
+    nllb, m2m100 = str(models["nllb"]), str(models["m2m100"])
+    chain = model_chain("transformers", [nllb], ["en", "tr", "az"], beams=1)
+    assert tags_of(chain) == [["eng_Latn", "tur_Latn"], ["tur_Latn", "azj_Latn"]]
+    assert chain.steps[0]._model is chain.steps[1]._model
+    chain = model_chain("transformers", [m2m100, nllb], ["en", "tr", "az"], beams=1)
+    assert tags_of(chain) == [["en", "__tr__"], ["tur_Latn", "azj_Latn"]]
+    assert len(chain.translate(TEXTS)) == len(TEXTS)
+    with pytest.raises(DataError, match="one for each of the 3 steps; found 2"):
+        model_chain("transformers", [nllb, nllb], ["en", "tr", "az", "kk"])
+
+
+def test_a_marian_model_of_one_language_has_no_tags(tmp_path):
+    folder = tiny_translators.save_tiny_marian(tmp_path / "opus", tags=())
+    assert tags_of(model_chain("transformers", [str(folder)], ["en", "kk"])) == [[]]
+
+
+class FakeTokenizer:
+    def __init__(self, *tags):
+        self._tags = tags
+
+    def get_vocab(self):
+        return dict.fromkeys(("word", "<s>", *self._tags), 0)
+
+
+class NllbTokenizerFast(FakeTokenizer):
+    pass
+
+
+class T5Tokenizer(FakeTokenizer):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("code", "tag"),
+    [
+        ("az", "azj_Latn"),
+        ("azb", "azb_Arab"),
+        ("zh", "zho_Hans"),
+        ("zho_Hant", "zho_Hant"),
+        ("zh-TW", "zho_Hant"),
+        ("ar", "arb_Arab"),
+        ("arz_Arab", "arz_Arab"),
+        ("sw", "swh_Latn"),
+    ],
+)
+def test_of_several_tags_of_a_language_the_usual_script_counts(code, tag):
+    known = ("azj_Latn", "azb_Arab", "zho_Hans", "zho_Hant", "arb_Arab", "arb_Latn", "arz_Arab", "swh_Latn")
+    assert language_tags(NllbTokenizerFast(*known, "eng_Latn"), "en", code, "m").target == tag
+
+
+def test_languages_and_models_that_are_not_known():
+    with pytest.raises(
+        LanguageError, match="m: expected a language that it has, found 'fr'; it has kk, zh_Latn"
+    ):
+        language_tags(T5Tokenizer("<2kk>", "<2zh_Latn>", "<2>"), "en", "fr", "m")
+    with pytest.raises(LanguageError, match="NLLB, M2M100, MADLAD, Marian, found a tokenizer of class Fake"):
+        language_tags(FakeTokenizer(), "en", "fr", "m")
+    with pytest.raises(LanguageError, match=r"it has $"):
+        language_tags(T5Tokenizer(), "en", "fr", "m")
+
+
+def test_models_that_are_not_there(tmp_path, tiny_xlmr):
+    with pytest.raises(BaseModelError, match=r"none: expected a translation model's folder, found no such"):
+        find_model(str(tmp_path / "none"))
+    with pytest.raises(BaseModelError, match="or its id on Hugging Face; found"):
+        find_model("nobody/nothing@0123456789012345678901234567890123456789")
+    with pytest.raises(BaseModelError, match="or its id on Hugging Face; found Unrecognized configuration"):
+        model_chain("transformers", [str(tiny_xlmr)], ["en", "kk"])
+    (tmp_path / "adapter_config.json").write_text(json.dumps({}))
+    with pytest.raises(BaseModelError, match="is a peft adapter"):
+        find_model(str(tmp_path))
+
+
+@pytest.mark.parametrize("family", ["nllb", "marian"])
+def test_ctranslate2_gives_what_transformers_gives(models, family, tmp_path):
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    folder = tmp_path / "converted"
+    ctranslate2.converters.TransformersConverter(str(models[family])).convert(str(folder))
+    options = {"beams": 1, "batch_size": 2}
+    chain = model_chain("ctranslate2", [str(folder)], ["en", "kk"], tokenizer=str(models[family]), **options)
+    expected = model_chain("transformers", [str(models[family])], ["en", "kk"], **options)
+    assert tags_of(chain) == tags_of(expected)
+    assert chain.describe()[0]["tool"].startswith("ctranslate2 4.")
+    for found, right in zip(chain.translate(TEXTS), expected.translate(TEXTS), strict=True):
+        # A random model may not end a text, which then has one token more or less.
+        assert found.text[:10] == right.text[:10]
+
+
+def test_ctranslate2_wants_a_converted_model(models, tmp_path):
+    pytest.importorskip("ctranslate2")
+    with pytest.raises(BaseModelError, match=r"expected a folder with model\.bin.*found no such folder"):
+        model_chain("ctranslate2", [str(tmp_path / "none")], ["en", "kk"])
+    with pytest.raises(BaseModelError, match=r"found another folder\. Convert the model, or take --engine"):
+        model_chain("ctranslate2", [str(models["nllb"])], ["en", "kk"])
