@@ -82,7 +82,7 @@ def _learn_pivot_alignment(
     if scored:
         sets = {"scored": {"scored": _scored_dataset(scored, pivot_row)}, **sets}
         losses["scored"] = ScoredAlignmentLoss(model, vectors, settings)
-        drawn_from["scored"] = len(run.data.cross_scored_pairs.rows)
+        drawn_from["scored"] = len(_scored_to_train_on(run.data, settings))
     dev = _dev(run, pivot)
     return train_sentence_model(
         run,
@@ -177,9 +177,16 @@ def alignment_rows(
 
 def scored_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -> list[CrossScoredRow]:
     """The pairs with scores a run will see; no more than its steps can use in all processes."""
+    return sample(_scored_to_train_on(data, settings), _rows_needed(settings), seed)
+
+
+def _scored_to_train_on(data: TrainingData, settings: AlignmentSettings) -> list[CrossScoredRow]:
+    """All pairs but those whose sentences, as translations, are held out."""
     if "scored" not in settings.objective:
         return []
-    return sample(data.cross_scored_pairs.rows, _rows_needed(settings), seed)
+    held_out = {row.pivot for row in data.parallel.held_out} if data.plan.data.parallel else set()
+    rows = data.cross_scored_pairs.rows
+    return [row for row in rows if row.pivot1 not in held_out and row.pivot2 not in held_out]
 
 
 def _rows_needed(settings: AlignmentSettings) -> int:

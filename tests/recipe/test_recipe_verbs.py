@@ -21,15 +21,15 @@ def test_recipes_lists_every_shipped_recipe_with_its_languages(capsys):
 
 def test_cp_copies_comments_and_all_and_refuses_to_replace(capsys, tmp_path: Path):
     destination = tmp_path / "mine.toml"
-    assert main(["cp", "turkic", str(destination)]) == 0
-    copied, shipped = (path.read_text().splitlines() for path in (destination, shipped_recipes()["turkic"]))
+    assert main(["cp", "eighteen", str(destination)]) == 0
+    copied, shipped = (path.read_text().splitlines() for path in (destination, shipped_recipes()["eighteen"]))
     # All but the shipped hub, into which a copy must not train.
     assert [line for line in shipped if line not in copied] == ['path = "adapters_hub/me5-small"']
     assert [line for line in copied if line not in shipped] == [
         "# The shipped recipe has adapters_hub/me5-small here; a copy leaves what is there alone.",
         'path = "adapters_hub/{recipe}"',
     ]
-    assert load_recipe(destination, check_files=False).hub == Path("adapters_hub/turkic")
+    assert load_recipe(destination, check_files=False).hub == Path("adapters_hub/eighteen")
     assert main(["cp", "turkic", str(destination)]) == 2
     assert "found one; give another name, or --force" in capsys.readouterr().err
     assert main(["cp", "quickstart", str(destination), "--force"]) == 0
@@ -59,7 +59,7 @@ def test_validate_says_what_would_be_trained(capsys):
     assert main(["validate", "turkic", "--no-files", "languages.az.alignment.objective=parallel"]) == 0
     out = capsys.readouterr().out
     assert out.startswith(
-        "recipe 'turkic' has no faults; base me5-small, hub 'adapters_hub/me5-small'\n  kk: "
+        "recipe 'turkic' has no faults; base me5-small, hub 'adapters_hub/turkic'\n  kk: "
     )
     assert "alignment pivot" in out
     assert "az: vocabulary base, language adaptation none, sentence encoding copied from kk, " in out
