@@ -1,4 +1,4 @@
-"""The same six sentences in the six languages whose modules ship with modenc."""
+"""The same six sentences in the eighteen languages whose modules ship with modenc."""
 
 SENTENCES: dict[str, tuple[str, ...]] = {
     "en": (
@@ -48,6 +48,102 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "Bugun yomg‘ir yog‘yapti.",
         "Bola kitob o‘qiyapti.",
         "Mening akam shifoxonada ishlaydi.",
+    ),
+    "de": (
+        "Guten Morgen!",
+        "Vielen Dank.",
+        "Wo ist die Bibliothek?",
+        "Heute regnet es.",
+        "Das Kind liest ein Buch.",
+        "Mein älterer Bruder arbeitet in einem Krankenhaus.",
+    ),
+    "es": (
+        "¡Buenos días!",
+        "Muchas gracias.",
+        "¿Dónde está la biblioteca?",
+        "Hoy llueve.",
+        "El niño está leyendo un libro.",
+        "Mi hermano mayor trabaja en un hospital.",
+    ),
+    "fr": (
+        "Bonjour !",
+        "Merci beaucoup.",
+        "Où est la bibliothèque ?",
+        "Il pleut aujourd'hui.",
+        "L'enfant lit un livre.",
+        "Mon frère aîné travaille dans un hôpital.",
+    ),
+    "it": (
+        "Buongiorno!",
+        "Grazie mille.",
+        "Dov'è la biblioteca?",
+        "Oggi piove.",
+        "Il bambino legge un libro.",
+        "Mio fratello maggiore lavora in un ospedale.",
+    ),
+    "ja": (
+        "おはようございます。",
+        "どうもありがとうございます。",
+        "図書館はどこですか。",
+        "今日は雨が降っています。",
+        "子どもが本を読んでいます。",
+        "私の兄は病院で働いています。",
+    ),
+    "ko": (
+        "좋은 아침입니다!",
+        "대단히 감사합니다.",
+        "도서관이 어디에 있습니까?",
+        "오늘 비가 옵니다.",
+        "아이가 책을 읽고 있습니다.",
+        "저의 형은 병원에서 일합니다.",
+    ),
+    "nl": (
+        "Goedemorgen!",
+        "Hartelijk bedankt.",
+        "Waar is de bibliotheek?",
+        "Het regent vandaag.",
+        "Het kind leest een boek.",
+        "Mijn oudere broer werkt in een ziekenhuis.",
+    ),
+    "pl": (
+        "Dzień dobry!",
+        "Dziękuję bardzo.",
+        "Gdzie jest biblioteka?",
+        "Dzisiaj pada deszcz.",
+        "Dziecko czyta książkę.",
+        "Mój starszy brat pracuje w szpitalu.",
+    ),
+    "pt": (
+        "Bom dia!",
+        "Muito obrigado.",
+        "Onde fica a biblioteca?",
+        "Hoje está chovendo.",
+        "A criança está lendo um livro.",
+        "Meu irmão mais velho trabalha em um hospital.",
+    ),
+    "ru": (
+        "Доброе утро!",
+        "Большое спасибо.",
+        "Где находится библиотека?",
+        "Сегодня идёт дождь.",
+        "Ребёнок читает книгу.",
+        "Мой старший брат работает в больнице.",
+    ),
+    "tr": (
+        "Günaydın!",
+        "Çok teşekkür ederim.",
+        "Kütüphane nerede?",
+        "Bugün yağmur yağıyor.",
+        "Çocuk kitap okuyor.",
+        "Ağabeyim bir hastanede çalışıyor.",
+    ),
+    "zh": (
+        "早上好！",
+        "非常感谢。",
+        "图书馆在哪里？",
+        "今天下雨。",
+        "孩子在看书。",
+        "我哥哥在医院工作。",
     ),
 }
 """Code → sentences; the sentences of one position are translations of each other."""

