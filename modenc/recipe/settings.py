@@ -60,13 +60,15 @@ class Source:
     columns: dict[str, str] = field(default_factory=dict)
     """Role → column name, where the names differ from the roles (``{ text = "kk", pivot = "en" }``)."""
     where: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Keep only rows whose column holds one of these values."""
+    """Keep only rows whose column holds one of these values. With ``pivot_path`` this filter, as the other
+    three, applies to both files, and to ``path`` alone where the pivot's file has no such column."""
     where_not: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Drop rows whose column holds one of these values."""
     at_least: dict[str, float] = field(default_factory=dict)
     """Keep only rows whose numeric column is at least this (``{ score = 4.0 }``)."""
     at_most: dict[str, float] = field(default_factory=dict)
-    """Keep only rows whose numeric column is at most this (``{ unknown = 0.25 }``)."""
+    """Keep only rows whose numeric column is at most this (``{ unknown = 0.25 }``). With ``pivot_path``, see
+    ``where``."""
     pivot_path: str | None = None
     """Two files, one in each language: the pivot's rows of the same set, joined on ``key``."""
     key: str = "id"
