@@ -255,9 +255,9 @@ class _Run:
             for row in rows or ():
                 if texts.setdefault(row["id"], row["text"]) != row["text"]:
                     raise DataError(
-                        f"{describe_source(resolve_source(task.data, lang, lang))}: expected one text for each "
-                        f"id of {task.name} in {lang!r}, found {row['id']!r} with another text; give ids that "
-                        "differ between files"
+                        f"{describe_source(resolve_source(task.data, lang, lang))}: expected one text for "
+                        f"each id of {task.name} in {lang!r}, found {row['id']!r} with another text; give "
+                        "ids that differ between files"
                     )
 
     def pairs_of_bitext(self) -> None:

@@ -182,7 +182,7 @@ def _check(task: Task, position: int, faults: Faults) -> None:
 
 
 def _check_together(suite: Suite, faults: Faults) -> None:
-    """What is wrong with tasks of one name: figures that would overwrite each other, or no pair to measure."""
+    """What is wrong with tasks of one name: figures that overwrite each other, or no pair to measure."""
     kinds: dict[tuple[str, str], str] = {}
     languages: dict[tuple[str, str], dict[str, None]] = {}
     first: dict[tuple[str, str], int] = {}
@@ -197,7 +197,9 @@ def _check_together(suite: Suite, faults: Faults) -> None:
             first.setdefault((task.name, task.kind), position)
     for (name, kind), codes in languages.items():
         if len(codes) == 1:
-            message = f"{kind!r} compares languages; expected two or more of {name!r}, found {next(iter(codes))}"
+            message = (
+                f"{kind!r} compares languages; expected two or more of {name!r}, found {next(iter(codes))}"
+            )
             faults.add(("task", first[name, kind], "languages"), message)
 
 
