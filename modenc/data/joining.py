@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice, zip_longest
 from pathlib import Path
+from typing import Any
 
 from modenc.data.files import Row, format_of
 from modenc.data.readers import describe_source, raw_rows, read_rows, resolve_source
@@ -78,7 +79,7 @@ def pivots_side(own: Source, plan: LanguagePlan) -> Source:
         return other  # reading it says what is wrong
     if first is None:
         return other
-    kept = {
+    kept: dict[str, Any] = {
         key: {name: to for name, to in getattr(own, key).items() if own.columns.get(name, name) in first}
         for key in FILTERS
     }
