@@ -12,7 +12,7 @@ matplotlib.use("Agg")
 import numpy as np
 import numpy.typing as npt
 from matplotlib import pyplot as plt
-from stored_languages import Stored, System, in_order
+from stored_languages import Stored, StoredSystem, in_order
 
 _TASKS = ("stsb", "kardes")
 # Without the version of matplotlib that made it.
@@ -57,7 +57,7 @@ _CAPTION = (
 )
 
 
-def grid(system: System, codes: list[str]) -> npt.NDArray[np.float64]:
+def grid(system: StoredSystem, codes: list[str]) -> npt.NDArray[np.float64]:
     """Similarity [languages, languages], NaN where there is none; STS-B's where both tests have a pair."""
     values = np.full((len(codes), len(codes)), np.nan)
     for task in reversed(_TASKS):

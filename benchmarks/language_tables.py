@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from markdown_rows import head, row
-from stored_languages import FOLDER, Figure, Stored, System
+from stored_languages import FOLDER, Figure, Stored, StoredSystem
 
 MEANS = (
     ("STS-B within", "stsb", "spearman", 1),
@@ -126,7 +126,7 @@ def section(results: Path) -> list[str]:
     return [*lines, "", *circumstances(stored)]
 
 
-def base_table(base: System) -> Iterator[str]:
+def base_table(base: StoredSystem) -> Iterator[str]:
     """Means of the base's figures on all that it was measured on, and its language biases."""
     yield from head(["mean", "sets", "base"])
     for heading, *kind in MEANS:
@@ -137,7 +137,7 @@ def base_table(base: System) -> Iterator[str]:
             yield row([f"{_NAMES[task]} language bias", str(bias.n), f"{bias.value:.1f}"])
 
 
-def means_table(stored: Stored, modules: System) -> Iterator[str]:
+def means_table(stored: Stored, modules: StoredSystem) -> Iterator[str]:
     """Means of both systems' figures, and the change."""
     yield from head(["mean", "sets", "base", "modules", "change"])
     for heading, *kind in MEANS:
@@ -152,7 +152,7 @@ def means_table(stored: Stored, modules: System) -> Iterator[str]:
             yield row([f"{_NAMES[task]} language bias", str(bias.n), *cells])
 
 
-def exceptions(stored: Stored, modules: System) -> Iterator[str]:
+def exceptions(stored: Stored, modules: StoredSystem) -> Iterator[str]:
     """Test sets on which modules are worse than the base, by name."""
     yield "Worse than the base (* beyond its 95 % interval):"
     yield ""

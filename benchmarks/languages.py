@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import logging
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from tables import tables
 
 from modenc import ModularEncoder
 from modenc.composition.settings import ComputeSettings
-from modenc.errors import DataError
+from modenc.errors import DataError, ModencError
 from modenc.evaluate.results import gathered, load_results, save_results
 from modenc.evaluate.runner import run_suite
 from modenc.evaluate.suite import Suite, check_files, load_suite, restricted
@@ -37,33 +38,58 @@ logger = logging.getLogger("languages")
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
+HUB = ROOT / "adapters_hub" / "me5-small"
+PUBLISHED = {"suite": FOLDER, "hub": HUB, "compute": "fp32"}
+"""What the published figures are of; a run with another of these is a trial."""
+
 SEED = 13
 BEGIN, END = "<!-- languages.py writes from here -->", "<!-- to here -->"
 _BATCH = 64
 
 
 def main() -> None:
-    """Measure what is not stored yet, then write the tables and the picture."""
+    """Measure what is not stored yet, then write the tables and the picture.
+
+    Raises:
+        SystemExit: the options contradict each other, or what they name cannot be used (status 2).
+    """
+    args = arguments()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    try:
+        if not args.tables_only:
+            measure(args)
+        if args.results.resolve() == RESULTS:
+            write_pages(RESULTS)
+    except ModencError as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(2) from error
+
+
+def arguments() -> argparse.Namespace:
+    """The options; a trial says where its figures go, so that it never replaces the published ones.
+
+    Raises:
+        SystemExit: they contradict each other (status 2).
+    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder with eval/, as the suite names its files")
-    parser.add_argument("--hub", type=Path, default=ROOT / "adapters_hub" / "me5-small")
+    parser.add_argument("--hub", type=Path, default=HUB)
     parser.add_argument("--suite", default=FOLDER, help="another suite (trials)")
     parser.add_argument("--only", choices=SYSTEMS, action="append", help="only this system; may be repeated")
     parser.add_argument("--compute", default="fp32", help="as of ModularEncoder (default: fp32)")
     parser.add_argument("--vectors", type=Path, default=ROOT / "runs" / "vectors", help="kept vectors")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where figures are stored")
+    parser.add_argument("--results", type=Path, help="where figures are stored; trials need it")
     parser.add_argument("--tables-only", action="store_true", help="measure nothing; needs no --data")
     args = parser.parse_args()
     if args.data is None and not args.tables_only:
         parser.error("expected --data DIR or --tables-only, found neither")
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    if not args.tables_only:
-        try:
-            measure(args)
-        except DataError as error:
-            raise SystemExit(str(error)) from error
-    if args.results == RESULTS:
-        write_pages(RESULTS)
+    trial = [f"--{name}" for name, usual in PUBLISHED.items() if getattr(args, name) != usual]
+    if trial and args.results is None:
+        parser.error(
+            f"expected --results DIR with {', '.join(trial)}: the published figures would be replaced"
+        )
+    args.results = args.results or RESULTS
+    return args
 
 
 def measure(args: argparse.Namespace) -> None:
@@ -71,6 +97,7 @@ def measure(args: argparse.Namespace) -> None:
 
     Raises:
         DataError: test files are missing (all are named), or one cannot be read.
+        ModencError: the suite or the hub cannot be used.
     """
     suite = load_suite(args.suite)
     check_files(suite, args.data)
@@ -137,7 +164,7 @@ def write_pages(results: Path) -> None:
     """README.md's table, the picture and RESULTS.md from stored figures.
 
     Raises:
-        SystemExit: nothing is stored, or README.md has no place for the table.
+        SystemExit: nothing is stored, stored figures do not compare, or README.md has no place for the table.
     """
     stored = Stored.load(results)
     write_picture(stored, ROOT / "docs" / "languages.png")

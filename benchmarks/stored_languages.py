@@ -24,7 +24,7 @@ ORDER = (
 )
 """Languages in tables and pictures, relatives beside each other; others follow."""
 
-# Whose sets have other items in each language; rows of all other sets are translations of each other.
+# Test sets whose items differ between languages; rows of all other sets are translations of each other.
 _APART = ("tatoeba",)
 
 
@@ -43,7 +43,7 @@ class Figure:
 
 
 @dataclass
-class System:
+class StoredSystem:
     """One system's figures and their values on resampled items."""
 
     run: SystemResults
@@ -82,7 +82,7 @@ class System:
         sampled = np.mean([self.samples(key) for key in keys], axis=0)
         return Figure(float(np.mean([self.value(key) for key in keys])), interval_of(sampled), len(keys))
 
-    def change(self, other: System, keys: Sequence[str]) -> Figure:
+    def change(self, other: StoredSystem, keys: Sequence[str]) -> Figure:
         """By how much the mean of figures is above that of another system on the same items."""
         gaps = [self.samples(key) - other.samples(key) for key in keys]
         value = float(np.mean([self.value(key) - other.value(key) for key in keys]))
@@ -93,8 +93,8 @@ class System:
 class Stored:
     """The base and what has been measured of a hub's modules."""
 
-    base: System
-    modules: dict[str, System]
+    base: StoredSystem
+    modules: dict[str, StoredSystem]
     """``no_align`` and ``align``, those that are stored."""
 
     @staticmethod
@@ -102,18 +102,21 @@ class Stored:
         """Read what ``languages.py`` stored below ``results``.
 
         Raises:
-            SystemExit: the base was not measured.
+            SystemExit: the base was not measured, or modules on another suite or in another precision.
         """
         try:
-            base = System(load_results(results / FOLDER / "base"))
+            base = StoredSystem(load_results(results / FOLDER / "base"))
         except DataError as error:
             raise SystemExit(f"{error}; run benchmarks/languages.py --data DIR") from error
         folders = {name: results / FOLDER / name for name in SYSTEMS[1:]}
         found = {name: path for name, path in folders.items() if (path / "results.json").is_file()}
-        return Stored(base, {name: System(load_results(path)) for name, path in found.items()})
+        modules = {name: StoredSystem(load_results(path)) for name, path in found.items()}
+        for name, system in modules.items():
+            _check_alike(name, system, base)
+        return Stored(base, modules)
 
     def shared(self, task: str, metric: str, languages: int, lang: str | None = None) -> list[str]:
-        """Figures that all stored systems have, as :meth:`System.keys` picks them."""
+        """Figures that all stored systems have, as :meth:`StoredSystem.keys` picks them."""
         return [
             key
             for key in self.base.keys(task, metric, languages, lang)
@@ -132,6 +135,16 @@ class Stored:
         """Languages of the suite that the hub lacks."""
         about = [system.run.about["system"] for system in self.modules.values()]
         return in_order({code for system in about for code in system["left_out"]})
+
+
+def _check_alike(name: str, system: StoredSystem, base: StoredSystem) -> None:
+    for key in ("precision", "suite_sha256"):
+        ours, bases = (stored.run.about["system"][key] for stored in (system, base))
+        if ours != bases:
+            raise SystemExit(
+                f"{FOLDER}/{name}: expected the {key} of {FOLDER}/base, {bases!r}, found {ours!r}; "
+                "measure both anew with benchmarks/languages.py --data DIR"
+            )
 
 
 def in_order(codes: set[str]) -> list[str]:

@@ -82,3 +82,10 @@ def test_contributing_says_it_in_ten_lines_each():
     for title in ("Add a language", "Add an objective"):
         section = CONTRIBUTING.split(f"## {title}\n")[1].split("\n## ")[0].strip()
         assert len(section.splitlines()) == 10
+
+
+def test_the_table_and_picture_of_all_languages_are_there():
+    begin, end = "<!-- languages.py writes from here -->", "<!-- to here -->"
+    table = README.partition(begin)[2].partition(end)[0].strip().splitlines()
+    assert sum(line.startswith("|") for line in table) > 2, "run benchmarks/languages.py"
+    assert (ROOT / "docs" / "languages.png").is_file(), "run benchmarks/languages.py"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from huggingface_hub.errors import OfflineModeIsEnabled
 from transformers import PretrainedConfig
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
-from modenc.cache import fetched_whole
+from modenc.cache import Mark, fetched_whole
 from modenc.errors import BaseModelError
 
 logger = logging.getLogger(__name__)
@@ -72,6 +73,11 @@ def folder_of(
         if whole.there():
             with suppress(Exception):  # removed from the cache since
                 return Path(snapshot(local_files_only=True))
+    return _fetched(location, revision, snapshot, whole)
+
+
+def _fetched(location: str, revision: str | None, snapshot: Callable[..., str], whole: Mark | None) -> Path:
+    """The files as they are now on Hugging Face; the cache's where they cannot be fetched."""
     try:
         # Asked first, since fetching waits for this answer without end.
         HfApi().model_info(location, revision=revision, timeout=_SECONDS)

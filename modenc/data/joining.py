@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice, zip_longest
 from pathlib import Path
+from typing import Any
 
 from modenc.data.files import Row, format_of
-from modenc.data.readers import describe_source, read_rows, resolve_source
+from modenc.data.readers import describe_source, raw_rows, read_rows, resolve_source
 from modenc.errors import DataError
 from modenc.recipe.settings import LanguagePlan, Source
 
@@ -16,6 +17,7 @@ PARALLEL_ROLES = ("pivot", "text")
 TRIPLET_ROLES = ("anchor", "positive")
 CROSS_ROLES = ("text", "pivot")
 SCORED_ROLES = ("sentence1", "sentence2", "score")
+FILTERS = ("where", "where_not", "at_least", "at_most")
 
 
 def read_parallel(source: Source, plan: LanguagePlan) -> Iterator[Row]:
@@ -63,7 +65,25 @@ def read_cross_scored(source: Source, plan: LanguagePlan) -> Iterator[Row]:
 def _both(source: Source, plan: LanguagePlan) -> tuple[Source, Source]:
     """The source of each side, without the limit, which counts what comes out."""
     own = replace(resolve_source(source, plan.lang, plan.pivot), limit=0)
-    return own, replace(own, path=own.pivot_path)
+    return own, pivots_side(own, plan)
+
+
+def pivots_side(own: Source, plan: LanguagePlan) -> Source:
+    """The pivot's file of a joined, resolved source, without the filters on columns that it has not."""
+    other = replace(own, path=own.pivot_path, pivot_path=None)
+    if not any(getattr(own, key) for key in FILTERS):
+        return other
+    try:
+        first = next(raw_rows(other, plan.data.root, plan.lang), None)
+    except DataError:
+        return other  # reading it says what is wrong
+    if first is None:
+        return other
+    kept: dict[str, Any] = {
+        key: {name: to for name, to in getattr(own, key).items() if own.columns.get(name, name) in first}
+        for key in FILTERS
+    }
+    return replace(other, **kept)
 
 
 def _zip_lines(own: Source, other: Source, plan: LanguagePlan) -> Iterator[Row]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
-from modenc.data.joining import CROSS_ROLES, PARALLEL_ROLES, SCORED_ROLES, TRIPLET_ROLES
+from modenc.data.joining import CROSS_ROLES, PARALLEL_ROLES, SCORED_ROLES, TRIPLET_ROLES, pivots_side
 from modenc.data.language_check import LanguageCheck, is_same_language
 from modenc.data.look_rows import Seen, see
 from modenc.data.look_sizes import sizes
@@ -132,7 +132,7 @@ def _sides(
     yield from _content(path, role, resolved, own, plan, identifier)
     if not joined:
         return
-    other = see(path, replace(resolved, path=resolved.pivot_path, pivot_path=None), roles, plan)
+    other = see(path, pivots_side(resolved, plan), roles, plan)
     yield from other.conflicts
     yield from _languages(path, other, _JOINED[role], (plan.pivot, plan), identifier)
     if plain and own.whole and other.whole and own.rows != other.rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
@@ -157,6 +157,11 @@ class _Run:
         self.outcome.results.append(Result(task, metric, languages, value, n))
         logger.info("  %s %.3f", self.outcome.results[-1].key, value)
 
+    def note_no_pairs(self, task: str, languages: Collection[str]) -> None:
+        found = f"in {', '.join(languages)} alone" if languages else "in no language"
+        self.outcome.skipped.append(f"pairs of {task} ({found})")
+        logger.info("  no pairs of languages: %s %s", task, found)
+
     def rows(self, task: Task, source: Source, lang: str, pivot: str) -> list[Row] | None:
         """The rows of a test set; ``None`` where it is optional and not there."""
         resolved = resolve_source(source, lang, pivot)
@@ -206,6 +211,8 @@ class _Run:
 
     def pairs_of_sts(self) -> None:
         for task, languages in self.sides.items():
+            if len(languages) < 2:
+                self.note_no_pairs(task, languages)
             for codes, items in all_pairs(languages):
                 self.note(task, "spearman", codes, ranked(items))
                 self.cross[task] += [(cosines, items[:, -1]) for cosines in items[:, :-1].T]
@@ -245,12 +252,19 @@ class _Run:
         for lang in task.languages:
             rows = self.rows(task, task.data, lang, lang)
             texts = self.parallel[task.name].setdefault(lang, {})
-            texts.update({row["id"]: row["text"] for row in rows or ()})
+            for row in rows or ():
+                if texts.setdefault(row["id"], row["text"]) != row["text"]:
+                    raise DataError(
+                        f"{describe_source(resolve_source(task.data, lang, lang))}: expected one text for "
+                        f"each id of {task.name} in {lang!r}, found {row['id']!r} with another text; give "
+                        "ids that differ between files"
+                    )
 
     def pairs_of_bitext(self) -> None:
         for task, measured in self.parallel.items():
             texts = {lang: found for lang, found in measured.items() if found}
             if len(texts) < 2:
+                self.note_no_pairs(task, texts)
                 continue
             common = in_common(task, texts)
             vectors = {lang: self.encode([t[number] for number in common], lang) for lang, t in texts.items()}

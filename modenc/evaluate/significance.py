@@ -90,44 +90,6 @@ def interval_of(values: Floats, level: float = 0.95) -> Interval:
     return Interval(float(low), float(high))
 
 
-def bootstrap_interval(
-    items: Items, statistic: Statistic, *, seed: int, samples: int = SAMPLES, level: float = 0.95
-) -> Interval:
-    """The interval that holds ``level`` of a statistic's values on resampled items (Efron, 1979).
-
-    Args:
-        items: one row [n, ...] for each item of a test set.
-        statistic: items → a number.
-        seed: of the resampling.
-        samples: how often to resample.
-        level: share of values inside.
-    """
-    return interval_of(bootstrap_samples(items, statistic, seed=seed, samples=samples), level)
-
-
-def paired_p(
-    items_a: Items, items_b: Items, statistic: Statistic, *, seed: int, samples: int = SAMPLES
-) -> float:
-    """Two-sided p of a difference between two systems on the same items (paired bootstrap, Koehn, 2004).
-
-    NaN where the statistic has no value, as a correlation with a constant.
-
-    Args:
-        items_a: rows [n, ...] of one system.
-        items_b: rows [n, ...] of the other, item for item.
-        statistic: items → a number.
-        seed: of the resampling.
-        samples: how often to resample.
-
-    Raises:
-        ValueError: the systems were not measured on equally many items.
-    """
-    if len(items_a) != len(items_b):
-        raise ValueError(f"expected the same items for both systems, found {len(items_a)} and {len(items_b)}")
-    values = [bootstrap_samples(items, statistic, seed=seed, samples=samples) for items in (items_a, items_b)]
-    return p_of_gaps(values[0] - values[1])
-
-
 def p_of_gaps(gaps: Floats) -> float:
     """Two-sided p of a difference that is ``gaps`` [samples] on resampled items; NaN where all are."""
     known = gaps[np.isfinite(gaps)]

@@ -30,6 +30,7 @@ ROLES: dict[str, tuple[str, ...]] = {
 }
 """The columns that each kind of task reads, by role."""
 
+_MULTIWAY = "multiway_"
 _WITHOUT_PAIRS = ("classification", "geometry", "multiway_sts", "multiway_bitext")
 
 
@@ -96,6 +97,7 @@ def load_suite(name_or_path: str | Path) -> Suite:
                 if (task.name, task.kind, languages) in seen and task.kind != "multiway_bitext":
                     faults.add(("task", position), f"{task.name!r} has {languages!r} twice; name them apart")
                 seen.add((task.name, task.kind, languages))
+        _check_together(suite, faults)
     if faults.found:
         lines = "\n".join(f"  {dotted(place)}: {message}" for place, message in faults.found)
         raise RecipeError(f"suite {path.stem!r} has {len(faults.found)} fault(s):\n{lines}")
@@ -177,6 +179,28 @@ def _check(task: Task, position: int, faults: Faults) -> None:
             normalize_code(code)
         except LanguageError as error:
             faults.add(place, str(error))
+
+
+def _check_together(suite: Suite, faults: Faults) -> None:
+    """What is wrong with tasks of one name: figures that overwrite each other, or no pair to measure."""
+    kinds: dict[tuple[str, str], str] = {}
+    languages: dict[tuple[str, str], dict[str, None]] = {}
+    first: dict[tuple[str, str], int] = {}
+    for position, task in enumerate(suite.task):
+        family = task.kind.removeprefix(_MULTIWAY)
+        known = kinds.setdefault((task.name, family), task.kind)
+        if known != task.kind:
+            message = f"{task.name!r} is {known!r} and {task.kind!r}, of equal figures; name them apart"
+            faults.add(("task", position), message)
+        if task.kind.startswith(_MULTIWAY):
+            languages.setdefault((task.name, task.kind), {}).update(dict.fromkeys(task.languages))
+            first.setdefault((task.name, task.kind), position)
+    for (name, kind), codes in languages.items():
+        if len(codes) == 1:
+            message = (
+                f"{kind!r} compares languages; expected two or more of {name!r}, found {next(iter(codes))}"
+            )
+            faults.add(("task", first[name, kind], "languages"), message)
 
 
 def _wrong_languages(task: Task) -> Iterator[tuple[str, str]]:

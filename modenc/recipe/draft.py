@@ -20,6 +20,7 @@ from modenc.recipe.conflicts import Conflict, conflicts, unknown_placeholders
 from modenc.recipe.faults import MOST_FAULTS, Faults, Place, did_you_mean, said_once
 from modenc.recipe.files import merge
 from modenc.recipe.license_checks import inherited, unstated
+from modenc.recipe.pivot_plan import as_pivot
 from modenc.recipe.presence import absences
 from modenc.recipe.records import with_records
 from modenc.recipe.settings import FRESH, LanguagePlan
@@ -157,7 +158,7 @@ class Draft:
                 emma_x = replace(plan.emma_x, warmup_languages=self._warmup_languages(plan, faults))
                 data = with_records(plan)
                 plan = replace(plan, data=data, run=run, sentence_encoding=encoding, emma_x=emma_x)
-                plans[lang] = _as_pivot(plan) if lang == self.pivot else plan
+                plans[lang] = as_pivot(plan) if lang == self.pivot else plan
         return plans
 
     def _start(self, plan: LanguagePlan, faults: Faults) -> str:
@@ -339,20 +340,3 @@ def _values(tables: Any) -> int:
     if isinstance(tables, list):
         return 1 + sum(map(_values, tables))
     return 1 + len(tables) // _CHARACTERS_OF_A_VALUE if isinstance(tables, str) else 1
-
-
-def _as_pivot(plan: LanguagePlan) -> LanguagePlan:
-    """The plan without what only languages that are aligned to the pivot have."""
-    objective = plan.alignment.objective if plan.alignment.partners == "all" else "none"
-    data = replace(
-        plan.data,
-        parallel=(),
-        cross_paraphrases=(),
-        cross_scored_pairs=(),
-        dev=replace(plan.data.dev, cross_sts=()),
-    )
-    return replace(
-        plan,
-        data=data,
-        alignment=replace(plan.alignment, objective=objective),
-    )

@@ -9,7 +9,7 @@ from dataclasses import is_dataclass
 from functools import cache
 from typing import get_type_hints
 
-from modenc.recipe import paper_settings, settings
+from modenc.recipe import alignment_settings, optimizer_settings, paper_settings, settings
 from modenc.recipe.draft import SECTIONS
 from modenc.recipe.faults import Place
 
@@ -59,7 +59,7 @@ def _collect(cls: type, place: Place, texts: dict[Place, str]) -> None:
 def _documents() -> dict[str, tuple[str, dict[str, str]]]:
     """Class name → its docstring's first paragraph, and field name → the text under the field."""
     documents = {}
-    for module in (settings, paper_settings):
+    for module in (settings, optimizer_settings, alignment_settings, paper_settings):
         for node in ast.parse(inspect.getsource(module)).body:
             if isinstance(node, ast.ClassDef):
                 summary = (ast.get_docstring(node) or "").split("\n\n")[0]

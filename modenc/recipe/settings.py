@@ -10,15 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from modenc.recipe.alignment_settings import AlignmentSettings as AlignmentSettings
+from modenc.recipe.alignment_settings import PaperObjective
+from modenc.recipe.optimizer_settings import OptimizerSettings as OptimizerSettings
 from modenc.recipe.paper_settings import DecoderSettings, EmmaXSettings, MusrSettings, VmsstSettings
 
 VocabularyMethod = Literal["base", "focus", "trim", "extend"]
 AdaptationObjective = Literal["none", "mlm", "distill", "mlm+distill"]
 EncodingObjective = Literal["none", "mnrl", "simcse", "mnrl+simcse"]
-PaperObjective = Literal["contrastive", "bitranslation", "vmsst", "vmsst_contrastive", "musr", "emma_x"]
-AlignmentObjective = Literal[
-    "none", "joint", "paraphrase", "parallel", "scored", "scored+parallel", PaperObjective
-]
 MonolithicObjective = Literal["pivot", "monolingual", "cross", "monolingual+cross", PaperObjective]
 Precision = Literal["auto", "fp32", "bf16"]
 
@@ -60,13 +59,15 @@ class Source:
     columns: dict[str, str] = field(default_factory=dict)
     """Role → column name, where the names differ from the roles (``{ text = "kk", pivot = "en" }``)."""
     where: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Keep only rows whose column holds one of these values."""
+    """Keep only rows whose column holds one of these values. With ``pivot_path`` this filter, as the other
+    three, applies to both files, and to ``path`` alone where the pivot's file has no such column."""
     where_not: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Drop rows whose column holds one of these values."""
     at_least: dict[str, float] = field(default_factory=dict)
     """Keep only rows whose numeric column is at least this (``{ score = 4.0 }``)."""
     at_most: dict[str, float] = field(default_factory=dict)
-    """Keep only rows whose numeric column is at most this (``{ unknown = 0.25 }``)."""
+    """Keep only rows whose numeric column is at most this (``{ unknown = 0.25 }``). With ``pivot_path``, see
+    ``where``."""
     pivot_path: str | None = None
     """Two files, one in each language: the pivot's rows of the same set, joined on ``key``."""
     key: str = "id"
@@ -149,33 +150,6 @@ class LoraSettings:
 
 
 @dataclass(frozen=True)
-class OptimizerSettings:
-    """How one stage walks: shared by stages 2, 3 and 4."""
-
-    steps: int
-    """Optimiser steps; 0 means ``epochs`` decides."""
-    epochs: float
-    """Passes over the data where ``steps`` is 0. Of several sets: those of one task (triplets, and pairs
-    without a hard negative) are read in proportion to their rows, tasks (``joint``'s paraphrases and
-    translations, ``mnrl+simcse``'s two, a monolithic model's languages) batch by batch in turn until all of
-    the largest was read, the smaller ones again meanwhile."""
-    batch_size: int
-    """Sentences, pairs or blocks a forward pass."""
-    gradient_accumulation: int
-    """Forward passes an optimiser step."""
-    learning_rate: float
-    """Peak learning rate of the adapter."""
-    warmup_ratio: float
-    """Share of the steps that the learning rate rises."""
-    schedule: Literal["linear", "cosine", "constant_with_warmup"]
-    """Course of the learning rate after warm-up."""
-    weight_decay: float
-    """AdamW's."""
-    max_grad_norm: float
-    """Gradients are clipped to this norm."""
-
-
-@dataclass(frozen=True)
 class VocabularySettings:
     """Stage 1: the language's tokenizer and embeddings."""
 
@@ -249,46 +223,6 @@ class SentenceEncodingSettings:
         if self.start == FRESH:
             return " then ".join(done) or "none"
         return f"{' then '.join(done) or 'copied'} from {self.start}"
-
-
-@dataclass(frozen=True)
-class AlignmentSettings:
-    """Stage 4: a parallel adapter CLA pulls the language onto the frozen pivot."""
-
-    objective: AlignmentObjective
-    """``joint`` (paper): paraphrase and parallel batches in turn; or one of them; or ``none``. ``scored``:
-    pairs with scores ranked within the language and across at once; ``scored+parallel``: with parallel
-    batches in turn. Or another
-    paper's, on parallel pairs: ``contrastive``, ``bitranslation``, ``vmsst`` and ``vmsst_contrastive``
-    ([vmsst]), ``musr`` ([musr]), ``emma_x`` ([emma_x])."""
-    partners: Literal["pivot", "all"]
-    """Each language onto the frozen ``pivot`` (paper), or ``all`` languages with each other: one training in
-    which every language, the pivot too, learns an adapter (the paper's Table 3)."""
-    reduction_factor: int
-    """Hidden size over bottleneck size of the parallel adapter (``ParBnConfig``: 2)."""
-    optimizer: OptimizerSettings
-    """Steps, batches, rates."""
-    max_length: int
-    """Tokens at which a sentence is cut."""
-    scale: float
-    """Inverse temperature of MNRL."""
-    parallel_loss: Literal["cosine", "mnrl", "cosine+mnrl"]
-    """Loss on parallel pairs: ``cosine`` (paper), in-batch ranking, or their sum."""
-    pivot_negatives: int
-    """Extra pivot vectors each MNRL batch is ranked against; free, since they are cached."""
-    symmetric: bool
-    """Also rank the language's sentences for each pivot sentence."""
-    scored_weight: float
-    """Weight of the ranking by scores (CoSENT) beside the cosine to the pivot's sentences."""
-    similarity_weight: float
-    """Weight of a term that draws the cosines of a batch's sentences, with each other and with the pivot's,
-    to those of the pivot's sentences (0: paper)."""
-    keep_weight: float
-    """Weight of a term that keeps within-language cosines where stage 3 left them (0: paper)."""
-    strength: float
-    """Share of the adapter's trained output that is kept, above 0 and up to 1 (paper). Less keeps more within
-    the language; half of it also gained most across, in turkic. A step back towards the start, as WiSE-FT's
-    (Wortsman et al., 2022)."""
 
 
 @dataclass(frozen=True)

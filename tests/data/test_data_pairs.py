@@ -91,6 +91,38 @@ def test_tables_of_two_languages_are_joined_on_their_key(plan, tmp_path):
     assert [(row.text, row.pivot) for row in rows] == [(KK[3], EN[3]), (KK[1], EN[1])]
 
 
+FILTERED = [
+    {"at_most": {"unknown": 0.25}},
+    {"at_least": {"unknown": 0.1}, "columns": {"text": "sentence"}},
+    {"where": {"by": ("kk rules",)}},
+    {"where_not": {"by": ("other",)}},
+]
+
+
+@pytest.mark.parametrize("filters", FILTERED)
+def test_filters_on_columns_that_the_pivots_file_lacks_are_the_languages_alone(plan, tmp_path, filters):
+    text = filters.get("columns", {}).get("text", "text")
+    rows = [("1", KK[1], "0.5", "other"), ("2", KK[2], "0.2", "kk rules")]
+    if "at_least" in filters:
+        rows[0] = ("1", KK[1], "0.0", "other")
+    _write(tmp_path / "x.kk.tsv", ("id", text, "unknown", "by"), *rows)
+    _write(tmp_path / "x.en.tsv", ("id", text), ("1", EN[1]), ("2", EN[2]))
+    source = Source(path="x.{lang}.tsv", pivot_path="x.{pivot}.tsv", **filters)
+    found = load_parallel(_with(plan, parallel=(source,)), None).train
+    assert [(row.text, row.pivot) for row in found] == [(KK[2], EN[2])]
+
+
+def test_filters_on_columns_of_both_files_are_both_files(plan, tmp_path):
+    _write(tmp_path / "x.kk.tsv", ("id", "text", "rank"), *((str(i), KK[i], str(i)) for i in range(4)))
+    _write(tmp_path / "x.en.tsv", ("id", "text", "rank"), *((str(i), EN[i], str(3 - i)) for i in range(4)))
+    source = Source(path="x.{lang}.tsv", pivot_path="x.{pivot}.tsv", at_most={"rank": 2.0})
+    found = load_parallel(_with(plan, parallel=(source,)), None).train
+    assert [row.text for row in found] == [KK[1], KK[2]]
+    absent = Source(path="x.{lang}.tsv", pivot_path="x.{pivot}.tsv", at_most={"unknown": 0.25})
+    with pytest.raises(DataError, match=r"x\.kk\.tsv: expected a column 'unknown'"):
+        load_parallel(_with(plan, parallel=(absent,)), None)
+
+
 def test_rows_may_be_cross_lingual_already(plan, tmp_path):
     _write(tmp_path / "c.tsv", ("text", "pivot"), (KK[0], EN[1]))
     rows = load_cross_paraphrases(_with(plan, cross_paraphrases=(Source(path="c.tsv"),)), None).rows

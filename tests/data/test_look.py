@@ -253,6 +253,18 @@ def test_another_language_than_said_is_warned_of(recipe):
     assert "sw: 100% of 120 sampled lines look like en (English)" in warnings[0]
 
 
+def test_filters_may_name_columns_of_the_languages_file_alone(recipe):
+    for lang, line in (("en", ENGLISH), ("sw", SWAHILI)):
+        more = ("\tunknown", "\t0.1") if lang == "sw" else ("", "")
+        rows = [f"{i}\t{line.format(i)}{more[1]}" for i in range(120)]
+        (recipe.parent / f"side.{lang}.tsv").write_text("\n".join([f"id\ttext{more[0]}", *rows]))
+    source = 'data.parallel=[{path="side.{lang}.tsv", pivot_path="side.{pivot}.tsv", licence="MIT", %s}]'
+    assert found(recipe, source % "at_most={unknown=0.25}") == ((), ())
+    faults, _ = found(recipe, source % "at_most={unknwn=0.25}")
+    assert len(faults) == 1
+    assert "side.sw.tsv: expected a column 'unknwn'" in faults[0]
+
+
 def test_text_files_of_unequal_length(recipe):
     (recipe.parent / "side.sw.txt").write_text("moja\nmbili")
     (recipe.parent / "side.en.txt").write_text("one\ntwo\nthree")

@@ -180,6 +180,41 @@ def test_a_multiway_set_has_languages_each_once(data):
         load_suite(data / "twice.toml")
 
 
+@pytest.mark.parametrize(("multiway", "other"), [("all", "one"), ("parts", "whole")])
+def test_one_name_is_not_of_both_kinds(data, multiway, other):
+    text = SUITE.replace(f'name = "{other}"', f'name = "{multiway}"')
+    (data / "both.toml").write_text(text, encoding="utf-8")
+    told = rf"'{multiway}' is 'multiway_\w+' and '\w+', of equal figures; name them apart"
+    with pytest.raises(RecipeError, match=told):
+        load_suite(data / "both.toml")
+
+
+@pytest.mark.parametrize("kind", ["multiway_sts", "multiway_bitext"])
+def test_a_multiway_set_of_one_language_is_a_fault(data, kind):
+    task = f'[[task]]\nname = "alone"\nkind = "{kind}"\ndata = "sts.{{lang}}.tsv"\nlanguages = ["en"]\n'
+    (data / "alone.toml").write_text(task, encoding="utf-8")
+    with pytest.raises(RecipeError, match=f"{kind!r} compares languages; .* of 'alone', found en"):
+        load_suite(data / "alone.toml")
+
+
+def test_sets_without_a_pair_left_are_named(counted, data):
+    part, _ = restricted(load_suite(data / "many.toml"), ["kk"])
+    outcome = run_suite(counted[0], part, data, seed=3)
+    assert [result.key for result in outcome.results] == ["all.spearman.kk"]
+    assert outcome.skipped == ["pairs of all (in kk alone)", "pairs of parts (in kk alone)"]
+
+
+def test_an_id_has_one_text(counted, data):
+    lines = (data / "first.kk.tsv").read_text(encoding="utf-8").splitlines()
+    path = data / "last.kk.tsv"
+    whole = path.read_text(encoding="utf-8")
+    path.write_text(whole + lines[1] + "\n", encoding="utf-8")
+    run_suite(counted[0], load_suite(data / "many.toml"), data, seed=3)
+    path.write_text(whole + "0\tanother text\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"last\.kk\.tsv: expected one text .* parts in 'kk', found '0' with"):
+        run_suite(counted[0], load_suite(data / "many.toml"), data, seed=3)
+
+
 def test_vectors_are_kept_by_what_they_depend_on(counted, encoder, tmp_path):
     system, seen = counted
     hub = encoder.hub

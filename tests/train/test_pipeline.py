@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 from trainings import (
     NO_DEV,
+    SCORED_PAIRS,
     digests,
     hashes,
     kill_once_there,
@@ -164,43 +165,6 @@ def test_sentence_encoding_can_start_from_another_languages(copied):
         train_recipe(other_rank, languages=["kk"], stages=STAGES[:3])
 
 
-SCORED = ["data.scored_pairs=['sts.{pivot}.tsv']", "languages.kk.sentence_encoding.scored_steps=4"]
-
-
-@pytest.mark.parametrize("objective", ["mnrl", "none"])
-def test_graded_pairs_follow_the_objective(copied, objective):
-    recipe = load_recipe(copied, [*SCORED, f"languages.kk.sentence_encoding.objective={objective}"])
-    train_recipe(recipe, languages=["kk"], stages=STAGES[:3])
-    card = Hub.open(copied.parent / "hub").card("kk")
-    metrics = card.stages["sentence_encoding"]["metrics"]
-    assert metrics["scored"]["steps"] == 4
-    # The stage's figures span both walks.
-    first = metrics["scored"]["dev_before"]
-    assert (metrics["dev_before"] == first) == (objective == "none" or metrics["best_step"] == 0)
-    assert metrics["dev_after"] == metrics["scored"]["dev_after"]
-    assert [entry["source"] for entry in card.data if entry["role"] == "scored_pairs"] == ["sts.en.tsv"]
-
-
-CROSS_SCORED = (
-    'languages.kk.data.cross_scored_pairs=[{path="sts.{lang}.tsv", pivot_path="sts.{pivot}.tsv", key="id", '
-    'translator="a rule", licence="MIT"}]'
-)
-
-
-@pytest.mark.parametrize("objective", ["scored", "scored+parallel"])
-def test_alignment_learns_from_scored_pairs(copied, objective):
-    settings = [CROSS_SCORED, "alignment.similarity_weight=10.0", "languages.kk.data.cross_paraphrases=[]"]
-    keep = "alignment.keep_weight=" + ("0.0" if objective == "scored" else "1.0")
-    recipe = load_recipe(copied, [*settings, keep, f"languages.kk.alignment.objective={objective}"])
-    train_recipe(recipe, languages=["kk"])
-    card = Hub.open(copied.parent / "hub").card("kk")
-    assert card.stages["alignment"]["metrics"]["steps"] == 4
-    (entry,) = [entry for entry in card.data if entry["role"] == "cross_scored_pairs"]
-    assert (entry["rows"], entry["translator"], entry["licence"]) == (16, "a rule", "MIT")
-    roles = {entry["role"] for entry in card.data}
-    assert ("parallel" in roles) == (objective == "scored+parallel")
-
-
 def test_forced_stages_reach_the_hub_and_all_that_starts_from_them(tiny_recipe, monkeypatch):
     drawn = iter(range(100))
 
@@ -296,7 +260,7 @@ def test_a_killed_run_resumes_and_the_hub_stays_whole(copied, tmp_path, caplog, 
     steps = [f"{stage}.optimizer.steps=60"]
     phase = part.split("/")[0]
     if phase == "scored":
-        steps = [SCORED[0], "sentence_encoding.scored_steps=60"]
+        steps = [SCORED_PAIRS, "sentence_encoding.scored_steps=60"]
     words = ["train", str(copied), "--lang", "kk", *steps]
     right = undisturbed(copied, steps, tmp_path, ["kk"])
     folder = copied.parent / "runs" / "kk" / stage

@@ -16,6 +16,7 @@ from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.train.pipeline import train_recipe
 
+SCORED_PAIRS = "data.scored_pairs=['sts.{pivot}.tsv']"
 # Without dev data the last weights are kept, whatever so short a training does to the scores.
 NO_DEV = ["data.dev.sts=[]", "data.dev.text_held_out=0", "data.dev.parallel_held_out=0"]
 

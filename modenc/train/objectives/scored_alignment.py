@@ -1,6 +1,6 @@
 r"""Alignment with a frozen pivot by pairs whose likeness people have scored.
 
-Both languages have the pair, so its score holds for three of cosines: within the language, and from either
+Both languages have the pair, so its score applies to three cosines: within the language, and from either
 sentence to the pivot's other. CoSENT (Su, 2022) ranks all of a batch's in one sum. With unit vectors a_i and
 b_i of the language's sentences, A_i and B_i of the pivot's, gold scores y_i, and the list C of
 (a_i·b_i, y_i), (a_i·B_i, y_i) and (A_i·b_i, y_i):
@@ -50,8 +50,8 @@ class ScoredAlignmentLoss(nn.Module):
         pivot_first, pivot_second = (self.pivot[rows[:, side]].to(first) for side in (0, 1))
         pairs = [torch.cat([first, first, pivot_first]), torch.cat([second, pivot_second, second])]
         ranking = self.ranking.compute_loss_from_embeddings(pairs, labels[:, 2].repeat(3))
-        likeness = (first * pivot_first + second * pivot_second).sum(-1) / 2
-        loss: Tensor = self.settings.scored_weight * ranking + (1 - likeness).mean()
+        cosine = (first * pivot_first + second * pivot_second).sum(-1) / 2
+        loss: Tensor = self.settings.scored_weight * ranking + (1 - cosine).mean()
         if self.settings.similarity_weight:
             gap = teacher_gap(torch.cat([first, second]), torch.cat([pivot_first, pivot_second]))
             loss = loss + self.settings.similarity_weight * gap
