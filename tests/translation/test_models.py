@@ -13,6 +13,7 @@ from modenc.errors import BaseModelError, DataError, LanguageError
 from modenc.translation.language_tags import language_tags
 from modenc.translation.models import find_model
 from modenc.translation.open_chain import model_chain
+from modenc.translation.steps import Translated
 
 TEXTS = [*tiny_models.sentences("en")[:3], "The new book"]
 FAMILIES = ("nllb", "m2m100", "madlad", "marian")
@@ -49,6 +50,12 @@ def test_each_family_translates_by_its_tags(models, family, tags):
     assert alone.translate(TEXTS) == found
     other = model_chain("transformers", [str(models[family])], ["en", "az"], beams=1)
     assert [result.text for result in other.translate(TEXTS)] != [result.text for result in found]
+
+
+def test_texts_with_nothing_to_translate_do_not_reach_the_model(models):
+    chain = model_chain("transformers", [str(models["nllb"])], ["en", "tr", "az"], beams=1)
+    assert chain.translate([]) == []
+    assert chain.translate(["", ""]) == [Translated(""), Translated("")]
 
 
 def test_the_target_is_the_first_token_and_the_source_before_the_text(models):
