@@ -93,7 +93,16 @@ def test_a_mode_that_never_translates_is_an_error_with_its_words(fake_apertium):
     with pytest.raises(DataError, match=r"it ended each time; it said: lt-proc: Error: Cannot open bad\.bin"):
         Apertium("bad-bad").translate(["one", "two", "three", "four"])
     with pytest.raises(DataError, match=r"gave no answer within 0\.1 s each time"):
-        Apertium("eng-kaz", seconds=0.1).translate(["hang", "hang on", "hang up"])
+        Apertium("mute-mute", seconds=0.1).translate(["one", "two", "three"])
+
+
+def test_a_file_may_begin_with_sentences_that_crash(fake_apertium):
+    texts = ["crash one", "crash two", "crash three", "crash four", "five"]
+    found = Apertium("eng-kaz").translate(texts)
+    assert [result.failed for result in found] == ["crashed"] * 4 + [""]
+    assert found[-1].text == "FIVE"
+    # Also where there is nothing else.
+    assert Apertium("eng-kaz").translate(texts[:4]) == [Translated("", failed="crashed")] * 4
 
 
 def test_modes_that_are_not_there(fake_apertium, tmp_path):
