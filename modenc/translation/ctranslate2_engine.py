@@ -9,7 +9,15 @@ from typing import Any
 
 from modenc.errors import BaseModelError
 from modenc.extras import require_extra
-from modenc.translation.models import Generation, Speaker, called, clear_errors, find_model, make_speaker
+from modenc.translation.models import (
+    Generation,
+    Speaker,
+    called,
+    clear_errors,
+    content_of,
+    find_model,
+    make_speaker,
+)
 from modenc.translation.steps import Translated
 
 _WEIGHTS = "model.bin"
@@ -45,6 +53,7 @@ class CTranslate2Model:
         self.tokenizer = tokenizer or name
         self.tokenizer_folder = find_model(self.tokenizer)[2]
         with clear_errors(name):
+            self.content, self.tokenizer_content = content_of(self.folder), content_of(self.tokenizer_folder)
             self.translator = ctranslate2.Translator(
                 str(self.folder), device="auto", intra_threads=torch.get_num_threads()
             )
@@ -86,13 +95,17 @@ class CTranslate2Step:
         ]
 
     def describe(self) -> dict[str, Any]:
-        """Library, model, tags and beams."""
+        """Library, model and tokenizer, what tells them from others of their names, and the settings."""
         tags = self._speaker.tags
         return {
             "tool": f"ctranslate2 {version('ctranslate2')}",
             "name": called(self._model.name),
+            "data": self._model.content,
+            "tokenizer": called(self._model.tokenizer),
+            "tokenizer_data": self._model.tokenizer_content,
             "tags": [tag for tag in (tags.before_text.strip(), tags.source, tags.target) if tag],
             "beams": self._model.generation.beams,
+            "batch_size": self._model.generation.batch_size,
         }
 
     def _text(self, tokens: list[str]) -> str:

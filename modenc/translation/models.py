@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +17,8 @@ from modenc.translation.language_tags import LanguageTags, language_tags
 _MOST_TOKENS = 512
 """Of a text, if the model does not say less: none of the families was trained on more."""
 _MOST_SHOWN = 500
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_DIGITS = 16
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,24 @@ def make_speaker(
         fast = (folder / "tokenizer.json").is_file()
         tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=fast, trust_remote_code=False)
     return Speaker(tokenizer, language_tags(tokenizer, *languages, name), positions)
+
+
+def commit_of(folder: Path) -> str | None:
+    """The commit that the folder of a fetched model is of; None for a folder of one's own."""
+    fetched = folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name)
+    return folder.name if fetched else None
+
+
+def content_of(folder: Path) -> str:
+    """What tells a model from others of its name: its commit, or a digest of its folder's files."""
+    if commit := commit_of(folder):
+        return commit
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and not path.name.startswith(".") and path.suffix.lower() != ".md":
+            with path.open("rb") as stream:
+                digest.update(f"{path.name}\0{hashlib.file_digest(stream, 'sha256').hexdigest()}\n".encode())
+    return digest.hexdigest()[:_DIGITS]
 
 
 def called(location: str) -> str:

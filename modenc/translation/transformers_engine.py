@@ -7,7 +7,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from modenc.translation.models import Generation, Speaker, called, clear_errors, find_model, make_speaker
+from modenc.translation.models import (
+    Generation,
+    Speaker,
+    called,
+    clear_errors,
+    commit_of,
+    content_of,
+    find_model,
+    make_speaker,
+)
 from modenc.translation.steps import Translated
 
 
@@ -33,13 +42,16 @@ class TransformersModel:
         self.generation = generation
         self.location, self.revision, self.folder = find_model(name)
         with clear_errors(name):
+            self.content = content_of(self.folder)
             config = AutoConfig.from_pretrained(self.folder, trust_remote_code=False)
             check_config(name, config)
             # Many of these models are pickles only, which torch reads as tensors and numbers alone.
             where: str | Path = self.folder
             options: dict[str, Any] = {"use_safetensors": True}
             if not has_safetensors(name, self.folder):
-                where, options = self.location, {"weights_only": True, "revision": self.revision}
+                # Of the same commit as what was fetched, whatever was published since.
+                revision = commit_of(self.folder) or self.revision
+                where, options = self.location, {"weights_only": True, "revision": revision}
             model = AutoModelForSeq2SeqLM.from_pretrained(
                 where, config=config, dtype=torch.float32, trust_remote_code=False, **options
             )
@@ -78,14 +90,17 @@ class TransformersStep:
         return [Translated(found[i], cut=len(tokens[i]) > longest) for i in range(len(texts))]
 
     def describe(self) -> dict[str, Any]:
-        """Library, model, revision, tags and beams."""
+        """Library, model, revision, what tells it from others of its name, tags, beams and batch size."""
         tags = self._speaker.tags
         return {
             "tool": f"transformers {version('transformers')}",
             "name": called(self._model.location),
             "revision": self._model.revision or "",
+            "data": self._model.content,
             "tags": [tag for tag in (tags.before_text.strip(), tags.source, tags.target) if tag],
             "beams": self._model.generation.beams,
+            # A batch's longest text says how long its translations may be.
+            "batch_size": self._model.generation.batch_size,
         }
 
     def _generate(self, batch: list[list[int]]) -> list[str]:

@@ -320,3 +320,35 @@ def test_a_neural_model_from_end_to_end(table, tmp_path, capsys):
     assert record["translator"].endswith("(opus-mt)")
     assert os.sep not in record["steps"][0]["name"]
     assert "unknown" not in next(read_file(tmp_path / "one.tsv"))
+
+
+@pytest.mark.slow
+def test_a_resumed_run_never_mixes_two_models(tmp_path, monkeypatch, caplog):
+    pytest.importorskip("sentencepiece", reason="the extra translate is not installed")
+    import tiny_translators
+
+    from modenc.translation.transformers_engine import TransformersStep
+
+    model = tiny_translators.save_tiny_marian(tmp_path / "opus-mt")
+    source = tmp_path / "t.txt"
+    source.write_text("the new book\nthe old book\nthe red book\n", encoding="utf-8")
+    words = ["translate", str(source), "--engine", "transformers", "--model", str(model), "--chain", "en>kk"]
+    words += ["--beams", "1", "--no-language-check", "--max-length-ratio", "1000", "--shard-size", "1", "-o"]
+    with monkeypatch.context() as patch:
+        real, seen = TransformersStep.translate, []
+
+        def once(self, texts):
+            if seen:
+                raise KeyboardInterrupt
+            seen.append(texts)
+            return real(self, texts)
+
+        patch.setattr(TransformersStep, "translate", once)
+        assert main([*words, str(tmp_path / "o.txt")]) == 130
+    shutil.rmtree(model)
+    tiny_translators.save_tiny_marian(model, (">>kaz<<", ">>uzb_Latn<<", ">>tur<<"))
+    with caplog.at_level("INFO"):
+        assert main([*words, str(tmp_path / "o.txt")]) == 0
+    assert "is of another job (engine changed); starting over" in caplog.text
+    assert main([*words, str(tmp_path / "whole.txt")]) == 0
+    assert (tmp_path / "o.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()

@@ -11,7 +11,7 @@ import tiny_translators
 
 from modenc.errors import BaseModelError, DataError, LanguageError
 from modenc.translation.language_tags import language_tags
-from modenc.translation.models import find_model
+from modenc.translation.models import content_of, find_model
 from modenc.translation.open_chain import model_chain
 from modenc.translation.steps import Translated
 
@@ -176,10 +176,35 @@ def test_ctranslate2_gives_what_transformers_gives(models, family, tmp_path):
     chain = model_chain("ctranslate2", [str(folder)], ["en", "kk"], tokenizer=str(models[family]), **options)
     expected = model_chain("transformers", [str(models[family])], ["en", "kk"], **options)
     assert tags_of(chain) == tags_of(expected)
-    assert chain.describe()[0]["tool"].startswith("ctranslate2 4.")
+    (about,) = chain.describe()
+    assert about["tool"].startswith("ctranslate2 4.")
+    assert (about["name"], about["tokenizer"]) == ("converted", family)
+    assert about["data"] != about["tokenizer_data"] == expected.describe()[0]["data"]
     for found, right in zip(chain.translate(TEXTS), expected.translate(TEXTS), strict=True):
         # A random model may not end a text, which then has one token more or less.
         assert found.text[:10] == right.text[:10]
+
+
+def test_a_model_is_told_from_another_of_its_name(models, tmp_path):
+    for place, tags in (("a", (">>kaz<<",)), ("b", (">>kaz<<", ">>uzb<<"))):
+        tiny_translators.save_tiny_marian(tmp_path / place / "opus", tags)
+
+    def described(place, **search):
+        return model_chain("transformers", [str(tmp_path / place / "opus")], ["en", "kk"], **search).describe()
+
+    (one,), (other,) = described("a"), described("b")
+    assert one["name"] == other["name"]
+    assert one["data"] != other["data"]
+    assert described("a") == [one]
+    assert described("a", batch_size=3) != [one]
+    (tmp_path / "a" / "opus" / "README.md").write_text("Read me.")
+    assert described("a") == [one]
+
+
+def test_a_fetched_model_is_known_by_its_commit(tmp_path):
+    folder = tmp_path / "snapshots" / ("0a" * 20)
+    folder.mkdir(parents=True)
+    assert content_of(folder) == "0a" * 20
 
 
 def test_ctranslate2_wants_a_converted_model(models, tmp_path):
