@@ -27,7 +27,10 @@ class TranslationRecord:
     """How a file of translations came about; nothing in it depends on when or where."""
 
     translator: str
-    """Tools with their versions, and modes or models: ``apertium 3.8.3 (eng-kaz)``."""
+    """Tools with their versions, and modes or models: ``apertium 3.8.3 (eng-kaz)``.
+
+    Where the text was a translation itself, its translator comes first (``…, then …``).
+    """
     licence: str
     """Of the text that was translated; empty where it was not stated."""
     text: str
@@ -39,7 +42,7 @@ class TranslationRecord:
     made_by: str
     """modenc's version."""
     steps: list[dict[str, Any]]
-    """Of each step what its engine says of itself."""
+    """Of each step what its engine says of itself; first those that the text came from."""
     columns: list[str]
     """Those that were translated."""
     filters: dict[str, Any]

@@ -254,7 +254,6 @@ def _job(args: argparse.Namespace, source: str, target: str, filters: FilterSett
     if plain and args.column:
         raise DataError(f"{args.input}: plain text has no columns; leave out --column")
     columns = tuple(dict.fromkeys(args.column or (source if plain else "text",)))
-    # Of a text that is a translation itself.
     before = read_record(args.input)
     layout = Layout(
         columns,
@@ -266,7 +265,7 @@ def _job(args: argparse.Namespace, source: str, target: str, filters: FilterSett
     )
     licence = args.licence or (before.licence if before else "")
     size = args.shard_size or (_SHARD_OF_RULES if args.engine == "apertium" else _SHARD_OF_MODELS)
-    return TranslationJob(args.input, args.output, layout, filters, licence, size)
+    return TranslationJob(args.input, args.output, layout, filters, licence, size, before)
 
 
 def _filtered(args: argparse.Namespace, job: TranslationJob) -> tuple[TranslationJob, PairFilter]:

@@ -41,6 +41,8 @@ class TranslationJob:
     """Of the text."""
     shard_size: int = DEFAULT_SHARD
     """Rows between two savings."""
+    before: TranslationRecord | None = None
+    """The input's own record, where it is a translation itself."""
     judge: str = ""
     """What makes the vectors for ``filters.min_similarity``."""
 
@@ -210,14 +212,15 @@ def _state(path: Path) -> dict[str, Any]:
 
 
 def _record(job: TranslationJob, steps: list[dict[str, Any]], summary: Summary) -> TranslationRecord:
+    before = job.before
     return TranslationRecord(
-        translator=credit(steps),
+        translator=f"{before.translator}, then {credit(steps)}" if before else credit(steps),
         licence=job.licence,
         text=job.input.name,
         source=job.layout.source,
         target=job.layout.target,
         made_by=f"modenc {__version__}",
-        steps=steps,
+        steps=[*(before.steps if before else ()), *steps],
         columns=list(job.layout.columns),
         filters=asdict(job.filters),
         counts=asdict(summary),

@@ -133,7 +133,7 @@ def test_values_keep_their_types(translate, tmp_path):
     assert translate(tmp_path / "o.parquet", tmp_path / "again.tsv", "--column", "note") == 2
 
 
-def test_the_licence_of_a_translation_is_that_of_its_text(translate, table, tmp_path):
+def test_a_translation_of_a_translation_has_the_licence_and_translator_of_both(translate, table, tmp_path):
     assert translate(table, tmp_path / "a.tsv", *COLUMNS, "--licence", "MIT") == 0
     options = ("--column", "sentence1", "--chain", "eng>tur>aze")
     source = tmp_path / "a.txt"
@@ -141,8 +141,9 @@ def test_the_licence_of_a_translation_is_that_of_its_text(translate, table, tmp_
     shutil.copy(tmp_path / "a.tsv.translation.json", tmp_path / "a.txt.translation.json")
     assert translate(source, tmp_path / "b.jsonl", *options[2:], "--no-language-check") == 0
     record = json.loads((tmp_path / "b.jsonl.translation.json").read_text())
-    assert (record["licence"], record["translator"]) == ("MIT", "apertium 9.8.7 (eng-tur, tur-aze)")
-    assert [step["name"] for step in record["steps"]] == ["eng-tur", "tur-aze"]
+    assert record["licence"] == "MIT"
+    assert record["translator"] == "apertium 9.8.7 (eng-kaz), then apertium 9.8.7 (eng-tur, tur-aze)"
+    assert [step["name"] for step in record["steps"]] == ["eng-kaz", "eng-tur", "tur-aze"]
 
 
 def _cut_off_after(monkeypatch, calls):
