@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from modenc.storage import storing
 logger = logging.getLogger(__name__)
 
 _ENDING = ".translation.json"
+_PACKED = (".gz", ".zst")
 _MOST_BYTES = 1 << 20
 _TEXTS = ("translator", "licence", "text", "source", "target")
 
@@ -67,17 +68,41 @@ def write_record(path: Path, record: TranslationRecord) -> None:
         write_atomically(place, json.dumps(asdict(record), indent=1, ensure_ascii=False) + "\n")
 
 
+def copy_record(source: Path, path: Path) -> None:
+    """Write the record of ``source``, where it has one, for a file that was made of it.
+
+    Without one, a record that another file of this name has left is removed.
+
+    Raises:
+        StorageError: the disk is full or read-only.
+    """
+    record = read_record(source)
+    if record is not None:
+        write_record(path, record)
+        return
+    place = record_path(path)
+    with storing(place, "what was there is as it was"):
+        place.unlink(missing_ok=True)
+
+
 def read_record(path: Path) -> TranslationRecord | None:
-    """The record of a file; None where it has none, or, with a warning, one that is damaged."""
+    """The record of a file; None where it has none, or, with a warning, one that is damaged.
+
+    A file that was packed since (``kk.tsv.gz``) has that of the name without the ending. What a later
+    version of modenc adds to records is left out.
+    """
     place = record_path(path)
     try:
+        if not place.is_file() and path.suffix in _PACKED:
+            place = record_path(path.with_suffix(""))
         if not place.is_file():
             return None
         with place.open("rb") as stream:
             content = json.loads(stream.read(_MOST_BYTES))
         if not all(isinstance(content[key], str) for key in _TEXTS):
             raise TypeError("expected texts")
-        return TranslationRecord(**content)
+        known = {key.name for key in fields(TranslationRecord)}
+        return TranslationRecord(**{key: value for key, value in content.items() if key in known})
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         logger.warning(
             "%s: not what modenc translate writes (%s), and left out; translate again, or state the source's "

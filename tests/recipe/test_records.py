@@ -135,6 +135,21 @@ def test_records_come_back_as_they_were_written(tmp_path):
     assert read_record(path) == RECORD
 
 
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_a_file_that_was_packed_since_has_its_record(tmp_path, ending):
+    write_record(tmp_path / "kk.tsv", RECORD)
+    assert read_record(tmp_path / f"kk.tsv{ending}") == RECORD
+    own = replace(RECORD, licence="MIT")
+    write_record(tmp_path / f"kk.tsv{ending}", own)
+    assert read_record(tmp_path / f"kk.tsv{ending}") == own
+
+
+def test_records_of_a_later_version_are_read(tmp_path, caplog):
+    record_path(tmp_path / "t.tsv").write_text(json.dumps({**asdict(RECORD), "device": "cpu"}))
+    assert read_record(tmp_path / "t.tsv") == RECORD
+    assert not caplog.text
+
+
 @pytest.mark.parametrize(
     "content",
     [
