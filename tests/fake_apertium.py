@@ -13,7 +13,17 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-MODES = ["eng-kaz", "eng-tur", "tur-aze", "spa-eng", "spa-eng_US", "bad-bad", "mute-mute", "eng-kaz-tagger"]
+MODES = [
+    "eng-kaz",
+    "eng-tur",
+    "eng-hbs_HR",
+    "tur-aze",
+    "spa-eng",
+    "spa-eng_US",
+    "bad-bad",
+    "mute-mute",
+    "eng-kaz-tagger",
+]
 WORDS = {"blorf": "*blorf", "bank": "BANK/SHORE", "gen": "#gen", "bil": "@bil"}
 
 

@@ -30,7 +30,7 @@ def is_allowed(license_: str, licenses: Sequence[str]) -> bool:
 
 
 def joint_license(licenses: Sequence[str]) -> str:
-    """The license of texts of several files: ``mixed: A, B`` where they differ, empty where one states none."""
+    """The license of several files: ``mixed: A, B`` where they differ, empty where one states none."""
     if not all(licenses):
         return ""
     if len(set(map(_key, licenses))) <= 1:

@@ -150,6 +150,38 @@ def test_a_chain_takes_the_worst_share_and_stops_at_a_failure(fake_apertium):
         apertium_chain(["eng-kaz-tagger"], [], None, 5)
 
 
+@pytest.mark.parametrize(
+    ("modes", "languages", "message"),
+    [
+        (
+            ["tur-aze", "eng-tur"],
+            [],
+            "--mode eng-tur: expected a mode from az, to which tur-aze translates, f",
+        ),
+        (
+            ["eng-kaz"],
+            ["en", "tr"],
+            "--mode eng-kaz: expected a mode from en to tr, found one from en to kk;",
+        ),
+        (
+            ["eng-tur", "tur-aze"],
+            ["en", "kk", "az"],
+            "--mode eng-tur: expected a mode from en to kk, found on",
+        ),
+    ],
+)
+def test_modes_fit_each_other_and_the_languages(fake_apertium, modes, languages, message):
+    with pytest.raises(DataError, match=message):
+        apertium_chain(modes, languages, None, 5)
+
+
+def test_modes_fit_as_far_as_their_names_say(fake_apertium):
+    assert apertium_chain(["eng-tur", "tur-aze"], [], None, 5)[1:] == ("en", "az")
+    assert apertium_chain(["eng-kaz"], ["eng", "kk_Latn"], None, 5)[1] == "en"
+    assert apertium_chain(["eng-kaz-tagger"], ["en", "tr"], None, 5)[1:] == ("en", "tr")
+    assert apertium_chain(["eng-hbs_HR"], ["en", "hr"], None, 5)[1:] == ("en", "hr")
+
+
 def test_equal_texts_are_translated_once():
     class Counting:
         def translate(self, texts):

@@ -190,7 +190,9 @@ def test_a_model_is_told_from_another_of_its_name(models, tmp_path):
         tiny_translators.save_tiny_marian(tmp_path / place / "opus", tags)
 
     def described(place, **search):
-        return model_chain("transformers", [str(tmp_path / place / "opus")], ["en", "kk"], **search).describe()
+        return model_chain(
+            "transformers", [str(tmp_path / place / "opus")], ["en", "kk"], **search
+        ).describe()
 
     (one,), (other,) = described("a"), described("b")
     assert one["name"] == other["name"]
