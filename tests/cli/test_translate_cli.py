@@ -257,7 +257,20 @@ def test_similarity_by_a_hub(translate, tiny_hub, tmp_path):
         (("--max-unknown", "2"), "--max-unknown: expected 0 to 1, found 2"),
         (("--time-limit", "0"), "--time-limit: expected seconds above 0"),
         (("--hub", "x"), "--hub makes vectors for --min-similarity; give both"),
-        (("--model", "x"), "--model is for the other engines; apertium takes --mode"),
+        (
+            ("--model", "x"),
+            "--model is for --engine transformers or ctranslate2, found apertium; leave it out",
+        ),
+        (
+            ("--tokenizer", "x"),
+            "--tokenizer is for --engine ctranslate2, found apertium; leave it out, or ch",
+        ),
+        (("--beams", "4"), "--beams is for --engine transformers or ctranslate2, found apertium; leave it"),
+        (("--batch-size", "2"), "--batch-size is for --engine transformers or ctranslate2, found apertium"),
+        (
+            ("--source", "en", "--target", "tr"),
+            "--mode eng-kaz: expected a mode from en to tr, found one from",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(translate, table, tmp_path, capsys, options, message):
@@ -294,8 +307,16 @@ def test_neural_engines_want_models_and_languages(table, tmp_path, capsys):
     assert (
         "expected --model, and --source and --target (or --chain); found 0 models" in capsys.readouterr().err
     )
-    assert main([*words, "--mode", "eng-kaz"]) == 2
-    assert "--mode and --data-dir are apertium's; --engine transformers takes" in capsys.readouterr().err
+    for option, value, instead in (
+        ("--mode", "eng-kaz", " and give --model"),
+        ("--data-dir", "x", ""),
+        ("--time-limit", "3", ""),
+    ):
+        assert main([*words, option, value]) == 2
+        expected = f"{option} is for --engine apertium, found transformers; leave it out{instead}, or choose"
+        assert expected in capsys.readouterr().err
+    assert main([*words, "--tokenizer", "x"]) == 2
+    assert "--tokenizer is for --engine ctranslate2, found transformers; leave" in capsys.readouterr().err
     words += ["--column", "sentence1", "--model", str(tmp_path / "none"), "--source", "en", "--target"]
     assert main([*words, "no code"]) == 2
     assert "expected a language code such as 'kk'" in capsys.readouterr().err
