@@ -58,9 +58,7 @@ def test_cp_of_ones_own_recipe_is_byte_for_byte(tmp_path: Path):
 def test_validate_says_what_would_be_trained(capsys):
     assert main(["validate", "turkic", "--no-files", "languages.az.alignment.objective=parallel"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith(
-        "recipe 'turkic' has no faults; base me5-small, hub 'adapters_hub/turkic'\n  kk: "
-    )
+    assert out.startswith("recipe 'turkic' has no faults; base me5-small, hub 'adapters_hub/turkic'\n  kk: ")
     assert "alignment pivot" in out
     assert "az: vocabulary base, language adaptation none, sentence encoding copied from kk, " in out
 
