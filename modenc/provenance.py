@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from modenc.hub.files import write_atomically
-from modenc.storage import storing
+from modenc.storage import storing, write_atomically
 
 logger = logging.getLogger(__name__)
 

@@ -172,9 +172,8 @@ def _write(
     args: argparse.Namespace, path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> None:
     """Write a table, and what the input's record says of it."""
-    from modenc.hub.files import write_atomically
     from modenc.provenance import copy_record
-    from modenc.storage import storing
+    from modenc.storage import storing, write_atomically
 
     lines = ["\t".join(one_line(field) for field in row) for row in (header, *rows)]
     copy_record(args.input, path)

@@ -304,7 +304,9 @@ def _filtered(args: argparse.Namespace, job: TranslationJob) -> tuple[Translatio
     source, target = job.layout.source, job.layout.target
     if args.min_similarity is None:
         return job, PairFilter(job.filters, source, target)
+    from modenc.evaluate.systems import open_system
     from modenc.translation.similarity import cosines_by
 
-    similarity, judge = cosines_by(args.hub, source, target)
+    system, _ = open_system(args.hub)
+    similarity, judge = cosines_by(system, source, target)
     return replace(job, judge=judge), PairFilter(job.filters, source, target, similarity)

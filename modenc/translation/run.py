@@ -13,10 +13,9 @@ from typing import Any
 from modenc import __version__
 from modenc.data.files import Row, format_of, read_file
 from modenc.errors import DataError
-from modenc.hub.files import sync
 from modenc.provenance import TranslationRecord, write_record
 from modenc.shards import KEPT, ShardFolder
-from modenc.storage import storing
+from modenc.storage import storing, sync
 from modenc.translation.filters import REASONS, FilterSettings, PairFilter, first_reason
 from modenc.translation.rows import Layout
 from modenc.translation.steps import Chain, credit

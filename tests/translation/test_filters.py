@@ -5,6 +5,7 @@ from modenc.errors import DataError
 from modenc.translation.filters import REASONS, FilterSettings, PairFilter, first_reason
 from modenc.translation.rows import Layout
 from modenc.translation.run import Summary
+from modenc.translation.similarity import cosines_by
 from modenc.translation.steps import Translated
 
 EN = "The teacher reads a new book in the library every morning."
@@ -61,6 +62,19 @@ def test_vectors_are_made_of_what_passed_all_else():
     # Not asked for: not made.
     assert PairFilter(FilterSettings(), "en", "kk", cosines).judge(pairs)[1] == [None] * 4
     assert len(seen) == 2
+
+
+def test_cosines_are_of_each_sides_own_language():
+    class System:
+        def encode(self, texts, lang):
+            return np.array([[3, 4] if lang == "en" else [len(text), 0] for text in texts], dtype=np.float32)
+
+        def describe(self):
+            return {"kind": "of this test"}
+
+    cosines, digest = cosines_by(System(), "en", "kk")
+    assert cosines(["a", "b"], ["c", "dd"]).tolist() == pytest.approx([0.6, 0.6])
+    assert len(digest) == 64
 
 
 def test_the_first_reason_of_a_row_counts():
