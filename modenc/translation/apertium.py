@@ -140,7 +140,9 @@ def _run(command: Sequence[str]) -> str:
             command, capture_output=True, text=True, errors="replace", timeout=_SECONDS_TO_LIST, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise DataError(f"{' '.join(command)}: no answer within {_SECONDS_TO_LIST:g} s; mend it") from error
+        raise DataError(
+            f"{' '.join(command)}: no answer within {_SECONDS_TO_LIST:g} s; check the installation"
+        ) from error
     return done.stdout
 
 

@@ -68,7 +68,7 @@ def clear_errors(name: str) -> Iterator[None]:
         ) from error
 
 
-class Speaker:
+class PairTokenizer:
     """One step's texts as a model's tokens, and back.
 
     Args:
@@ -110,10 +110,10 @@ class Speaker:
         return int(min(self.longest, 2 * longest + 20))
 
 
-def make_speaker(
+def make_pair_tokenizer(
     name: str, folder: Path, languages: tuple[str, str], positions: int | None = None
-) -> Speaker:
-    """The :class:`Speaker` of a model's tokenizer for one pair of languages.
+) -> PairTokenizer:
+    """The :class:`PairTokenizer` of a model's tokenizer for one pair of languages.
 
     Raises:
         BaseModelError: the tokenizer cannot be read.
@@ -125,7 +125,7 @@ def make_speaker(
         # A fast one would be made of the other files by packages that are not needed otherwise.
         fast = (folder / "tokenizer.json").is_file()
         tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=fast, trust_remote_code=False)
-    return Speaker(tokenizer, language_tags(tokenizer, *languages, name), positions)
+    return PairTokenizer(tokenizer, language_tags(tokenizer, *languages, name), positions)
 
 
 def commit_of(folder: Path) -> str | None:

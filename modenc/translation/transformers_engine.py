@@ -9,13 +9,13 @@ from typing import Any
 
 from modenc.translation.models import (
     Generation,
-    Speaker,
+    PairTokenizer,
     called,
     clear_errors,
     commit_of,
     content_of,
     find_model,
-    make_speaker,
+    make_pair_tokenizer,
 )
 from modenc.translation.steps import Translated
 
@@ -66,32 +66,34 @@ class TransformersModel:
             LanguageError: the model lacks one.
         """
         positions = getattr(self.model.config, "max_position_embeddings", None)
-        return TransformersStep(self, make_speaker(self.name, self.folder, (source, target), positions))
+        return TransformersStep(
+            self, make_pair_tokenizer(self.name, self.folder, (source, target), positions)
+        )
 
 
 class TransformersStep:
     """One pair of languages of a :class:`TransformersModel`."""
 
-    def __init__(self, model: TransformersModel, speaker: Speaker) -> None:
+    def __init__(self, model: TransformersModel, pair_tokenizer: PairTokenizer) -> None:
         self._model = model
-        self._speaker = speaker
+        self._pair_tokenizer = pair_tokenizer
 
     def translate(self, texts: Sequence[str]) -> list[Translated]:
         """A translation of each text; the batches are of texts of like lengths."""
-        tokens = self._speaker.tokens(texts)
+        tokens = self._pair_tokenizer.tokens(texts)
         order = sorted(range(len(texts)), key=lambda i: (-len(tokens[i]), i))
         found: dict[int, str] = {}
         size = self._model.generation.batch_size
         for first in range(0, len(order), size):
             batch = order[first : first + size]
-            answers = self._generate([self._speaker.cut(tokens[i]) for i in batch])
+            answers = self._generate([self._pair_tokenizer.cut(tokens[i]) for i in batch])
             found |= zip(batch, answers, strict=True)
-        longest = self._speaker.longest
+        longest = self._pair_tokenizer.longest
         return [Translated(found[i], cut=len(tokens[i]) > longest) for i in range(len(texts))]
 
     def describe(self) -> dict[str, Any]:
         """Library, model, revision, what tells it from others of its name, tags, beams and batch size."""
-        tags = self._speaker.tags
+        tags = self._pair_tokenizer.tags
         return {
             "tool": f"transformers {version('transformers')}",
             "name": called(self._model.location),
@@ -106,18 +108,18 @@ class TransformersStep:
     def _generate(self, batch: list[list[int]]) -> list[str]:
         import torch
 
-        model, pad = self._model.model, self._speaker.tokenizer.pad_token_id
+        model, pad = self._model.model, self._pair_tokenizer.tokenizer.pad_token_id
         longest = max(map(len, batch))
         padded = [ids + [pad] * (longest - len(ids)) for ids in batch]
         seen = [[1] * len(ids) + [0] * (longest - len(ids)) for ids in batch]
-        target = self._speaker.target_id()
+        target = self._pair_tokenizer.target_id()
         with torch.inference_mode():
             generated = model.generate(
                 input_ids=torch.tensor(padded, device=model.device),
                 attention_mask=torch.tensor(seen, device=model.device),
                 num_beams=self._model.generation.beams,
                 do_sample=False,
-                max_new_tokens=self._speaker.most_new(longest),
+                max_new_tokens=self._pair_tokenizer.most_new(longest),
                 **({} if target is None else {"forced_bos_token_id": target}),
             )
-        return [self._speaker.text(tokens) for tokens in generated.tolist()]
+        return [self._pair_tokenizer.text(tokens) for tokens in generated.tolist()]

@@ -60,34 +60,34 @@ def test_texts_with_nothing_to_translate_do_not_reach_the_model(models):
 
 def test_the_target_is_the_first_token_and_the_source_before_the_text(models):
     step = model_chain("transformers", [str(models["nllb"])], ["en", "kk"]).steps[0]
-    speaker = step._speaker
-    (tokens,) = speaker.tokens(["The new book"])
-    names = speaker.tokenizer.convert_ids_to_tokens(tokens)
+    pair_tokenizer = step._pair_tokenizer
+    (tokens,) = pair_tokenizer.tokens(["The new book"])
+    names = pair_tokenizer.tokenizer.convert_ids_to_tokens(tokens)
     assert (names[0], names[-1]) == ("eng_Latn", "</s>")
-    assert speaker.tokenizer.convert_ids_to_tokens(speaker.target_id()) == "kaz_Cyrl"
+    assert pair_tokenizer.tokenizer.convert_ids_to_tokens(pair_tokenizer.target_id()) == "kaz_Cyrl"
     seen = []
     generate = step._model.model.generate
     step._model.model.generate = lambda **options: seen.append(options) or generate(**options)
     step.translate(TEXTS)
-    assert seen[0]["forced_bos_token_id"] == speaker.target_id()
+    assert seen[0]["forced_bos_token_id"] == pair_tokenizer.target_id()
     assert (seen[0]["num_beams"], seen[0]["do_sample"]) == (4, False)
 
 
 @pytest.mark.parametrize(("family", "tag"), [("madlad", "<2kk>"), ("marian", ">>kaz<<")])
 def test_the_targets_tag_is_one_token_before_the_text(models, family, tag):
-    speaker = model_chain("transformers", [str(models[family])], ["en", "kk"]).steps[0]._speaker
-    (tokens,) = speaker.tokens(["The new book"])
-    names = speaker.tokenizer.convert_ids_to_tokens(tokens)
+    pair_tokenizer = model_chain("transformers", [str(models[family])], ["en", "kk"]).steps[0]._pair_tokenizer
+    (tokens,) = pair_tokenizer.tokens(["The new book"])
+    names = pair_tokenizer.tokenizer.convert_ids_to_tokens(tokens)
     assert tag in names[:2]
     assert names[-1] == "</s>"
-    assert speaker.target_id() is None
+    assert pair_tokenizer.target_id() is None
 
 
 def test_a_long_text_is_cut_with_its_end_kept(models):
     step = model_chain("transformers", [str(models["nllb"])], ["en", "kk"], beams=1).steps[0]
-    (tokens,) = step._speaker.tokens(["the new book " * 50])
+    (tokens,) = step._pair_tokenizer.tokens(["the new book " * 50])
     assert len(tokens) > 32
-    cut = step._speaker.cut(tokens)
+    cut = step._pair_tokenizer.cut(tokens)
     assert (len(cut), cut[0], cut[-1]) == (32, tokens[0], tokens[-1])
     short, long = step.translate(["the book", "the new book " * 50])
     assert (short.cut, long.cut) == (False, True)
