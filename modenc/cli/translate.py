@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A minute's work or less, which a run that is cut off may lose.
-_SHARD_OF_RULES, _SHARD_OF_MODELS = 512, 64
 _MODELS = ("transformers", "ctranslate2")
 _ENGINES_OF = {
     "mode": ("apertium",),
@@ -156,7 +154,7 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         "--min-similarity",
         type=float,
         metavar="COSINE",
-        help="of the vectors of both sides (default: not made)",
+        help="of the vectors of both sides (default: off)",
     )
     group.add_argument(
         "--hub", metavar="DIR", help="whose modules make them (default: the bare base me5-small)"
@@ -277,7 +275,7 @@ def _job(args: argparse.Namespace, source: str, target: str, filters: FilterSett
     from modenc.data.files import format_of
     from modenc.provenance import read_record
     from modenc.translation.rows import Layout
-    from modenc.translation.run import TranslationJob
+    from modenc.translation.run import MODELS_SHARD, RULES_SHARD, TranslationJob
 
     plain = args.input.is_file() and format_of(args.input) == ".txt"
     if plain and args.column:
@@ -293,12 +291,21 @@ def _job(args: argparse.Namespace, source: str, target: str, filters: FilterSett
         similarity=args.min_similarity is not None,
     )
     licence = args.licence or (before.licence if before else "")
-    size = args.shard_size or (_SHARD_OF_RULES if args.engine == "apertium" else _SHARD_OF_MODELS)
-    return TranslationJob(args.input, args.output, layout, filters, licence, size, before)
+    size = args.shard_size or (RULES_SHARD if args.engine == "apertium" else MODELS_SHARD)
+    return TranslationJob(
+        args.input,
+        args.output,
+        layout,
+        filters,
+        licence=licence,
+        shard_size=size,
+        before=before,
+        column_option="--column",
+    )
 
 
 def _filtered(args: argparse.Namespace, job: TranslationJob) -> tuple[TranslationJob, PairFilter]:
-    """The job with what makes its vectors, where any are made, and what judges the translations."""
+    """The job with what makes its vectors, where any are made, and what checks the translations."""
     from modenc.translation.filters import PairFilter
 
     source, target = job.layout.source, job.layout.target
@@ -308,5 +315,5 @@ def _filtered(args: argparse.Namespace, job: TranslationJob) -> tuple[Translatio
     from modenc.translation.similarity import cosines_by
 
     system, _ = open_system(args.hub)
-    similarity, judge = cosines_by(system, source, target)
-    return replace(job, judge=judge), PairFilter(job.filters, source, target, similarity)
+    similarity, digest = cosines_by(system, source, target)
+    return replace(job, encoder_digest=digest), PairFilter(job.filters, source, target, similarity)
