@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from modenc.hub.files import write_atomically
-from modenc.storage import storing
+from modenc.storage import storing, write_atomically
 
 logger = logging.getLogger(__name__)
 
 _ENDING = ".translation.json"
+_PACKED = (".gz", ".zst")
 _MOST_BYTES = 1 << 20
 _TEXTS = ("translator", "licence", "text", "source", "target")
 
@@ -27,7 +27,10 @@ class TranslationRecord:
     """How a file of translations came about; nothing in it depends on when or where."""
 
     translator: str
-    """Tools with their versions, and modes or models: ``apertium 3.8.3 (eng-kaz)``."""
+    """Tools with their versions, and modes or models: ``apertium 3.8.3 (eng-kaz)``.
+
+    Where the text was a translation itself, its translator comes first (``…, then …``).
+    """
     licence: str
     """Of the text that was translated; empty where it was not stated."""
     text: str
@@ -39,7 +42,7 @@ class TranslationRecord:
     made_by: str
     """modenc's version."""
     steps: list[dict[str, Any]]
-    """Of each step what its engine says of itself."""
+    """Of each step what its engine says of itself; first those that the text came from."""
     columns: list[str]
     """Those that were translated."""
     filters: dict[str, Any]
@@ -64,17 +67,41 @@ def write_record(path: Path, record: TranslationRecord) -> None:
         write_atomically(place, json.dumps(asdict(record), indent=1, ensure_ascii=False) + "\n")
 
 
+def copy_record(source: Path, path: Path) -> None:
+    """Write the record of ``source``, where it has one, for a file that was made of it.
+
+    Without one, a record that another file of this name has left is removed.
+
+    Raises:
+        StorageError: the disk is full or read-only.
+    """
+    record = read_record(source)
+    if record is not None:
+        write_record(path, record)
+        return
+    place = record_path(path)
+    with storing(place, "what was there is as it was"):
+        place.unlink(missing_ok=True)
+
+
 def read_record(path: Path) -> TranslationRecord | None:
-    """The record of a file; None where it has none, or, with a warning, one that is damaged."""
+    """The record of a file; None where it has none, or, with a warning, one that is damaged.
+
+    A file that was packed since (``kk.tsv.gz``) has that of the name without the ending. What a later
+    version of modenc adds to records is left out.
+    """
     place = record_path(path)
     try:
+        if not place.is_file() and path.suffix in _PACKED:
+            place = record_path(path.with_suffix(""))
         if not place.is_file():
             return None
         with place.open("rb") as stream:
             content = json.loads(stream.read(_MOST_BYTES))
         if not all(isinstance(content[key], str) for key in _TEXTS):
             raise TypeError("expected texts")
-        return TranslationRecord(**content)
+        known = {key.name for key in fields(TranslationRecord)}
+        return TranslationRecord(**{key: value for key, value in content.items() if key in known})
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         logger.warning(
             "%s: not what modenc translate writes (%s), and left out; translate again, or state the source's "

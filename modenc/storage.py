@@ -68,6 +68,26 @@ def whole_file(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file so that readers see the old content or the new, never half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+        sync(temporary)
+
+
+def sync(path: Path) -> None:
+    """Have the system write a file or a folder's entries to disk now."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except PermissionError:
+        return  # folders cannot be opened on Windows, and need not be
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 @contextmanager
 def alone_in(folder: Path, otherwise: ModencError) -> Iterator[None]:
     """Hold a folder, made where it is missing; the system lets it go when this process ends, however it ends.

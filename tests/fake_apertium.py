@@ -13,7 +13,17 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-MODES = ["eng-kaz", "eng-tur", "tur-aze", "spa-eng", "spa-eng_US", "bad-bad", "eng-kaz-tagger"]
+MODES = [
+    "eng-kaz",
+    "eng-tur",
+    "eng-hbs_HR",
+    "tur-aze",
+    "spa-eng",
+    "spa-eng_US",
+    "bad-bad",
+    "mute-mute",
+    "eng-kaz-tagger",
+]
 WORDS = {"blorf": "*blorf", "bank": "BANK/SHORE", "gen": "#gen", "bil": "@bil"}
 
 
@@ -41,6 +51,8 @@ def main(words: list[str]) -> int:
     if words[-1] == "bad-bad":
         sys.stderr.write("lt-proc: Error: Cannot open bad.bin\n")
         return 1
+    if words[-1] == "mute-mute":
+        time.sleep(600)
     front = "ZU " if words[-1] == "spa-eng" else ""
     held = ""
     for request in sys.stdin.read().split("\0")[:-1]:

@@ -8,7 +8,7 @@ import pytest
 from safetensors import SafetensorError
 
 from modenc.errors import DataError, StorageError
-from modenc.storage import alone_in, storing, whole_file
+from modenc.storage import alone_in, storing, whole_file, write_atomically
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,17 @@ def test_one_process_at_a_time_holds_a_folder(tmp_path):
         done = subprocess.run(command, capture_output=True, check=False)
         assert b"DataError: held" in done.stderr
     assert subprocess.run(command, check=False).returncode == 0
+
+
+def test_a_text_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "new" / "t.json"
+    write_atomically(path, "one")
+    assert path.read_text() == "one"
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(path, "two")
+    assert [file.read_text() for file in path.parent.iterdir()] == ["one"]

@@ -34,7 +34,8 @@ def add_parser(subparsers: Any, summary: str) -> None:
         description="Drops duplicates, pairs that are too long, and pairs with a side in another language; "
         "then scores every pair by how well each side can be written from the other's vector (dual "
         "conditional cross-entropy, by two small decoders that each learn one half of the pairs and score "
-        "the other) and drops the worst. OUTPUT is TSV: pivot, text, score, in the input's order.",
+        "the other) and drops the worst. OUTPUT is TSV: pivot, text, score, in the input's order. The "
+        "record that modenc translate left beside INPUT goes with it.",
         epilog="examples:\n"
         "  modenc clean kk-en.tsv.gz --lang kk -o clean.tsv\n"
         "  modenc clean web.jsonl --lang kk --text-column target --pivot-column source "
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     for code, report in zip((lang, pivot), reports, strict=True):
         logger.info("%s side: %s", code, report.summary())
     if not args.scores:
-        _write(args.output, (pivot, lang), [(pair.pivot, pair.text) for pair in pairs])
+        _write(args, args.output, (pivot, lang), [(pair.pivot, pair.text) for pair in pairs])
     else:
         pairs = _write_by_score(args, pairs, lang, pivot)
     sys.stdout.write(f"{args.output}\t{len(pairs)}\n")
@@ -135,9 +136,9 @@ def _write_by_score(
     ]
     kept = scores <= limit
     header = (pivot, lang, "score")
-    _write(args.output, header, [row for row, good in zip(rows, kept, strict=True) if good])
+    _write(args, args.output, header, [row for row, good in zip(rows, kept, strict=True) if good])
     if args.rejected is not None:
-        _write(args.rejected, header, [row for row, good in zip(rows, kept, strict=True) if not good])
+        _write(args, args.rejected, header, [row for row, good in zip(rows, kept, strict=True) if not good])
     return [pair for pair, good in zip(pairs, kept, strict=True) if good]
 
 
@@ -167,10 +168,14 @@ def _scores(args: argparse.Namespace, pairs: list[ParallelRow], lang: str, pivot
         return dual_cross_entropy(*scores.losses())
 
 
-def _write(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from modenc.hub.files import write_atomically
-    from modenc.storage import storing
+def _write(
+    args: argparse.Namespace, path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]
+) -> None:
+    """Write a table, and what the input's record says of it."""
+    from modenc.provenance import copy_record
+    from modenc.storage import storing, write_atomically
 
     lines = ["\t".join(one_line(field) for field in row) for row in (header, *rows)]
+    copy_record(args.input, path)
     with storing(path, "what was there is as it was"):
         write_atomically(path, "\n".join(lines) + "\n")

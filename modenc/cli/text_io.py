@@ -44,7 +44,7 @@ def _uncut(source: str, column: str) -> Iterator[str]:
     path = Path(source)
     plain = path.is_file() and format_of(path) == ".txt"
     for number, row in enumerate(read_file(path), start=1):
-        yield text_of(row, "text" if plain else column, path, number)
+        yield text_of(row, "text" if plain else column, path, number, "--column")
 
 
 def refuse_overwriting(source: str | Path, output: Path) -> None:

@@ -21,8 +21,24 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A minute's work or less, which a run that is cut off may lose.
-_SHARD_OF_RULES, _SHARD_OF_MODELS = 512, 64
+_MODELS = ("transformers", "ctranslate2")
+_ENGINES_OF = {
+    "mode": ("apertium",),
+    "data_dir": ("apertium",),
+    "time_limit": ("apertium",),
+    "model": _MODELS,
+    "tokenizer": ("ctranslate2",),
+    "beams": _MODELS,
+    "batch_size": _MODELS,
+}
+"""Option to the engines that it changes anything for."""
+_INSTEAD = {
+    ("mode", "transformers"): " and give --model",
+    ("mode", "ctranslate2"): " and give --model",
+    ("model", "apertium"): " and give --mode",
+    ("tokenizer", "transformers"): " (a model's folder has its own)",
+}
+"""What to give in the place of an option."""
 
 _DESCRIPTION = """\
 Translates columns of a file, and drops rows whose translations are plainly bad.
@@ -94,7 +110,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
 
 def _add_engine(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("engine")
-    group.add_argument("--engine", required=True, choices=("apertium", "transformers", "ctranslate2"))
+    group.add_argument("--engine", required=True, choices=("apertium", *_MODELS))
     group.add_argument("--source", metavar="CODE", help="language of the text")
     group.add_argument("--target", metavar="CODE", help="language to translate to")
     group.add_argument("--chain", metavar='"A>B>C"', help="languages to go through, first and last included")
@@ -109,12 +125,14 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         "--data-dir", type=Path, metavar="DIR", help="apertium: folder of a pair that was built"
     )
     group.add_argument(
-        "--time-limit", type=float, default=30.0, metavar="S", help="apertium: for one sentence (default: 30)"
+        "--time-limit", type=float, metavar="S", help="apertium: for one sentence (default: 30)"
     )
-    group.add_argument("--model", action="append", default=[], metavar="DIR|ID", help="ID or ID@COMMIT")
+    group.add_argument(
+        "--model", action="append", default=[], metavar="DIR|ID", help="models: DIR, ID or ID@COMMIT"
+    )
     group.add_argument("--tokenizer", metavar="DIR|ID", help="ctranslate2: where DIR has none")
-    group.add_argument("--beams", type=positive, default=4, metavar="N", help="1: fastest (default: 4)")
-    group.add_argument("--batch-size", type=positive, default=16, metavar="N", help="texts (default: 16)")
+    group.add_argument("--beams", type=positive, metavar="N", help="models: 1 is fastest (default: 4)")
+    group.add_argument("--batch-size", type=positive, metavar="N", help="models: texts (default: 16)")
 
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
@@ -136,7 +154,7 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         "--min-similarity",
         type=float,
         metavar="COSINE",
-        help="of the vectors of both sides (default: not made)",
+        help="of the vectors of both sides (default: off)",
     )
     group.add_argument(
         "--hub", metavar="DIR", help="whose modules make them (default: the bare base me5-small)"
@@ -192,28 +210,36 @@ def _checked(args: argparse.Namespace) -> FilterSettings:
         value = getattr(args, name)
         if value is not None and not least <= value <= most:
             raise DataError(f"--{name.replace('_', '-')}: expected {least} to {most}, found {value:g}")
-    if not 0 < args.time_limit < 1e6:
+    _check_engine(args)
+    if args.time_limit is not None and not 0 < args.time_limit < 1e6:
         raise DataError(f"--time-limit: expected seconds above 0, found {args.time_limit:g}")
     if args.hub and args.min_similarity is None:
         raise DataError("--hub makes vectors for --min-similarity; give both, or neither")
     return FilterSettings(args.max_unknown, args.max_length_ratio, args.check_language, args.min_similarity)
 
 
+def _check_engine(args: argparse.Namespace) -> None:
+    """See that no option is given that the engine would ignore."""
+    for name, engines in _ENGINES_OF.items():
+        if getattr(args, name) not in (None, []) and args.engine not in engines:
+            raise DataError(
+                f"--{name.replace('_', '-')} is for --engine {' or '.join(engines)}, found {args.engine}; "
+                f"leave it out{_INSTEAD.get((name, args.engine), '')}, or choose another engine"
+            )
+
+
 def _apertium(args: argparse.Namespace, languages: list[str]) -> tuple[Chain, str, str]:
     """What translates, and the normalised codes of its first and last language."""
+    from modenc.translation.apertium import SECONDS
     from modenc.translation.open_chain import apertium_chain
 
-    if args.model:
-        raise DataError("--model is for the other engines; apertium takes --mode")
-    return apertium_chain(args.mode, languages, args.data_dir, args.time_limit)
+    return apertium_chain(args.mode, languages, args.data_dir, args.time_limit or SECONDS)
 
 
 def _ends(args: argparse.Namespace, languages: list[str]) -> tuple[str, str]:
     """The normalised codes of a neural chain's first and last language."""
     from modenc.languages import normalize_code
 
-    if args.mode or args.data_dir:
-        raise DataError(f"--mode and --data-dir are apertium's; --engine {args.engine} takes --model")
     if len(languages) < 2 or not args.model:
         raise DataError(
             f"--engine {args.engine}: expected --model, and --source and --target (or --chain); "
@@ -226,7 +252,8 @@ def _ends(args: argparse.Namespace, languages: list[str]) -> tuple[str, str]:
 def _models(args: argparse.Namespace, languages: list[str]) -> Chain:
     from modenc.translation.open_chain import model_chain
 
-    search = {"beams": args.beams, "batch_size": args.batch_size}
+    given = {"beams": args.beams, "batch_size": args.batch_size}
+    search = {name: value for name, value in given.items() if value is not None}
     return model_chain(args.engine, args.model, languages, args.tokenizer, **search)
 
 
@@ -248,13 +275,12 @@ def _job(args: argparse.Namespace, source: str, target: str, filters: FilterSett
     from modenc.data.files import format_of
     from modenc.provenance import read_record
     from modenc.translation.rows import Layout
-    from modenc.translation.run import TranslationJob
+    from modenc.translation.run import MODELS_SHARD, RULES_SHARD, TranslationJob
 
     plain = args.input.is_file() and format_of(args.input) == ".txt"
     if plain and args.column:
         raise DataError(f"{args.input}: plain text has no columns; leave out --column")
     columns = tuple(dict.fromkeys(args.column or (source if plain else "text",)))
-    # Of a text that is a translation itself.
     before = read_record(args.input)
     layout = Layout(
         columns,
@@ -265,18 +291,29 @@ def _job(args: argparse.Namespace, source: str, target: str, filters: FilterSett
         similarity=args.min_similarity is not None,
     )
     licence = args.licence or (before.licence if before else "")
-    size = args.shard_size or (_SHARD_OF_RULES if args.engine == "apertium" else _SHARD_OF_MODELS)
-    return TranslationJob(args.input, args.output, layout, filters, licence, size)
+    size = args.shard_size or (RULES_SHARD if args.engine == "apertium" else MODELS_SHARD)
+    return TranslationJob(
+        args.input,
+        args.output,
+        layout,
+        filters,
+        licence=licence,
+        shard_size=size,
+        before=before,
+        column_option="--column",
+    )
 
 
 def _filtered(args: argparse.Namespace, job: TranslationJob) -> tuple[TranslationJob, PairFilter]:
-    """The job with what makes its vectors, where any are made, and what judges the translations."""
+    """The job with what makes its vectors, where any are made, and what checks the translations."""
     from modenc.translation.filters import PairFilter
 
     source, target = job.layout.source, job.layout.target
     if args.min_similarity is None:
         return job, PairFilter(job.filters, source, target)
+    from modenc.evaluate.systems import open_system
     from modenc.translation.similarity import cosines_by
 
-    similarity, judge = cosines_by(args.hub, source, target)
-    return replace(job, judge=judge), PairFilter(job.filters, source, target, similarity)
+    system, _ = open_system(args.hub)
+    similarity, digest = cosines_by(system, source, target)
+    return replace(job, encoder_digest=digest), PairFilter(job.filters, source, target, similarity)

@@ -1,4 +1,4 @@
-"""The text in a column that the command line names."""
+"""The text in a column that the caller names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from modenc.data.files import Converted, Row
 from modenc.errors import DataError
 
 
-def text_of(row: Row, column: str, path: Path, number: int) -> str:
+def text_of(row: Row, column: str, path: Path, number: int, option: str = "") -> str:
     """The text that a row has in a column.
 
     Args:
@@ -18,12 +18,13 @@ def text_of(row: Row, column: str, path: Path, number: int) -> str:
         column: the column's name.
         path: the row's file, for messages.
         number: which row of it, from 1.
+        option: what the column was named with, for messages, such as ``--column``.
 
     Raises:
         DataError: no such column, or a value that is no text (null, a number).
     """
     if column not in row:
-        raise DataError(_no_column(path, number, column, list(row)))
+        raise DataError(_no_column(path, number, column, list(row), option))
     text = row[column]
     if isinstance(text, Converted):
         raise DataError(
@@ -33,8 +34,11 @@ def text_of(row: Row, column: str, path: Path, number: int) -> str:
     return text
 
 
-def _no_column(path: Path, number: int, column: str, found: Sequence[str]) -> str:
+def _no_column(path: Path, number: int, column: str, found: Sequence[str], option: str) -> str:
     near = get_close_matches(column, found, n=1, cutoff=0.5)
-    hint = f"did you mean --column {near[0]}?" if near else "name the column of the texts with --column"
+    if near:
+        hint = f"did you mean {option} {near[0]}?" if option else f"did you mean {near[0]!r}?"
+    else:
+        hint = "name the column of the texts" + (f" with {option}" if option else "")
     there = ", ".join(found) or "none"
     return f"{path}, row {number}: expected a column {column!r} of text in UTF-8, found {there}; {hint}"

@@ -47,7 +47,7 @@ class Card:
     stages: dict[str, dict[str, Any]]
     """Stage name → its settings, fingerprint and metrics."""
     data: list[dict[str, Any]]
-    """One ``{role, source, licence, rows}`` per source of texts."""
+    """One ``{role, source, licence, rows, translator}`` per source of texts."""
     licences: list[str]
     """Licences that the modules are under."""
     scores: dict[str, float]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from modenc.errors import HubError
-from modenc.storage import whole_file
+from modenc.storage import sync
 
 MOST_JSON_BYTES = 1 << 24
 """Larger ones are no part of a hub, and would take minutes and gigabytes to read."""
@@ -71,14 +70,6 @@ def read_text(path: Path, most_bytes: int = MOST_JSON_BYTES) -> str:
         raise HubError(f"{path}: expected a readable file, found: {error}") from error
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that readers see the old content or the new, never half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-        sync(temporary)
-
-
 def sha256(path: Path) -> str:
     """Hexadecimal SHA-256 of a file's content."""
     with path.open("rb") as file:
@@ -108,18 +99,6 @@ def files_below(root: Path) -> Iterator[tuple[str, Path]]:
                 found.append(entry)
     for path in sorted(found):
         yield path.relative_to(root).as_posix(), path
-
-
-def sync(path: Path) -> None:
-    """Have the system write a file or a folder's entries to disk now."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except PermissionError:
-        return  # folders cannot be opened on Windows, and need not be
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def sync_tree(root: Path) -> None:

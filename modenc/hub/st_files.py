@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from modenc.errors import HubError
-from modenc.hub.files import read_text, write_atomically
+from modenc.hub.files import read_text
 from modenc.hub.layout import HubInfo
+from modenc.storage import write_atomically
 
 POOLING_FOLDER = "1_Pooling"
 MODULES_FILE = "modules.json"

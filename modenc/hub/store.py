@@ -14,7 +14,7 @@ from typing import Any
 from modenc.errors import HubError, LanguageError
 from modenc.hub import swap
 from modenc.hub.card import Card, FileRecord
-from modenc.hub.files import files_below, json_object, read_text, sha256, sync_tree, write_atomically
+from modenc.hub.files import files_below, json_object, read_text, sha256, sync_tree
 from modenc.hub.integrity import check_folder, check_nothing_lost
 from modenc.hub.layout import (
     CARD_FILE,
@@ -30,7 +30,7 @@ from modenc.hub.schema import key_faults, listed
 from modenc.hub.seal import SEAL, check_seal, sealed_text
 from modenc.hub.st_files import CONFIG_FILE, MODULES_FILE, POOLING_FOLDER, write_sentence_transformers_files
 from modenc.languages import language_name, normalize_code
-from modenc.storage import storing
+from modenc.storage import storing, write_atomically
 
 _KEPT = "the hub is as it was"
 _NO_HALF = "no half of a hub can be opened"

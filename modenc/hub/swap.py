@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from modenc.hub.files import sync
+from modenc.storage import sync
 
 if sys.platform != "win32":
     import fcntl

@@ -25,8 +25,21 @@ def is_allowed(license_: str, licenses: Sequence[str]) -> bool:
     if not licenses:
         return True
     allowed = set(map(_key, licenses))
-    parts = [part for part in _BETWEEN.split(_MIXED.sub("", license_)) if part]
+    parts = _parts(license_)
     return bool(parts) and all(_key(part) in allowed for part in parts)
+
+
+def joint_license(licenses: Sequence[str]) -> str:
+    """The license of several files: ``mixed: A, B`` where they differ, empty where one states none."""
+    if not all(licenses):
+        return ""
+    if len(set(map(_key, licenses))) <= 1:
+        return licenses[0] if licenses else ""
+    parts: dict[str, str] = {}
+    for license_ in licenses:
+        for part in _parts(license_):
+            parts.setdefault(_key(part), part)
+    return f"mixed: {', '.join(parts.values())}"
 
 
 def allowed_data(data: DataSettings) -> DataSettings:
@@ -36,6 +49,10 @@ def allowed_data(data: DataSettings) -> DataSettings:
         for role in TRAINED_ON
     }
     return replace(data, **kept)
+
+
+def _parts(license_: str) -> list[str]:
+    return [part for part in _BETWEEN.split(_MIXED.sub("", license_)) if part]
 
 
 def _key(name: str) -> str:

@@ -16,7 +16,7 @@ from modenc.errors import DataError
 from modenc.translation.steps import Failure
 
 _AT_ONCE = 1 << 16
-# Without one answer ever: the program cannot do anything, and each start costs time.
+# Without one answer ever: the program may not be able to do anything, and each start costs time.
 _MOST_STARTS_IN_VAIN = 3
 _MOST_SHOWN = 500
 # A program may hold back some answers until it sees the end of its input, so that the first request without
@@ -42,11 +42,13 @@ class AnsweringProgram:
     Args:
         command: the program and its arguments.
         seconds: for one answer; the program's start counts towards the first.
+        probe: a request that any working program answers.
     """
 
-    def __init__(self, command: Sequence[str], seconds: float) -> None:
+    def __init__(self, command: Sequence[str], seconds: float, probe: bytes) -> None:
         self.command = list(command)
         self.seconds = seconds
+        self.probe = probe
         self._has_answered = False
         self._in_vain = 0
         self._last_words = ""
@@ -55,7 +57,8 @@ class AnsweringProgram:
         """The answer to each request, or why there is none.
 
         Raises:
-            DataError: the program has never answered; the message has its own last words.
+            DataError: the program has never answered, not even the probe; the message has its own last
+                words.
         """
         answers: list[bytes | Failure] = []
         alone = 0
@@ -68,7 +71,7 @@ class AnsweringProgram:
                     self._has_answered = True
                 alone = max(0, alone - 1)
             except _Stopped as stopped:
-                self._check_hopeless(stopped.failure)
+                self._check_hopeless()
                 if alone or len(asked) == 1:
                     answers.append(stopped.failure)
                     alone = 0
@@ -122,15 +125,20 @@ class AnsweringProgram:
                 words = errors.read(1 << 20).decode("utf-8", "replace")
                 self._last_words = " ".join(words.split())[-_MOST_SHOWN:]
 
-    def _check_hopeless(self, failure: Failure) -> None:
-        """Raise a DataError where the program never answers."""
+    def _check_hopeless(self) -> None:
+        """Raise a DataError where the program never answers; the first requests may all be at fault."""
         self._in_vain += 1
-        if not self._has_answered and self._in_vain >= _MOST_STARTS_IN_VAIN:
-            how = "ended" if failure == "crashed" else f"gave no answer within {self.seconds:g} s"
+        if self._has_answered or self._in_vain < _MOST_STARTS_IN_VAIN:
+            return
+        try:
+            for _ in self._answers([self.probe]):
+                self._has_answered = True
+        except _Stopped as stopped:
+            how = "ended" if stopped.failure == "crashed" else f"gave no answer within {self.seconds:g} s"
             raise DataError(
                 f"{' '.join(self.command)}: expected translations, found that it {how} each time; it said: "
                 f"{self._last_words or 'nothing'}"
-            )
+            ) from stopped
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

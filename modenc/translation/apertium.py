@@ -25,6 +25,8 @@ _PROGRAM = "apertium"
 _SECONDS_TO_LIST = 60.0
 _DATA = Path("/usr/share/apertium")
 _DIGITS = 16
+# Every mode passes a number on.
+_PROBE = "1"
 
 
 class Apertium:
@@ -48,7 +50,7 @@ class Apertium:
         self._folder = folder
         # Deformatted here, since apertium's own deformatter drops the null bytes.
         command = [*_command(folder), "-f", "none", "-z", mode]
-        self._program = AnsweringProgram(command, seconds)
+        self._program = AnsweringProgram(command, seconds, to_stream(_PROBE).encode("utf-8"))
 
     def translate(self, texts: Sequence[str]) -> list[Translated]:
         """A translation of each text.
@@ -138,7 +140,9 @@ def _run(command: Sequence[str]) -> str:
             command, capture_output=True, text=True, errors="replace", timeout=_SECONDS_TO_LIST, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise DataError(f"{' '.join(command)}: no answer within {_SECONDS_TO_LIST:g} s; mend it") from error
+        raise DataError(
+            f"{' '.join(command)}: no answer within {_SECONDS_TO_LIST:g} s; check the installation"
+        ) from error
     return done.stdout
 
 

@@ -32,7 +32,7 @@ REASONS = {
     Verdict.WRONG_LANGUAGE.value: "in another language",
     "dissimilar": "too unlike the source",
 }
-"""Why a row is dropped, in the order in which it is asked, and in words."""
+"""Why a row is dropped, checked in this order, and in words."""
 
 # Shorter texts differ more in length from their translations.
 _FEW_CHARACTERS = 20
@@ -53,7 +53,7 @@ class FilterSettings:
 
 
 class PairFilter:
-    """Judges translations by themselves.
+    """Checks translations by themselves.
 
     Args:
         settings: what they must be like.
@@ -69,19 +69,21 @@ class PairFilter:
         self._similarity = similarity if settings.min_similarity is not None else None
         checks: Any = default_section("data")
         identifier = get_identifier(None) if settings.check_language else None
-        self._check = LanguageCheck(checks, target, identifier, source) if settings.check_language else None
+        self._language_check = (
+            LanguageCheck(checks, target, identifier, source) if settings.check_language else None
+        )
 
-    def judge(self, pairs: Sequence[Pair]) -> tuple[list[str], list[float | None]]:
+    def check(self, pairs: Sequence[Pair]) -> tuple[list[str], list[float | None]]:
         """The reason to drop each pair, empty where there is none; and each one's cosine, where it was made.
 
         Pairs of an empty text are kept: there was nothing to translate.
         """
         reasons = [self._plain_fault(text, result) for text, result in pairs]
         good = [i for i, (text, _) in enumerate(pairs) if text and not reasons[i]]
-        if self._check is not None:
+        if self._language_check is not None:
             # Of what has no letters nobody can tell.
             lettered = [i for i in good if count_letters(pairs[i][0])]
-            verdicts = self._check.verdicts([pairs[i][1].text for i in lettered])
+            verdicts = self._language_check.verdicts([pairs[i][1].text for i in lettered])
             for i, verdict in zip(lettered, verdicts, strict=True):
                 reasons[i] = "" if verdict is Verdict.OK else verdict.value
         cosines: list[float | None] = [None] * len(pairs)
@@ -113,5 +115,5 @@ class PairFilter:
 
 
 def first_reason(reasons: Sequence[str]) -> str:
-    """Of the reasons of a row's columns the one that is asked first; empty where all are."""
+    """Of the reasons of a row's columns the one that is checked first; empty where all are."""
     return min(filter(None, reasons), key=list(REASONS).index, default="")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +17,8 @@ from modenc.translation.language_tags import LanguageTags, language_tags
 _MOST_TOKENS = 512
 """Of a text, if the model does not say less: none of the families was trained on more."""
 _MOST_SHOWN = 500
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_DIGITS = 16
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ def clear_errors(name: str) -> Iterator[None]:
         ) from error
 
 
-class Speaker:
+class PairTokenizer:
     """One step's texts as a model's tokens, and back.
 
     Args:
@@ -106,10 +110,10 @@ class Speaker:
         return int(min(self.longest, 2 * longest + 20))
 
 
-def make_speaker(
+def make_pair_tokenizer(
     name: str, folder: Path, languages: tuple[str, str], positions: int | None = None
-) -> Speaker:
-    """The :class:`Speaker` of a model's tokenizer for one pair of languages.
+) -> PairTokenizer:
+    """The :class:`PairTokenizer` of a model's tokenizer for one pair of languages.
 
     Raises:
         BaseModelError: the tokenizer cannot be read.
@@ -121,7 +125,25 @@ def make_speaker(
         # A fast one would be made of the other files by packages that are not needed otherwise.
         fast = (folder / "tokenizer.json").is_file()
         tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=fast, trust_remote_code=False)
-    return Speaker(tokenizer, language_tags(tokenizer, *languages, name), positions)
+    return PairTokenizer(tokenizer, language_tags(tokenizer, *languages, name), positions)
+
+
+def commit_of(folder: Path) -> str | None:
+    """The commit that the folder of a fetched model is of; None for a folder of one's own."""
+    fetched = folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name)
+    return folder.name if fetched else None
+
+
+def content_of(folder: Path) -> str:
+    """What tells a model from others of its name: its commit, or a digest of its folder's files."""
+    if commit := commit_of(folder):
+        return commit
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and not path.name.startswith(".") and path.suffix.lower() != ".md":
+            with path.open("rb") as stream:
+                digest.update(f"{path.name}\0{hashlib.file_digest(stream, 'sha256').hexdigest()}\n".encode())
+    return digest.hexdigest()[:_DIGITS]
 
 
 def called(location: str) -> str:

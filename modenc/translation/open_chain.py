@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from modenc.translation.models import Generation
     from modenc.translation.transformers_engine import TransformersModel
 
+# Those that apertium's modes have under one code: nor, hbs, msa.
+_UNDER_ONE_CODE = ({"no", "nb", "nn"}, {"sr", "hr", "bs", "cnr"}, {"ms", "zlm"})
+
 
 def apertium_chain(
     modes: Sequence[str], languages: Sequence[str], folder: Path | None, seconds: float
@@ -30,7 +33,8 @@ def apertium_chain(
 
     Raises:
         MissingExtraError: there is no apertium.
-        DataError: there is no such folder or mode, or the languages are not known.
+        DataError: there is no such folder or mode, the languages are not known, or a mode's name says that
+            it is not from or to the language of its place.
     """
     from modenc.translation.apertium import Apertium, installed_modes, languages_of, mode_between
 
@@ -43,6 +47,7 @@ def apertium_chain(
     if codes and len(modes) != len(codes) - 1:
         raise DataError(f"expected a --mode for each of the {len(codes) - 1} steps, found {len(modes)}")
     chain = Chain(tuple(Apertium(mode, folder, seconds) for mode in modes))
+    _check_modes(modes, codes)
     if not codes:
         first, last = languages_of(modes[0]), languages_of(modes[-1])
         if first is None or last is None:
@@ -51,6 +56,31 @@ def apertium_chain(
             )
         codes = [first[0], last[1]]
     return chain, codes[0], codes[-1]
+
+
+def _check_modes(modes: Sequence[str], codes: Sequence[str]) -> None:
+    """See that modes follow each other and go through the languages, as far as their names say."""
+    from modenc.translation.apertium import languages_of
+
+    ends = [languages_of(mode) for mode in modes]
+    for i, (mode, found) in enumerate(zip(modes, ends, strict=True)):
+        if found and codes and not all(map(_are_alike, found, codes[i : i + 2])):
+            raise DataError(
+                f"--mode {mode}: expected a mode from {codes[i]} to {codes[i + 1]}, found one from "
+                f"{found[0]} to {found[1]}; change it, or --source and --target (or --chain)"
+            )
+    for (mode, found), (later, following) in pairwise(zip(modes, ends, strict=True)):
+        if found and following and not _are_alike(found[1], following[0]):
+            raise DataError(
+                f"--mode {later}: expected a mode from {found[1]}, to which {mode} translates, found one "
+                f"from {following[0]}; give the modes in the order in which they are applied"
+            )
+
+
+def _are_alike(one: str, other: str) -> bool:
+    """Whether a mode may be called by one code and its language by another, whatever their scripts."""
+    one, other = (code.partition("_")[0] for code in (one, other))
+    return one == other or any({one, other} <= codes for codes in _UNDER_ONE_CODE)
 
 
 def model_chain(

@@ -41,13 +41,14 @@ class Layout:
     similarity: bool = False
     """Whether there is a column of cosines."""
 
-    def texts(self, row: Row, path: Path, number: int) -> list[str]:
+    def texts(self, row: Row, path: Path, number: int, option: str = "") -> list[str]:
         """The texts of a row to translate, normalised; null is empty.
 
         Args:
             row: it.
             path: its file, for messages.
             number: which row of it, from 1.
+            option: what the columns were named with, for messages.
 
         Raises:
             DataError: no such column, a value that is no text, or a column that is there already.
@@ -58,7 +59,7 @@ class Layout:
                     f"{path}, row {number}: expected no column {name!r}, which is written beside the "
                     "translations; rename it"
                 )
-        return [normalise(self._text(row, column, path, number)) for column in self.columns]
+        return [normalise(self._text(row, column, path, number, option)) for column in self.columns]
 
     def record(
         self, row: Row, texts: Sequence[str], results: Sequence[Translated], cosines: Sequence[float | None]
@@ -67,7 +68,7 @@ class Layout:
         record: Record = {name: typed(value) for name, value in row.items()}
         added: Record = {}
         for column, text, result in zip(self.columns, texts, results, strict=True):
-            place = self.place(column)
+            place = self.output_column(column)
             record |= {column: text} if place != column else {}
             if place == column and self.originals:
                 added[f"{column}_{self.source}"] = text
@@ -80,21 +81,21 @@ class Layout:
             added[SIMILARITY] = min((cosine for cosine in cosines if cosine is not None), default=None)
         return record | added
 
-    def place(self, column: str) -> str:
+    def output_column(self, column: str) -> str:
         """The column that the translations of ``column`` go into."""
         return self.target if _code_of(column) == self.source else column
 
     def _added(self) -> list[str]:
-        moved = [f"{column}_{self.source}" for column in self.columns if self.place(column) == column]
+        moved = [f"{column}_{self.source}" for column in self.columns if self.output_column(column) == column]
         figures: Mapping[str, bool] = {UNKNOWN: self.unknown, SIMILARITY: self.similarity}
-        places = [self.place(column) for column in self.columns]
+        places = [self.output_column(column) for column in self.columns]
         return [*places, *(moved if self.originals else ()), *(name for name in figures if figures[name])]
 
-    def _text(self, row: Row, column: str, path: Path, number: int) -> str:
+    def _text(self, row: Row, column: str, path: Path, number: int, option: str) -> str:
         value = row.get(column)
         if isinstance(value, Converted) and not value:
             return ""
-        return text_of(row, column, path, number)
+        return text_of(row, column, path, number, option)
 
 
 @cache

@@ -13,16 +13,16 @@ from typing import Any
 from modenc import __version__
 from modenc.data.files import Row, format_of, read_file
 from modenc.errors import DataError
-from modenc.hub.files import sync
 from modenc.provenance import TranslationRecord, write_record
 from modenc.shards import KEPT, ShardFolder
-from modenc.storage import storing
+from modenc.storage import storing, sync
 from modenc.translation.filters import REASONS, FilterSettings, PairFilter, first_reason
 from modenc.translation.rows import Layout
 from modenc.translation.steps import Chain, credit
 from modenc.translation.tables import Columns, Record, output_format, write_table
 
-DEFAULT_SHARD = 512
+RULES_SHARD, MODELS_SHARD = 512, 64
+"""Rows of a shard, by engine: a minute's work or less, which a run that is cut off may lose."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,14 @@ class TranslationJob:
     """What the translations must be like."""
     licence: str = ""
     """Of the text."""
-    shard_size: int = DEFAULT_SHARD
+    shard_size: int = RULES_SHARD
     """Rows between two savings."""
-    judge: str = ""
-    """What makes the vectors for ``filters.min_similarity``."""
+    before: TranslationRecord | None = None
+    """The input's own record, where it is a translation itself."""
+    encoder_digest: str = ""
+    """Of what makes the vectors for ``filters.min_similarity``."""
+    column_option: str = ""
+    """What the columns were named with, for messages, such as ``--column``."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ def translate_file(
     Args:
         job: what is translated to what.
         chain: what translates.
-        pair_filter: what judges the translations.
+        pair_filter: what checks the translations.
         progress: called with the number of rows that are newly done.
 
     Raises:
@@ -117,7 +121,7 @@ def check_first_row(job: TranslationJob) -> None:
         DataError: the input cannot be read, has no rows or lacks a column.
     """
     for number, row in _rows(job):
-        job.layout.texts(row, job.input, number)
+        job.layout.texts(row, job.input, number, job.column_option)
         return
     raise DataError(f"{job.input}: expected rows to translate, found none")
 
@@ -134,9 +138,11 @@ def _translated(
 ) -> Iterator[dict[str, Any]]:
     """What a shard has of each row."""
     width = len(job.layout.columns)
-    texts = [text for number, row in batch for text in job.layout.texts(row, job.input, number)]
+    texts = [
+        text for number, row in batch for text in job.layout.texts(row, job.input, number, job.column_option)
+    ]
     pairs = list(zip(texts, chain.translate(texts), strict=True))
-    reasons, cosines = pair_filter.judge(pairs)
+    reasons, cosines = pair_filter.check(pairs)
     for position, (_, row) in enumerate(batch):
         part = slice(position * width, (position + 1) * width)
         results = [result for _, result in pairs[part]]
@@ -173,7 +179,7 @@ def _finish(job: TranslationJob, shards: list[Path], steps: list[dict[str, Any]]
 
 def _kept(shards: list[Path], job: TranslationJob, ending: str) -> Iterator[Record]:
     """The rows that are written; in plain text a dropped one is an empty line, so that lines stay aligned."""
-    place = job.layout.place(job.layout.columns[0])
+    place = job.layout.output_column(job.layout.columns[0])
     for line in _lines(shards):
         if ending == ".txt":
             yield {place: "" if line["reason"] else line["record"][place]}
@@ -193,7 +199,7 @@ def _entries(job: TranslationJob, steps: list[dict[str, Any]]) -> dict[str, Any]
         "input": str(job.input.resolve()),
         "layout": asdict(job.layout),
         "filters": asdict(job.filters),
-        "judge": job.judge,
+        "encoder": job.encoder_digest,
         "shard_size": job.shard_size,
         "engine": steps,
     }
@@ -210,14 +216,15 @@ def _state(path: Path) -> dict[str, Any]:
 
 
 def _record(job: TranslationJob, steps: list[dict[str, Any]], summary: Summary) -> TranslationRecord:
+    before = job.before
     return TranslationRecord(
-        translator=credit(steps),
+        translator=f"{before.translator}, then {credit(steps)}" if before else credit(steps),
         licence=job.licence,
         text=job.input.name,
         source=job.layout.source,
         target=job.layout.target,
         made_by=f"modenc {__version__}",
-        steps=steps,
+        steps=[*(before.steps if before else ()), *steps],
         columns=list(job.layout.columns),
         filters=asdict(job.filters),
         counts=asdict(summary),

@@ -5,30 +5,37 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from hashlib import sha256
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from modenc.evaluate.systems import open_system
 from modenc.translation.filters import Similarity
 
 
-def cosines_by(hub: str | None, source: str, target: str) -> tuple[Similarity, str]:
+class System(Protocol):
+    """What makes vectors, as the systems of :mod:`modenc.evaluate.systems` do."""
+
+    def encode(self, texts: list[str], lang: str) -> npt.NDArray[np.float32]:
+        """Vectors [texts, hidden] of texts in a language."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What makes the vectors what they are."""
+        ...
+
+
+def cosines_by(system: System, source: str, target: str) -> tuple[Similarity, str]:
     """What makes cosines of texts in one language and their translations in another.
 
     Args:
-        hub: folder whose modules make the vectors; None: the bare base me5-small.
+        system: what makes the vectors.
         source: code of the texts' language.
         target: code of the translations'.
 
     Returns:
         The function, and a digest of what makes the vectors.
-
-    Raises:
-        HubError: there is no such hub.
-        BaseModelError: its base cannot be had.
     """
-    system, _ = open_system(hub)
 
     def cosines(texts: Sequence[str], translations: Sequence[str]) -> npt.NDArray[np.float32]:
         sides = [system.encode(list(texts), source), system.encode(list(translations), target)]

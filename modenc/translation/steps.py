@@ -27,7 +27,10 @@ class Step(Protocol):
     """From one language to another."""
 
     def translate(self, texts: Sequence[str]) -> list[Translated]:
-        """A translation of each text, in the order given; texts are one line each and not empty."""
+        """A translation of each text, in the order given.
+
+        There is at least one text; each is one line and not empty.
+        """
         ...
 
     def describe(self) -> dict[str, Any]:
@@ -49,6 +52,8 @@ class Chain:
         found = {text: Translated(text) for text in texts}
         for step in self.steps:
             going = [text for text, so_far in found.items() if so_far.text]
+            if not going:
+                break  # an engine takes no empty list
             results = step.translate([found[text].text for text in going])
             for text, result in zip(going, results, strict=True):
                 before = found[text]

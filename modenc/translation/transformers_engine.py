@@ -7,7 +7,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from modenc.translation.models import Generation, Speaker, called, clear_errors, find_model, make_speaker
+from modenc.translation.models import (
+    Generation,
+    PairTokenizer,
+    called,
+    clear_errors,
+    commit_of,
+    content_of,
+    find_model,
+    make_pair_tokenizer,
+)
 from modenc.translation.steps import Translated
 
 
@@ -33,13 +42,16 @@ class TransformersModel:
         self.generation = generation
         self.location, self.revision, self.folder = find_model(name)
         with clear_errors(name):
+            self.content = content_of(self.folder)
             config = AutoConfig.from_pretrained(self.folder, trust_remote_code=False)
             check_config(name, config)
             # Many of these models are pickles only, which torch reads as tensors and numbers alone.
             where: str | Path = self.folder
             options: dict[str, Any] = {"use_safetensors": True}
             if not has_safetensors(name, self.folder):
-                where, options = self.location, {"weights_only": True, "revision": self.revision}
+                # Of the same commit as what was fetched, whatever was published since.
+                revision = commit_of(self.folder) or self.revision
+                where, options = self.location, {"weights_only": True, "revision": revision}
             model = AutoModelForSeq2SeqLM.from_pretrained(
                 where, config=config, dtype=torch.float32, trust_remote_code=False, **options
             )
@@ -54,55 +66,60 @@ class TransformersModel:
             LanguageError: the model lacks one.
         """
         positions = getattr(self.model.config, "max_position_embeddings", None)
-        return TransformersStep(self, make_speaker(self.name, self.folder, (source, target), positions))
+        return TransformersStep(
+            self, make_pair_tokenizer(self.name, self.folder, (source, target), positions)
+        )
 
 
 class TransformersStep:
     """One pair of languages of a :class:`TransformersModel`."""
 
-    def __init__(self, model: TransformersModel, speaker: Speaker) -> None:
+    def __init__(self, model: TransformersModel, pair_tokenizer: PairTokenizer) -> None:
         self._model = model
-        self._speaker = speaker
+        self._pair_tokenizer = pair_tokenizer
 
     def translate(self, texts: Sequence[str]) -> list[Translated]:
         """A translation of each text; the batches are of texts of like lengths."""
-        tokens = self._speaker.tokens(texts)
+        tokens = self._pair_tokenizer.tokens(texts)
         order = sorted(range(len(texts)), key=lambda i: (-len(tokens[i]), i))
         found: dict[int, str] = {}
         size = self._model.generation.batch_size
         for first in range(0, len(order), size):
             batch = order[first : first + size]
-            answers = self._generate([self._speaker.cut(tokens[i]) for i in batch])
+            answers = self._generate([self._pair_tokenizer.cut(tokens[i]) for i in batch])
             found |= zip(batch, answers, strict=True)
-        longest = self._speaker.longest
+        longest = self._pair_tokenizer.longest
         return [Translated(found[i], cut=len(tokens[i]) > longest) for i in range(len(texts))]
 
     def describe(self) -> dict[str, Any]:
-        """Library, model, revision, tags and beams."""
-        tags = self._speaker.tags
+        """Library, model, revision, what tells it from others of its name, tags, beams and batch size."""
+        tags = self._pair_tokenizer.tags
         return {
             "tool": f"transformers {version('transformers')}",
             "name": called(self._model.location),
             "revision": self._model.revision or "",
+            "data": self._model.content,
             "tags": [tag for tag in (tags.before_text.strip(), tags.source, tags.target) if tag],
             "beams": self._model.generation.beams,
+            # A batch's longest text says how long its translations may be.
+            "batch_size": self._model.generation.batch_size,
         }
 
     def _generate(self, batch: list[list[int]]) -> list[str]:
         import torch
 
-        model, pad = self._model.model, self._speaker.tokenizer.pad_token_id
+        model, pad = self._model.model, self._pair_tokenizer.tokenizer.pad_token_id
         longest = max(map(len, batch))
         padded = [ids + [pad] * (longest - len(ids)) for ids in batch]
         seen = [[1] * len(ids) + [0] * (longest - len(ids)) for ids in batch]
-        target = self._speaker.target_id()
+        target = self._pair_tokenizer.target_id()
         with torch.inference_mode():
             generated = model.generate(
                 input_ids=torch.tensor(padded, device=model.device),
                 attention_mask=torch.tensor(seen, device=model.device),
                 num_beams=self._model.generation.beams,
                 do_sample=False,
-                max_new_tokens=self._speaker.most_new(longest),
+                max_new_tokens=self._pair_tokenizer.most_new(longest),
                 **({} if target is None else {"forced_bos_token_id": target}),
             )
-        return [self._speaker.text(tokens) for tokens in generated.tolist()]
+        return [self._pair_tokenizer.text(tokens) for tokens in generated.tolist()]

@@ -13,6 +13,7 @@ from modenc import threads
 from modenc.cli.main import main
 from modenc.data.pairs import ParallelRow
 from modenc.errors import DataError
+from modenc.provenance import TranslationRecord, read_record, record_path, write_record
 from modenc.recipe.loader import default_section
 from modenc.train.translation_scores import ScoreSettings, TranslationScores, dual_cross_entropy
 
@@ -45,12 +46,29 @@ def test_filters_alone_drop_duplicates_and_other_languages(bitext, tmp_path, cap
     assert _rows(output) == rows
 
 
+def test_the_record_of_a_translation_goes_with_it(bitext, tmp_path):
+    path, _, _ = bitext
+    output = tmp_path / "out.tsv"
+    words = ["clean", str(path), "--lang", "kk", "--no-scores", "-o", str(output)]
+    record = TranslationRecord("apertium (eng-kaz)", "MIT", "t.tsv", "en", "kk", "modenc", [], [], {}, {})
+    write_record(path, record)
+    assert main(words) == 0
+    assert read_record(output) == record
+    # Nor does it say more of an output than its input does.
+    record_path(path).unlink()
+    assert main(words) == 0
+    assert read_record(output) is None
+
+
 @pytest.mark.slow
 def test_the_worst_pairs_go(tiny_hub, bitext, tmp_path):
     path, rows, _ = bitext
     output, rejected = tmp_path / "out.tsv", tmp_path / "rejected.tsv"
     words = ["--hub", str(tiny_hub.path), "--keep", "0.8", "--steps", "4", "--rejected", str(rejected)]
+    record = TranslationRecord("apertium (eng-kaz)", "MIT", "t.tsv", "en", "kk", "modenc", [], [], {}, {})
+    write_record(path, record)
     assert main(["clean", str(path), "--lang", "kk", "-o", str(output), *words]) == 0
+    assert read_record(output) == read_record(rejected) == record
     kept, dropped = _rows(output), _rows(rejected)
     assert len(kept) == pytest.approx(0.8 * len(rows), abs=1)
     assert [row for row in rows if row in {(en, kk) for en, kk, _ in kept}] == [row[:2] for row in kept]

@@ -133,7 +133,7 @@ def test_values_keep_their_types(translate, tmp_path):
     assert translate(tmp_path / "o.parquet", tmp_path / "again.tsv", "--column", "note") == 2
 
 
-def test_the_licence_of_a_translation_is_that_of_its_text(translate, table, tmp_path):
+def test_a_translation_of_a_translation_has_the_licence_and_translator_of_both(translate, table, tmp_path):
     assert translate(table, tmp_path / "a.tsv", *COLUMNS, "--licence", "MIT") == 0
     options = ("--column", "sentence1", "--chain", "eng>tur>aze")
     source = tmp_path / "a.txt"
@@ -141,8 +141,9 @@ def test_the_licence_of_a_translation_is_that_of_its_text(translate, table, tmp_
     shutil.copy(tmp_path / "a.tsv.translation.json", tmp_path / "a.txt.translation.json")
     assert translate(source, tmp_path / "b.jsonl", *options[2:], "--no-language-check") == 0
     record = json.loads((tmp_path / "b.jsonl.translation.json").read_text())
-    assert (record["licence"], record["translator"]) == ("MIT", "apertium 9.8.7 (eng-tur, tur-aze)")
-    assert [step["name"] for step in record["steps"]] == ["eng-tur", "tur-aze"]
+    assert record["licence"] == "MIT"
+    assert record["translator"] == "apertium 9.8.7 (eng-kaz), then apertium 9.8.7 (eng-tur, tur-aze)"
+    assert [step["name"] for step in record["steps"]] == ["eng-kaz", "eng-tur", "tur-aze"]
 
 
 def _cut_off_after(monkeypatch, calls):
@@ -256,7 +257,20 @@ def test_similarity_by_a_hub(translate, tiny_hub, tmp_path):
         (("--max-unknown", "2"), "--max-unknown: expected 0 to 1, found 2"),
         (("--time-limit", "0"), "--time-limit: expected seconds above 0"),
         (("--hub", "x"), "--hub makes vectors for --min-similarity; give both"),
-        (("--model", "x"), "--model is for the other engines; apertium takes --mode"),
+        (
+            ("--model", "x"),
+            "--model is for --engine transformers or ctranslate2, found apertium; leave it out",
+        ),
+        (
+            ("--tokenizer", "x"),
+            "--tokenizer is for --engine ctranslate2, found apertium; leave it out, or ch",
+        ),
+        (("--beams", "4"), "--beams is for --engine transformers or ctranslate2, found apertium; leave it"),
+        (("--batch-size", "2"), "--batch-size is for --engine transformers or ctranslate2, found apertium"),
+        (
+            ("--source", "en", "--target", "tr"),
+            "--mode eng-kaz: expected a mode from en to tr, found one from",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(translate, table, tmp_path, capsys, options, message):
@@ -293,8 +307,16 @@ def test_neural_engines_want_models_and_languages(table, tmp_path, capsys):
     assert (
         "expected --model, and --source and --target (or --chain); found 0 models" in capsys.readouterr().err
     )
-    assert main([*words, "--mode", "eng-kaz"]) == 2
-    assert "--mode and --data-dir are apertium's; --engine transformers takes" in capsys.readouterr().err
+    for option, value, instead in (
+        ("--mode", "eng-kaz", " and give --model"),
+        ("--data-dir", "x", ""),
+        ("--time-limit", "3", ""),
+    ):
+        assert main([*words, option, value]) == 2
+        expected = f"{option} is for --engine apertium, found transformers; leave it out{instead}, or choose"
+        assert expected in capsys.readouterr().err
+    assert main([*words, "--tokenizer", "x"]) == 2
+    assert "--tokenizer is for --engine ctranslate2, found transformers; leave" in capsys.readouterr().err
     words += ["--column", "sentence1", "--model", str(tmp_path / "none"), "--source", "en", "--target"]
     assert main([*words, "no code"]) == 2
     assert "expected a language code such as 'kk'" in capsys.readouterr().err
@@ -320,3 +342,35 @@ def test_a_neural_model_from_end_to_end(table, tmp_path, capsys):
     assert record["translator"].endswith("(opus-mt)")
     assert os.sep not in record["steps"][0]["name"]
     assert "unknown" not in next(read_file(tmp_path / "one.tsv"))
+
+
+@pytest.mark.slow
+def test_a_resumed_run_never_mixes_two_models(tmp_path, monkeypatch, caplog):
+    pytest.importorskip("sentencepiece", reason="the extra translate is not installed")
+    import tiny_translators
+
+    from modenc.translation.transformers_engine import TransformersStep
+
+    model = tiny_translators.save_tiny_marian(tmp_path / "opus-mt")
+    source = tmp_path / "t.txt"
+    source.write_text("the new book\nthe old book\nthe red book\n", encoding="utf-8")
+    words = ["translate", str(source), "--engine", "transformers", "--model", str(model), "--chain", "en>kk"]
+    words += ["--beams", "1", "--no-language-check", "--max-length-ratio", "1000", "--shard-size", "1", "-o"]
+    with monkeypatch.context() as patch:
+        real, seen = TransformersStep.translate, []
+
+        def once(self, texts):
+            if seen:
+                raise KeyboardInterrupt
+            seen.append(texts)
+            return real(self, texts)
+
+        patch.setattr(TransformersStep, "translate", once)
+        assert main([*words, str(tmp_path / "o.txt")]) == 130
+    shutil.rmtree(model)
+    tiny_translators.save_tiny_marian(model, (">>kaz<<", ">>uzb_Latn<<", ">>tur<<"))
+    with caplog.at_level("INFO"):
+        assert main([*words, str(tmp_path / "o.txt")]) == 0
+    assert "is of another job (engine changed); starting over" in caplog.text
+    assert main([*words, str(tmp_path / "whole.txt")]) == 0
+    assert (tmp_path / "o.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()

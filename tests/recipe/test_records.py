@@ -1,7 +1,7 @@
 """What ``modenc translate`` writes beside a file goes into recipes and cards."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 import tiny_models
@@ -10,6 +10,7 @@ from modenc.data.corpus import load_text
 from modenc.data.pairs import load_parallel
 from modenc.provenance import TranslationRecord, read_record, record_path, write_record
 from modenc.recipe.faults import RecipeFaults
+from modenc.recipe.licenses import joint_license
 from modenc.recipe.loader import load_recipe
 
 RECORD = TranslationRecord(
@@ -69,6 +70,45 @@ def test_the_licence_counts_for_what_may_be_trained_on(recipe):
         load_recipe(recipe('licenses = ["MIT"]\ntext = ["b.{lang}.txt"]'), check_files=False)
 
 
+def test_records_of_both_sides_count(recipe, tmp_path):
+    path = recipe('text = ["a.kk.txt"]\nparallel = [{ path = "a.{lang}.txt", pivot_path = "a.{pivot}.txt" }]')
+
+    def stated():
+        (source,) = load_recipe(path, check_files=False).plans["kk"].data.parallel
+        return source.licence, source.translator
+
+    (tmp_path / "a.en.txt").write_text("x\n")
+    assert stated() == ("CC-BY-SA-4.0", RECORD.translator)
+    other = replace(RECORD, translator="apertium 3.8.3 (tur-eng)")
+    write_record(tmp_path / "a.en.txt", other)
+    both = f"{RECORD.translator}; {other.translator}"
+    assert stated() == ("CC-BY-SA-4.0", both)
+    write_record(tmp_path / "a.en.txt", replace(other, licence="MIT"))
+    assert stated() == ("mixed: CC-BY-SA-4.0, MIT", both)
+    write_record(tmp_path / "a.en.txt", replace(other, licence=""))
+    assert stated() == ("", both)
+    # Of the pivot's side alone.
+    record_path(tmp_path / "a.kk.txt").unlink()
+    write_record(tmp_path / "a.en.txt", other)
+    assert stated() == ("CC-BY-SA-4.0", other.translator)
+
+
+@pytest.mark.parametrize(
+    ("licenses", "joint"),
+    [
+        ([], ""),
+        (["MIT"], "MIT"),
+        (["MIT", "mit"], "MIT"),
+        (["MIT", ""], ""),
+        (["MIT", "CC0-1.0"], "mixed: MIT, CC0-1.0"),
+        (["mixed: MIT, CC0-1.0", "mit"], "mixed: MIT, CC0-1.0"),
+        (["mixed: MIT, CC0-1.0", "CC-BY-4.0"], "mixed: MIT, CC0-1.0, CC-BY-4.0"),
+    ],
+)
+def test_licenses_of_several_files(licenses, joint):
+    assert joint_license(licenses) == joint
+
+
 def test_cards_name_text_translator_and_licence(recipe, tmp_path):
     plan = load_recipe(recipe('text = ["a.{lang}.txt", "b.{lang}.txt"]'), check_files=False).plans["kk"]
     found = [(record.source, record.licence, record.translator) for record in load_text(plan, None).sources]
@@ -93,6 +133,21 @@ def test_records_come_back_as_they_were_written(tmp_path):
     write_record(path, RECORD)
     assert record_path(path).name == "kk.tsv.gz.translation.json"
     assert read_record(path) == RECORD
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_a_file_that_was_packed_since_has_its_record(tmp_path, ending):
+    write_record(tmp_path / "kk.tsv", RECORD)
+    assert read_record(tmp_path / f"kk.tsv{ending}") == RECORD
+    own = replace(RECORD, licence="MIT")
+    write_record(tmp_path / f"kk.tsv{ending}", own)
+    assert read_record(tmp_path / f"kk.tsv{ending}") == own
+
+
+def test_records_of_a_later_version_are_read(tmp_path, caplog):
+    record_path(tmp_path / "t.tsv").write_text(json.dumps({**asdict(RECORD), "device": "cpu"}))
+    assert read_record(tmp_path / "t.tsv") == RECORD
+    assert not caplog.text
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,16 @@ def test_a_mode_that_never_translates_is_an_error_with_its_words(fake_apertium):
     with pytest.raises(DataError, match=r"it ended each time; it said: lt-proc: Error: Cannot open bad\.bin"):
         Apertium("bad-bad").translate(["one", "two", "three", "four"])
     with pytest.raises(DataError, match=r"gave no answer within 0\.1 s each time"):
-        Apertium("eng-kaz", seconds=0.1).translate(["hang", "hang on", "hang up"])
+        Apertium("mute-mute", seconds=0.1).translate(["one", "two", "three"])
+
+
+def test_a_file_may_begin_with_sentences_that_crash(fake_apertium):
+    texts = ["crash one", "crash two", "crash three", "crash four", "five"]
+    found = Apertium("eng-kaz").translate(texts)
+    assert [result.failed for result in found] == ["crashed"] * 4 + [""]
+    assert found[-1].text == "FIVE"
+    # Also where there is nothing else.
+    assert Apertium("eng-kaz").translate(texts[:4]) == [Translated("", failed="crashed")] * 4
 
 
 def test_modes_that_are_not_there(fake_apertium, tmp_path):
@@ -139,6 +148,38 @@ def test_a_chain_takes_the_worst_share_and_stops_at_a_failure(fake_apertium):
         apertium_chain(["eng-tur"], ["en", "tr", "az"], None, 5)
     with pytest.raises(DataError, match="not told which languages these are; give --source and --target"):
         apertium_chain(["eng-kaz-tagger"], [], None, 5)
+
+
+@pytest.mark.parametrize(
+    ("modes", "languages", "message"),
+    [
+        (
+            ["tur-aze", "eng-tur"],
+            [],
+            "--mode eng-tur: expected a mode from az, to which tur-aze translates, f",
+        ),
+        (
+            ["eng-kaz"],
+            ["en", "tr"],
+            "--mode eng-kaz: expected a mode from en to tr, found one from en to kk;",
+        ),
+        (
+            ["eng-tur", "tur-aze"],
+            ["en", "kk", "az"],
+            "--mode eng-tur: expected a mode from en to kk, found on",
+        ),
+    ],
+)
+def test_modes_fit_each_other_and_the_languages(fake_apertium, modes, languages, message):
+    with pytest.raises(DataError, match=message):
+        apertium_chain(modes, languages, None, 5)
+
+
+def test_modes_fit_as_far_as_their_names_say(fake_apertium):
+    assert apertium_chain(["eng-tur", "tur-aze"], [], None, 5)[1:] == ("en", "az")
+    assert apertium_chain(["eng-kaz"], ["eng", "kk_Latn"], None, 5)[1] == "en"
+    assert apertium_chain(["eng-kaz-tagger"], ["en", "tr"], None, 5)[1:] == ("en", "tr")
+    assert apertium_chain(["eng-hbs_HR"], ["en", "hr"], None, 5)[1:] == ("en", "hr")
 
 
 def test_equal_texts_are_translated_once():

@@ -11,8 +11,9 @@ import tiny_translators
 
 from modenc.errors import BaseModelError, DataError, LanguageError
 from modenc.translation.language_tags import language_tags
-from modenc.translation.models import find_model
+from modenc.translation.models import content_of, find_model
 from modenc.translation.open_chain import model_chain
+from modenc.translation.steps import Translated
 
 TEXTS = [*tiny_models.sentences("en")[:3], "The new book"]
 FAMILIES = ("nllb", "m2m100", "madlad", "marian")
@@ -51,36 +52,42 @@ def test_each_family_translates_by_its_tags(models, family, tags):
     assert [result.text for result in other.translate(TEXTS)] != [result.text for result in found]
 
 
+def test_texts_with_nothing_to_translate_do_not_reach_the_model(models):
+    chain = model_chain("transformers", [str(models["nllb"])], ["en", "tr", "az"], beams=1)
+    assert chain.translate([]) == []
+    assert chain.translate(["", ""]) == [Translated(""), Translated("")]
+
+
 def test_the_target_is_the_first_token_and_the_source_before_the_text(models):
     step = model_chain("transformers", [str(models["nllb"])], ["en", "kk"]).steps[0]
-    speaker = step._speaker
-    (tokens,) = speaker.tokens(["The new book"])
-    names = speaker.tokenizer.convert_ids_to_tokens(tokens)
+    pair_tokenizer = step._pair_tokenizer
+    (tokens,) = pair_tokenizer.tokens(["The new book"])
+    names = pair_tokenizer.tokenizer.convert_ids_to_tokens(tokens)
     assert (names[0], names[-1]) == ("eng_Latn", "</s>")
-    assert speaker.tokenizer.convert_ids_to_tokens(speaker.target_id()) == "kaz_Cyrl"
+    assert pair_tokenizer.tokenizer.convert_ids_to_tokens(pair_tokenizer.target_id()) == "kaz_Cyrl"
     seen = []
     generate = step._model.model.generate
     step._model.model.generate = lambda **options: seen.append(options) or generate(**options)
     step.translate(TEXTS)
-    assert seen[0]["forced_bos_token_id"] == speaker.target_id()
+    assert seen[0]["forced_bos_token_id"] == pair_tokenizer.target_id()
     assert (seen[0]["num_beams"], seen[0]["do_sample"]) == (4, False)
 
 
 @pytest.mark.parametrize(("family", "tag"), [("madlad", "<2kk>"), ("marian", ">>kaz<<")])
 def test_the_targets_tag_is_one_token_before_the_text(models, family, tag):
-    speaker = model_chain("transformers", [str(models[family])], ["en", "kk"]).steps[0]._speaker
-    (tokens,) = speaker.tokens(["The new book"])
-    names = speaker.tokenizer.convert_ids_to_tokens(tokens)
+    pair_tokenizer = model_chain("transformers", [str(models[family])], ["en", "kk"]).steps[0]._pair_tokenizer
+    (tokens,) = pair_tokenizer.tokens(["The new book"])
+    names = pair_tokenizer.tokenizer.convert_ids_to_tokens(tokens)
     assert tag in names[:2]
     assert names[-1] == "</s>"
-    assert speaker.target_id() is None
+    assert pair_tokenizer.target_id() is None
 
 
 def test_a_long_text_is_cut_with_its_end_kept(models):
     step = model_chain("transformers", [str(models["nllb"])], ["en", "kk"], beams=1).steps[0]
-    (tokens,) = step._speaker.tokens(["the new book " * 50])
+    (tokens,) = step._pair_tokenizer.tokens(["the new book " * 50])
     assert len(tokens) > 32
-    cut = step._speaker.cut(tokens)
+    cut = step._pair_tokenizer.cut(tokens)
     assert (len(cut), cut[0], cut[-1]) == (32, tokens[0], tokens[-1])
     short, long = step.translate(["the book", "the new book " * 50])
     assert (short.cut, long.cut) == (False, True)
@@ -169,10 +176,37 @@ def test_ctranslate2_gives_what_transformers_gives(models, family, tmp_path):
     chain = model_chain("ctranslate2", [str(folder)], ["en", "kk"], tokenizer=str(models[family]), **options)
     expected = model_chain("transformers", [str(models[family])], ["en", "kk"], **options)
     assert tags_of(chain) == tags_of(expected)
-    assert chain.describe()[0]["tool"].startswith("ctranslate2 4.")
+    (about,) = chain.describe()
+    assert about["tool"].startswith("ctranslate2 4.")
+    assert (about["name"], about["tokenizer"]) == ("converted", family)
+    assert about["data"] != about["tokenizer_data"] == expected.describe()[0]["data"]
     for found, right in zip(chain.translate(TEXTS), expected.translate(TEXTS), strict=True):
         # A random model may not end a text, which then has one token more or less.
         assert found.text[:10] == right.text[:10]
+
+
+def test_a_model_is_told_from_another_of_its_name(models, tmp_path):
+    for place, tags in (("a", (">>kaz<<",)), ("b", (">>kaz<<", ">>uzb<<"))):
+        tiny_translators.save_tiny_marian(tmp_path / place / "opus", tags)
+
+    def described(place, **search):
+        return model_chain(
+            "transformers", [str(tmp_path / place / "opus")], ["en", "kk"], **search
+        ).describe()
+
+    (one,), (other,) = described("a"), described("b")
+    assert one["name"] == other["name"]
+    assert one["data"] != other["data"]
+    assert described("a") == [one]
+    assert described("a", batch_size=3) != [one]
+    (tmp_path / "a" / "opus" / "README.md").write_text("Read me.")
+    assert described("a") == [one]
+
+
+def test_a_fetched_model_is_known_by_its_commit(tmp_path):
+    folder = tmp_path / "snapshots" / ("0a" * 20)
+    folder.mkdir(parents=True)
+    assert content_of(folder) == "0a" * 20
 
 
 def test_ctranslate2_wants_a_converted_model(models, tmp_path):
