@@ -20,9 +20,8 @@ class AlignmentSettings:
     objective: AlignmentObjective
     """``joint`` (paper): paraphrase and parallel batches in turn; or one of them; or ``none``. ``scored``:
     pairs with scores ranked within the language and across at once; ``scored+parallel``: with parallel
-    batches in turn. Or another
-    paper's, on parallel pairs: ``contrastive``, ``bitranslation``, ``vmsst`` and ``vmsst_contrastive``
-    ([vmsst]), ``musr`` ([musr]), ``emma_x`` ([emma_x])."""
+    batches in turn. Or another paper's, on parallel pairs: ``contrastive``, ``bitranslation``, ``vmsst`` and
+    ``vmsst_contrastive`` ([vmsst]), ``musr`` ([musr]), ``emma_x`` ([emma_x])."""
     partners: Literal["pivot", "all"]
     """Each language onto the frozen ``pivot`` (paper), or ``all`` languages with each other: one training in
     which every language, the pivot too, learns an adapter (the paper's Table 3)."""
