@@ -67,7 +67,8 @@ class BodyModule(InputModule):  # type: ignore[misc]
     def _by_length(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Token vectors [rows, length, hidden], on a processor from passes over rows of like lengths.
 
-        A shuffled batch of captions and news is two thirds padding, whose products cost as much as words'.
+        Half the tokens of a shuffled batch of captions and news are padding, whose products cost as much as
+        words'; sorted in sixteens, a third.
         """
         rows, length = ids.shape
         if rows <= _ROWS_A_PASS or ids.device.type != "cpu" or self.tokenizer.padding_side != "right":
