@@ -78,11 +78,9 @@ def _learn_pivot_alignment(
     losses: dict[str, nn.Module] = {
         name: PivotAlignmentLoss(model, vectors, before, settings, kinds[name]) for name in rows
     }
-    drawn_from = {name: len(_all_rows(run.data, name)) for name in rows}
     if scored:
         sets = {"scored": {"scored": _scored_dataset(scored, pivot_row)}, **sets}
         losses["scored"] = ScoredAlignmentLoss(model, vectors, settings)
-        drawn_from["scored"] = len(_scored_to_train_on(run.data, settings))
     dev = _dev(run, pivot)
     return train_sentence_model(
         run,
@@ -93,7 +91,7 @@ def _learn_pivot_alignment(
         dev,
         start_counts=_judged_across(dev),
         as_published=partial(weakened, body, settings.strength),
-        drawn_from=drawn_from,
+        drawn_from={name: len(_all_rows(run.data, name)) for name in sets},
     )
 
 
@@ -154,6 +152,8 @@ def _judged_across(dev: DevData) -> bool:
 
 
 def _all_rows(data: TrainingData, kind: str) -> Sequence[object]:
+    if kind == "scored":
+        return _scored_to_train_on(data)
     return data.cross_paraphrases.rows if kind == "paraphrase" else data.parallel.train
 
 
@@ -177,13 +177,13 @@ def alignment_rows(
 
 def scored_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -> list[CrossScoredRow]:
     """The pairs with scores a run will see; no more than its steps can use in all processes."""
-    return sample(_scored_to_train_on(data, settings), _rows_needed(settings), seed)
-
-
-def _scored_to_train_on(data: TrainingData, settings: AlignmentSettings) -> list[CrossScoredRow]:
-    """All pairs but those whose sentences, as translations, are held out."""
     if "scored" not in settings.objective:
         return []
+    return sample(_scored_to_train_on(data), _rows_needed(settings), seed)
+
+
+def _scored_to_train_on(data: TrainingData) -> list[CrossScoredRow]:
+    """All pairs but those whose sentences, as translations, are held out."""
     held_out = {row.pivot for row in data.parallel.held_out} if data.plan.data.parallel else set()
     rows = data.cross_scored_pairs.rows
     return [row for row in rows if row.pivot1 not in held_out and row.pivot2 not in held_out]
