@@ -62,15 +62,16 @@ def save_tiny_recipe(root: Path, base: Path) -> Path:
         lines = tiny_models.sentences(lang)
         (data / f"mono.{lang}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
         rows = [(i, lines[i], lines[i + 1], lines[-i - 1]) for i in range(0, 120, 2)]
-        _write(data / f"pairs.{lang}.tsv", ("id", "anchor", "positive", "negative"), rows)
+        write_table(data / f"pairs.{lang}.tsv", ("id", "anchor", "positive", "negative"), rows)
         scored = [(i % 5, lines[i], lines[i + i % 5], i) for i in range(20)]
-        _write(data / f"sts.{lang}.tsv", ("score", "sentence1", "sentence2", "id"), scored)
-        _write(data / f"parallel.{lang}.tsv", ("en", lang), zip(english, lines, strict=True))
+        write_table(data / f"sts.{lang}.tsv", ("score", "sentence1", "sentence2", "id"), scored)
+        write_table(data / f"parallel.{lang}.tsv", ("en", lang), zip(english, lines, strict=True))
     path = root / "tiny.toml"
     path.write_text(RECIPE.format(root=root, base=base), encoding="utf-8")
     return path
 
 
-def _write(path, header, rows):
+def write_table(path, header, rows):
+    """A tab-separated file with a line of column names."""
     lines = ["\t".join(header), *("\t".join(map(str, row)) for row in rows)]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -5,6 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import tiny_models
+from tiny_recipe import write_table
 
 from modenc import ModularEncoder
 from modenc.errors import DataError, RecipeError
@@ -54,11 +55,6 @@ pairs = ["en-kk"]
 """
 
 
-def _write(path, header, rows):
-    lines = ["\t".join(header), *("\t".join(map(str, row)) for row in rows)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
 def _pairs(lang):
     texts = tiny_models.sentences(lang)[: 2 * COUNT]
     return texts[:COUNT], texts[COUNT:]
@@ -72,15 +68,15 @@ def data(tmp_path):
         for right in LANGUAGES:
             name = f"sts.{left}-{right}.tsv" if left != right else f"sts.{left}.tsv"
             name = "other.az.tsv" if left == right == "az" else name
-            _write(tmp_path / name, columns, zip(gold, _pairs(left)[0], _pairs(right)[1], strict=True))
+            write_table(tmp_path / name, columns, zip(gold, _pairs(left)[0], _pairs(right)[1], strict=True))
     texts = {lang: list(enumerate(_pairs(lang)[0])) for lang in ("en", "kk")}
     for lang, numbered in texts.items():
-        _write(tmp_path / f"first.{lang}.tsv", ("id", "text"), numbered[:10])
+        write_table(tmp_path / f"first.{lang}.tsv", ("id", "text"), numbered[:10])
         # In another order: ids say what belongs together.
         step = 1 if lang == "en" else -1
-        _write(tmp_path / f"last.{lang}.tsv", ("id", "text"), numbered[10:][::step])
+        write_table(tmp_path / f"last.{lang}.tsv", ("id", "text"), numbered[10:][::step])
     both = zip(_pairs("en")[0], _pairs("kk")[0], strict=True)
-    _write(tmp_path / "whole.tsv", ("en", "kk"), both)
+    write_table(tmp_path / "whole.tsv", ("en", "kk"), both)
     (tmp_path / "many.toml").write_text(SUITE, encoding="utf-8")
     return tmp_path
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from tiny_recipe import write_table
 
 from modenc.errors import DataError, RecipeError
 from modenc.evaluate.results import gathered, load_results, markdown, save_results
@@ -79,11 +80,6 @@ class World:
         return {"kind": "made up"}
 
 
-def _write(path, header, rows):
-    lines = ["\t".join(header), *("\t".join(map(str, row)) for row in rows)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
 @pytest.fixture
 def data(tmp_path):
     root = tmp_path / "data"
@@ -97,12 +93,12 @@ def data(tmp_path):
     for left, right in (("en", "en"), ("kk", "kk"), ("en", "kk"), ("kk", "en")):
         name = f"sts.{left}.tsv" if left == right else f"sts.{left}-{right}.tsv"
         rows = [(gold(i, j), f"{left} {i}", f"{right} {j}") for i, j in pairs]
-        _write(root / name, ("score", "sentence1", "sentence2"), rows)
-    _write(root / "bitext.tsv", ("en", "kk"), [(f"en {i}", f"kk {i}") for i in range(60)])
+        write_table(root / name, ("score", "sentence1", "sentence2"), rows)
+    write_table(root / "bitext.tsv", ("en", "kk"), [(f"en {i}", f"kk {i}") for i in range(60)])
     for lang in ("en", "kk"):
         for split, numbers in (("train", range(40)), ("dev", range(40, 50)), ("test", range(50, 60))):
             rows = [(i, "up" if MEANINGS[i][0] > 0 else "down", f"{lang} {i}") for i in numbers]
-            _write(root / f"topic.{split}.{lang}.tsv", ("id", "label", "text"), rows)
+            write_table(root / f"topic.{split}.{lang}.tsv", ("id", "label", "text"), rows)
     return root
 
 
