@@ -27,6 +27,13 @@ def _objective(name: str) -> Variant:
     return Variant(name, kind, f"recipes/objectives/{name}.toml", like, "objectives")
 
 
+def _captions(name: str) -> Variant:
+    short = name.removeprefix("captions_")
+    kind = MONOLITHIC if short.startswith("full_") else MODULAR
+    like = "captions_mod_m" if kind == MODULAR and short != "mod_m" else ""
+    return Variant(name, kind, f"recipes/captions/{short}.toml", like, "captions", "captions")
+
+
 VARIANTS = (
     Variant("base", BASE),
     *(
@@ -60,6 +67,8 @@ VARIANTS = (
         _objective(f"full_{name}")
         for name in ("contrastive", "bitranslation", "vmsst", "vmsst_contrastive", "musr", "emma_x")
     ),
+    Variant("captions_base", BASE, group="captions", suite="captions"),
+    *(_captions(f"captions_{name}") for name in ("full_m", "full_c", "mod_m", "mod_mc_pp", "mod_mc_pl", "mod_mc_jt")),
     Variant("base_de_ko", BASE, group="german_korean", suite="german_korean"),
     Variant(
         "german_korean", OURS, "recipes/german_korean.toml", group="german_korean", suite="german_korean"

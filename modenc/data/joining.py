@@ -15,6 +15,7 @@ from modenc.recipe.settings import LanguagePlan, Source
 
 PARALLEL_ROLES = ("pivot", "text")
 TRIPLET_ROLES = ("anchor", "positive")
+GROUPED_ROLES = ("text",)
 CROSS_ROLES = ("text", "pivot")
 SCORED_ROLES = ("sentence1", "sentence2", "score")
 FILTERS = ("where", "where_not", "at_least", "at_most")
@@ -36,16 +37,34 @@ def read_parallel(source: Source, plan: LanguagePlan) -> Iterator[Row]:
     return islice(_join_parallel(own, other, plan), source.limit or None)
 
 
+def read_paraphrases(source: Source, plan: LanguagePlan) -> Iterator[Row]:
+    """Rows with ``anchor``, ``positive`` and perhaps ``negative``.
+
+    With ``group``, rows have ``text`` alone, and those of one group are paired in their order.
+
+    Raises:
+        DataError: a source cannot be read, or no group has two rows.
+    """
+    if source.group:
+        pairs = _grouped(source, plan, GROUPED_ROLES)
+        rows = ({"anchor": first["text"], "positive": second["text"]} for first, second in pairs)
+        return islice(rows, source.limit or None)
+    return read_rows(source, plan.data.root, plan.lang, plan.pivot, roles=TRIPLET_ROLES)
+
+
 def read_cross_paraphrases(source: Source, plan: LanguagePlan) -> Iterator[Row]:
     """Rows with ``text``, ``pivot`` and ``pivot_negative`` (empty where there is none).
 
     With ``pivot_path``, both files hold triplets of the same items: an anchor goes with the pivot's
-    positive and negative, and a positive with the pivot's anchor. Without it, the source has the
-    roles ``text`` and ``pivot`` itself.
+    positive and negative, and a positive with the pivot's anchor. With ``group``, a row holds a text and its
+    counterpart in the pivot, and each text goes with the counterpart of the other of its pair. Without
+    either, the source has the roles ``text`` and ``pivot`` itself.
 
     Raises:
-        DataError: a source cannot be read, or the two have no key in common.
+        DataError: a source cannot be read, the two have no key in common, or no group has two rows.
     """
+    if source.group:
+        return islice(_cross_grouped(source, plan), source.limit or None)
     if source.pivot_path is None:
         return read_rows(source, plan.data.root, plan.lang, plan.pivot, roles=CROSS_ROLES)
     return islice(_cross_triplets(*_both(source, plan), plan), source.limit or None)
@@ -60,6 +79,31 @@ def read_cross_scored(source: Source, plan: LanguagePlan) -> Iterator[Row]:
         DataError: a source cannot be read, or the two have no key in common.
     """
     return islice(_join_scored(*_both(source, plan), plan), source.limit or None)
+
+
+def _cross_grouped(source: Source, plan: LanguagePlan) -> Iterator[Row]:
+    for first, second in _grouped(source, plan, CROSS_ROLES):
+        yield {"text": first["text"], "pivot": second["pivot"], "pivot_negative": ""}
+        yield {"text": second["text"], "pivot": first["pivot"], "pivot_negative": ""}
+
+
+def _grouped(source: Source, plan: LanguagePlan, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
+    """Rows of the same group two by two, in their order; the last of an odd number is left out."""
+    own = replace(resolve_source(source, plan.lang, plan.pivot), limit=0)
+    single: dict[str, Row] = {}
+    found = False
+    for row in read_rows(own, plan.data.root, plan.lang, plan.pivot, roles=(*roles, own.group)):
+        first = single.pop(row[own.group], None)
+        if first is None:
+            single[row[own.group]] = row
+        else:
+            found = True
+            yield first, row
+    if not found:
+        raise DataError(
+            f"{describe_source(own)}: expected rows with the same {own.group!r}, found none; "
+            "name the column that paraphrases share with group = ..."
+        )
 
 
 def _both(source: Source, plan: LanguagePlan) -> tuple[Source, Source]:

@@ -22,7 +22,7 @@ from modenc.data.readers import describe_source, resolve_source
 from modenc.data.text import normalise
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier, get_identifier
-from modenc.recipe.conflicts import Conflict, Level, sources
+from modenc.recipe.conflicts import GROUPED, Conflict, Level, sources
 from modenc.recipe.faults import Place
 from modenc.recipe.licenses import TRAINED_ON
 from modenc.recipe.settings import LanguagePlan, Source
@@ -50,7 +50,7 @@ _JOINED: dict[str, tuple[str, ...]] = {
 # Which roles are in the language, and which in the pivot; graded pairs may be in another.
 _OWN = {
     "text": ("text",),
-    "paraphrases": TRIPLET_ROLES,
+    "paraphrases": ("text", *TRIPLET_ROLES),
     "parallel": ("text",),
     "cross_paraphrases": ("text", "anchor", "positive"),
     "cross_scored_pairs": ("sentence1", "sentence2"),
@@ -123,9 +123,13 @@ def _sides(
     plain = str(resolved.path).removesuffix(".gz").removesuffix(".zst").endswith(".txt")
     key = () if plain or not joined else (resolved.key,)
     roles = (*_JOINED[role], *key) if joined else _ROLES[role]
+    if resolved.group:
+        roles = (*GROUPED.get(role, roles), resolved.group)
     own = see(path, resolved, roles, plan, count_words=role == "text" and plan.vocabulary.method != "base")
     # A triplet and its counterpart are two rows, see read_cross_paraphrases; the limit counts what comes out.
     rows = 2 * own.kept if joined and role == "cross_paraphrases" else own.kept
+    if resolved.group and role == "paraphrases":
+        rows //= 2
     own.given = min(rows, resolved.limit or rows) * resolved.repeat
     yield from own.conflicts
     yield own

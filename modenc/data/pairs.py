@@ -16,6 +16,7 @@ from modenc.data.joining import (
     read_cross_paraphrases,
     read_cross_scored,
     read_parallel,
+    read_paraphrases,
 )
 from modenc.data.language_check import check_enough
 from modenc.data.readers import describe_source, read_rows, resolve_source
@@ -144,7 +145,7 @@ def load_paraphrases(plan: LanguagePlan, identifier: LanguageIdentifier | None) 
         plan,
         identifier,
         "paraphrases",
-        lambda source: read_rows(source, plan.data.root, plan.lang, plan.pivot, roles=TRIPLET_ROLES),
+        lambda source: read_paraphrases(source, plan),
         RowShape(required=TRIPLET_ROLES, own=TRIPLET_ROLES, optional="negative"),
     )
     _check(collected, plan, "paraphrases")

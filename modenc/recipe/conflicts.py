@@ -24,6 +24,9 @@ ROLES: dict[str, tuple[str, ...]] = {
 }
 """What the columns of each list of sources are for."""
 
+GROUPED: dict[str, tuple[str, ...]] = {"paraphrases": ("text",), "cross_paraphrases": ("text", "pivot")}
+"""The same where ``group`` says which rows are paraphrases of each other."""
+
 PLACEHOLDERS = ("lang", "pivot")
 
 
@@ -190,15 +193,24 @@ def _source(path: Place, role: str, source: Source) -> Iterator[Conflict]:
     if len(kinds) != 1:
         found = " and ".join(kinds) or "none"
         yield Conflict(path, f"expected exactly one of path, dataset and gettext, found {found}")
+    roles = GROUPED.get(role, ROLES[role]) if source.group else ROLES[role]
     for name in source.columns:
-        if name not in ROLES[role]:
-            hint = did_you_mean(name, ROLES[role])
+        if name not in roles:
+            hint = did_you_mean(name, roles)
             yield Conflict((*path, "columns", name), f"no column of this kind of data{hint}")
-    if role in ("cross_paraphrases", "cross_scored_pairs") and not source.pivot_path:
+    if source.group and role not in GROUPED:
+        yield Conflict((*path, "group"), f"expected it for {' and '.join(GROUPED)} alone; found it for {role}")
+    if source.group and source.pivot_path:
+        yield Conflict(
+            (*path, "pivot_path"),
+            "with group expected one file, with the pivot's texts in a column; found two",
+            ((*path, "group"),),
+        )
+    if role in ("cross_paraphrases", "cross_scored_pairs") and not (source.pivot_path or source.group):
         yield Conflict(path, "expected pivot_path, the same rows in the pivot language; found none")
     if source.gettext and role not in ("text", "parallel"):
         yield Conflict((*path, "gettext"), "catalogues give text and parallel pairs only")
-    for key in ("path", "pivot_path", "dataset", "config", "lang"):
+    for key in ("path", "pivot_path", "dataset", "config", "lang", "group"):
         yield from unknown_placeholders((*path, key), getattr(source, key), PLACEHOLDERS)
 
 

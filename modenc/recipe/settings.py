@@ -72,6 +72,10 @@ class Source:
     """Two files, one in each language: the pivot's rows of the same set, joined on ``key``."""
     key: str = "id"
     """Column on which ``path`` and ``pivot_path`` are joined."""
+    group: str = ""
+    """``paraphrases`` and ``cross_paraphrases``: a column whose value rows of one meaning share (``image``). Each
+    row then has the role ``text``, and for ``cross_paraphrases`` its counterpart as ``pivot``; rows of a group
+    are paired in their order, the first with the second, the third with the fourth."""
     limit: int = 0
     """Take at most this many rows (0: all)."""
     repeat: int = 1
