@@ -27,11 +27,10 @@ def _objective(name: str) -> Variant:
     return Variant(name, kind, f"recipes/objectives/{name}.toml", like, "objectives")
 
 
-def _captions(name: str) -> Variant:
-    short = name.removeprefix("captions_")
-    kind = MONOLITHIC if short.startswith("full_") else MODULAR
-    like = "captions_mod_m" if kind == MODULAR and short != "mod_m" else ""
-    return Variant(name, kind, f"recipes/captions/{short}.toml", like, "captions", "captions")
+def _captions(name: str, group: str = "captions") -> Variant:
+    kind = MONOLITHIC if name.startswith("full_") else MODULAR
+    like = "captions_mod_m" if kind == MODULAR and name != "mod_m" else ""
+    return Variant(f"captions_{name}", kind, f"recipes/captions/{name}.toml", like, group, "captions")
 
 
 VARIANTS = (
@@ -68,7 +67,12 @@ VARIANTS = (
         for name in ("contrastive", "bitranslation", "vmsst", "vmsst_contrastive", "musr", "emma_x")
     ),
     Variant("captions_base", BASE, group="captions", suite="captions"),
-    *(_captions(f"captions_{name}") for name in ("full_m", "full_c", "mod_m", "mod_mc_pp", "mod_mc_pl", "mod_mc_jt")),
+    *(_captions(name) for name in ("full_m", "full_c", "mod_m", "mod_mc_pp", "mod_mc_pl", "mod_mc_jt")),
+    *(
+        _captions(f"{kind}_{name}", "captions_objectives")
+        for kind in ("mod", "full")
+        for name in ("contrastive", "vmsst", "musr", "emma_x")
+    ),
     Variant("base_de_ko", BASE, group="german_korean", suite="german_korean"),
     Variant(
         "german_korean", OURS, "recipes/german_korean.toml", group="german_korean", suite="german_korean"
