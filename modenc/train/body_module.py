@@ -21,6 +21,9 @@ from modenc.train.progress import on_terminal
 
 # Few enough that sorted by length they hold little padding, enough to keep the products large.
 _ROWS_A_PASS = 16
+# Each pass fills a gradient as large as the table of embeddings, where that is trained: a multilingual base's
+# took longer than the padding that passes save.
+_LARGE_TABLE = 100_000
 
 
 class BodyModule(InputModule):  # type: ignore[misc]
@@ -71,7 +74,8 @@ class BodyModule(InputModule):  # type: ignore[misc]
         words'; sorted in sixteens, a third.
         """
         rows, length = ids.shape
-        if rows <= _ROWS_A_PASS or ids.device.type != "cpu" or self.tokenizer.padding_side != "right":
+        one_pass = rows <= _ROWS_A_PASS or ids.device.type != "cpu" or self.tokenizer.padding_side != "right"
+        if one_pass or self._trains_large_table():
             return self._pass(ids, mask)
         lengths = mask.sum(dim=1)
         order = lengths.argsort(stable=True)
@@ -81,6 +85,10 @@ class BodyModule(InputModule):  # type: ignore[misc]
             tokens = self._pass(ids[part, :longest], mask[part, :longest])
             passes.append(nn.functional.pad(tokens, (0, 0, 0, length - longest)))
         return torch.cat(passes)[order.argsort()]
+
+    def _trains_large_table(self) -> bool:
+        table = self.body.get_input_embeddings().weight  # type: ignore[operator]
+        return bool(torch.is_grad_enabled() and table.requires_grad and len(table) > _LARGE_TABLE)
 
     def _pass(self, ids: Tensor, mask: Tensor) -> Tensor:
         hidden: Tensor = self.body(input_ids=ids, attention_mask=mask).last_hidden_state
