@@ -10,7 +10,7 @@ from typing import Any, Literal
 from modenc.recipe.faults import Place, did_you_mean
 from modenc.recipe.licenses import TRAINED_ON, allowed_data, is_allowed
 from modenc.recipe.reads import reads_to_align
-from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Source
+from modenc.recipe.settings import FRESH, PAPER_SECTIONS, LanguagePlan, Source
 
 ROLES: dict[str, tuple[str, ...]] = {
     "text": ("text",),
@@ -47,6 +47,7 @@ class Conflict:
 def conflicts(plan: LanguagePlan) -> Iterator[Conflict]:
     """All conflicts among one language's settings."""
     yield from _vocabulary(plan)
+    yield from _adapted_to_pivot(plan)
     yield from _missing_data(plan)
     yield from _all_pairs(plan)
     yield from _papers(plan)
@@ -85,6 +86,27 @@ def _vocabulary(plan: LanguagePlan) -> Iterator[Conflict]:
         yield Conflict(path, "'extend' needs 1 or more, found 0; method = 'trim' adds no pieces", reads)
 
 
+def _adapted_to_pivot(plan: LanguagePlan) -> Iterator[Conflict]:
+    """Stage 2 by the pivot's vectors has its data and losses from stage 4, and SE from stage 3's start."""
+    if plan.language_adaptation.objective != "pivot" or plan.lang == plan.pivot:
+        return
+    path: Place = ("language_adaptation", "objective")
+    alignment = plan.alignment
+    if alignment.objective in ("none", *PAPER_SECTIONS) or alignment.partners == "all":
+        found = "partners = 'all'" if alignment.partners == "all" else f"objective = {alignment.objective!r}"
+        message = (
+            "'pivot' reads the data and losses of [alignment]: expected partners = 'pivot' and one of joint, "
+            f"paraphrase, parallel, scored and scored+parallel there; found {found}"
+        )
+        yield Conflict(path, message, (("alignment", "objective"), ("alignment", "partners")))
+    if plan.sentence_encoding.start == FRESH:
+        message = (
+            "'pivot' learns with the adapter that stage 3 starts from: expected a language's code as "
+            f'sentence_encoding.start, found {FRESH!r}; say start = "{plan.pivot}"'
+        )
+        yield Conflict(path, message, (("sentence_encoding", "start"),))
+
+
 def _all_pairs(plan: LanguagePlan) -> Iterator[Conflict]:
     """What holds a language where it was, or uses the pivot's cached vectors, needs a pivot that rests."""
     alignment = plan.alignment
@@ -114,7 +136,7 @@ def _missing_data(plan: LanguagePlan) -> Iterator[Conflict]:
         (
             ("language_adaptation", "objective"),
             plan.language_adaptation.objective,
-            () if plan.language_adaptation.objective == "none" else ("text",),
+            () if plan.language_adaptation.objective in ("none", "pivot") else ("text",),
         ),
         (
             ("sentence_encoding", "objective"),
@@ -199,7 +221,9 @@ def _source(path: Place, role: str, source: Source) -> Iterator[Conflict]:
             hint = did_you_mean(name, roles)
             yield Conflict((*path, "columns", name), f"no column of this kind of data{hint}")
     if source.group and role not in GROUPED:
-        yield Conflict((*path, "group"), f"expected it for {' and '.join(GROUPED)} alone; found it for {role}")
+        yield Conflict(
+            (*path, "group"), f"expected it for {' and '.join(GROUPED)} alone; found it for {role}"
+        )
     if source.group and source.pivot_path:
         yield Conflict(
             (*path, "pivot_path"),

@@ -16,7 +16,7 @@ from modenc.recipe.optimizer_settings import OptimizerSettings as OptimizerSetti
 from modenc.recipe.paper_settings import DecoderSettings, EmmaXSettings, MusrSettings, VmsstSettings
 
 VocabularyMethod = Literal["base", "focus", "trim", "extend"]
-AdaptationObjective = Literal["none", "mlm", "distill", "mlm+distill"]
+AdaptationObjective = Literal["none", "mlm", "distill", "mlm+distill", "pivot"]
 EncodingObjective = Literal["none", "mnrl", "simcse", "mnrl+simcse"]
 MonolithicObjective = Literal["pivot", "monolingual", "cross", "monolingual+cross", PaperObjective]
 Precision = Literal["auto", "fp32", "bf16"]
@@ -73,9 +73,9 @@ class Source:
     key: str = "id"
     """Column on which ``path`` and ``pivot_path`` are joined."""
     group: str = ""
-    """``paraphrases`` and ``cross_paraphrases``: a column whose value rows of one meaning share (``image``). Each
-    row then has the role ``text``, and for ``cross_paraphrases`` its counterpart as ``pivot``; rows of a group
-    are paired in their order, the first with the second, the third with the fourth."""
+    """``paraphrases`` and ``cross_paraphrases``: a column whose value rows of one meaning share (``image``).
+    Each row then has the role ``text``, and for ``cross_paraphrases`` its counterpart as ``pivot``; rows of a
+    group are paired in their order, the first with the second, the third with the fourth."""
     limit: int = 0
     """Take at most this many rows (0: all)."""
     repeat: int = 1
@@ -177,7 +177,9 @@ class LanguageAdaptationSettings:
     """Stage 2: embeddings and a LoRA on query, key and value learn the language's text."""
 
     objective: AdaptationObjective
-    """``mlm`` (paper), ``distill`` from the base's sentence vectors, both, or ``none``."""
+    """``mlm`` (paper), ``distill`` from the base's sentence vectors, both, or ``none``. ``pivot``: onto the
+    frozen pivot's vectors, on the data and with the losses that ``[alignment]`` names, and with the adapter
+    that stage 3 starts from in place; embeddings learn most by translations."""
     lora: LoraSettings
     """The language adapter LA."""
     optimizer: OptimizerSettings

@@ -2,44 +2,27 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from datasets import Dataset
 from sentence_transformers import SentenceTransformer
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
-from modenc.data.pairs import CrossScoredRow
 from modenc.errors import RecipeError
 from modenc.recipe.reads import reads_to_align
-from modenc.recipe.settings import PAPER_SECTIONS, AlignmentSettings
+from modenc.recipe.settings import PAPER_SECTIONS
 from modenc.train.adapters_io import add_parallel_adapter, save_parallel_adapter, weakened
-from modenc.train.body_module import encode_texts, sentence_model
-from modenc.train.data_access import TrainingData, sample
-from modenc.train.dev import DevData
+from modenc.train.body_module import sentence_model
+from modenc.train.data_access import sample
 from modenc.train.frozen import pack_frozen
-from modenc.train.objectives.alignment import PivotAlignmentLoss
-from modenc.train.objectives.scored_alignment import ScoredAlignmentLoss
+from modenc.train.onto_pivot import dev_with_pivot, evaluated_across, learn_from_pivot
 from modenc.train.phases import Material, run_phases
 from modenc.train.pivot import FrozenLanguage, Vectors
-from modenc.train.processes import process_state, rows_a_step
+from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
-from modenc.train.trainers import train_sentence_model
-
-
-@dataclass(frozen=True)
-class AlignmentRow:
-    """A sentence of the language, its counterpart in the pivot, and perhaps a hard negative there."""
-
-    text: str
-    pivot: str
-    negative: str | None
 
 
 def align_language(run: StageRun) -> dict[str, Any]:
@@ -62,37 +45,13 @@ def _learn_pivot_alignment(
     run: StageRun, pivot: FrozenLanguage, body: PreTrainedModel, model: SentenceTransformer
 ) -> dict[str, Any]:
     settings = run.plan.alignment
-    rows = alignment_rows(run.data, settings, run.plan.run.seed)
-    scored = scored_rows(run.data, settings, run.plan.run.seed)
-    counterparts = [row.pivot for part in rows.values() for row in part]
-    negatives = [row.negative for part in rows.values() for row in part if row.negative is not None]
-    pairs = [text for row in scored for text in (row.pivot1, row.pivot2)]
-    pivot_texts, pivot_row = _index([*counterparts, *negatives, *pairs])
-    texts, own_row = _index(row.text for part in rows.values() for row in part)
-    vectors = torch.from_numpy(pivot.encode(pivot_texts, settings.max_length))
-    before = torch.from_numpy(encode_texts(model, texts)) if settings.keep_weight else None
-    add_parallel_adapter(body, settings.reduction_factor)
-    pack_frozen(body)
-    kinds = {"paraphrase": "mnrl", "parallel": settings.parallel_loss}
-    sets = {name: {name: _dataset(part, pivot_row, own_row)} for name, part in rows.items()}
-    losses: dict[str, nn.Module] = {
-        name: PivotAlignmentLoss(model, vectors, before, settings, kinds[name]) for name in rows
-    }
-    if scored:
-        sets = {"scored": {"scored": _scored_dataset(scored, pivot_row)}, **sets}
-        losses["scored"] = ScoredAlignmentLoss(model, vectors, settings)
-    dev = _dev(run, pivot)
-    return train_sentence_model(
-        run,
-        settings.optimizer,
-        model,
-        sets,
-        losses,
-        dev,
-        start_counts=_judged_across(dev),
-        as_published=partial(weakened, body, settings.strength),
-        drawn_from={name: len(_all_rows(run.data, name)) for name in sets},
-    )
+
+    def attach() -> None:
+        add_parallel_adapter(body, settings.reduction_factor)
+        pack_frozen(body)
+
+    strength = partial(weakened, body, settings.strength)
+    return learn_from_pivot(run, settings, pivot, model, attach, strength)
 
 
 def _learn_paper_objective(
@@ -118,11 +77,11 @@ def _learn_paper_objective(
         frozen=lambda texts: torch.from_numpy(pivot.encode(texts, settings.max_length)),
         others=partial(_others, run, pivot) if plan.emma_x.warmup_languages else None,
     )
-    dev = _dev(run, pivot)
+    dev = dev_with_pivot(run, pivot, settings.max_length)
     return run_phases(
         material,
         dev,
-        start_counts=_judged_across(dev),
+        start_counts=evaluated_across(dev),
         as_published=partial(weakened, body, settings.strength),
     )
 
@@ -144,95 +103,3 @@ def _others(run: StageRun, pivot: FrozenLanguage) -> tuple[Tensor, Tensor]:
         sides.append((own, pivot.encode([row.pivot for row in rows], length)))
     left, right = (torch.from_numpy(np.concatenate(side)) for side in zip(*sides, strict=True))
     return left, right
-
-
-def _judged_across(dev: DevData) -> bool:
-    """Alignment seldom helps within the language: judged by that alone, the start would always win."""
-    return dev.cross_sts_pivot is not None or dev.parallel_pivot is not None
-
-
-def _all_rows(data: TrainingData, kind: str) -> Sequence[object]:
-    if kind == "scored":
-        return _scored_to_train_on(data)
-    return data.cross_paraphrases.rows if kind == "paraphrase" else data.parallel.train
-
-
-def alignment_rows(
-    data: TrainingData, settings: AlignmentSettings, seed: int
-) -> dict[str, list[AlignmentRow]]:
-    """The rows a run will see, by kind; no more than its steps can use in all processes."""
-    needed = _rows_needed(settings)
-    rows: dict[str, list[AlignmentRow]] = {}
-    if settings.objective in ("joint", "paraphrase"):
-        rows["paraphrase"] = [
-            AlignmentRow(row.text, row.pivot, row.pivot_negative)
-            for row in sample(data.cross_paraphrases.rows, needed, seed)
-        ]
-    if settings.objective in ("joint", "parallel", "scored+parallel"):
-        rows["parallel"] = [
-            AlignmentRow(row.text, row.pivot, None) for row in sample(data.parallel.train, needed, seed)
-        ]
-    return rows
-
-
-def scored_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -> list[CrossScoredRow]:
-    """The pairs with scores a run will see; no more than its steps can use in all processes."""
-    if "scored" not in settings.objective:
-        return []
-    return sample(_scored_to_train_on(data), _rows_needed(settings), seed)
-
-
-def _scored_to_train_on(data: TrainingData) -> list[CrossScoredRow]:
-    """All pairs but those whose sentences, as translations, are held out."""
-    held_out = {row.pivot for row in data.parallel.held_out} if data.plan.data.parallel else set()
-    rows = data.cross_scored_pairs.rows
-    return [row for row in rows if row.pivot1 not in held_out and row.pivot2 not in held_out]
-
-
-def _rows_needed(settings: AlignmentSettings) -> int:
-    """How many rows of each kind the steps read; 0 for all."""
-    optimizer = settings.optimizer
-    if settings.objective not in ("joint", "scored+parallel"):
-        return optimizer.steps * rows_a_step(optimizer)
-    # Whole turns: the kinds alternate batch by batch, the first one ahead.
-    turns = math.ceil(optimizer.steps * optimizer.gradient_accumulation / 2)
-    needed: int = turns * optimizer.batch_size * process_state().num_processes
-    return needed
-
-
-def _dev(run: StageRun, pivot: FrozenLanguage) -> DevData:
-    length = run.plan.alignment.max_length
-    cross = run.data.dev.cross_sts
-    # A language whose translations are not to be used is not evaluated on them either.
-    spared = run.plan.alignment.objective == "emma_x" and bool(run.plan.emma_x.warmup_languages)
-    held_out = run.data.parallel.held_out if run.plan.data.parallel and not spared else []
-    return DevData(
-        sts=run.data.dev.sts,
-        cross_sts_texts=[(row[1], row[2]) for row in cross],
-        cross_sts_pivot=pivot.encode([row[0] for row in cross], length) if cross else None,
-        parallel_texts=[row.text for row in held_out],
-        parallel_pivot=pivot.encode([row.pivot for row in held_out], length) if held_out else None,
-    )
-
-
-def _index(texts: Any) -> tuple[list[str], dict[str, int]]:
-    rows = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-    return list(rows), rows
-
-
-def _dataset(rows: list[AlignmentRow], pivot_row: dict[str, int], own_row: dict[str, int]) -> Dataset:
-    labels = [
-        [pivot_row[row.pivot], -1 if row.negative is None else pivot_row[row.negative], own_row[row.text]]
-        for row in rows
-    ]
-    return Dataset.from_dict({"text": [row.text for row in rows], "label": labels})
-
-
-def _scored_dataset(rows: list[CrossScoredRow], pivot_row: dict[str, int]) -> Dataset:
-    return Dataset.from_dict(
-        {
-            "sentence1": [row.sentence1 for row in rows],
-            "sentence2": [row.sentence2 for row in rows],
-            "label": [[pivot_row[row.pivot1], pivot_row[row.pivot2], row.score] for row in rows],
-        }
-    )

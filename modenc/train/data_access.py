@@ -91,7 +91,7 @@ class TrainingData:
         plan = self.plan
         if stage == "vocabulary":
             return [self.text] if plan.vocabulary.method != "base" else []
-        if stage == "language_adaptation":
+        if stage == "language_adaptation" and plan.language_adaptation.objective != "pivot":
             return [self.text] if plan.language_adaptation.objective != "none" else []
         sets: list[TrainingSet] = []
         if stage == "sentence_encoding":

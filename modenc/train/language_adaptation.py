@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import math
 from array import array
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,10 @@ import torch
 from datasets import Dataset
 from peft import PeftModel
 from torch import nn
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from modenc.composition.body import compose
+from modenc.composition.modules import LanguageModules, read_lora
 from modenc.recipe.settings import LanguageAdaptationSettings
 from modenc.storage import whole_file
 from modenc.train.adapters_io import ATTENTION_LAYERS, add_lora, save_lora
@@ -26,6 +30,8 @@ from modenc.train.frozen import pack_frozen
 from modenc.train.mixing import reading
 from modenc.train.objectives.distillation import DistillationLoss
 from modenc.train.objectives.masked_lm import MaskedLM
+from modenc.train.onto_pivot import learn_from_pivot
+from modenc.train.pivot import FrozenLanguage, trained_before
 from modenc.train.processes import process_state, rows_a_step
 from modenc.train.stage import StageRun
 from modenc.train.trainers import BodyTrainer, run_trainer, train_sentence_model, training_arguments
@@ -40,10 +46,12 @@ _TEXTS_AT_A_TIME = 10_000
 def adapt_language(run: StageRun) -> dict[str, Any]:
     """Train LA as the recipe says and write ``la/`` and the new embeddings; returns metrics."""
     settings = run.plan.language_adaptation
-    if settings.objective == "none":
+    onto_pivot = settings.objective == "pivot"
+    if settings.objective == "none" or (onto_pivot and run.plan.lang == run.plan.pivot):
         return {}
     tokenizer = run.tokenizer_before()
-    model = add_lora(run.body_before(), settings.lora, ATTENTION_LAYERS)
+    body = _as_stage_three_starts(run) if onto_pivot else run.body_before()
+    model = add_lora(body, settings.lora, ATTENTION_LAYERS)
     pack_frozen(model)
     own_vocabulary = run.plan.vocabulary.method != "base"
     embeddings = model.get_input_embeddings()
@@ -54,6 +62,8 @@ def adapt_language(run: StageRun) -> dict[str, Any]:
     if settings.objective == "mlm":
         assert masked_lm is not None
         metrics = _masked_lm(run, masked_lm, tokenizer)
+    elif onto_pivot:
+        metrics = _learn_from_pivot(run, model, tokenizer)
     else:
         metrics = _distil(run, model, masked_lm, tokenizer)
     if process_state().is_main_process:
@@ -140,6 +150,23 @@ def _block_set(blocks: Blocks) -> Dataset:
     width = blocks.shape[1]
     column = pa.FixedSizeListArray.from_arrays(pa.array(blocks.reshape(-1)), width)
     return Dataset(pa.table({"input_ids": column}))
+
+
+def _as_stage_three_starts(run: StageRun) -> PreTrainedModel:
+    """The body with the language's vocabulary and the SE of ``sentence_encoding.start``."""
+    start = trained_before(run, run.plan.sentence_encoding.start)
+    encoding = LanguageModules(run.plan.lang, None, None, read_lora(start.se), {})
+    return compose(run.body_before(), encoding, align=False)
+
+
+def _learn_from_pivot(run: StageRun, model: PeftModel, tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
+    settings = run.plan.language_adaptation
+    # What holds a language where stage 3 left it has nothing to hold yet.
+    losses = replace(
+        run.plan.alignment, optimizer=settings.optimizer, max_length=settings.max_length, keep_weight=0.0
+    )
+    student = sentence_model(model, tokenizer, run.plan, settings.max_length)
+    return learn_from_pivot(run, losses, FrozenLanguage(run), student, partial(_optimizer, settings, student))
 
 
 def _distil(

@@ -26,6 +26,17 @@ from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan
 from modenc.storage import whole_file
 from modenc.train.data_access import TrainingData
 
+PIVOT_LOSSES = (
+    "objective",
+    "scale",
+    "parallel_loss",
+    "pivot_negatives",
+    "symmetric",
+    "scored_weight",
+    "similarity_weight",
+)
+"""Settings of ``[alignment]`` that stage 2 reads, too, where it learns from the pivot."""
+
 STAGES = ("vocabulary", "language_adaptation", "sentence_encoding", "alignment")
 _FORMAT = 3
 _STARTED, _DONE = "started.json", "done.json"
@@ -87,6 +98,10 @@ def settings_of(plan: LanguagePlan, stage: str) -> dict[str, Any]:
     content = dataclasses.asdict(getattr(plan, stage))
     for section in PAPER_SECTIONS.get(str(content.get("objective")), ()):
         content[section] = dataclasses.asdict(getattr(plan, section))
+    if stage == "language_adaptation" and plan.language_adaptation.objective == "pivot":
+        # Its losses; what else is there (the adapter's size, its strength) is stage 4's alone.
+        content["alignment"] = {key: getattr(plan.alignment, key) for key in PIVOT_LOSSES}
+        content["start"] = plan.sentence_encoding.start
     plain: dict[str, Any] = json.loads(json.dumps(content, default=str))
     return plain
 

@@ -33,7 +33,10 @@ def _digest(run: StageRun, hub: Hub) -> str:
     digests = [part.digest for part in run.data.used_by(run.name)]
     start = run.plan.sentence_encoding.start
     frozen = run.plan.alignment.partners == "pivot"
-    if run.name == "alignment" and digests and frozen and run.plan.pivot in hub.languages():
+    adapts = run.name == "language_adaptation" and run.plan.language_adaptation.objective == "pivot"
+    if adapts and start in hub.languages():
+        digests.append(hub.card(start).digest("se/"))
+    if (run.name == "alignment" or adapts) and digests and frozen and run.plan.pivot in hub.languages():
         digests.append(hub.card(run.plan.pivot).digest())
         digests += [hub.card(lang).digest() for lang in _warmup_languages(run) if lang in hub.languages()]
     elif run.name == "sentence_encoding" and start in hub.languages():
@@ -45,6 +48,14 @@ def _warmup_languages(run: StageRun) -> Sequence[str]:
     return run.plan.emma_x.warmup_languages if run.plan.alignment.objective == "emma_x" else ()
 
 
+def _learns_from_pivot(plan: LanguagePlan, stage: str) -> bool:
+    objectives = {
+        "language_adaptation": plan.language_adaptation.objective == "pivot",
+        "alignment": plan.alignment.objective != "none",
+    }
+    return plan.lang != plan.pivot and objectives.get(stage, False)
+
+
 def _dev_digest(run: StageRun) -> str:
     """Of the rows that the best weights are chosen by, other than those that its data's digest covers."""
     plan, data = run.plan, run.data
@@ -52,7 +63,7 @@ def _dev_digest(run: StageRun) -> str:
     if run.name == "sentence_encoding":
         if plan.sentence_encoding.objective != "none" or plan.sentence_encoding.scored_steps:
             rows += data.dev.sts
-    elif run.name == "alignment" and plan.alignment.objective != "none" and plan.lang != plan.pivot:
+    elif _learns_from_pivot(plan, run.name):
         if plan.alignment.partners == "all":
             return ""  # that training chooses nothing
         rows += [*data.dev.sts, ["cross"], *data.dev.cross_sts] if data.dev.cross_sts else data.dev.sts

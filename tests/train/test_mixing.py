@@ -17,11 +17,11 @@ from modenc.errors import RecipeError
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.train import mixing
-from modenc.train.alignment import alignment_rows
 from modenc.train.all_pairs import batches_of_pairs
 from modenc.train.data_access import TrainingData, drawn
 from modenc.train.mixing import TurnsSampler, reading
 from modenc.train.objectives.all_pairs import Side
+from modenc.train.onto_pivot import alignment_rows
 from modenc.train.phases import Material
 from modenc.train.pipeline import train_recipe
 from modenc.train.processes import process_state

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from modenc.recipe.loader import load_recipe
-from modenc.train.alignment import alignment_rows
 from modenc.train.all_pairs import batches_a_step, batches_of_pairs
 from modenc.train.data_access import TrainingData
 from modenc.train.objectives.all_pairs import Side
+from modenc.train.onto_pivot import alignment_rows
 from modenc.train.processes import process_state
 from modenc.train.sentence_encoding import training_sets
 

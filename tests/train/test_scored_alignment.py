@@ -9,7 +9,7 @@ from trainings import SCORED_PAIRS
 from modenc.data.pairs import CrossScoredRow
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
-from modenc.train.alignment import scored_rows
+from modenc.train.onto_pivot import scored_rows
 from modenc.train.pipeline import train_recipe
 from modenc.train.stage import STAGES
 

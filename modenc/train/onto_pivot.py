@@ -1,0 +1,181 @@
+"""What stages 2 and 4 have in common: a language's sentences are drawn to the frozen pivot's vectors.
+
+Stage 4 learns a parallel adapter so, and stage 2, where a recipe asks, new embeddings and LA.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from datasets import Dataset
+from sentence_transformers import SentenceTransformer
+from torch import nn
+
+from modenc.data.pairs import CrossScoredRow
+from modenc.recipe.settings import AlignmentSettings
+from modenc.train.body_module import encode_texts
+from modenc.train.data_access import TrainingData, sample
+from modenc.train.dev import DevData
+from modenc.train.objectives.alignment import PivotAlignmentLoss
+from modenc.train.objectives.scored_alignment import ScoredAlignmentLoss
+from modenc.train.pivot import FrozenLanguage
+from modenc.train.processes import process_state, rows_a_step
+from modenc.train.stage import StageRun
+from modenc.train.trainers import train_sentence_model
+
+
+@dataclass(frozen=True)
+class AlignmentRow:
+    """A sentence of the language, its counterpart in the pivot, and perhaps a hard negative there."""
+
+    text: str
+    pivot: str
+    negative: str | None
+
+
+def learn_from_pivot(
+    run: StageRun,
+    settings: AlignmentSettings,
+    pivot: FrozenLanguage,
+    model: SentenceTransformer,
+    attach: Callable[[], torch.optim.Optimizer | None],
+    as_published: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> dict[str, Any]:
+    """Train a language's model on translations, paraphrases and scored pairs, against the pivot's vectors.
+
+    Args:
+        run: the stage.
+        settings: objective, losses, steps.
+        pivot: encodes the pivot's sentences.
+        model: the language's, as it is before it learns.
+        attach: puts in place what learns, and may give it an optimizer of its own.
+        as_published: see :func:`~modenc.train.trainers.train_sentence_model`, whose metrics are returned.
+    """
+    rows = alignment_rows(run.data, settings, run.plan.run.seed)
+    scored = scored_rows(run.data, settings, run.plan.run.seed)
+    counterparts = [row.pivot for part in rows.values() for row in part]
+    negatives = [row.negative for part in rows.values() for row in part if row.negative is not None]
+    pairs = [text for row in scored for text in (row.pivot1, row.pivot2)]
+    pivot_texts, pivot_row = _index([*counterparts, *negatives, *pairs])
+    texts, own_row = _index(row.text for part in rows.values() for row in part)
+    vectors = torch.from_numpy(pivot.encode(pivot_texts, settings.max_length))
+    before = torch.from_numpy(encode_texts(model, texts)) if settings.keep_weight else None
+    optimizer = attach()
+    kinds = {"paraphrase": "mnrl", "parallel": settings.parallel_loss}
+    sets = {name: {name: _dataset(part, pivot_row, own_row)} for name, part in rows.items()}
+    losses: dict[str, nn.Module] = {
+        name: PivotAlignmentLoss(model, vectors, before, settings, kinds[name]) for name in rows
+    }
+    if scored:
+        sets = {"scored": {"scored": _scored_dataset(scored, pivot_row)}, **sets}
+        losses["scored"] = ScoredAlignmentLoss(model, vectors, settings)
+    dev = dev_with_pivot(run, pivot, settings.max_length)
+    return train_sentence_model(
+        run,
+        settings.optimizer,
+        model,
+        sets,
+        losses,
+        dev,
+        start_counts=evaluated_across(dev),
+        as_published=as_published,
+        optimizer=optimizer,
+        drawn_from={name: len(_all_rows(run.data, name)) for name in sets},
+    )
+
+
+def evaluated_across(dev: DevData) -> bool:
+    """Alignment seldom helps within the language: evaluated by that alone, the start would always win."""
+    return dev.cross_sts_pivot is not None or dev.parallel_pivot is not None
+
+
+def _all_rows(data: TrainingData, kind: str) -> Sequence[object]:
+    if kind == "scored":
+        return _scored_to_train_on(data)
+    return data.cross_paraphrases.rows if kind == "paraphrase" else data.parallel.train
+
+
+def alignment_rows(
+    data: TrainingData, settings: AlignmentSettings, seed: int
+) -> dict[str, list[AlignmentRow]]:
+    """The rows a run will see, by kind; no more than its steps can use in all processes."""
+    needed = _rows_needed(settings)
+    rows: dict[str, list[AlignmentRow]] = {}
+    if settings.objective in ("joint", "paraphrase"):
+        rows["paraphrase"] = [
+            AlignmentRow(row.text, row.pivot, row.pivot_negative)
+            for row in sample(data.cross_paraphrases.rows, needed, seed)
+        ]
+    if settings.objective in ("joint", "parallel", "scored+parallel"):
+        rows["parallel"] = [
+            AlignmentRow(row.text, row.pivot, None) for row in sample(data.parallel.train, needed, seed)
+        ]
+    return rows
+
+
+def scored_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -> list[CrossScoredRow]:
+    """The pairs with scores a run will see; no more than its steps can use in all processes."""
+    if "scored" not in settings.objective:
+        return []
+    return sample(_scored_to_train_on(data), _rows_needed(settings), seed)
+
+
+def _scored_to_train_on(data: TrainingData) -> list[CrossScoredRow]:
+    """All pairs but those whose sentences, as translations, are held out."""
+    held_out = {row.pivot for row in data.parallel.held_out} if data.plan.data.parallel else set()
+    rows = data.cross_scored_pairs.rows
+    return [row for row in rows if row.pivot1 not in held_out and row.pivot2 not in held_out]
+
+
+def _rows_needed(settings: AlignmentSettings) -> int:
+    """How many rows of each kind the steps read; 0 for all."""
+    optimizer = settings.optimizer
+    if settings.objective not in ("joint", "scored+parallel"):
+        return optimizer.steps * rows_a_step(optimizer)
+    # Whole turns: the kinds alternate batch by batch, the first one ahead.
+    turns = math.ceil(optimizer.steps * optimizer.gradient_accumulation / 2)
+    needed: int = turns * optimizer.batch_size * process_state().num_processes
+    return needed
+
+
+def dev_with_pivot(run: StageRun, pivot: FrozenLanguage, length: int) -> DevData:
+    """The language's development sets, with the pivot's vectors of sentences cut at ``length`` tokens."""
+    cross = run.data.dev.cross_sts
+    # A language whose translations are not to be used is not evaluated on them either.
+    spared = run.plan.alignment.objective == "emma_x" and bool(run.plan.emma_x.warmup_languages)
+    held_out = run.data.parallel.held_out if run.plan.data.parallel and not spared else []
+    return DevData(
+        sts=run.data.dev.sts,
+        cross_sts_texts=[(row[1], row[2]) for row in cross],
+        cross_sts_pivot=pivot.encode([row[0] for row in cross], length) if cross else None,
+        parallel_texts=[row.text for row in held_out],
+        parallel_pivot=pivot.encode([row.pivot for row in held_out], length) if held_out else None,
+    )
+
+
+def _index(texts: Iterable[str]) -> tuple[list[str], dict[str, int]]:
+    rows = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    return list(rows), rows
+
+
+def _dataset(rows: list[AlignmentRow], pivot_row: dict[str, int], own_row: dict[str, int]) -> Dataset:
+    labels = [
+        [pivot_row[row.pivot], -1 if row.negative is None else pivot_row[row.negative], own_row[row.text]]
+        for row in rows
+    ]
+    return Dataset.from_dict({"text": [row.text for row in rows], "label": labels})
+
+
+def _scored_dataset(rows: list[CrossScoredRow], pivot_row: dict[str, int]) -> Dataset:
+    return Dataset.from_dict(
+        {
+            "sentence1": [row.sentence1 for row in rows],
+            "sentence2": [row.sentence2 for row in rows],
+            "label": [[pivot_row[row.pivot1], pivot_row[row.pivot2], row.score] for row in rows],
+        }
+    )
