@@ -131,6 +131,21 @@ def test_a_wrong_value_is_said_with_its_place(faults_of, sound, override, fault)
             "vocabulary.new_pieces: 'extend' needs 1 or more, found 0; method = 'trim' adds no pieces",
         ),
         (
+            ["languages.kk.language_adaptation.objective=pivot"],
+            "languages.kk.language_adaptation.objective: 'pivot' learns with the adapter that stage 3 starts "
+            "from: expected a language's code as sentence_encoding.start, found 'fresh'; say start = \"en\"",
+        ),
+        (
+            [
+                "languages.kk.language_adaptation.objective=pivot",
+                "languages.kk.sentence_encoding.start=en",
+                "languages.kk.alignment.objective=musr",
+            ],
+            "languages.kk.language_adaptation.objective: 'pivot' reads the data and losses of [alignment]: "
+            "expected partners = 'pivot' and one of joint, paraphrase, parallel, scored and scored+parallel "
+            "there; found objective = 'musr'",
+        ),
+        (
             ["data.paraphrases=[]"],
             "sentence_encoding.objective: 'mnrl' needs data.paraphrases, found none; "
             "add sources or choose another objective",

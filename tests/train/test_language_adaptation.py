@@ -1,13 +1,28 @@
-"""Stage 2 by masked words: what its perplexity is measured on."""
+"""Stage 2: what the perplexity of masked words is measured on, and learning from the pivot."""
 
 import functools
 
 import pytest
+import torch
+from safetensors.torch import load_file
+from trainings import NO_DEV, hashes
 
+from modenc.base_model import resolve_base
+from modenc.composition.body import compose
+from modenc.composition.modules import read_modules
+from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.train import language_adaptation
 from modenc.train.pipeline import train_recipe
+from modenc.train.stage import STAGES, stage_fingerprint
+
+PIVOT = [
+    "languages.kk.language_adaptation.objective=pivot",
+    "languages.kk.language_adaptation.embedding_learning_rate=0.01",
+    "languages.kk.sentence_encoding.start=en",
+    "languages.kk.sentence_encoding.objective=none",
+]
 
 
 @pytest.mark.parametrize("blocks", [5, 11])
@@ -31,3 +46,78 @@ def test_few_held_out_blocks_are_evaluated_whole(tiny_recipe, monkeypatch, block
     metrics = Hub.open(recipe.hub).card("en").stages["language_adaptation"]["metrics"]
     assert 1 < metrics["perplexity_before"] < 1e6
     assert sum(count for training, count in seen if not training) == 2 * blocks
+
+
+@pytest.mark.slow
+def test_embeddings_learn_from_the_pivot(copied):
+    """With stage 4's data, and the adapter in place that stage 3 then copies."""
+    recipe = load_recipe(copied, [*PIVOT, *NO_DEV])
+    train_recipe(recipe, languages=["kk"])
+    runs = copied.parent / "runs" / "kk"
+    cut, adapted, encoding = (hashes(runs / stage / "kk") for stage in STAGES[:3])
+    moved = {name.split("/")[0] for name in adapted if cut.get(name) != adapted[name]}
+    assert moved == {"la", "embeddings.safetensors"}
+    hub = Hub.open(copied.parent / "hub")
+    english = hashes(hub.layout("en").root / "se")
+    assert {name: digest for name, digest in encoding.items() if name.startswith("se/")} == {
+        f"se/{name}": digest for name, digest in english.items()
+    }
+    card = hub.card("kk")
+    metrics = card.stages["language_adaptation"]["metrics"]
+    assert metrics["steps"] == 4
+    assert set(metrics["sets"]) == {"paraphrase", "parallel"}
+    assert card.stages["language_adaptation"]["settings"]["alignment"]["objective"] == "joint"
+    assert "la" in hub.layout("kk").present()
+
+
+def test_it_learns_with_the_adapter_that_stage_three_starts_from(copied, monkeypatch):
+    """The body that learns is the vocabulary's and that adapter's together, before LA."""
+    seen = []
+
+    def add_lora(body, *settings):
+        seen.append({name: tensor.clone() for name, tensor in body.state_dict().items()})
+        raise KeyboardInterrupt
+
+    # On so small a dev set the start often wins, and the adapter would change nothing.
+    recipe = load_recipe(copied, [*PIVOT, *NO_DEV])
+    train_recipe(recipe, languages=["en"])
+    monkeypatch.setattr(language_adaptation, "add_lora", add_lora)
+    with pytest.raises(KeyboardInterrupt):
+        train_recipe(recipe, languages=["kk"])
+    base = resolve_base(recipe.plans["kk"].base.model)
+    vocabulary = read_modules(LanguageLayout(copied.parent / "runs" / "kk" / "vocabulary" / "kk"))
+    english = load_file(Hub.open(copied.parent / "hub").layout("en").root / "se/adapter_model.safetensors")
+    name = "encoder.layer.0.output.dense"
+    (a,), (b,) = ([english[key] for key in english if name in key and part in key] for part in "AB")
+    before = compose(base.load_body(), vocabulary, align=False).state_dict()
+    change = seen[0][f"{name}.weight"] - before[f"{name}.weight"]
+    assert torch.allclose(change, 2 * b.float() @ a.float(), atol=1e-6)
+    assert change.abs().max() > 1e-4
+    table = "embeddings.word_embeddings.weight"
+    assert torch.equal(seen[0][table], before[table])
+
+
+def test_the_pivot_itself_does_not_learn_from_the_pivot(copied):
+    settings = ["languages.en.language_adaptation.objective=pivot", "vocabulary.method=base"]
+    train_recipe(load_recipe(copied, settings), languages=["en"], stages=STAGES[:2])
+    assert Hub.open(copied.parent / "hub").card("en").stages["language_adaptation"]["metrics"].keys() <= {
+        "threads"
+    }
+
+
+@pytest.mark.parametrize(
+    ("setting", "changed"),
+    [
+        ("alignment.similarity_weight=3.0", True),
+        ("alignment.scale=7.0", True),
+        ("alignment.strength=0.5", False),
+        ("alignment.reduction_factor=8", False),
+    ],
+)
+def test_settings_of_alignment_that_it_reads_redo_it(tiny_recipe, setting, changed):
+    path = tiny_recipe("fingerprint")
+    before, after = (
+        load_recipe(path, words).plans["kk"] for words in (PIVOT, [*PIVOT, f"languages.kk.{setting}"])
+    )
+    marks = {stage_fingerprint(plan, "language_adaptation", "data", "before") for plan in (before, after)}
+    assert len(marks) == 1 + changed
