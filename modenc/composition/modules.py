@@ -22,7 +22,16 @@ from transformers import PreTrainedTokenizerFast
 
 from modenc.errors import HubError
 from modenc.hub.files import read_json
-from modenc.hub.layout import CLA_CONFIG, CLA_WEIGHTS, LORA_CONFIG, LORA_WEIGHTS, LanguageLayout
+from modenc.hub.layout import (
+    CLA_CONFIG,
+    CLA_WEIGHTS,
+    EMBEDDINGS_TENSOR,
+    LORA_CONFIG,
+    LORA_WEIGHTS,
+    MOST_INT8,
+    SCALES_TENSOR,
+    LanguageLayout,
+)
 from modenc.hub.tokenizer_faults import SPECIAL_TOKENS, TOKENIZER_FILE, panics_caught
 from modenc.hub.weights import LORA_TENSOR, PARALLEL_TENSOR
 
@@ -102,7 +111,7 @@ def read_modules(layout: LanguageLayout) -> LanguageModules:
     tokenizer, embeddings = None, None
     if "tokenizer" in present:
         tokenizer = load_tokenizer(layout.tokenizer)
-        embeddings = _load(layout.embeddings)["embeddings"].float()
+        embeddings = _read_embeddings(layout.embeddings)
         if len(tokenizer) != embeddings.shape[0]:
             raise HubError(
                 f"{layout.embeddings}: expected one row for each of the tokenizer's {len(tokenizer)} tokens, "
@@ -118,6 +127,35 @@ def read_modules(layout: LanguageLayout) -> LanguageModules:
         low_rank=concatenate(*adapters),
         parallel=read_parallel(layout.cla) if "cla" in present else {},
     )
+
+
+def quantize_rows(table: Tensor) -> tuple[Tensor, Tensor]:
+    """A table [rows, width] as int8 [rows, width] from -127 to 127 and scales [rows] in float32, 0 or more.
+
+    A scale times its row is within half a scale of the table's row; a row of zeros has scale 0.
+    """
+    table = table.detach().float()
+    scales = table.abs().amax(dim=1) / MOST_INT8
+    # A scale is 0 also where it would be smaller than any number.
+    steps = torch.where(scales[:, None] > 0, table / scales[:, None], 0.0)
+    return steps.round().clamp(-MOST_INT8, MOST_INT8).to(torch.int8), scales
+
+
+def dequantize_rows(rows: Tensor, scales: Tensor) -> Tensor:
+    """The table [rows, width] in float32 that :func:`quantize_rows` made ``rows`` and ``scales`` of."""
+    return rows.float() * scales[:, None]
+
+
+def _read_embeddings(path: Path) -> Tensor:
+    """A language's table [vocabulary, hidden] in float32, of either storage."""
+    tensors = _load(path)
+    table, scales = tensors.get(EMBEDDINGS_TENSOR), tensors.get(SCALES_TENSOR)
+    if table is None or (table.dtype == torch.int8) != (scales is not None):
+        raise HubError(
+            f"{path}: expected {EMBEDDINGS_TENSOR} in F16 alone or in I8 with {SCALES_TENSOR}, found "
+            f"{', '.join(sorted(tensors)) or 'no tensor'}; install the language again"
+        )
+    return table.float() if scales is None else dequantize_rows(table, scales)
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerFast:

@@ -17,8 +17,11 @@ POOLINGS = ("mean", "cls", "max")
 _MOST_HIDDEN, _MOST_PROMPT = 1 << 16, 1000
 _LONGEST_PATH, _LONGEST_NAME = 4096, 255
 
-EMBEDDINGS_TENSOR = "embeddings"
-"""Name of the one tensor in ``embeddings.safetensors``: [vocabulary, hidden], float16."""
+EMBEDDINGS_TENSOR, SCALES_TENSOR = "embeddings", "scales"
+"""In ``embeddings.safetensors``: ``embeddings`` [vocabulary, hidden] in float16 and nothing else; or in int8,
+and ``scales`` [vocabulary] in float32, 0 or more: a piece's vector is its scale times its row."""
+MOST_INT8 = 127
+"""The rows' integers are from minus this to this."""
 
 LORA_CONFIG, LORA_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 """peft's names."""
@@ -86,7 +89,7 @@ class LanguageLayout:
 
     @property
     def embeddings(self) -> Path:
-        """Tensor ``embeddings`` [vocabulary, hidden]; present exactly where ``tokenizer`` is."""
+        """Tensors as :data:`EMBEDDINGS_TENSOR` says; present exactly where ``tokenizer`` is."""
         return self.root / "embeddings.safetensors"
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,18 @@ from tokenizers import Tokenizer
 
 from modenc.errors import HubError
 from modenc.hub.files import read_json
-from modenc.hub.layout import CLA_CONFIG, EMBEDDINGS_TENSOR, LORA_CONFIG, PART_FILES, HubInfo, LanguageLayout
+from modenc.hub.layout import (
+    CLA_CONFIG,
+    CLA_WEIGHTS,
+    EMBEDDINGS_TENSOR,
+    LORA_CONFIG,
+    LORA_WEIGHTS,
+    MOST_INT8,
+    PART_FILES,
+    SCALES_TENSOR,
+    HubInfo,
+    LanguageLayout,
+)
 from modenc.hub.tokenizer_faults import SPECIAL_TOKENS, panics_caught, tokenizer_faults
 
 # What a hostile file may claim is bounded before anything is allocated for it.
@@ -24,7 +35,8 @@ _MOST_TIMES = 16
 _MOST_MATRICES = 1 << 10
 # A hundred times what training comes to, and little enough that no layer's sums and squares overflow.
 _MOST_WEIGHT, _MOST_EMBEDDING, _MOST_SCALING = 10.0, 1e3, 1e3
-_TYPES = frozenset({"F16", "F32"})
+_MOST = {EMBEDDINGS_TENSOR: _MOST_EMBEDDING, SCALES_TENSOR: _MOST_EMBEDDING / MOST_INT8}
+_TYPES, _INT8 = frozenset({"F16", "F32"}), "I8"
 # Unsigned integers of each type's width.
 _BITS: dict[Any, Any] = {np.dtype(np.float16): np.uint16, np.dtype(np.float32): np.uint32}
 
@@ -48,10 +60,10 @@ def weight_faults(layout: LanguageLayout, info: HubInfo) -> Iterator[tuple[str, 
     Reads headers, adapter configurations and the tokenizer; no tensor. Missing files are no
     concern of this function.
     """
-    checks: tuple[tuple[str, Callable[[LanguageLayout, Shapes, HubInfo], str | None]], ...] = (
-        ("embeddings.safetensors", _embeddings_fault),
-        (PART_FILES["la"][1], lambda lay, shapes, info: _lora_fault(lay.la, shapes, info)),
-        (PART_FILES["se"][1], lambda lay, shapes, info: _lora_fault(lay.se, shapes, info)),
+    checks: tuple[tuple[str, Callable[[LanguageLayout, HubInfo], str | None]], ...] = (
+        (PART_FILES["embeddings"][0], _embeddings_fault),
+        (PART_FILES["la"][1], lambda lay, info: _lora_fault(lay.la, info)),
+        (PART_FILES["se"][1], lambda lay, info: _lora_fault(lay.se, info)),
         (PART_FILES["cla"][1], _alignment_fault),
     )
     unsafe = list(tokenizer_faults(layout.tokenizer)) if layout.tokenizer.is_dir() else []
@@ -61,7 +73,7 @@ def weight_faults(layout: LanguageLayout, info: HubInfo) -> Iterator[tuple[str, 
         if not path.is_file() or (unsafe and check is _embeddings_fault):
             continue
         try:
-            fault = check(layout, tensor_shapes(path), info)
+            fault = check(layout, info)
         except HubError as error:
             fault = str(error)
         if fault is not None:
@@ -82,7 +94,12 @@ def number_faults(layout: LanguageLayout) -> Iterator[tuple[str, str]]:
 
 
 def _number_fault(name: str, tensor: Any) -> str | None:
-    most = _MOST_EMBEDDING if name == EMBEDDINGS_TENSOR else _MOST_WEIGHT
+    if tensor.dtype == np.int8:
+        found = tensor.min(initial=0)
+        return None if found >= -MOST_INT8 else f"expected integers from {-MOST_INT8} on, found {found}"
+    if name == SCALES_TENSOR and (found := tensor.min(initial=0)) < 0:
+        return f"expected scales of 0 or more, found {found:g}"
+    most = _MOST.get(name, _MOST_WEIGHT)
     bits = _BITS[tensor.dtype]
     # Faster than by comparing: without the sign's bit, the bits of larger numbers are larger, and those of
     # infinity and NaN the largest.
@@ -91,15 +108,27 @@ def _number_fault(name: str, tensor: Any) -> str | None:
         return None
     if not np.isfinite(tensor).all():
         return "expected numbers, found NaN or infinity"
-    return f"expected weights from {-most:g} to {most:g}, found {np.abs(tensor).max():g}"
+    least = 0.0 if name == SCALES_TENSOR else -most
+    return f"expected weights from {least:g} to {most:g}, found {np.abs(tensor).max():g}"
 
 
-def tensor_shapes(path: Path) -> Shapes:
-    """Tensor name → shape, from the header of a safetensors file.
+def _tensor_shapes(path: Path) -> Shapes:
+    """Tensor name → shape, from the header of an adapter's file.
 
     Raises:
-        HubError: the header cannot be read or is too large, the file is shorter or longer than it says, or
-            its weights are of another type.
+        HubError: as :func:`_header` does, or its weights are of another type than F16 and F32.
+    """
+    shapes, types = _header(path)
+    if others := sorted(set(types.values()) - _TYPES):
+        raise HubError(f"expected weights in {' or '.join(sorted(_TYPES))}, found {', '.join(others)}")
+    return shapes
+
+
+def _header(path: Path) -> tuple[Shapes, dict[str, str]]:
+    """Tensor name → shape, and → type as safetensors names it, from the header of a file.
+
+    Raises:
+        HubError: the header cannot be read or is too large, or the file is shorter or longer than it says.
     """
     with path.open("rb") as stream:
         header = int.from_bytes(stream.read(8), "little")
@@ -109,17 +138,16 @@ def tensor_shapes(path: Path) -> Shapes:
         with safe_open(path, framework="numpy") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
             shapes = {name: list(part.get_shape()) for name, part in slices.items()}
-            types = {part.get_dtype() for part in slices.values()}
+            types = {name: part.get_dtype() for name, part in slices.items()}
     except (SafetensorError, OSError) as error:
         raise HubError(f"expected a whole safetensors file, found a damaged one ({error})") from error
-    if others := sorted(types - _TYPES):
-        raise HubError(f"expected weights in {' or '.join(sorted(_TYPES))}, found {', '.join(others)}")
-    return shapes
+    return shapes, types
 
 
-def _embeddings_fault(layout: LanguageLayout, shapes: Shapes, info: HubInfo) -> str | None:
-    if list(shapes) != [EMBEDDINGS_TENSOR]:
-        return f"expected one tensor {EMBEDDINGS_TENSOR!r}, found {_listed(shapes)}"
+def _embeddings_fault(layout: LanguageLayout, info: HubInfo) -> str | None:
+    shapes, types = _header(layout.embeddings)
+    if (fault := _storage_fault(types)) is not None:
+        return fault
     tokenizer = layout.tokenizer / "tokenizer.json"
     if not tokenizer.is_file():
         return None
@@ -127,6 +155,21 @@ def _embeddings_fault(layout: LanguageLayout, shapes: Shapes, info: HubInfo) -> 
     found = shapes[EMBEDDINGS_TENSOR]
     if found != expected:
         return f"expected shape {expected} (tokenizer's pieces, hidden size), found {found}"
+    scales = shapes.get(SCALES_TENSOR, expected[:1])
+    return None if scales == expected[:1] else f"expected scales of shape {expected[:1]}, found {scales}"
+
+
+def _storage_fault(types: dict[str, str]) -> str | None:
+    """What is wrong with the tensors in a file of embeddings, by name and type."""
+    if types.get(EMBEDDINGS_TENSOR) == _INT8:
+        if set(types) != {EMBEDDINGS_TENSOR, SCALES_TENSOR}:
+            return f"expected {EMBEDDINGS_TENSOR!r} in {_INT8} with {SCALES_TENSOR!r}, found {_listed(types)}"
+        scales = types[SCALES_TENSOR]
+        return None if scales == "F32" else f"expected {SCALES_TENSOR!r} in F32, found {scales}"
+    if others := sorted(set(types.values()) - _TYPES):
+        return f"expected weights in {', '.join(sorted(_TYPES))} or {_INT8}, found {', '.join(others)}"
+    if list(types) != [EMBEDDINGS_TENSOR]:
+        return f"expected one tensor {EMBEDDINGS_TENSOR!r}, found {_listed(types)}"
     return None
 
 
@@ -153,7 +196,8 @@ def _has_piece(tokenizer: Tokenizer, text: str) -> bool:
         return False
 
 
-def _lora_fault(folder: Path, shapes: Shapes, info: HubInfo) -> str | None:
+def _lora_fault(folder: Path, info: HubInfo) -> str | None:
+    shapes = _tensor_shapes(folder / LORA_WEIGHTS)
     config = folder / LORA_CONFIG
     if not config.is_file():
         return None
@@ -201,7 +245,8 @@ def _check_scaling(config: dict[str, Any], key: str) -> None:
         )
 
 
-def _alignment_fault(layout: LanguageLayout, shapes: Shapes, info: HubInfo) -> str | None:
+def _alignment_fault(layout: LanguageLayout, info: HubInfo) -> str | None:
+    shapes = _tensor_shapes(layout.cla / CLA_WEIGHTS)
     config = layout.cla / CLA_CONFIG
     if config.is_file():
         settings = read_json(config).get("config")
@@ -247,6 +292,6 @@ def _size_fault(shapes: Shapes, info: HubInfo) -> str | None:
     return f"expected at most {most} numbers in all tensors, found {found}" if found > most else None
 
 
-def _listed(shapes: Shapes) -> str:
-    names = sorted(shapes)
+def _listed(tensors: Iterable[str]) -> str:
+    names = sorted(tensors)
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") or "no tensor"

@@ -20,6 +20,7 @@ AdaptationObjective = Literal["none", "mlm", "distill", "mlm+distill", "pivot"]
 EncodingObjective = Literal["none", "mnrl", "simcse", "mnrl+simcse"]
 MonolithicObjective = Literal["pivot", "monolingual", "cross", "monolingual+cross", PaperObjective]
 Precision = Literal["auto", "fp32", "bf16"]
+EmbeddingStorage = Literal["float16", "int8"]
 
 PAPER_SECTIONS: dict[str, tuple[str, ...]] = {
     "contrastive": (),
@@ -170,6 +171,9 @@ class VocabularySettings:
     """Dimensions of the fastText vectors that measure token similarity."""
     fasttext_epochs: int
     """Passes of fastText over the tokenised text."""
+    storage: EmbeddingStorage
+    """How the embeddings are written. ``int8``: half the size, with a scale for each piece; numbers move by a
+    254th of their piece's largest at most, and later stages train on what was written."""
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def adapt_language(run: StageRun) -> dict[str, Any]:
     if process_state().is_main_process:
         save_lora(model, run.modules / "la", run.base.id)
         if embeddings.weight.requires_grad:
-            save_embeddings(embeddings.weight, run.modules)
+            save_embeddings(embeddings.weight, run.modules, run.plan.vocabulary.storage)
     return metrics
 
 

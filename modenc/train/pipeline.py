@@ -310,5 +310,5 @@ def _vocabulary(run: StageRun) -> dict[str, Any]:
         run.folder / "focus",
         run.plan.run.seed,
     )
-    vocabulary.save(run.modules)
+    vocabulary.save(run.modules, run.plan.vocabulary.storage)
     return vocabulary.report

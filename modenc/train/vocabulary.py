@@ -20,9 +20,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
+from modenc.composition.modules import quantize_rows
 from modenc.errors import BaseModelError
+from modenc.hub.layout import EMBEDDINGS_TENSOR, SCALES_TENSOR, LanguageLayout
 from modenc.hub.tokenizer_faults import tokenizer_faults
-from modenc.recipe.settings import VocabularySettings
+from modenc.recipe.settings import EmbeddingStorage, VocabularySettings
 from modenc.train.focus import MIN_COUNT, focus_embeddings
 from modenc.train.progress import readable
 from modenc.train.tokenizers import extend, piece_counts, special_pairs, tokens_per_sentence, train_like, trim
@@ -38,8 +40,8 @@ class Vocabulary:
     embeddings: Tensor
     report: dict[str, Any]
 
-    def save(self, folder: Path) -> None:
-        """Write tokenizer/ and embeddings.safetensors (half precision) into ``folder``.
+    def save(self, folder: Path, storage: EmbeddingStorage) -> None:
+        """Write tokenizer/ and embeddings.safetensors into ``folder``.
 
         Raises:
             BaseModelError: the base's tokenizer, which this one is like, has what no hub takes.
@@ -51,14 +53,17 @@ class Vocabulary:
                 f"the base's tokenizer cannot be a language's own ({faults[0]}); say vocabulary.method = "
                 "'base', or choose another base"
             )
-        save_embeddings(self.embeddings, folder)
+        save_embeddings(self.embeddings, folder, storage)
 
 
-def save_embeddings(embeddings: Tensor, folder: Path) -> None:
-    """Write ``embeddings`` [tokens, hidden] in half precision."""
-    save_file(
-        {"embeddings": embeddings.detach().to(torch.float16).contiguous()}, folder / "embeddings.safetensors"
-    )
+def save_embeddings(embeddings: Tensor, folder: Path, storage: EmbeddingStorage) -> None:
+    """Write ``embeddings`` [tokens, hidden] in half precision, or as integers with a scale for each token."""
+    if storage == "int8":
+        rows, scales = quantize_rows(embeddings)
+        tensors = {EMBEDDINGS_TENSOR: rows.contiguous(), SCALES_TENSOR: scales}
+    else:
+        tensors = {EMBEDDINGS_TENSOR: embeddings.detach().to(torch.float16).contiguous()}
+    save_file(tensors, LanguageLayout(folder).embeddings)
 
 
 def make_vocabulary(

@@ -9,16 +9,19 @@ import numpy as np
 import psutil
 import pytest
 import tiny_models
+import torch
+from safetensors.numpy import load_file, save_file
 
 from modenc import ModularEncoder
 from modenc.composition import st_module
 from modenc.composition.language_choice import LanguageChooser
-from modenc.composition.modules import load_tokenizer, read_modules
+from modenc.composition.modules import dequantize_rows, load_tokenizer, quantize_rows, read_modules
 from modenc.composition.residency import Residency
 from modenc.composition.st_module import tokenised
 from modenc.errors import HubError
 from modenc.hub.store import Hub
 from modenc.hub.tokenizer_faults import tokenizer_faults
+from modenc.train.vocabulary import save_embeddings
 
 TEXTS = ["Қайырлы таң, достар", "Бүгін ауа райы жақсы", "Кітап оқу пайдалы"]
 
@@ -65,6 +68,54 @@ def test_a_tokenizer_that_gives_up_on_a_text_says_so(hub_copy):
     with pytest.raises(HubError, match=r"gave up on a text \(.*unk_id.*\); install its language again"):
         list(tokenised(load_tokenizer(path.parent), ["☃"], 16))
     assert any("expected unk_id, the piece for" in message for _, message in tokenizer_faults(path.parent))
+
+
+def rounded(table):
+    """What a table in int8 with a scale a row is read as, in NumPy."""
+    scales = np.abs(table).max(axis=1, keepdims=True) / np.float32(127)
+    return np.round(table / np.where(scales, scales, 1)).astype(np.float32) * scales
+
+
+def test_rows_as_integers_are_within_half_a_scale():
+    table = torch.randn(50, 32) * torch.logspace(-6, 2, 50)[:, None]
+    table[3], table[4, 0], table[5] = 0, 100, 1e-45
+    rows, scales = quantize_rows(table)
+    assert (rows.dtype, scales.dtype, scales.shape) == (torch.int8, torch.float32, (50,))
+    assert rows.abs().max() == 127
+    again = dequantize_rows(rows, scales)
+    assert (again - table)[:5].abs().max(dim=1).values.le(scales[:5] * 0.50001).all()
+    assert (again - table)[6:].abs().max(dim=1).values.le(scales[6:] * 0.50001).all()
+    assert not again[3].any()
+    # Smaller than any scale.
+    assert not again[5].any()
+    others = [row for row in range(50) if row != 5]
+    assert np.array_equal(again[others], rounded(table[others].numpy()))
+
+
+def test_embeddings_are_read_as_they_were_stored(hub_copy):
+    layout = hub_copy.layout("kk")
+    stored = load_file(layout.embeddings)["embeddings"]
+    assert stored.dtype == np.float16
+    assert np.array_equal(read_modules(layout).embeddings, stored.astype(np.float32))
+    table = torch.from_numpy(stored).float()
+    save_embeddings(table, layout.root, "float16")
+    assert np.array_equal(load_file(layout.embeddings)["embeddings"], stored)
+    size = layout.embeddings.stat().st_size
+    save_embeddings(table, layout.root, "int8")
+    read = read_modules(layout).embeddings
+    assert read.dtype == torch.float32
+    assert np.array_equal(read, rounded(table.numpy()))
+    # A byte a number and four a row instead of two a number, beside the header.
+    assert layout.embeddings.stat().st_size < size * (0.5 + 2 / table.shape[1]) + 200
+
+
+def test_integers_without_scales_are_not_read(hub_copy):
+    layout = hub_copy.layout("kk")
+    rows, scales = quantize_rows(read_modules(layout).embeddings)
+    for tensors in ({"embeddings": rows.numpy()}, {"scales": scales.numpy()}, {}):
+        save_file(tensors, layout.embeddings)
+        with pytest.raises(HubError, match="expected embeddings in F16 alone or in I8 with scales, found"):
+            read_modules(layout)
 
 
 @pytest.mark.parametrize("length", [16, 32])

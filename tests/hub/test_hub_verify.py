@@ -4,8 +4,10 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from safetensors.numpy import save_file
 from tiny_languages import HIDDEN, PIECES, publish, reseal, reseal_files, write_lora
@@ -24,6 +26,7 @@ def test_a_good_hub_has_no_problems(hub: Hub) -> None:
 
 
 LORA, CLA = "la/adapter_model.safetensors", "cla/adapter.safetensors"
+EMBEDDINGS = "embeddings.safetensors"
 
 
 def truncate(root: Path) -> None:
@@ -44,6 +47,17 @@ def wrong_width(root: Path) -> None:
     matrices = {"A": np.zeros((2, 5), np.float16), "B": np.zeros((6, 2), np.float16)}
     weights = {f"{layer}.lora_{name}.weight": matrix for name, matrix in matrices.items()}
     save_file(weights, root / "se" / "adapter_model.safetensors")
+
+
+def integers(
+    rows: npt.ArrayLike = 1, scales: npt.ArrayLike | None = 0.5, scale_type: type = np.float32, **more: Any
+) -> Callable[[Path], None]:
+    """A case with embeddings in int8, all of them ``rows``; of ``scales`` a number stands for one each."""
+    tensors = {"embeddings": np.broadcast_to(np.int8(rows), (PIECES, HIDDEN)).copy(), **more}
+    if scales is not None:
+        many = scales if np.ndim(scales) else np.full(PIECES, scales)
+        tensors["scales"] = np.asarray(many, dtype=scale_type)
+    return lambda root: save_file(tensors, root / EMBEDDINGS)
 
 
 LAYER = "base_model.model.encoder.layer.0.attention.self.query"
@@ -81,6 +95,10 @@ def parallel(**changes: tuple[int, ...] | None) -> Callable[[Path], None]:
     return damage
 
 
+def integer_lora(root: Path) -> None:
+    save_file({f"{LAYER}.lora_A.weight": np.zeros((2, HIDDEN), np.int8)}, root / LORA)
+
+
 def other_alpha(root: Path) -> None:
     path = root / "la" / "adapter_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "alpha_pattern": {"query": 32}}))
@@ -92,6 +110,28 @@ def other_alpha(root: Path) -> None:
         (truncate, "embeddings.safetensors", "expected a whole safetensors file, found a damaged one"),
         (wrong_vocabulary, "embeddings.safetensors", r"expected shape \[5, 8\] .*, found \[6, 8\]"),
         (wrong_name, "embeddings.safetensors", "expected one tensor 'embeddings', found weight"),
+        (integers(scales=None), EMBEDDINGS, "expected 'embeddings' in I8 with 'scales', found embeddings\n"),
+        (integers(more=np.zeros(2, np.float32)), EMBEDDINGS, "with 'scales', found embeddings, more, scales"),
+        (integers(scale_type=np.float16), EMBEDDINGS, "expected 'scales' in F32, found F16"),
+        (integers(scale_type=np.int8), EMBEDDINGS, "expected 'scales' in F32, found I8"),
+        (integers(scales=[1.0] * (PIECES + 1)), EMBEDDINGS, r"expected scales of shape \[5\], found \[6\]"),
+        (integers(scales=[[1.0]] * PIECES), EMBEDDINGS, r"expected scales of shape \[5\], found \[5, 1\]"),
+        (
+            integers(embeddings=np.ones((PIECES, HIDDEN + 1), np.int8)),
+            EMBEDDINGS,
+            r"expected shape \[5, 8\] .*, found \[5, 9\]",
+        ),
+        (
+            integers(embeddings=np.ones((PIECES, HIDDEN), np.float16)),
+            EMBEDDINGS,
+            "expected one tensor 'embeddings', found embeddings, scales",
+        ),
+        (
+            integers(embeddings=np.ones((PIECES, HIDDEN), np.int16)),
+            EMBEDDINGS,
+            "expected weights in F16, F32 or I8, found I16",
+        ),
+        (integer_lora, LORA, "expected weights in F16 or F32, found I8"),
         (lambda root: write_lora(root / "la", rank=4), "la/adapter_model.safetensors", "expected rank 2"),
         (
             wrong_width,
@@ -254,6 +294,35 @@ def test_weights_that_are_no_numbers_are_seen(hub: Hub) -> None:
     with pytest.raises(HubError, match=message):
         check_language(hub, "kk", full=True)
     check_language(hub, "kk", full=False)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (integers(scales=np.nan), "scales: expected numbers, found NaN or infinity"),
+        (integers(scales=np.inf), "scales: expected numbers, found NaN or infinity"),
+        (integers(scales=-0.5), "scales: expected scales of 0 or more, found -0.5"),
+        (integers(scales=8.0), "scales: expected weights from 0 to 7.87402, found 8"),
+        (integers(rows=-128), "embeddings: expected integers from -127 on, found -128"),
+    ],
+)
+def test_scales_and_integers_are_within_bounds(
+    hub: Hub, damage: Callable[[Path], None], message: str
+) -> None:
+    root = hub.layout("kk").root
+    damage(root)
+    reseal_files(root)
+    with pytest.raises(HubError, match=rf"{EMBEDDINGS}: {message}; train the language again"):
+        check_language(hub, "kk", full=True)
+    check_language(hub, "kk", full=False)
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.5, np.float32(1000) / np.float32(127)])
+def test_embeddings_may_be_integers_with_scales(hub: Hub, scale: float) -> None:
+    root = hub.layout("kk").root
+    integers(rows=-127, scales=scale)(root)
+    reseal_files(root)
+    check_language(hub, "kk", full=True)
 
 
 def test_a_folder_under_another_name_or_base(hub: Hub) -> None:

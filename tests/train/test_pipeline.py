@@ -9,8 +9,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import tiny_models
 import torch
 from safetensors.torch import load_file
+from tiny_languages import reseal_files
 from trainings import (
     NO_DEV,
     SCORED_PAIRS,
@@ -23,6 +25,7 @@ from trainings import (
 )
 
 from modenc import ModularEncoder
+from modenc.composition.modules import read_modules
 from modenc.errors import HubError, LanguageError, RecipeError
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
@@ -31,6 +34,7 @@ from modenc.train import pipeline
 from modenc.train.lock import only_training_in
 from modenc.train.pipeline import train_recipe
 from modenc.train.stage import STAGES
+from modenc.train.vocabulary import save_embeddings
 
 pytestmark = pytest.mark.slow
 
@@ -145,6 +149,35 @@ def test_the_other_vocabularies_train(tiny_recipe, tiny_bert, method):
     assert verify_hub(hub) == []
     assert ("tokenizer" in hub.layout("en").present()) == (method != "base")
     assert np.isfinite(ModularEncoder(hub.path).encode("My brother reads", lang="en")).all()
+
+
+def test_embeddings_are_stored_in_int8(trained, copied, tmp_path, caplog):
+    with caplog.at_level("INFO"):
+        train_recipe(load_recipe(copied, ["vocabulary.storage=int8"]), languages=["kk"])
+    assert "done before, skipped" not in caplog.text
+    hub, runs = Hub.open(copied.parent / "hub"), copied.parent / "runs" / "kk"
+    assert verify_hub(hub) == []
+    # From each stage on, whether it trains them (stage 2 does) or passes them on.
+    stored = [load_file(runs / stage / "kk" / "embeddings.safetensors") for stage in STAGES]
+    assert all(tensors["embeddings"].dtype == torch.int8 for tensors in stored)
+    moved = [not torch.equal(one["embeddings"], next_["embeddings"]) for one, next_ in pairwise(stored)]
+    assert moved[1:] == [False, False]
+    paths = [hub.layout("kk").embeddings, Hub.open(trained.parent / "hub").layout("kk").embeddings]
+    small, large = (path.stat().st_size for path in paths)
+    assert 0.5 < small / large < 0.65  # 4 bytes a row of 32 numbers beside a header
+    # The same modules in half precision and in integers.
+    texts = tiny_models.sentences("kk")[:20]
+    as_int8 = ModularEncoder(hub.path).encode(texts, lang="kk", normalize_embeddings=True)
+    again = ModularEncoder(hub.path).encode(texts, lang="kk", normalize_embeddings=True)
+    assert np.array_equal(as_int8, again)
+    other = Hub.open(shutil.copytree(trained.parent / "hub", tmp_path / "other"))
+    layout = other.layout("kk")
+    before = ModularEncoder(other.path).encode(texts, lang="kk", normalize_embeddings=True)
+    save_embeddings(read_modules(layout).embeddings, layout.root, "int8")
+    reseal_files(layout.root)
+    after = ModularEncoder(other.path).encode(texts, lang="kk", normalize_embeddings=True)
+    assert (before * after).sum(axis=1).min() > 0.999
+    assert not np.array_equal(before, after)
 
 
 def test_sentence_encoding_can_start_from_another_languages(copied):
