@@ -198,6 +198,8 @@ class LanguageAdaptationSettings:
     """Distillation: tokens at which a sentence is cut."""
     mask_probability: float
     """Masked LM: share of tokens that are predicted."""
+    strength: float
+    """Share of what the embeddings and LA learned that is kept, above 0 and up to 1."""
     mlm_weight: float
     """``mlm+distill``: weight of the masked-LM loss beside the distillation loss."""
 

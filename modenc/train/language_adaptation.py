@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import math
 from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,7 +17,7 @@ import pyarrow as pa
 import torch
 from datasets import Dataset
 from peft import PeftModel
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.composition.body import compose
@@ -56,6 +58,7 @@ def adapt_language(run: StageRun) -> dict[str, Any]:
     own_vocabulary = run.plan.vocabulary.method != "base"
     embeddings = model.get_input_embeddings()
     embeddings.weight.requires_grad_(settings.train_embeddings and own_vocabulary)
+    start = embeddings.weight.detach().clone()
     masked_lm = None
     if "mlm" in settings.objective:
         masked_lm = MaskedLM(model, embeddings, tokenizer, settings.mask_probability)
@@ -63,13 +66,14 @@ def adapt_language(run: StageRun) -> dict[str, Any]:
         assert masked_lm is not None
         metrics = _masked_lm(run, masked_lm, tokenizer)
     elif onto_pivot:
-        metrics = _learn_from_pivot(run, model, tokenizer)
+        metrics = _learn_from_pivot(run, model, tokenizer, start)
     else:
         metrics = _distil(run, model, masked_lm, tokenizer)
     if process_state().is_main_process:
-        save_lora(model, run.modules / "la", run.base.id)
-        if embeddings.weight.requires_grad:
-            save_embeddings(embeddings.weight, run.modules, run.plan.vocabulary.storage)
+        with weakened(model, start, settings.strength):
+            save_lora(model, run.modules / "la", run.base.id)
+            if embeddings.weight.requires_grad:
+                save_embeddings(embeddings.weight, run.modules, run.plan.vocabulary.storage)
     return metrics
 
 
@@ -159,14 +163,46 @@ def _as_stage_three_starts(run: StageRun) -> PreTrainedModel:
     return compose(run.body_before(), encoding, align=False)
 
 
-def _learn_from_pivot(run: StageRun, model: PeftModel, tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
+def _learn_from_pivot(
+    run: StageRun, model: PeftModel, tokenizer: PreTrainedTokenizerFast, start: Tensor
+) -> dict[str, Any]:
     settings = run.plan.language_adaptation
     # What holds a language where stage 3 left it has nothing to hold yet.
     losses = replace(
         run.plan.alignment, optimizer=settings.optimizer, max_length=settings.max_length, keep_weight=0.0
     )
     student = sentence_model(model, tokenizer, run.plan, settings.max_length)
-    return learn_from_pivot(run, losses, FrozenLanguage(run), student, partial(_optimizer, settings, student))
+    return learn_from_pivot(
+        run,
+        losses,
+        FrozenLanguage(run),
+        student,
+        partial(_optimizer, settings, student),
+        partial(weakened, model, start, settings.strength),
+    )
+
+
+@contextmanager
+def weakened(model: PeftModel, start: Tensor, strength: float) -> Iterator[None]:
+    """Within the block, LA and the embeddings change the body by ``strength`` times what they learned.
+
+    Args:
+        model: the body with LA.
+        start: the embeddings [tokens, hidden] as they were before.
+        strength: 0 to 1.
+    """
+    table = model.get_input_embeddings().weight
+    origins = [(table, start)] if table.requires_grad else []
+    origins += [(b, torch.zeros_like(b)) for name, b in model.named_parameters() if ".lora_B." in name]
+    learned = [parameter.detach().clone() for parameter, _ in origins]
+    with torch.no_grad():
+        for parameter, origin in origins:
+            parameter.lerp_(origin, 1 - strength)
+        try:
+            yield
+        finally:
+            for (parameter, _), whole in zip(origins, learned, strict=True):
+                parameter.copy_(whole)
 
 
 def _distil(

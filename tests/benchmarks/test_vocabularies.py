@@ -1,0 +1,53 @@
+"""RESULTS.md's section on vocabularies: what is worked out from stored figures."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+SHIPPED = {"tokens": 20.0, "within": 84.0, "across": 70.0}
+
+
+@pytest.fixture
+def section(monkeypatch, tmp_path):
+    """The section of figures that are stored first."""
+    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
+    from vocabulary_tables import vocabulary_section
+
+    def lines(**own):
+        folder = tmp_path / "results" / "vocabularies"
+        folder.mkdir(parents=True)
+        for name, figures in own.items():
+            method, lang = name.split("_")
+            stored = {
+                "base": {"tokens": 20.0, "within": 83.0, "across": 60.0},
+                "shipped": SHIPPED,
+                method: {"tokens": 16.0, "within": 84.0, "across": 70.0, **figures},
+                "speed_ratio": [1.2, 1.1, 1.3],
+                "dev_before": {"sts": 60.0},
+                "learned": [{"step": 0, "sts": 60.0}, {"step": 100, "sts": 83.5}],
+            }
+            (folder / f"{method}.{lang}.json").write_text(json.dumps(stored))
+        (tmp_path / "vocabularies.md").write_text("What was done.\n")
+        return vocabulary_section(tmp_path / "results")
+
+    return lines
+
+
+def test_a_vocabulary_ships_that_saves_and_loses_nothing(section):
+    lines = section(
+        extend_kk={}, extend_ky={"within": 83.6}, extend_ug={"across": 69.6}, focus_kk={"tokens": 17.2}
+    )
+    compared = [line for line in lines if line.startswith("| kk, extend |")]
+    assert compared[0] == "| kk, extend | 16.0 | 20.0 | 1.20 [1.10, 1.30] | 84.0 | 84.0 | 70.0 | 70.0 | yes |"
+    # Steps of 32 scored pairs and 32 translations in turn: 48 sentences a step.
+    assert "| within, by sentences read | 0 | 4,800 |" in lines
+    assert compared[1] == "| kk, extend | 60.0 | 83.5 |"
+    ships = [line.rstrip("| ").rsplit("| ", 1)[1] for line in lines if line.count("|") == 10][2:]
+    assert ships == ["yes", "no", "no", "no"]
+
+
+def test_nothing_stored_is_no_section(section):
+    assert section() == []
