@@ -166,7 +166,7 @@ def _storage_fault(types: dict[str, str]) -> str | None:
             return f"expected {EMBEDDINGS_TENSOR!r} in {_INT8} with {SCALES_TENSOR!r}, found {_listed(types)}"
         scales = types[SCALES_TENSOR]
         return None if scales == "F32" else f"expected {SCALES_TENSOR!r} in F32, found {scales}"
-    if others := sorted(set(types.values()) - _TYPES):
+    if others := sorted(set(types.values()) - _TYPES - {_INT8}):
         return f"expected weights in {', '.join(sorted(_TYPES))} or {_INT8}, found {', '.join(others)}"
     if list(types) != [EMBEDDINGS_TENSOR]:
         return f"expected one tensor {EMBEDDINGS_TENSOR!r}, found {_listed(types)}"

@@ -131,6 +131,11 @@ def other_alpha(root: Path) -> None:
             EMBEDDINGS,
             "expected weights in F16, F32 or I8, found I16",
         ),
+        (
+            lambda root: save_file({"junk": np.ones((PIECES, HIDDEN), np.int8)}, root / EMBEDDINGS),
+            EMBEDDINGS,
+            "expected one tensor 'embeddings', found junk",
+        ),
         (integer_lora, LORA, "expected weights in F16 or F32, found I8"),
         (lambda root: write_lora(root / "la", rank=4), "la/adapter_model.safetensors", "expected rank 2"),
         (

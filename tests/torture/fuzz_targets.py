@@ -25,7 +25,7 @@ from tiny_recipe import save_tiny_recipe
 
 from modenc import ModularEncoder
 from modenc.cli import show
-from modenc.composition.modules import load_tokenizer, read_modules
+from modenc.composition.modules import load_tokenizer, quantize_rows, read_modules
 from modenc.composition.st_module import tokenised
 from modenc.data.files import read_file
 from modenc.errors import ModencError
@@ -177,6 +177,13 @@ def embeddings(folder: Path) -> Target:
     return _weights_target(*_part_of_a_language(folder, "embeddings.safetensors"))
 
 
+def integer_embeddings(folder: Path) -> Target:
+    """The same as integers with scales."""
+    act, sound = _part_of_a_language(folder, "embeddings.safetensors")
+    rows, scales = quantize_rows(torch.from_numpy(load(sound)["embeddings"]))
+    return _weights_target(act, save({"embeddings": rows.numpy(), "scales": scales.numpy()}))
+
+
 def lora_config(folder: Path) -> Target:
     """The configuration of a LoRA."""
     return _json_target(*_part_of_a_language(folder, "se/adapter_config.json"))
@@ -239,7 +246,7 @@ def components(folder: Path) -> Target:
 TARGETS: dict[str, Callable[[Path], Target]] = {
     target.__name__: target
     for target in (
-        *(encode, rows, card, hub_info, recipe, weights, parallel_weights, embeddings),
+        *(encode, rows, card, hub_info, recipe, weights, parallel_weights, embeddings, integer_embeddings),
         *(lora_config, parallel_config, tokenizer, tokenizer_config, special_tokens, components),
     )
 }

@@ -217,6 +217,17 @@ def _in_weights(name: str, change: Callable[[dict[str, Any]], object]) -> Callab
     return damage
 
 
+def _integers(scale: float, **more: Any) -> Callable[[Path], None]:
+    """A case with embeddings in int8 of one scale, and other tensors; one that is ``None`` is left out."""
+
+    def change(weights: dict[str, Any]) -> None:
+        rows = np.ones(weights["embeddings"].shape, np.int8)
+        tensors = {"embeddings": rows, "scales": np.full(len(rows), scale, np.float32), **more}
+        weights.update({name: tensor for name, tensor in tensors.items() if tensor is not None})
+
+    return _in_weights("embeddings.safetensors", change)
+
+
 def _up(change: Callable[[Any], Any]) -> Callable[[Path], None]:
     """A case with other matrices up from the bottleneck of a parallel adapter."""
     names = [f"{_PARALLEL.format(layer)}up.weight" for layer in range(tiny_models.LAYERS)]
@@ -356,6 +367,13 @@ FILES: dict[str, Callable[[Path], None]] = {
     "embeddings in three dimensions": _in_weights(
         "embeddings.safetensors", lambda weights: weights.update(embeddings=weights["embeddings"][..., None])
     ),
+    "integers without scales": _integers(1.0, scales=None),
+    "a scale for all integers": _integers(1.0, scales=np.ones(1, np.float32)),
+    "a scale that is no number": _integers(np.nan),
+    "a scale without end": _integers(np.inf),
+    "a scale below zero": _integers(-1.0),
+    "a scale beyond all training": _integers(3e38),
+    "a tensor beside integers and scales": _integers(1.0, junk=np.ones(1, np.float32)),
     "a tensor of no module": _no_module("se/adapter_model.safetensors", "junk"),
     "a tensor of no parallel adapter": _no_module(_CLA, "junk"),
     "a tensor of a layer that no base has": _no_module(_CLA, f"{_PARALLEL.format(9999)}down.weight"),

@@ -83,7 +83,8 @@ FUZZED = {
     "hub_info": 100_000,
     "recipe": 60_000,
     **dict.fromkeys(("tokenizer", "tokenizer_config", "lora_config", "parallel_config"), 20_000),
-    **dict.fromkeys(("weights", "parallel_weights", "embeddings", "special_tokens"), 7_500),
+    **dict.fromkeys(("weights", "parallel_weights", "embeddings", "integer_embeddings"), 7_500),
+    "special_tokens": 7_500,
     "components": 5_000,
 }
 """Target → inputs."""
