@@ -70,6 +70,24 @@ def test_embeddings_learn_from_the_pivot(copied):
     assert "la" in hub.layout("kk").present()
 
 
+@pytest.mark.slow
+def test_strength_is_the_share_of_what_was_learned_that_is_kept(copied):
+    base = ["languages.kk.language_adaptation.optimizer.steps=2", *NO_DEV, *PIVOT]
+    vectors, updates = [], []
+    for strength in (1.0, 0.25):
+        recipe = load_recipe(copied, [*base, f"languages.kk.language_adaptation.strength={strength}"])
+        train_recipe(recipe, languages=["kk"], stages=STAGES[:2])
+        folder = copied.parent / "runs" / "kk" / "language_adaptation" / "kk"
+        vectors.append(load_file(folder / "embeddings.safetensors")["embeddings"].float())
+        adapter = load_file(folder / "la" / "adapter_model.safetensors")
+        updates.append(torch.cat([adapter[key].flatten() for key in sorted(adapter) if "lora_B" in key]))
+    start = load_file(copied.parent / "runs/kk/vocabulary/kk/embeddings.safetensors")["embeddings"].float()
+    assert (vectors[0] - start).abs().max() > 1e-3
+    assert torch.allclose(vectors[1] - start, 0.25 * (vectors[0] - start), atol=1e-4)
+    assert updates[0].abs().max() > 0
+    assert torch.allclose(updates[1], 0.25 * updates[0], atol=1e-5)
+
+
 def test_it_learns_with_the_adapter_that_stage_three_starts_from(copied, monkeypatch):
     """The body that learns is the vocabulary's and that adapter's together, before LA."""
     seen = []
