@@ -75,7 +75,7 @@ bench: $(INSTALLED)
 # Goes on where it was stopped; stored runs are not made again (benchmarks/results/).
 SEEDS ?= 13
 reproduce: $(INSTALLED)
-	$(BIN)/python benchmarks/reproduce.py --data "$(or $(DATA),$(error DATA=DIR is missing: the folder with mono/, parallel/, paraphrase/ and eval/))" $(SEEDS:%=--seed %)
+	$(BIN)/python benchmarks/reproduce.py --data "$(or $(DATA),$(error DATA=DIR is missing: the folder with mono/, mt/, parallel/, paraphrase/ and eval/))" $(SEEDS:%=--seed %)
 
 # torch first: an index or folder of its CPU builds, where pip is told of one, then decides alone.
 $(INSTALLED): pyproject.toml

@@ -13,7 +13,6 @@ anew from what is stored.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import logging
 import sys
 import time
@@ -30,7 +29,7 @@ from modenc.composition.settings import ComputeSettings
 from modenc.errors import DataError, ModencError
 from modenc.evaluate.results import gathered, load_results, save_results
 from modenc.evaluate.runner import run_suite
-from modenc.evaluate.suite import Suite, check_files, load_suite, restricted
+from modenc.evaluate.suite import Suite, check_files, load_suite, restricted, suite_digest
 from modenc.evaluate.systems import BaseSystem, ModularSystem, System
 from modenc.evaluate.vector_cache import CachedSystem, vectors_key
 
@@ -137,7 +136,7 @@ def circumstances(
     hub = encoder.hub
     about = {
         "precision": precision_of(encoder, args),
-        "suite_sha256": hashlib.sha256(repr(suite.task).encode()).hexdigest(),
+        "suite_sha256": suite_digest(suite),
     }
     if name == "base":
         return about

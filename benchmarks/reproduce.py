@@ -38,7 +38,7 @@ GROUPS = tuple(dict.fromkeys(variant.group for variant in VARIANTS))
 def main() -> None:
     """Run what is missing, then write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="the data root of recipes/turkic.toml")
+    parser.add_argument("--data", type=Path, required=True, help="the data root of all their recipes")
     parser.add_argument("--seed", action="append", type=int, help="run.seed; may be repeated (default: 13)")
     parser.add_argument(
         "--only",

@@ -17,7 +17,7 @@ class Variant:
     like: str = ""
     """The variant whose first stages it shares: they are copied, not trained again."""
     group: str = "variants"
-    """The tables that it is in: the paper's variants, the other papers' objectives, other languages."""
+    """The tables that it is in: the paper's variants, other papers' objectives, captions, other languages."""
     suite: str = "turkic"
     """What it is judged on."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,11 @@ from typing import Any
 from modenc.data.files import Row, format_of
 from modenc.data.readers import describe_source, raw_rows, read_rows, resolve_source
 from modenc.errors import DataError
+from modenc.recipe.conflicts import GROUPED
 from modenc.recipe.settings import LanguagePlan, Source
 
 PARALLEL_ROLES = ("pivot", "text")
 TRIPLET_ROLES = ("anchor", "positive")
-GROUPED_ROLES = ("text",)
 CROSS_ROLES = ("text", "pivot")
 SCORED_ROLES = ("sentence1", "sentence2", "score")
 FILTERS = ("where", "where_not", "at_least", "at_most")
@@ -40,13 +40,13 @@ def read_parallel(source: Source, plan: LanguagePlan) -> Iterator[Row]:
 def read_paraphrases(source: Source, plan: LanguagePlan) -> Iterator[Row]:
     """Rows with ``anchor``, ``positive`` and perhaps ``negative``.
 
-    With ``group``, rows have ``text`` alone, and those of one group are paired in their order.
+    With ``group``, rows have ``text`` alone, and those of one group are paired, see :class:`Pairing`.
 
     Raises:
         DataError: a source cannot be read, or no group has two rows.
     """
     if source.group:
-        pairs = _grouped(source, plan, GROUPED_ROLES)
+        pairs = _grouped(source, plan, GROUPED["paraphrases"])
         rows = ({"anchor": first["text"], "positive": second["text"]} for first, second in pairs)
         return islice(rows, source.limit or None)
     return read_rows(source, plan.data.root, plan.lang, plan.pivot, roles=TRIPLET_ROLES)
@@ -82,27 +82,55 @@ def read_cross_scored(source: Source, plan: LanguagePlan) -> Iterator[Row]:
 
 
 def _cross_grouped(source: Source, plan: LanguagePlan) -> Iterator[Row]:
-    for first, second in _grouped(source, plan, CROSS_ROLES):
+    for first, second in _grouped(source, plan, GROUPED["cross_paraphrases"]):
         yield {"text": first["text"], "pivot": second["pivot"], "pivot_negative": ""}
         yield {"text": second["text"], "pivot": first["pivot"], "pivot_negative": ""}
 
 
 def _grouped(source: Source, plan: LanguagePlan, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
-    """Rows of the same group two by two, in their order; the last of an odd number is left out."""
+    """Rows of the same group two by two, see :class:`Pairing`."""
     own = replace(resolve_source(source, plan.lang, plan.pivot), limit=0)
-    single: dict[str, Row] = {}
-    found = False
+    pairing = Pairing(own.group, roles)
     for row in read_rows(own, plan.data.root, plan.lang, plan.pivot, roles=(*roles, own.group)):
-        first = single.pop(row[own.group], None)
-        if first is None:
-            single[row[own.group]] = row
-        else:
-            found = True
+        if (first := pairing.partner(row)) is not None:
             yield first, row
-    if not found:
-        raise DataError(
-            f"{describe_source(own)}: expected rows with the same {own.group!r}, found none; "
-            "name the column that paraphrases share with group = ..."
+    if not pairing.pairs:
+        raise DataError(f"{describe_source(own)}: {pairing.fault()}")
+
+
+@dataclass
+class Pairing:
+    """Rows with the same value in a column two by two, in their order.
+
+    The last of an odd number stays single. Those without a value there, or in one of ``roles``, are passed
+    over.
+    """
+
+    column: str
+    roles: tuple[str, ...]
+    rows: int = 0
+    """Rows seen."""
+    pairs: int = 0
+    """Pairs made of them."""
+    _waiting: dict[str, Row] = field(default_factory=dict)
+
+    def partner(self, row: Row) -> Row | None:
+        """The earlier row that this one makes a pair with; ``None`` where there is none yet."""
+        self.rows += 1
+        if not all(row.get(name) for name in (self.column, *self.roles)):
+            return None
+        first = self._waiting.pop(row[self.column], None)
+        if first is None:
+            self._waiting[row[self.column]] = row
+        else:
+            self.pairs += 1
+        return first
+
+    def fault(self) -> str:
+        """That no two rows made a pair, and what to do."""
+        return (
+            f"expected rows with the same {self.column!r}, found none among {self.rows:,}; name the column "
+            "that rows of one meaning share with group = ..."
         )
 
 

@@ -50,7 +50,7 @@ _JOINED: dict[str, tuple[str, ...]] = {
 # Which roles are in the language, and which in the pivot; graded pairs may be in another.
 _OWN = {
     "text": ("text",),
-    "paraphrases": ("text", *TRIPLET_ROLES),
+    "paraphrases": TRIPLET_ROLES,
     "parallel": ("text",),
     "cross_paraphrases": ("text", "anchor", "positive"),
     "cross_scored_pairs": ("sentence1", "sentence2"),
@@ -119,17 +119,22 @@ def _sides(
     resolved = resolve_source(source, plan.lang, plan.pivot)
     if source.dataset is not None or not _is_there(resolved, plan):
         return
-    joined = resolved.pivot_path is not None and role in _JOINED
+    grouped = role in GROUPED and bool(resolved.group)
+    joined = resolved.pivot_path is not None and role in _JOINED and not grouped
     plain = str(resolved.path).removesuffix(".gz").removesuffix(".zst").endswith(".txt")
     key = () if plain or not joined else (resolved.key,)
     roles = (*_JOINED[role], *key) if joined else _ROLES[role]
-    if resolved.group:
-        roles = (*GROUPED.get(role, roles), resolved.group)
-    own = see(path, resolved, roles, plan, count_words=role == "text" and plan.vocabulary.method != "base")
-    # A triplet and its counterpart are two rows, see read_cross_paraphrases; the limit counts what comes out.
-    rows = 2 * own.kept if joined and role == "cross_paraphrases" else own.kept
-    if resolved.group and role == "paraphrases":
-        rows //= 2
+    if grouped:
+        roles = (*GROUPED[role], resolved.group)
+    read = replace(resolved, limit=0) if grouped else resolved
+    own = see(path, read, roles, plan, count_words=role == "text" and plan.vocabulary.method != "base")
+    # A pair across is two rows, and so are a triplet and its counterpart, see read_cross_paraphrases; the
+    # limit counts what comes out.
+    rows = own.pairs if grouped else own.kept
+    if role == "cross_paraphrases" and (grouped or joined):
+        rows *= 2
+    if grouped:
+        own.counted = own.counted or 0 < resolved.limit <= rows
     own.given = min(rows, resolved.limit or rows) * resolved.repeat
     yield from own.conflicts
     yield own
@@ -170,7 +175,8 @@ def _content(
             'ends in .tsv, and columns = { text = "its column" } says which column is the text',
         )
         return
-    yield from _languages(path, seen, _OWN.get(role, ()), (plan.lang, plan), identifier)
+    own = ("text",) if source.group else _OWN.get(role, ())
+    yield from _languages(path, seen, own, (plan.lang, plan), identifier)
     yield from _languages(path, seen, _PIVOTS.get(role, ()), (plan.pivot, plan), identifier)
 
 

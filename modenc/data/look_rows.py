@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from modenc.data.files import Row
+from modenc.data.joining import Pairing
 from modenc.data.readers import describe_source, raw_rows, select_rows
 from modenc.errors import DataError, LanguageError
 from modenc.languages import language_name, normalize_code
@@ -34,6 +35,8 @@ class Seen:
     """Rows read, before any filter."""
     kept: int = 0
     """Of these, rows that pass the source's filters."""
+    pairs: int = 0
+    """Of these, pairs of one group."""
     whole: bool = False
     """Whether all rows were read."""
     given: int = 0
@@ -65,6 +68,7 @@ def see(
         count_words: whether to gather the different words of the role ``text``.
     """
     seen = Seen(describe_source(source))
+    pairing = Pairing(source.group, tuple(role for role in roles if role != source.group))
     watched = _watched(seen, source, raw_rows(source, plan.data.root, plan.lang))
     try:
         first = next(watched, None)
@@ -82,11 +86,16 @@ def see(
                 seen.tabs += any("\t" in value for value in row.values())
             if count_words:
                 seen.words.update(row["text"].split())
+            if source.group:
+                pairing.partner(row)
     except DataError as error:
         seen.conflicts.append(Conflict(path, str(error)))
         return seen
     seen.counted = seen.whole or 0 < source.limit <= seen.kept
     seen.conflicts += _filters(path, source, seen)
+    seen.pairs = pairing.pairs
+    if source.group and seen.kept and seen.whole and not seen.pairs:
+        seen.conflicts.append(Conflict((*path, "group"), f"{seen.name}: {pairing.fault()}"))
     return seen
 
 
@@ -120,6 +129,9 @@ def _wrong_columns(
     """Columns that the recipe names, or its roles need, and the file lacks."""
     needed = {role: ("columns", role) if role in source.columns else ("path",) for role in roles}
     needed |= {role: ("columns", role) for role in source.columns}
+    # Columns that are no role's are named by a setting of their own.
+    own = {source.group: "group"} if source.group else {source.key: "key"} if source.pivot_path else {}
+    needed |= {name: (key,) for name, key in own.items() if name in needed}
     for key in ("where", "where_not", "at_least", "at_most"):
         needed |= {name: (key, name) for name in getattr(source, key) if name not in needed}
     taken = {source.columns.get(name, name) for name in needed}
@@ -130,17 +142,20 @@ def _wrong_columns(
             found = ", ".join(map(repr, list(row)[:_SHOWN]))
             what = f" ({role})" if column != role else ""
             message = f"{describe_source(source)}: expected a column {column!r}{what}, found {found}"
-            yield Conflict((*path, *place), f"{message}; {_hint(role, column, free, row, plan)}")
+            guess = nearest(column, free) or ("" if role in own else _of_language(role, free, plan))
+            setting = f'{own[role]} = "%s"' if role in own else f'columns = {{ {role} = "%s" }}'
+            yield Conflict((*path, *place), f"{message}; {_hint(guess, setting, row)}")
 
 
-def _hint(role: str, column: str, free: list[str], row: Row, plan: LanguagePlan) -> str:
+def _hint(guess: str | None, setting: str, row: Row) -> str:
+    """What to do for a column that is not there: ``guess`` is probably meant, ``setting`` names it."""
     if any(len(name) > 40 or name.count(" ") > 2 for name in row):
         return "a table's first line names its columns: put such a line above the first row"
-    if guess := nearest(column, free) or _of_language(role, free, plan):
-        return f'did you mean {guess!r}? columns = {{ {role} = "{guess}" }} says so'
+    if guess:
+        return f"did you mean {guess!r}? {setting % guess} says so"
     if len(row) == 1 and any(mark in next(iter(row)) for mark in ",;"):
         return "a table with commas has a name in .csv"
-    return f'say which it is with columns = {{ {role} = "..." }}'
+    return f"say which it is with {setting % '...'}"
 
 
 def _of_language(role: str, free: list[str], plan: LanguagePlan) -> str | None:

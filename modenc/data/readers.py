@@ -134,7 +134,8 @@ def _by_role(raw: Row, column_of: dict[str, str]) -> Row:
 def _check_columns(source: Source, needed: Collection[str], row: Row) -> None:
     for column in sorted(set(needed) - set(row)):
         near = get_close_matches(column, list(row), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else 'name the right one in columns = { role = "column" }'
+        setting = "group = ..." if column == source.group else 'columns = { role = "column" }'
+        hint = f"did you mean {near[0]!r}?" if near else f"name the right one in {setting}"
         raise DataError(
             f"{describe_source(source)}: expected a column {column!r} of text in UTF-8, "
             f"found {', '.join(map(repr, row))}; {hint}"

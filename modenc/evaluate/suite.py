@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from modenc.data.readers import resolve_source
 from modenc.errors import DataError, LanguageError, RecipeError
@@ -121,6 +123,29 @@ def restricted(suite: Suite, languages: Collection[str]) -> tuple[Suite, list[st
         if within or pairs:
             tasks.append(replace(task, languages=within, pairs=pairs))
     return replace(suite, task=tuple(tasks)), sorted(wanted - set(languages))
+
+
+def suite_digest(suite: Suite) -> str:
+    """SHA-256, in hexadecimal, of what a suite measures: its tasks, not its name and description.
+
+    A setting that tasks or sources get later leaves it as it was where they keep that setting's default.
+    """
+    text = json.dumps(_stated(suite.task), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _stated(value: Any) -> Any:
+    """Plain values, and of settings those alone that are not their defaults."""
+    if is_dataclass(value):
+        found = {}
+        for field in fields(value):
+            default = field.default if field.default_factory is MISSING else field.default_factory()
+            if (given := getattr(value, field.name)) != default:
+                found[field.name] = _stated(given)
+        return found
+    if isinstance(value, dict):
+        return {key: _stated(item) for key, item in value.items()}
+    return [_stated(item) for item in value] if isinstance(value, tuple | list) else value
 
 
 def check_files(suite: Suite, root: Path) -> None:

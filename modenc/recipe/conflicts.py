@@ -220,22 +220,34 @@ def _source(path: Place, role: str, source: Source) -> Iterator[Conflict]:
         if name not in roles:
             hint = did_you_mean(name, roles)
             yield Conflict((*path, "columns", name), f"no column of this kind of data{hint}")
-    if source.group and role not in GROUPED:
-        yield Conflict(
-            (*path, "group"), f"expected it for {' and '.join(GROUPED)} alone; found it for {role}"
-        )
-    if source.group and source.pivot_path:
-        yield Conflict(
-            (*path, "pivot_path"),
-            "with group expected one file, with the pivot's texts in a column; found two",
-            ((*path, "group"),),
-        )
+    yield from _group(path, role, source)
     if role in ("cross_paraphrases", "cross_scored_pairs") and not (source.pivot_path or source.group):
-        yield Conflict(path, "expected pivot_path, the same rows in the pivot language; found none")
+        found = ", or group; found neither" if role in GROUPED else "; found none"
+        yield Conflict(path, f"expected pivot_path, the same rows in the pivot language{found}")
     if source.gettext and role not in ("text", "parallel"):
         yield Conflict((*path, "gettext"), "catalogues give text and parallel pairs only")
     for key in ("path", "pivot_path", "dataset", "config", "lang", "group"):
         yield from unknown_placeholders((*path, key), getattr(source, key), PLACEHOLDERS)
+
+
+def _group(path: Place, role: str, source: Source) -> Iterator[Conflict]:
+    if not source.group:
+        return
+    place = (*path, "group")
+    if role not in GROUPED:
+        lists = " and ".join(GROUPED)
+        yield Conflict(place, f"only {lists} are paired by it; found it in {role}, leave it out")
+        return
+    if source.pivot_path:
+        yield Conflict(
+            (*path, "pivot_path"),
+            "with group expected one file, with the pivot's texts in a column, found two; leave out either",
+            (place,),
+        )
+    for name in GROUPED[role]:
+        if source.group in (name, source.columns.get(name, name)):
+            message = f"expected a column beside the texts, found that of {name!r}"
+            yield Conflict(place, f"{message}; name one that rows of one meaning share")
 
 
 def unknown_placeholders(path: Place, text: str | None, known: tuple[str, ...]) -> Iterator[Conflict]:

@@ -75,10 +75,11 @@ class Source:
     """Column on which ``path`` and ``pivot_path`` are joined."""
     group: str = ""
     """``paraphrases`` and ``cross_paraphrases``: a column whose value rows of one meaning share (``image``).
-    Each row then has the role ``text``, and for ``cross_paraphrases`` its counterpart as ``pivot``; rows of a
-    group are paired in their order, the first with the second, the third with the fourth."""
+    Each row then has the role ``text``, and for ``cross_paraphrases`` its counterpart as ``pivot``. Rows of a
+    group are paired in their order, the first with the second, the third with the fourth; across, each text
+    goes with the other's counterpart. Rows without a value there are left out."""
     limit: int = 0
-    """Take at most this many rows (0: all)."""
+    """Take at most this many rows (0: all), counted as they are trained on: after joining and pairing."""
     repeat: int = 1
     """Show every row this many times an epoch: the weight of a small good source."""
     licence: str = ""

@@ -22,7 +22,7 @@ from modenc.base_model import BaseModel
 from modenc.composition.body import compose
 from modenc.composition.modules import LanguageModules, read_modules
 from modenc.hub.layout import LanguageLayout
-from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan
+from modenc.recipe.settings import PAPER_SECTIONS, DevSources, LanguagePlan
 from modenc.storage import whole_file
 from modenc.train.data_access import TrainingData
 
@@ -124,13 +124,21 @@ def stage_fingerprint(
         "settings": settings_of(plan, stage),
         "base": dataclasses.asdict(plan.base),
         "seed": plan.run.seed,
-        "chosen": [dataclasses.asdict(plan.data.dev), plan.run.evaluate_every],
+        "chosen": [_chosen_by(plan.data.dev), plan.run.evaluate_every],
         "data": data_digest,
         "before": before,
     }
     if dev_digest:  # stages without keep the fingerprint they had before rows were hashed
         content["dev"] = dev_digest
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _chosen_by(dev: DevSources) -> dict[str, Any]:
+    """Development sets as plain values, as they were before sources had ``group``, which none of them has."""
+    content = dataclasses.asdict(dev)
+    for source in (*content["sts"], *content["cross_sts"]):
+        del source["group"]
+    return content
 
 
 def finished(folder: Path, fingerprint: str) -> StageRecord | None:

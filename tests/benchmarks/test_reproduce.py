@@ -25,19 +25,21 @@ def reproduce():
 
 
 @pytest.fixture
-def tables(reproduce):
-    return importlib.import_module("tables")
+def figures(reproduce):
+    return importlib.import_module("run_figures")
 
 
 def _store(folder, name, seed, values, noise, system=None):
     rng = np.random.default_rng(seed)
-    gold = np.arange(60, dtype=float)
     results, items = [], {}
     for (task, metric, languages), value in values.items():
-        result = Result(task, metric, languages, value, 60, value - 1, value + 1)
+        # Development sets are shorter.
+        count = 20 if task == "kardes_dev" else 60
+        result = Result(task, metric, languages, value, count, value - 1, value + 1)
         results.append(result)
         if metric == "spearman":
-            items[result.key] = np.stack([gold + rng.normal(scale=noise, size=60), gold], axis=1)
+            gold = np.arange(count, dtype=float)
+            items[result.key] = np.stack([gold + rng.normal(scale=noise, size=count), gold], axis=1)
     about = {
         "system": {"training_seconds": 7, **(system or {})},
         "versions": {"torch": "2.0"},
@@ -110,19 +112,34 @@ def test_findings_of_objectives_are_computed_too(reproduce, tmp_path):
     assert found["mod_emma_x − mod_emma_x_no_kk"].endswith("|  |  |  | not measured |")
 
 
-def test_a_columns_p_is_of_the_mean_over_its_sets(tables):
+def test_a_columns_p_is_of_the_mean_over_its_sets(reproduce, figures):
+    columns = importlib.import_module("variant_tables").COLUMNS
     rng = np.random.default_rng(0)
     gold = np.arange(80, dtype=float)
     # One system is better on one set and worse on the other, by as much.
     better, worse = (np.stack([gold + rng.normal(scale=s, size=80), gold], axis=1) for s in (20, 40))
-    keys = tables.COLUMNS["within"]
+    keys = columns["within"]
     runs = [
         SystemResults(name, "turkic", 13, 1.0, {}, (), dict(zip(keys, pair, strict=True)))
         for name, pair in (("a", (better, worse)), ("b", (worse, better)), ("c", (worse, worse)))
     ]
-    assert tables.difference_p(runs[0], runs[1], tables.COLUMNS["within"]) > 0.5
-    assert tables.difference_p(runs[0], runs[2], tables.COLUMNS["within"]) < 0.2
-    assert np.isnan(tables.difference_p(runs[0], runs[2], tables.COLUMNS["across"]))
+    assert figures.difference_p(runs[0], runs[1], keys) > 0.5
+    assert figures.difference_p(runs[0], runs[2], keys) < 0.2
+    assert np.isnan(figures.difference_p(runs[0], runs[2], columns["across"]))
+
+
+def test_sets_of_other_lengths_are_resampled_each_for_itself(figures):
+    rng = np.random.default_rng(0)
+
+    def run(noise):
+        sets = {f"t{n}.spearman.en": np.arange(n, dtype=float) for n in (80, 30)}
+        noisy = {key: gold + rng.normal(scale=noise, size=len(gold)) for key, gold in sets.items()}
+        items = {key: np.stack([noisy[key], gold], axis=1) for key, gold in sets.items()}
+        return SystemResults("x", "captions", 13, 1.0, {}, (), items)
+
+    good, bad = run(1.0), run(40.0)
+    assert figures.difference_p(good, bad, list(good.items)) < 0.01
+    assert figures.difference_p(good, good, list(good.items)) == 1.0
 
 
 def test_objectives_stand_beside_joint_with_their_costs(reproduce, tmp_path):
@@ -155,7 +172,7 @@ def test_nothing_stored_is_said(reproduce, tmp_path):
         reproduce.tables(tmp_path)
 
 
-def test_every_variant_has_its_recipe_and_its_row_of_the_paper(reproduce, tables):
+def test_every_variant_has_its_recipe_and_its_row_of_the_paper(reproduce):
     paper = tomllib.loads((FOLDER / "paper.toml").read_text())
     rows = paper["rows"]
     names = {variant.name for variant in reproduce.VARIANTS if variant.group == "variants"}
@@ -166,7 +183,85 @@ def test_every_variant_has_its_recipe_and_its_row_of_the_paper(reproduce, tables
         assert finding["column"] in table[finding["high"]].keys() & table[finding["low"]].keys()
     root = FOLDER.parent
     assert all((root / variant.recipe).is_file() for variant in reproduce.VARIANTS if variant.recipe)
-    assert all(set(figures) == set(tables.COLUMNS) for figures in rows.values())
+    columns = importlib.import_module("variant_tables").COLUMNS
+    assert all(set(figures) == set(columns) for figures in rows.values())
+
+
+def _captions(within, across=60.0):
+    return {
+        ("stsb", "spearman", ("en",)): within + 4,
+        ("kardes", "spearman", ("kk",)): within,
+        ("kardes_dev", "spearman", ("ky",)): within - 4,
+        ("kardes", "spearman", ("en", "kk")): across,
+        ("tatoeba", "xsim_error_cosine", ("en", "kk")): 20.0,
+        ("tatoeba", "retrieval_accuracy", ("en", "kk")): 80.0,
+        ("sib", "rsim", ("en", "kk")): 0.5,
+    }
+
+
+def _section(text, heading):
+    lines = text.splitlines()
+    rest = lines[lines.index(heading) + 1 :]
+    return rest[: next(i for i, line in enumerate(rest) if line.startswith("## "))]
+
+
+CAPTIONS = "## The paper's Table 2 with tens of thousands of paraphrases"
+CAPTION_OBJECTIVES = "## The other papers' objectives with tens of thousands of translations"
+
+
+def test_the_comparison_on_captions_stands_beside_the_small_one(reproduce, tmp_path):
+    _store(tmp_path, "base", 13, _figures(70.0), noise=40.0)
+    assert CAPTIONS not in reproduce.tables(tmp_path)
+    _store(tmp_path, "full_m", 13, _figures(74.0), noise=1.0)
+    _store(tmp_path, "captions_base", 13, _captions(70.0), noise=40.0)
+    for seed, within in ((13, 80.0), (14, 82.0)):
+        _store(tmp_path, "captions_full_m", seed, _captions(within), noise=1.0)
+    _store(tmp_path, "captions_mod_m", 13, _captions(78.0), noise=1.0)
+    text = reproduce.tables(tmp_path)
+    assert CAPTION_OBJECTIVES not in text
+    section = _section(text, CAPTIONS)
+    assert (FOLDER / "captions.md").read_text().strip() in "\n".join(section)
+    rows = {line.split(" | ")[0]: line for line in section if line.startswith("| captions_")}
+    assert len(rows) == 3
+    table = [line for line in section if line.startswith("| captions_full_m | 2 |")]
+    assert table[0].startswith(
+        "| captions_full_m | 2 | 81.0 ± 1.4 (79.6) | 60.0 ± 0.0 (60.2) | 20.0 ± 0.0 (7.8) |"
+    )
+    # Topics and zero-shot were not measured.
+    assert "| – (85.5) | – (85.2) | 0.50 ± 0.00 (0.67) |" in table[0]
+    assert float(table[0].split("|")[-3]) < 0.01
+    findings = [line for line in section if "STS" in line and " − " in line]
+    assert len(findings) == 2
+    assert "| STS within | full_m − base | +7.1 | +4.0 | +11.0 | 0.00" in findings[0]
+    assert findings[0].endswith("| agrees |")
+    # Of the small comparison there is no mod_m, nor on captions full_c.
+    assert "| STS within | mod_m − full_m | +2.5 |  | -3.0 |" in findings[1]
+    sets = (
+        "| captions_mod_m | 82.0 [81.0, 83.0] | 78.0 [77.0, 79.0] | 74.0 [73.0, 75.0] | 60.0 [59.0, 61.0] |"
+    )
+    assert any(line.startswith(sets) for line in section)
+    assert "- captions_mod_m: trained in 7 s" in text
+
+
+def test_objectives_on_captions_stand_beside_what_they_start_from(reproduce, tmp_path):
+    _store(tmp_path, "base", 13, _figures(70.0), noise=1.0)
+    _store(tmp_path, "captions_base", 13, _captions(70.0), noise=1.0)
+    for name in ("captions_full_m", "captions_mod_mc_jt"):
+        for seed, within in ((13, 80.0), (14, 90.0)):
+            _store(tmp_path, name, seed, _captions(within), noise=1.0)
+    costs = {"module_costs": {"cla": {"bytes": 1.0, "seconds": 9.0, "seconds_a_step": 0.25}}}
+    system = {**costs, "training_peak_bytes": 2_500_000_000}
+    _store(tmp_path, "captions_mod_musr", 13, _captions(81.0), noise=1.0, system=system)
+    text = reproduce.tables(tmp_path)
+    table = [line for line in _section(text, CAPTION_OBJECTIVES) if line.startswith("| ")]
+    assert table[0] == "| variant | seeds | STS within | STS across | Tatoeba | RSIM | s a step | GB |"
+    assert table[2:] == [
+        "| captions_base | 1 | 70.0 | 60.0 | 80.0 | 0.50 |  |  |",
+        # Of the seed that the objectives have.
+        "| captions_mod_mc_jt | 1 | 80.0 | 60.0 | 80.0 | 0.50 |  |  |",
+        "| captions_mod_musr | 1 | 81.0 | 60.0 | 80.0 | 0.50 | 0.25 | 2.5 |",
+    ]
+    assert "- captions_mod_musr: trained in 7 s" in text
 
 
 @pytest.fixture
@@ -213,6 +308,37 @@ def test_runs_share_stages_are_stored_and_not_made_again(reproduce, called, tmp_
     called.clear()
     assert _run(reproduce, monkeypatch, tmp_path, "--only", "mod_m") == text
     assert called == []
+
+
+def test_objectives_on_captions_start_from_modules_of_their_seed(reproduce, called, tmp_path, monkeypatch):
+    words = ["--only", "base", "--only", "captions_mod_m", "--only", "captions_mod_musr", "--seed", "14"]
+    _run(reproduce, monkeypatch, tmp_path, *words)
+    assert [words[0] for words in called] == ["eval", "train", "eval", "train", "eval"]
+    assert {words[words.index("--suite") + 1] for words in called if words[0] == "eval"} == {
+        "turkic",
+        "captions",
+    }
+    trained = [words for words in called if words[0] == "train"]
+    assert [Path(words[1]).relative_to(FOLDER.parent).as_posix() for words in trained] == [
+        "recipes/captions/mod_m.toml",
+        "recipes/captions/mod_musr.toml",
+    ]
+    assert all("run.seed=14" in words for words in trained)
+    assert (tmp_path / "runs" / "captions_mod_musr" / "seed-14" / "work" / "stages").is_file()
+
+
+def test_a_group_of_variants_is_all_of_a_table(reproduce):
+    names = {}
+    for variant in reproduce.VARIANTS:
+        names.setdefault(variant.group, set()).add(variant.name)
+        assert not variant.like or variant.like in {other.name for other in reproduce.VARIANTS}
+    assert set(reproduce.GROUPS) == set(names)
+    prefix = importlib.import_module("caption_tables").PREFIX
+    assert {name.removeprefix(prefix) for name in names["captions"]} <= names["variants"]
+    assert {name.removeprefix(prefix) for name in names["captions_objectives"]} <= names["objectives"]
+    folder = FOLDER.parent / "recipes" / "captions"
+    recipes = {prefix + path.stem for path in folder.glob("[a-z]*.toml")}
+    assert recipes | {"captions_base"} == names["captions"] | names["captions_objectives"]
 
 
 def test_trials_do_not_count_as_runs(reproduce, monkeypatch, capsys):

@@ -1,5 +1,6 @@
 """Joining, repeating and holding out, beyond what test_corpora shows."""
 
+import json
 from dataclasses import astuple, replace
 
 import pytest
@@ -153,6 +154,86 @@ def test_scored_pairs_of_two_languages_are_joined_on_their_key(plan, tmp_path):
     _write(tmp_path / "s.kk.tsv", head, ("7", "high", KK[0], KK[1]))
     with pytest.raises(DataError, match=r"s\.kk\.tsv.*, row 1: expected a number as score, found 'high'"):
         load_cross_scored_pairs(_with(plan, cross_scored_pairs=(source,)), None)
+
+
+GROUPED = Source(path="g.{lang}.tsv", group="image", columns={"pivot": "{pivot}"})
+
+
+def _write_groups(tmp_path, groups, head=("image", "text", "en", "unknown")):
+    """A table of a row for each group named, with sentence i and its translation in row i."""
+    rows = [(group, KK[i], EN[i], str(i / 10)) for i, group in enumerate(groups)]
+    _write(tmp_path / "g.kk.tsv", head, *rows)
+
+
+def _positions(rows):
+    return [(KK.index(row.anchor), KK.index(row.positive)) for row in rows]
+
+
+def test_rows_of_a_group_are_paraphrases_two_by_two(plan, tmp_path):
+    _write_groups(tmp_path, "abaacba")
+    pairs = load_paraphrases(_with(plan, paraphrases=(replace(GROUPED, columns={}, licence="MIT"),)), None)
+    assert _positions(pairs.rows) == [(0, 2), (1, 5), (3, 6)]
+    assert {row.negative for row in pairs.rows} == {None}
+    (record,) = pairs.sources
+    assert (record.source, record.licence, record.rows) == ("g.kk.tsv", "MIT", 3)
+    # The fourth of "a" has gone, so one is left over, and so is "c".
+    _write_groups(tmp_path, "abaacb")
+    pairs = load_paraphrases(_with(plan, paraphrases=(replace(GROUPED, columns={}),)), None)
+    assert _positions(pairs.rows) == [(0, 2), (1, 5)]
+
+
+def test_each_of_a_group_goes_with_the_others_counterpart(plan, tmp_path):
+    _write_groups(tmp_path, "abacb")
+    rows = load_cross_paraphrases(_with(plan, cross_paraphrases=(GROUPED,)), None).rows
+    assert [(KK.index(row.text), EN.index(row.pivot)) for row in rows] == [(0, 2), (2, 0), (1, 4), (4, 1)]
+    assert {row.pivot_negative for row in rows} == {None}
+
+
+def test_the_limit_of_grouped_rows_counts_pairs_and_filters_count_first(plan, tmp_path):
+    _write_groups(tmp_path, "aabbcc")
+    source = replace(GROUPED, columns={}, limit=2)
+    found = load_paraphrases(_with(plan, paraphrases=(source,)), None).rows
+    assert _positions(found) == [(0, 1), (2, 3)]
+    found = load_cross_paraphrases(_with(plan, cross_paraphrases=(replace(GROUPED, limit=3),)), None).rows
+    assert [KK.index(row.text) for row in found] == [0, 1, 2]
+    _write_groups(tmp_path, "aaabbb")
+    source = replace(GROUPED, columns={}, at_least={"unknown": 0.05}, at_most={"unknown": 0.45})
+    assert _positions(load_paraphrases(_with(plan, paraphrases=(source,)), None).rows) == [(1, 2), (3, 4)]
+
+
+def test_rows_without_a_group_or_text_are_left_out(plan, tmp_path):
+    rows = [("", 0), ("", 1), ("a", 2), ("a", None), ("a", 3)]
+    lines = [(group, "" if i is None else KK[i], EN[4 if i is None else i]) for group, i in rows]
+    _write(tmp_path / "g.kk.tsv", ("image", "text", "en"), *lines)
+    found = load_paraphrases(_with(plan, paraphrases=(replace(GROUPED, columns={}),)), None).rows
+    assert _positions(found) == [(2, 3)]
+    (tmp_path / "g.jsonl").write_text(
+        "\n".join(json.dumps(row) for row in ({"image": 7, "text": KK[0]}, {"text": KK[1]}, {"image": 7}))
+    )
+    with pytest.raises(DataError, match=r"expected rows with the same 'image', found none among 3;"):
+        load_paraphrases(_with(plan, paraphrases=(Source(path="g.jsonl", group="image"),)), None)
+
+
+def test_pairs_of_equal_texts_are_dropped_and_counted(plan, tmp_path):
+    lines = [("a", KK[0], EN[0]), ("a", KK[0].upper(), EN[1]), ("b", KK[2], EN[2]), ("b", KK[3], EN[3])]
+    _write(tmp_path / "g.kk.tsv", ("image", "text", "en"), *lines)
+    pairs = load_paraphrases(_with(plan, paraphrases=(replace(GROUPED, columns={}),)), None)
+    assert (_positions(pairs.rows), pairs.report.identical) == ([(2, 3)], 1)
+    # Across, each is a translation of the other's counterpart.
+    assert len(load_cross_paraphrases(_with(plan, cross_paraphrases=(GROUPED,)), None).rows) == 4
+
+
+def test_a_group_that_no_two_rows_share_or_no_column_is_said(plan, tmp_path):
+    _write_groups(tmp_path, "abc")
+    told = r"g\.kk\.tsv: expected rows with the same 'image', found none among 3; name the column .* group = "
+    with pytest.raises(DataError, match=told):
+        load_paraphrases(_with(plan, paraphrases=(replace(GROUPED, columns={}),)), None)
+    with pytest.raises(DataError, match=told):
+        load_cross_paraphrases(_with(plan, cross_paraphrases=(GROUPED,)), None)
+    with pytest.raises(DataError, match=r"expected a column 'imag' .*did you mean 'image'\?"):
+        load_cross_paraphrases(_with(plan, cross_paraphrases=(replace(GROUPED, group="imag"),)), None)
+    with pytest.raises(DataError, match=r"expected a column 'photo' .*name the right one in group = "):
+        load_cross_paraphrases(_with(plan, cross_paraphrases=(replace(GROUPED, group="photo"),)), None)
 
 
 def test_development_rows_of_one_score_are_refused(plan, tmp_path):

@@ -223,6 +223,62 @@ def test_rows_are_counted_as_training_counts_them(recipe):
     )
 
 
+def grouped(folder: Path, groups: list[str]) -> str:
+    rows = [f"{group}\t{ENGLISH.format(i)}\t{SWAHILI.format(i)}" for i, group in enumerate(groups)]
+    (folder / "captions.sw.tsv").write_text("\n".join(["image\ten\tsw", *rows]))
+    return 'path="captions.sw.tsv", licence="MIT", group="image", columns='
+
+
+def test_grouped_rows_are_counted_in_pairs(recipe):
+    # Twenty pairs of three rows an image.
+    source = grouped(recipe.parent, [str(i // 3) for i in range(60)])
+    aligned = ["alignment={objective='paraphrase', optimizer={batch_size=32, steps=5}}", "data.parallel=[]"]
+    cross = f'languages.sw.data.cross_paraphrases=[{{{source}{{pivot="en", text="sw"}}%s}}]'
+    assert found(recipe, *aligned, cross % "") == ((), ())
+    # The limit counts what comes out, not the rows read.
+    assert found(recipe, *aligned, cross % ", limit=32") == ((), ())
+    faults, warnings = found(recipe, *aligned, cross % ", limit=15, repeat=2")
+    assert faults == ()
+    assert ["data.cross_paraphrases has 30 rows for a batch of 32" in line for line in warnings] == [True]
+    encoded = ["alignment.objective=none", "sentence_encoding={objective='mnrl', optimizer.batch_size=32}"]
+    own = [f'languages.{lang}.data.paraphrases=[{{{source}{{text="{lang}"}}}}]' for lang in ("en", "sw")]
+    faults, warnings = found(recipe, *encoded, *own)
+    assert faults == ()
+    assert ["data.paraphrases has 20 rows for a batch of 32" in line for line in warnings] == [True]
+
+
+def test_groups_that_nothing_shares_or_are_no_column(recipe):
+    source = grouped(recipe.parent, [str(i) for i in range(60)])
+    own = f'languages.sw.data.paraphrases=[{{{source}{{text="sw"}}}}]'
+    faults, _ = found(recipe, own)
+    assert faults == (
+        "languages.sw.data.paraphrases[0].group: captions.sw.tsv: expected rows with the same 'image', found "
+        "none among 60; name the column that rows of one meaning share with group = ...",
+    )
+    faults, _ = found(recipe, own.replace('group="image"', 'group="imag"'))
+    assert faults == (
+        "languages.sw.data.paraphrases[0].group: captions.sw.tsv: expected a column 'imag', found 'image', "
+        "'en', 'sw'; did you mean 'image'? group = \"image\" says so",
+    )
+    faults, _ = found(recipe, own.replace('group="image"', 'group="photograph"'))
+    assert faults[0].endswith("found 'image', 'en', 'sw'; say which it is with group = \"...\"")
+
+
+def test_grouped_rows_in_another_language_are_warned_of(recipe):
+    source = grouped(recipe.parent, [str(i // 3) for i in range(60)])
+    _, warnings = found(recipe, f'languages.sw.data.paraphrases=[{{{source}{{text="en"}}}}]')
+    assert ["look like en (English)" in line for line in warnings] == [True]
+
+
+def test_a_key_that_is_no_column_is_told_from_a_role(recipe):
+    source = triplets(recipe.parent, 20).replace('key="id"', 'key="number"')
+    faults, _ = found(recipe, f"languages.sw.data.cross_paraphrases=[{{{source}}}]")
+    assert faults[0].startswith(
+        "languages.sw.data.cross_paraphrases[0].key: triplets.sw.tsv: expected a column"
+    )
+    assert faults[0].endswith('; say which it is with key = "..."')
+
+
 def test_each_list_is_compared_with_a_batch(recipe):
     source = triplets(recipe.parent, 10)
     joint = ["alignment={objective='joint', optimizer={batch_size=32, steps=5}}"]

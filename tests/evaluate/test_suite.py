@@ -9,7 +9,8 @@ from tiny_recipe import write_table
 from modenc.errors import DataError, RecipeError
 from modenc.evaluate.results import gathered, load_results, markdown, save_results
 from modenc.evaluate.runner import run_suite
-from modenc.evaluate.suite import load_suite
+from modenc.evaluate.suite import Suite, load_suite, suite_digest
+from modenc.recipe.settings import Source
 
 SUITE = """
 description = "a small world"
@@ -219,6 +220,38 @@ def test_all_faults_of_a_suite_are_named(tmp_path):
     assert "task[2].name: expected letters, digits, '_' and '-', found 'b/i'" in str(caught.value)
     with pytest.raises(RecipeError, match="did you mean 'turkic'"):
         load_suite("turkik")
+
+
+def _with_fields(thing, **defaults):
+    """The same values, of a class with more fields."""
+    more = [(name, type(value), dataclasses.field(default=value)) for name, value in defaults.items()]
+    later = dataclasses.make_dataclass("Later", more, bases=(type(thing),), frozen=True)
+    return later(**vars(thing))
+
+
+def test_a_suites_digest_is_of_what_it_states(suite):
+    digest, first = suite_digest(suite), suite.task[0]
+    assert digest == suite_digest(dataclasses.replace(suite, name="other", description="other"))
+
+    def changed(**values):
+        return suite_digest(Suite("s", (dataclasses.replace(first, **values), *suite.task[1:])))
+
+    assert changed() == digest
+    assert changed(pivot="en", optional=False) == digest
+    assert changed(data=_with_fields(first.data, since="", few=())) == digest
+    later = (_with_fields(first, since=0), *suite.task[1:])
+    assert suite_digest(Suite("s", later)) == digest
+    others = [
+        changed(optional=True),
+        changed(data=dataclasses.replace(first.data, limit=3)),
+        changed(name="x"),
+    ]
+    others.append(changed(data=_with_fields(Source(path="other.tsv"), since="")))
+    assert len({digest, *others}) == 5
+    # One order of columns is as good as another.
+    columns = {"left": "a", "right": "b"}
+    orders = (columns, dict(reversed(columns.items())))
+    assert len({changed(data=dataclasses.replace(first.data, columns=each)) for each in orders}) == 1
 
 
 def test_the_shipped_suites_are_sound():

@@ -216,8 +216,33 @@ def test_settings_that_are_impossible_together(faults_of, sound, overrides, faul
         ),
         (
             'text = ["a.txt"]\ncross_paraphrases = ["a.tsv"]',
-            "data.cross_paraphrases[0]: expected pivot_path, the same rows in the pivot language; found none "
-            "(for kk)",
+            "data.cross_paraphrases[0]: expected pivot_path, the same rows in the pivot language, or group; "
+            "found neither (for kk)",
+        ),
+        (
+            'text = [{ path = "a.tsv", group = "image" }]',
+            "data.text[0].group: only paraphrases and cross_paraphrases are paired by it; found it in text, "
+            "leave it out",
+        ),
+        (
+            'text = ["a.txt"]\ncross_paraphrases = '
+            '[{ path = "a.tsv", pivot_path = "b.tsv", group = "image" }]',
+            "data.cross_paraphrases[0].pivot_path: with group expected one file, with the pivot's texts in a "
+            "column, found two; leave out either (for kk)",
+        ),
+        (
+            'text = ["a.txt"]\nparaphrases = '
+            '[{ path = "a.tsv", group = "image", columns = { anchor = "kk" } }]',
+            "data.paraphrases[0].columns.anchor: no column of this kind of data; known: text",
+        ),
+        (
+            'text = ["a.txt"]\nparaphrases = [{ path = "a.tsv", group = "kk", columns = { text = "kk" } }]',
+            "data.paraphrases[0].group: expected a column beside the texts, found that of 'text'; name one "
+            "that rows of one meaning share",
+        ),
+        (
+            'text = ["a.txt"]\nparaphrases = [{ path = "a.tsv", group = "{image}" }]',
+            "data.paraphrases[0].group: expected {lang} or {pivot} as a placeholder, found {image}",
         ),
         (
             'text = ["a.txt"]\ndev.sts = [{ gettext = ["django"] }]',

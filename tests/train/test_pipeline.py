@@ -13,6 +13,7 @@ import tiny_models
 import torch
 from safetensors.torch import load_file
 from tiny_languages import reseal_files
+from tiny_recipe import write_table
 from trainings import (
     NO_DEV,
     SCORED_PAIRS,
@@ -313,6 +314,31 @@ def test_the_card_says_what_it_was_trained_on(trained):
     roles = {entry["role"] for entry in card["data"]}
     assert {"text", "paraphrases", "parallel", "cross_paraphrases"} <= roles
     assert str(trained.parent) not in json.dumps(card["data"])
+
+
+def test_rows_of_one_meaning_train_sentence_encoding_and_alignment(copied):
+    data = copied.parent / "data"
+    rows = zip(tiny_models.sentences("en"), tiny_models.sentences("kk"), strict=True)
+    write_table(
+        data / "grouped.tsv", ("of", "en", "kk"), [(i // 5, *row) for i, row in enumerate(rows)][:100]
+    )
+    grouped = 'path="grouped.tsv", group="of", licence="MIT"'
+    recipe = load_recipe(
+        copied,
+        [
+            f'data.paraphrases=[{{{grouped}, columns={{text="{{lang}}"}}}}]',
+            f'languages.kk.data.cross_paraphrases=[{{{grouped}, columns={{text="kk", pivot="en"}}}}]',
+            "languages.kk.alignment.objective=paraphrase",
+            "alignment.keep_weight=0.0",
+        ],
+    )
+    train_recipe(recipe, languages=["en", "kk"])
+    card = Hub.open(copied.parent / "hub").card("kk")
+    rows_of = {entry["role"]: entry["rows"] for entry in card.data if entry["source"] == "grouped.tsv"}
+    # Two pairs of each five, and of each pair two across.
+    assert rows_of == {"paraphrases": 40, "cross_paraphrases": 80}
+    assert card.stages["alignment"]["metrics"]["steps"] == 4
+    assert verify_hub(Hub.open(copied.parent / "hub")) == []
 
 
 # EMMA-X: a loss with a classifier, a queue and a momentum copy of the wrapped model.

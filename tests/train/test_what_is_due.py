@@ -1,10 +1,12 @@
 """Which languages and stages a training takes for due."""
 
+from dataclasses import replace
+
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.train import pipeline
 from modenc.train.pipeline import train_recipe
-from modenc.train.stage import STAGES
+from modenc.train.stage import STAGES, stage_fingerprint
 
 
 def test_edited_dev_rows_redo_the_stages_chosen_by_them(copied, caplog):
@@ -19,6 +21,20 @@ def test_edited_dev_rows_redo_the_stages_chosen_by_them(copied, caplog):
     after = Hub.open(copied.parent / "hub").card("kk").stages
     changed = {stage for stage in STAGES if before[stage]["fingerprint"] != after[stage]["fingerprint"]}
     assert changed == {"sentence_encoding", "alignment"}
+
+
+def test_a_setting_that_no_development_set_has_is_not_in_what_they_decide():
+    plan = load_recipe("turkic", check_files=False).plans["kk"]
+    sets = plan.data.dev.sts
+    assert sets
+
+    def fingerprint(**changes):
+        dev = replace(plan.data.dev, sts=tuple(replace(source, **changes) for source in sets))
+        changed = replace(plan, data=replace(plan.data, dev=dev))
+        return stage_fingerprint(changed, "alignment", "data", "before")
+
+    # Stages that were finished before there was such a setting stay so.
+    assert fingerprint(group="image") == fingerprint() != fingerprint(limit=7)
 
 
 def test_languages_are_taken_in_any_standard_form(trained, monkeypatch):

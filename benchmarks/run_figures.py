@@ -1,0 +1,112 @@
+"""Stored runs, and what tables say of them: means over seeds, differences and how sure they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from markdown_rows import row
+from variants import VARIANTS, Variant
+
+from modenc.evaluate.results import SystemResults, load_results
+from modenc.evaluate.significance import p_of_gaps, spearman_samples
+
+Stored = Sequence[tuple[Variant, list[SystemResults]]]
+
+_SHARES = ("retrieval_accuracy", "mining_f1", "mining_f1_cosine")
+_CHANCE = 0.05
+
+
+def stored_runs(folder: Path, group: str) -> Iterator[tuple[Variant, list[SystemResults]]]:
+    """Each variant of a group with its stored runs, in order; those without any are left out."""
+    for variant in VARIANTS:
+        if variant.group != group:
+            continue
+        runs = [load_results(folder / variant.name / f"seed-{seed}") for seed in seeds(folder, variant)]
+        if runs:
+            yield variant, runs
+
+
+def seeds(folder: Path, variant: Variant) -> list[int]:
+    """Those that a variant has stored runs of, ascending."""
+    paths = (folder / variant.name).glob("seed-*/results.json")
+    return sorted(int(path.parent.name.removeprefix("seed-")) for path in paths)
+
+
+def mean_of(run: SystemResults, keys: Sequence[str]) -> float:
+    """The mean of a run's figures; NaN where one was not measured."""
+    parts = [run.find(key) for key in keys]
+    return float(np.mean([np.nan if part is None else part.value for part in parts]))
+
+
+def mean_cell(runs: Sequence[SystemResults], keys: Sequence[str], digits: int) -> str:
+    """The mean of figures over seeds, ± their standard deviation; a dash where one is missing."""
+    values = [mean_of(run, keys) for run in runs]
+    if np.isnan(values).any():
+        return "–"
+    text = f"{np.mean(values):.{digits}f}"
+    return text + (f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else "")
+
+
+def difference_p(run: SystemResults, other: SystemResults, keys: Sequence[str]) -> float:
+    """Two-sided p of the difference between two runs' means over similarity sets, both on the same items.
+
+    Rows of sets of one length are translations, and resampled together; sets of other lengths are resampled
+    each for itself. NaN where no set was measured.
+    """
+    known = [key for key in keys if ".spearman." in key and key in run.items and key in other.items]
+    if not known:
+        return float("nan")
+    gaps = [
+        spearman_samples(run.items[key], seed=run.seed) - spearman_samples(other.items[key], seed=run.seed)
+        for key in known
+    ]
+    return p_of_gaps(np.mean(gaps, axis=0))
+
+
+def unpaired_p(run: SystemResults, other: SystemResults, keys: Sequence[str]) -> float:
+    """Two-sided p of the difference between two means of shares (0 to 100), as if of different test items.
+
+    For figures whose items are not stored; items in common would make it smaller. By the normal
+    distribution, with the deviation of a share among as many items. NaN where a figure is no such share.
+    """
+    figures = [figure for key in keys for figure in (run.find(key), other.find(key)) if figure is not None]
+    if any(key.split(".")[1] not in _SHARES for key in keys) or len(figures) < 2 * len(keys):
+        return float("nan")
+    variance = sum(figure.value * (100 - figure.value) / figure.n for figure in figures) / len(keys) ** 2
+    difference = abs(mean_of(run, keys) - mean_of(other, keys))
+    return math.erfc(difference / math.sqrt(2 * variance)) if variance else float("nan")
+
+
+def compared(
+    high: Sequence[SystemResults], low: Sequence[SystemResults], keys: Sequence[str], theirs: float | None
+) -> list[str]:
+    """Cells: the difference of two rows, its p where one is known, and whether it is the paper's."""
+    ours = float(np.mean([mean_of(run, keys) for run in high]) - np.mean([mean_of(run, keys) for run in low]))
+    if np.isnan(ours):
+        return ["", "", "not measured"]
+    p = difference_p(high[0], low[0], keys)
+    if np.isnan(p):
+        p = unpaired_p(high[0], low[0], keys)
+    verdict = "" if theirs is None else "agrees" if ours * theirs > 0 else "does not agree"
+    if p > _CHANCE:
+        verdict = f"{verdict}, within chance".removeprefix(", ")
+    return [f"{ours:+.1f}", "" if np.isnan(p) else f"{p:.3f}", verdict]
+
+
+def interval_rows(stored: Stored, keys: Sequence[str]) -> Iterator[str]:
+    """A table of figures with their 95 % bootstrap intervals, first seed."""
+    heads = [
+        f"{key.split('.')[0]} {key.rsplit('.', 1)[1]}" if "xsim" in key else key.rsplit(".", 1)[1]
+        for key in keys
+    ]
+    yield row(["variant", *heads])
+    yield row(["---", *["---:"] * len(keys)])
+    for variant, runs in stored:
+        cells = [variant.name]
+        for key in keys:
+            found = runs[0].find(key)
+            cells.append(f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}]" if found else "")
+        yield row(cells)
