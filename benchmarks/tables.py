@@ -15,6 +15,7 @@ from objective_tables import beside, objective_table
 from run_figures import Stored, interval_rows, stored_runs
 from variant_tables import COLUMNS, HEADINGS, cell, finding_table, variant_table
 from variants import MONOLITHIC
+from vocabulary_tables import vocabulary_section
 
 HERE = Path(__file__).resolve().parent
 
@@ -66,6 +67,7 @@ def tables(folder: Path) -> str:
     if others:
         lines += ["", *german_korean_table(others)]
     lines += section(folder)
+    lines += vocabulary_section(folder)
     lines += ["", *provenance([*stored, *objectives, *captions, *caption_objectives, *others])]
     return "\n".join(lines) + "\n"
 
