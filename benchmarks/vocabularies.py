@@ -1,9 +1,9 @@
 """Vocabularies of a language's own against the base's pieces: tokens, speed, similarity within and across.
 
-``python benchmarks/vocabularies.py --data DIR`` trains stages 1 to 3 of recipes/vocabularies/ for languages
-that runs/vocabularies/ lacks, measures each against the same language of the shipped hub (both without
-alignment), and stores the figures in benchmarks/results/vocabularies/; RESULTS.md shows them. What ships is
-chosen by these figures, so they are of the development sets: 200 pairs, the same ones in five languages.
+``python benchmarks/vocabularies.py --data DIR`` trains recipes/vocabularies/ for languages that
+runs/vocabularies/ lacks, measures each against the same language of the shipped hub, both aligned, and stores
+the figures in benchmarks/results/vocabularies/; RESULTS.md shows them. What ships is chosen by these figures,
+so they are of the development sets: 200 pairs, the same ones in five languages.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ RESULTS = ROOT / "benchmarks" / "results" / "vocabularies"
 METHODS = ("extend", "focus")
 LANGUAGES = ("kk", "ky", "ug", "uz")
 PARTNERS = ("az", *LANGUAGES)
-STAGES = ("vocabulary", "language_adaptation", "sentence_encoding")
 _RUNS, _BATCH = 7, 64
 
 Vectors = npt.NDArray[np.float32]
@@ -69,19 +68,18 @@ def main() -> None:
 
 
 def train(method: str, lang: str, data: Path) -> None:
-    """Train a language's vocabulary, and give it the adapter that ships; nothing where that is done.
+    """Train a language with a vocabulary of its own; nothing where that is done.
 
     Raises:
         CalledProcessError: the training failed.
     """
-    stages = [word for stage in STAGES for word in ("--stage", stage)]
     recipe = str(ROOT / "recipes" / "vocabularies" / f"{method}.toml")
-    words = ["train", recipe, "--lang", lang, *stages, f"data.root={data.resolve()}"]
+    words = ["train", recipe, "--lang", lang, f"data.root={data.resolve()}"]
     subprocess.run([sys.executable, "-m", "modenc.cli", *words], check=True, cwd=ROOT)
 
 
 def measured(method: str, lang: str, data: Path) -> dict[str, Any]:
-    """Figures of a vocabulary, of what ships, and of the base's own embeddings with the same adapter.
+    """Figures of a vocabulary, of what ships, and of the base's embeddings with English's modules.
 
     Returns:
         ``tokens``: a development sentence's, special tokens not counted; ``within`` and ``across``: Spearman
@@ -108,8 +106,8 @@ def measured(method: str, lang: str, data: Path) -> dict[str, Any]:
         }
     running = _running_text(lang, data)
     seconds = paired(
-        lambda: own.encode(running, lang=lang, align=False, batch_size=_BATCH),
-        lambda: shipped.encode(running, lang=lang, align=False, batch_size=_BATCH),
+        lambda: own.encode(running, lang=lang, batch_size=_BATCH),
+        lambda: shipped.encode(running, lang=lang, batch_size=_BATCH),
         _RUNS,
     )
     for name, runs in zip((method, "shipped"), seconds, strict=True):
@@ -145,7 +143,7 @@ def _pairs(lang: str, data: Path) -> Sequence[tuple[float, str, str]]:
 
 def _sides(encoder: ModularEncoder, lang: str, pairs: Sequence[tuple[float, str, str]]) -> Sides:
     first, second = (
-        encoder.encode([pair[side] for pair in pairs], lang=lang, align=False, normalize_embeddings=True)
+        encoder.encode([pair[side] for pair in pairs], lang=lang, normalize_embeddings=True)
         for side in (1, 2)
     )
     return first, second
