@@ -89,7 +89,8 @@ def publish_language(
         comparison=comparison,
     )
     with hub.staging(plan.lang) as staging:
-        shutil.copytree(modules.root, staging, dirs_exist_ok=True)
+        # Contents alone: safetensors writes files that nobody else may read.
+        shutil.copytree(modules.root, staging, dirs_exist_ok=True, copy_function=shutil.copyfile)
         hub.publish(staging, card)
     logger.info(" in the hub: %s", hub.layout(plan.lang).root)
     return True

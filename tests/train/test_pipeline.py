@@ -61,6 +61,15 @@ def test_all_stages_end_in_a_hub_that_verifies_and_encodes(trained):
     assert (np.abs(aligned - alone).max() > 1e-4) == learned
 
 
+def test_others_may_read_what_is_published(trained):
+    """safetensors writes files for their owner alone."""
+    hub = Hub.open(trained.parent / "hub")
+    readable = (trained.parent / "hub" / "hub.json").stat().st_mode
+    files = [path for path in hub.layout("kk").root.rglob("*") if path.is_file()]
+    assert {path.name for path in files if path.stat().st_mode != readable} == set()
+    assert len(files) > 6
+
+
 def test_done_stages_are_skipped(copied, caplog):
     hub = copied.parent / "hub"
     before = hashes(hub)
