@@ -151,9 +151,10 @@ def _read_embeddings(path: Path) -> Tensor:
     tensors = _load(path)
     table, scales = tensors.get(EMBEDDINGS_TENSOR), tensors.get(SCALES_TENSOR)
     if table is None or (table.dtype == torch.int8) != (scales is not None):
+        found = ", ".join(f"{name} ({tensor.dtype})" for name, tensor in sorted(tensors.items()))
         raise HubError(
-            f"{path}: expected {EMBEDDINGS_TENSOR} in F16 alone or in I8 with {SCALES_TENSOR}, found "
-            f"{', '.join(sorted(tensors)) or 'no tensor'}; install the language again"
+            f"{path}: expected {EMBEDDINGS_TENSOR} as floating-point numbers alone, or as int8 with "
+            f"{SCALES_TENSOR}; found {found or 'no tensor'}; install the language again"
         )
     return table.float() if scales is None else dequantize_rows(table, scales)
 

@@ -57,7 +57,7 @@ def _text(plan: LanguagePlan, found: Sequence[Seen]) -> Iterator[Conflict]:
     lines = sum(one.kept for one in found)
     used = (
         plan.vocabulary.method != "base",
-        plan.language_adaptation.objective != "none",
+        plan.language_adaptation.objective not in ("none", "pivot"),
         "simcse" in plan.sentence_encoding.objective,
     )
     if any(used) and lines < _FEWEST_LINES:
@@ -88,9 +88,12 @@ def _pieces(vocabulary: VocabularySettings, lines: int, words: Collection[str]) 
 def _readers(plan: LanguagePlan) -> Iterator[tuple[tuple[str, ...], int, int, tuple[str, ...]]]:
     """Each stage that reads pairs: its section, steps, batch, and the lists that it reads."""
     encoding, alignment = plan.sentence_encoding, plan.alignment
+    lists = tuple(name for name in reads_to_align(alignment.objective, plan.emma_x) if name != "text")
+    if plan.language_adaptation.objective == "pivot" and plan.lang != plan.pivot:
+        optimizer = plan.language_adaptation.optimizer
+        yield ("language_adaptation",), optimizer.steps, optimizer.batch_size, lists
     if "mnrl" in encoding.objective:
         optimizer = encoding.optimizer
         yield ("sentence_encoding",), optimizer.steps, optimizer.batch_size, ("paraphrases",)
     if alignment.objective != "none" and plan.lang != plan.pivot:
-        lists = tuple(name for name in reads_to_align(alignment.objective, plan.emma_x) if name != "text")
         yield ("alignment",), alignment.optimizer.steps, alignment.optimizer.batch_size, lists

@@ -28,6 +28,7 @@ def conflicts_between(
             f"each; found otherwise for {', '.join(others or [pivot])}"
         )
         yield None, Conflict(("alignment", "partners"), message)
+    yield from _before_pivot(plans, pivot)
     # EMMA-X's queue is filled with the pivot's text, which is in the pivot's own plan.
     pivots = plans.get(pivot)
     for lang, plan in plans.items():
@@ -35,6 +36,19 @@ def conflicts_between(
         if reads and lang != pivot and not (pivots and allowed_data(pivots.data).text):
             message = f"'emma_x' needs data.text of the pivot too; add it to [languages.{pivot}]"
             yield lang, Conflict(("alignment", "objective"), message)
+
+
+def _before_pivot(plans: Mapping[str, LanguagePlan], pivot: str) -> Iterator[Found]:
+    """Languages that the pivot starts from, directly or not, and that are to learn from it before."""
+    lang, seen = pivot, {pivot}
+    while lang in plans and (lang := plans[lang].sentence_encoding.start) in plans and lang not in seen:
+        seen.add(lang)
+        if plans[lang].language_adaptation.objective == "pivot":
+            message = (
+                f"'pivot' needs {pivot} trained before: expected a language that {pivot} does not start "
+                f"from, found {lang}; choose another objective, or another sentence_encoding.start of {pivot}"
+            )
+            yield lang, Conflict(("language_adaptation", "objective"), message)
 
 
 def absent_start(plan: LanguagePlan, languages: Collection[str], hubs: Sequence[Path]) -> Iterator[Conflict]:

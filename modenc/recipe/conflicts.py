@@ -87,13 +87,13 @@ def _vocabulary(plan: LanguagePlan) -> Iterator[Conflict]:
 
 
 def _adapted_to_pivot(plan: LanguagePlan) -> Iterator[Conflict]:
-    """Stage 2 by the pivot's vectors has its data and losses from stage 4, and SE from stage 3's start."""
+    """Stage 2 from the pivot reads stage 4's data and losses, and the adapter that stage 3 starts from."""
     if plan.language_adaptation.objective != "pivot" or plan.lang == plan.pivot:
         return
     path: Place = ("language_adaptation", "objective")
     alignment = plan.alignment
     if alignment.objective in ("none", *PAPER_SECTIONS) or alignment.partners == "all":
-        found = "partners = 'all'" if alignment.partners == "all" else f"objective = {alignment.objective!r}"
+        found = f"partners = {alignment.partners!r} and objective = {alignment.objective!r}"
         message = (
             "'pivot' reads the data and losses of [alignment]: expected partners = 'pivot' and one of joint, "
             f"paraphrase, parallel, scored and scored+parallel there; found {found}"

@@ -22,7 +22,8 @@ from modenc.train.progress import on_terminal
 # Few enough that sorted by length they hold little padding, enough to keep the products large.
 _ROWS_A_PASS = 16
 # Each pass fills a gradient as large as the table of embeddings, where that is trained: a multilingual base's
-# took longer than the padding that passes save.
+# took longer than the padding that passes save. (Dropout then differs from a pass without gradients, which a
+# loss that encodes a batch twice must not rely on.)
 _LARGE_TABLE = 100_000
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import math
 from array import array
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -33,7 +33,7 @@ from modenc.train.mixing import reading
 from modenc.train.objectives.distillation import DistillationLoss
 from modenc.train.objectives.masked_lm import MaskedLM
 from modenc.train.onto_pivot import learn_from_pivot
-from modenc.train.pivot import FrozenLanguage, trained_before
+from modenc.train.pivot import FrozenLanguage, adapter_of
 from modenc.train.processes import process_state, rows_a_step
 from modenc.train.stage import StageRun
 from modenc.train.trainers import BodyTrainer, run_trainer, train_sentence_model, training_arguments
@@ -42,6 +42,9 @@ from modenc.train.vocabulary import save_embeddings
 logger = logging.getLogger(__name__)
 
 Blocks = npt.NDArray[np.int32]
+Published = Callable[[], AbstractContextManager[None]]
+"""Gives a model, within its block, the weights that are published for it."""
+
 _TEXTS_AT_A_TIME = 10_000
 
 
@@ -58,19 +61,20 @@ def adapt_language(run: StageRun) -> dict[str, Any]:
     own_vocabulary = run.plan.vocabulary.method != "base"
     embeddings = model.get_input_embeddings()
     embeddings.weight.requires_grad_(settings.train_embeddings and own_vocabulary)
-    start = embeddings.weight.detach().clone()
+    start = embeddings.weight.detach().clone() if embeddings.weight.requires_grad else None
+    published = partial(weakened, model, start, settings.strength)
     masked_lm = None
     if "mlm" in settings.objective:
         masked_lm = MaskedLM(model, embeddings, tokenizer, settings.mask_probability)
     if settings.objective == "mlm":
         assert masked_lm is not None
-        metrics = _masked_lm(run, masked_lm, tokenizer)
+        metrics = _masked_lm(run, masked_lm, tokenizer, published)
     elif onto_pivot:
-        metrics = _learn_from_pivot(run, model, tokenizer, start)
+        metrics = _learn_from_pivot(run, model, tokenizer, published)
     else:
-        metrics = _distil(run, model, masked_lm, tokenizer)
+        metrics = _distil(run, model, masked_lm, tokenizer, published)
     if process_state().is_main_process:
-        with weakened(model, start, settings.strength):
+        with published():
             save_lora(model, run.modules / "la", run.base.id)
             if embeddings.weight.requires_grad:
                 save_embeddings(embeddings.weight, run.modules, run.plan.vocabulary.storage)
@@ -91,7 +95,9 @@ def _optimizer(settings: LanguageAdaptationSettings, *modules: nn.Module) -> tor
     )
 
 
-def _masked_lm(run: StageRun, model: MaskedLM, tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
+def _masked_lm(
+    run: StageRun, model: MaskedLM, tokenizer: PreTrainedTokenizerFast, published: Published
+) -> dict[str, Any]:
     settings = run.plan.language_adaptation
     train = _block_set(pack(tokenizer, run.data.text.train, settings.block_length))
     held_out = _block_set(pack(tokenizer, run.data.text.held_out, settings.block_length))
@@ -109,7 +115,8 @@ def _masked_lm(run: StageRun, model: MaskedLM, tokenizer: PreTrainedTokenizerFas
     )
     before = _perplexity(trainer, held_out, run.plan.run.seed)
     figures = run_trainer(trainer)
-    after = _perplexity(trainer, held_out, run.plan.run.seed)
+    with published():
+        after = _perplexity(trainer, held_out, run.plan.run.seed)
     logger.info("  held-out perplexity: %.1f before, %.1f after", before, after)
     sets = {"sets": read.seen(figures.steps)}
     return {**vars(figures), **sets, "perplexity_before": round(before, 2), "perplexity": round(after, 2)}
@@ -158,13 +165,13 @@ def _block_set(blocks: Blocks) -> Dataset:
 
 def _as_stage_three_starts(run: StageRun) -> PreTrainedModel:
     """The body with the language's vocabulary and the SE of ``sentence_encoding.start``."""
-    start = trained_before(run, run.plan.sentence_encoding.start)
-    encoding = LanguageModules(run.plan.lang, None, None, read_lora(start.se), {})
+    adapter = adapter_of(run, run.plan.sentence_encoding.start)
+    encoding = LanguageModules(run.plan.lang, None, None, read_lora(adapter), {})
     return compose(run.body_before(), encoding, align=False)
 
 
 def _learn_from_pivot(
-    run: StageRun, model: PeftModel, tokenizer: PreTrainedTokenizerFast, start: Tensor
+    run: StageRun, model: PeftModel, tokenizer: PreTrainedTokenizerFast, published: Published
 ) -> dict[str, Any]:
     settings = run.plan.language_adaptation
     # What holds a language where stage 3 left it has nothing to hold yet.
@@ -178,26 +185,28 @@ def _learn_from_pivot(
         FrozenLanguage(run),
         student,
         partial(_optimizer, settings, student),
-        partial(weakened, model, start, settings.strength),
+        published,
     )
 
 
 @contextmanager
-def weakened(model: PeftModel, start: Tensor, strength: float) -> Iterator[None]:
+def weakened(model: PeftModel, start: Tensor | None, strength: float) -> Iterator[None]:
     """Within the block, LA and the embeddings change the body by ``strength`` times what they learned.
 
     Args:
         model: the body with LA.
-        start: the embeddings [tokens, hidden] as they were before.
-        strength: 0 to 1.
+        start: the embeddings [tokens, hidden] as they were before; None where they do not learn.
+        strength: above 0 and up to 1, which changes nothing.
     """
-    table = model.get_input_embeddings().weight
-    origins = [(table, start)] if table.requires_grad else []
+    if strength == 1:
+        yield
+        return
+    origins = [] if start is None else [(model.get_input_embeddings().weight, start)]
     origins += [(b, torch.zeros_like(b)) for name, b in model.named_parameters() if ".lora_B." in name]
     learned = [parameter.detach().clone() for parameter, _ in origins]
     with torch.no_grad():
         for parameter, origin in origins:
-            parameter.lerp_(origin, 1 - strength)
+            parameter.lerp_(origin.to(parameter.device), 1 - strength)
         try:
             yield
         finally:
@@ -206,7 +215,11 @@ def weakened(model: PeftModel, start: Tensor, strength: float) -> Iterator[None]
 
 
 def _distil(
-    run: StageRun, model: PeftModel, masked_lm: MaskedLM | None, tokenizer: PreTrainedTokenizerFast
+    run: StageRun,
+    model: PeftModel,
+    masked_lm: MaskedLM | None,
+    tokenizer: PreTrainedTokenizerFast,
+    published: Published,
 ) -> dict[str, Any]:
     settings, plan = run.plan.language_adaptation, run.plan
     optimizer = settings.optimizer
@@ -233,6 +246,7 @@ def _distil(
         dev,
         # The base's own pieces start at the teacher's vectors, so nothing would ever be learned.
         start_counts=False,
+        as_published=published,
         optimizer=_optimizer(settings, student, *([masked_lm] if masked_lm else [])),
         drawn_from={"rows": len(run.data.text.train)},
     )

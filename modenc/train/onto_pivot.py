@@ -16,7 +16,7 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
-from modenc.data.pairs import CrossScoredRow
+from modenc.data.pairs import CrossRow, CrossScoredRow
 from modenc.recipe.settings import AlignmentSettings
 from modenc.train.body_module import encode_texts
 from modenc.train.data_access import TrainingData, sample
@@ -97,7 +97,7 @@ def evaluated_across(dev: DevData) -> bool:
 def _all_rows(data: TrainingData, kind: str) -> Sequence[object]:
     if kind == "scored":
         return _scored_to_train_on(data)
-    return data.cross_paraphrases.rows if kind == "paraphrase" else data.parallel.train
+    return _paraphrases_to_train_on(data) if kind == "paraphrase" else data.parallel.train
 
 
 def alignment_rows(
@@ -109,7 +109,7 @@ def alignment_rows(
     if settings.objective in ("joint", "paraphrase"):
         rows["paraphrase"] = [
             AlignmentRow(row.text, row.pivot, row.pivot_negative)
-            for row in sample(data.cross_paraphrases.rows, needed, seed)
+            for row in sample(_paraphrases_to_train_on(data), needed, seed)
         ]
     if settings.objective in ("joint", "parallel", "scored+parallel"):
         rows["parallel"] = [
@@ -123,6 +123,14 @@ def scored_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -> l
     if "scored" not in settings.objective:
         return []
     return sample(_scored_to_train_on(data), _rows_needed(settings), seed)
+
+
+def _paraphrases_to_train_on(data: TrainingData) -> list[CrossRow]:
+    """All but those with either side of a translation that is held out: one table may serve both."""
+    held_out = data.parallel.held_out if data.plan.data.parallel else []
+    texts, pivots = {row.text for row in held_out}, {row.pivot for row in held_out}
+    rows = data.cross_paraphrases.rows
+    return [row for row in rows if row.text not in texts and row.pivot not in pivots]
 
 
 def _scored_to_train_on(data: TrainingData) -> list[CrossScoredRow]:

@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
-from modenc.errors import HubError
+from modenc.errors import HubError, RecipeError
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
+from modenc.recipe.settings import FRESH
 from modenc.storage import whole_file
 from modenc.train.body_module import encode_texts, sentence_model
 from modenc.train.processes import process_state
@@ -35,6 +36,22 @@ def trained_before(run: StageRun, lang: str) -> LanguageLayout:
             f"modenc train RECIPE --lang {lang}"
         )
     return hub.layout(lang)
+
+
+def adapter_of(run: StageRun, lang: str) -> Path:
+    """The folder of the SE that stage 3 starts from, ``lang``'s in the recipe's hub.
+
+    Raises:
+        HubError: the hub has not the language.
+        RecipeError: the language has no SE.
+    """
+    folder = trained_before(run, lang).se
+    if not folder.is_dir():
+        raise RecipeError(
+            f"sentence_encoding.start: expected an adapter of {lang!r} in {folder}, found none; "
+            f"start from another language, or {FRESH!r}"
+        )
+    return folder
 
 
 class FrozenLanguage:

@@ -11,7 +11,6 @@ import logging
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
@@ -24,14 +23,13 @@ from sentence_transformers.sentence_transformer.losses import (
 from torch import nn
 
 from modenc.data.pairs import ParaphraseRow
-from modenc.errors import RecipeError
 from modenc.recipe.settings import FRESH, SentenceEncodingSettings
 from modenc.train.adapters_io import ALL_LINEAR_LAYERS, add_lora, load_lora, save_lora
 from modenc.train.body_module import sentence_model
 from modenc.train.data_access import TrainingData, sample
 from modenc.train.dev import DevData
 from modenc.train.frozen import pack_frozen
-from modenc.train.pivot import trained_before
+from modenc.train.pivot import adapter_of
 from modenc.train.processes import process_state, rows_a_step
 from modenc.train.stage import StageRun
 from modenc.train.trainers import train_sentence_model
@@ -42,7 +40,7 @@ logger = logging.getLogger(__name__)
 def encode_sentences(run: StageRun) -> dict[str, Any]:
     """Train SE as the recipe says, on the body with LA folded in, and write ``se/``; returns metrics."""
     settings = run.plan.sentence_encoding
-    start = None if settings.start == FRESH else _adapter_of(run, settings.start)
+    start = None if settings.start == FRESH else adapter_of(run, settings.start)
     if settings.objective == "none" and not settings.scored_steps:
         if start is not None and process_state().is_main_process:
             shutil.copytree(start, run.modules / "se")
@@ -97,16 +95,6 @@ def _learn_scores(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
         DevData(sts=run.data.dev.sts),
         start_counts=True,
     )
-
-
-def _adapter_of(run: StageRun, lang: str) -> Path:
-    folder = trained_before(run, lang).root / "se"
-    if not folder.is_dir():
-        raise RecipeError(
-            f"sentence_encoding.start: expected an adapter of {lang!r} in {folder}, found none; "
-            f"start from another language, or {FRESH!r}"
-        )
-    return folder
 
 
 def training_sets(

@@ -98,7 +98,12 @@ def settings_of(plan: LanguagePlan, stage: str) -> dict[str, Any]:
     content = dataclasses.asdict(getattr(plan, stage))
     for section in PAPER_SECTIONS.get(str(content.get("objective")), ()):
         content[section] = dataclasses.asdict(getattr(plan, section))
-    if stage == "language_adaptation" and plan.language_adaptation.objective == "pivot":
+    if stage == "vocabulary" and plan.vocabulary.storage == "float16":
+        del content["storage"]  # stages that were done before there was a choice stay done
+    if stage == "language_adaptation" and plan.language_adaptation.strength == 1:
+        del content["strength"]
+    onto_pivot = plan.language_adaptation.objective == "pivot" and plan.lang != plan.pivot
+    if stage == "language_adaptation" and onto_pivot:
         # Its losses; what else is there (the adapter's size, its strength) is stage 4's alone.
         content["alignment"] = {key: getattr(plan.alignment, key) for key in PIVOT_LOSSES}
         content["start"] = plan.sentence_encoding.start

@@ -33,7 +33,7 @@ def _digest(run: StageRun, hub: Hub) -> str:
     digests = [part.digest for part in run.data.used_by(run.name)]
     start = run.plan.sentence_encoding.start
     frozen = run.plan.alignment.partners == "pivot"
-    adapts = run.name == "language_adaptation" and run.plan.language_adaptation.objective == "pivot"
+    adapts = run.name == "language_adaptation" and _learns_from_pivot(run.plan, run.name)
     if adapts and start in hub.languages():
         digests.append(hub.card(start).digest("se/"))
     if (run.name == "alignment" or adapts) and digests and frozen and run.plan.pivot in hub.languages():

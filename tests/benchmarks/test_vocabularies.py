@@ -26,6 +26,7 @@ def section(monkeypatch, tmp_path):
                 "shipped": SHIPPED,
                 method: {"tokens": 16.0, "within": 84.0, "across": 70.0, **figures},
                 "speed_ratio": [1.2, 1.1, 1.3],
+                "sets": {"scored": {"rows_seen": 1600}, "parallel": {"rows_seen": 1600}},
                 "dev_before": {"sts": 60.0},
                 "learned": [{"step": 0, "sts": 60.0}, {"step": 100, "sts": 83.5}],
             }
@@ -38,15 +39,19 @@ def section(monkeypatch, tmp_path):
 
 def test_a_vocabulary_ships_that_saves_and_loses_nothing(section):
     lines = section(
-        extend_kk={}, extend_ky={"within": 83.6}, extend_ug={"across": 69.6}, focus_kk={"tokens": 17.2}
+        extend_kk={},
+        extend_ky={"within": 83.6},
+        extend_ug={"across": 69.6},
+        focus_kk={"tokens": 17.2},
+        focus_ky={"within": 83.66},
     )
     compared = [line for line in lines if line.startswith("| kk, extend |")]
     assert compared[0] == "| kk, extend | 16.0 | 20.0 | 1.20 [1.10, 1.30] | 84.0 | 84.0 | 70.0 | 70.0 | yes |"
-    # Steps of 32 scored pairs and 32 translations in turn: 48 sentences a step.
+    # 1,600 scored pairs and 1,600 translations.
     assert "| within, by sentences read | 0 | 4,800 |" in lines
     assert compared[1] == "| kk, extend | 60.0 | 83.5 |"
     ships = [line.rstrip("| ").rsplit("| ", 1)[1] for line in lines if line.count("|") == 10][2:]
-    assert ships == ["yes", "no", "no", "no"]
+    assert ships == ["yes", "no", "no", "no", "yes"]
 
 
 def test_nothing_stored_is_no_section(section):

@@ -143,7 +143,17 @@ def test_a_wrong_value_is_said_with_its_place(faults_of, sound, override, fault)
             ],
             "languages.kk.language_adaptation.objective: 'pivot' reads the data and losses of [alignment]: "
             "expected partners = 'pivot' and one of joint, paraphrase, parallel, scored and scored+parallel "
-            "there; found objective = 'musr'",
+            "there; found partners = 'pivot' and objective = 'musr'",
+        ),
+        (
+            [
+                "languages.kk.language_adaptation.objective=pivot",
+                "languages.kk.sentence_encoding.start=en",
+                "languages.kk.alignment.objective=none",
+            ],
+            "languages.kk.language_adaptation.objective: 'pivot' reads the data and losses of [alignment]: "
+            "expected partners = 'pivot' and one of joint, paraphrase, parallel, scored and scored+parallel "
+            "there; found partners = 'pivot' and objective = 'none'",
         ),
         (
             ["data.paraphrases=[]"],

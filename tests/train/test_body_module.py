@@ -34,3 +34,25 @@ def test_passes_by_length_are_one_pass(tiny_xlmr, monkeypatch, rows):
     by_length = passes[:-1]
     assert [count for count, _ in by_length] == [min(16, rows - start) for start in range(0, rows, 16)]
     assert [length for _, length in by_length] == sorted(length for _, length in by_length)
+
+
+@pytest.mark.parametrize(
+    ("table", "learns", "gradients", "passes"),
+    [(1, True, True, 1), (1, True, False, 3), (1, False, True, 3), (100_000, True, True, 3)],
+)
+def test_a_large_table_that_learns_is_one_pass(tiny_xlmr, monkeypatch, table, learns, gradients, passes):
+    """Each pass would fill a gradient as large as the table."""
+    monkeypatch.setattr(body_module, "_LARGE_TABLE", table)
+    base = resolve_base(str(tiny_xlmr))
+    body = base.load_body()
+    body.get_input_embeddings().weight.requires_grad_(learns)
+    module = BodyModule(body, base.load_tokenizer(), prompt="", max_length=32)
+    features = module.preprocess(tiny_models.sentences("en")[:37])
+    rows = []
+    body.register_forward_pre_hook(
+        lambda _, __, given: rows.append(len(given["input_ids"])), with_kwargs=True
+    )
+    with torch.set_grad_enabled(gradients):
+        module.forward(features)
+    assert len(rows) == passes
+    assert sum(rows) == 37

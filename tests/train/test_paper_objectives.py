@@ -94,7 +94,7 @@ def test_modules_of_an_objective_load_and_encode(copies, objective):
 def test_a_run_that_breaks_off_ends_like_one_that_does_not(copies, objective, monkeypatch):
     """It breaks in the last phase; the phases before are found done, and not trained again."""
     # So few steps may beat no start.
-    monkeypatch.setattr("modenc.train.alignment._judged_across", lambda _: False)
+    monkeypatch.setattr("modenc.train.alignment.evaluated_across", lambda _: False)
     whole = _cla(_align(copies("whole"), objective, "run.checkpoint_every=2"))
     assert any(tensor.abs().max() > 0 for name, tensor in whole.items() if "up" in name)
     seen = []

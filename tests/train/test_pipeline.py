@@ -220,7 +220,7 @@ def test_forced_stages_reach_the_hub_and_all_that_starts_from_them(tiny_recipe, 
         return {"steps": settings.steps, "seconds": 0.0}
 
     monkeypatch.setattr("modenc.train.sentence_encoding.train_sentence_model", learn)
-    monkeypatch.setattr("modenc.train.alignment.train_sentence_model", learn)
+    monkeypatch.setattr("modenc.train.onto_pivot.train_sentence_model", learn)
     path = tiny_recipe("forced")
     overrides = [
         "vocabulary.method=base",
