@@ -19,7 +19,7 @@ help:
 	@echo "make lock         choose the versions in uv.lock anew"
 	@echo "make torture      kills, full disks, damage, hostile input and long traffic, counted (an hour; SEED=N)"
 	@echo "make bench        time and memory against peers, as ratios (half an hour; DATA=DIR; ISA=avx2)"
-	@echo "make reproduce    train and judge every variant of the paper's comparison (hours; DATA=DIR, SEEDS=...)"
+	@echo "make reproduce    train and evaluate every variant of the paper's comparison (hours; DATA=DIR, SEEDS=...)"
 	@echo "Each makes the virtual environment $(VENV) where there is none (VENV=DIR: another place)."
 
 quickstart: $(VENV)/.catalogues
