@@ -1,7 +1,7 @@
 """Stage 2: what the perplexity of masked words is measured on, and learning from the pivot."""
 
 import functools
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +16,7 @@ from modenc.composition.modules import read_modules
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.alignment_settings import AlignmentSettings
+from modenc.recipe.between import conflicts_between
 from modenc.recipe.loader import load_recipe
 from modenc.train import language_adaptation
 from modenc.train.pipeline import train_recipe
@@ -186,3 +187,12 @@ def test_settings_of_alignment_that_it_reads_redo_it(tiny_recipe, setting, chang
     )
     marks = {stage_fingerprint(plan, "language_adaptation", "data", "before") for plan in (before, after)}
     assert len(marks) == 1 + changed
+
+
+def test_what_the_pivot_starts_from_cannot_learn_from_it(tiny_recipe):
+    plans = load_recipe(tiny_recipe("order"), PIVOT).plans
+    english = replace(plans["en"], sentence_encoding=replace(plans["en"].sentence_encoding, start="kk"))
+    assert list(conflicts_between(plans, list(plans), "en")) == []
+    ((lang, conflict),) = conflicts_between({**plans, "en": english}, list(plans), "en")
+    assert (lang, conflict.path) == ("kk", ("language_adaptation", "objective"))
+    assert "expected a language that en does not start from, found kk" in conflict.message

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 from trainings import SCORED_PAIRS
 
-from modenc.data.pairs import CrossScoredRow
+from modenc.data.pairs import CrossRow, CrossScoredRow
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
-from modenc.train.onto_pivot import scored_rows
+from modenc.train.onto_pivot import alignment_rows, scored_rows
 from modenc.train.pipeline import train_recipe
 from modenc.train.stage import STAGES
 
@@ -69,3 +69,20 @@ def test_pairs_held_out_as_translations_are_left_out(tiny_recipe, objective):
     data.plan = replace(plan, data=replace(plan.data, parallel=()))
     kept = [] if objective == "parallel" else rows
     assert sorted(scored_rows(data, settings, 1), key=rows.index) == kept
+
+
+def test_paraphrases_of_held_out_translations_are_left_out(tiny_recipe):
+    """One table with groups may be both: either side of a held-out translation gives it away."""
+    plan = load_recipe(tiny_recipe("held-out-paraphrases")).plans["kk"]
+    rows = [CrossRow(f"kk {i}", f"en {i + 1}", None) for i in range(5)]
+    data = SimpleNamespace(
+        plan=plan,
+        cross_paraphrases=SimpleNamespace(rows=rows),
+        parallel=SimpleNamespace(train=[], held_out=[SimpleNamespace(text="kk 2", pivot="en 2")]),
+    )
+    settings = replace(plan.alignment, objective="paraphrase")
+    (found,) = alignment_rows(data, settings, 1).values()
+    assert sorted(row.text for row in found) == ["kk 0", "kk 3", "kk 4"]
+    data.plan = replace(plan, data=replace(plan.data, parallel=()))
+    (found,) = alignment_rows(data, settings, 1).values()
+    assert len(found) == 5
