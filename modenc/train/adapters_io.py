@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from peft import (
     set_peft_model_state_dict,
 )
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from modenc.errors import RecipeError
@@ -74,18 +75,25 @@ def add_parallel_adapter(body: PreTrainedModel, reduction_factor: int) -> None:
 
 
 @contextmanager
+def restored(parameters: Sequence[Tensor]) -> Iterator[None]:
+    """Whatever is done to ``parameters`` within the block, afterwards they are what they were."""
+    before = [parameter.detach().clone() for parameter in parameters]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter, whole in zip(parameters, before, strict=True):
+                parameter.copy_(whole)
+
+
+@contextmanager
 def weakened(body: PreTrainedModel, strength: float) -> Iterator[None]:
     """Within the block, the parallel adapter adds ``strength`` times what it learned; then all of it."""
     last = [parameter for name, parameter in body.named_parameters() if f".{CLA_NAME}.adapter_up." in name]
-    learned = [parameter.detach().clone() for parameter in last]
-    with torch.no_grad():
+    with torch.no_grad(), restored(last):
         for parameter in last:
             parameter.mul_(strength)
-        try:
-            yield
-        finally:
-            for parameter, whole in zip(last, learned, strict=True):
-                parameter.copy_(whole)
+        yield
 
 
 def save_parallel_adapter(body: PreTrainedModel, folder: Path, base_id: str) -> None:

@@ -24,7 +24,7 @@ from modenc.composition.body import compose
 from modenc.composition.modules import LanguageModules, read_lora
 from modenc.recipe.settings import LanguageAdaptationSettings
 from modenc.storage import whole_file
-from modenc.train.adapters_io import ATTENTION_LAYERS, add_lora, save_lora
+from modenc.train.adapters_io import ATTENTION_LAYERS, add_lora, restored, save_lora
 from modenc.train.body_module import encode_texts, sentence_model
 from modenc.train.data_access import sample
 from modenc.train.dev import DevData
@@ -203,15 +203,10 @@ def weakened(model: PeftModel, start: Tensor | None, strength: float) -> Iterato
         return
     origins = [] if start is None else [(model.get_input_embeddings().weight, start)]
     origins += [(b, torch.zeros_like(b)) for name, b in model.named_parameters() if ".lora_B." in name]
-    learned = [parameter.detach().clone() for parameter, _ in origins]
-    with torch.no_grad():
+    with torch.no_grad(), restored([parameter for parameter, _ in origins]):
         for parameter, origin in origins:
             parameter.lerp_(origin.to(parameter.device), 1 - strength)
-        try:
-            yield
-        finally:
-            for (parameter, _), whole in zip(origins, learned, strict=True):
-                parameter.copy_(whole)
+        yield
 
 
 def _distil(
