@@ -11,7 +11,7 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ from torch import nn
 from transformers import set_seed
 
 from modenc.base_model import resolve_base
-from modenc.data.pairs import ParaphraseRow
+from modenc.data.corpus import Corpus
+from modenc.data.pairs import ParallelSet, ParaphraseRow
 from modenc.errors import RecipeError
 from modenc.hub.swap import replace_folder
 from modenc.recipe.reads import reads_to_align
@@ -33,7 +34,7 @@ from modenc.storage import LOCK_FILE, alone_in, storing
 from modenc.threads import set_threads
 from modenc.train.body_module import sentence_model
 from modenc.train.comparison import compare_model
-from modenc.train.data_access import TrainingData
+from modenc.train.data_access import TrainingData, TrainingSet
 from modenc.train.dev import DevData
 from modenc.train.lock import only_training_in
 from modenc.train.phases import Material, run_phases
@@ -41,6 +42,7 @@ from modenc.train.processes import process_state
 from modenc.train.sentence_encoding import row_sets
 from modenc.train.stage import StageRun, discard, make_ready, settings_of
 from modenc.train.trainers import train_sentence_model
+from modenc.train.used_rows import used_rows
 
 logger = logging.getLogger(__name__)
 
@@ -87,11 +89,12 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     with storing(plan.run.work_dir, _KEPT), only_training_in(plan.run.work_dir), _alone_for(output) as side:
         _begin(work, plan, data)
         run = StageRun("monolithic", plan, base, data[plan.lang], work, None, plan.run.work_dir / "cache")
-        if settings.objective in PAPER_SECTIONS:
-            material = _material(recipe, run, model, data)
-            metrics = {material.objective: run_phases(material, dev, start_counts=True)}
-        else:
-            metrics = _learn_paraphrases(recipe, run, model, data, dev)
+        with used_rows(body, tokenizer, _texts(plan, data)):
+            if settings.objective in PAPER_SECTIONS:
+                material = _material(recipe, run, model, data)
+                metrics = {material.objective: run_phases(material, dev, start_counts=True)}
+            else:
+                metrics = _learn_paraphrases(recipe, run, model, data, dev)
         if process_state().is_main_process:
             about = {"metrics": metrics, "comparison": compare_model(data, model)}
             with storing(output, _KEPT):
@@ -216,11 +219,24 @@ def _begin(work: Path, plan: LanguagePlan, data: dict[str, TrainingData]) -> Non
 
 
 def _digests(data: TrainingData) -> list[str]:
-    objective = data.plan.monolithic.objective
-    if objective not in PAPER_SECTIONS:
-        return [data.paraphrases.digest, data.cross_paraphrases.digest]
-    reads = [name for name in _reads(data.plan) if getattr(data.plan.data, name)]
-    return [getattr(data, name).digest for name in reads]
+    return [part.digest for part in _sets_read(data)]
+
+
+def _sets_read(data: TrainingData) -> list[TrainingSet]:
+    if data.plan.monolithic.objective not in PAPER_SECTIONS:
+        return [data.paraphrases, data.cross_paraphrases]
+    return [getattr(data, name) for name in _reads(data.plan) if getattr(data.plan.data, name)]
+
+
+def _texts(plan: LanguagePlan, data: dict[str, TrainingData]) -> Iterator[str]:
+    """All that the one model reads, alone and as the body sees it, after the prompt."""
+    for part in data.values():
+        for found in _sets_read(part):
+            rows = found.train if isinstance(found, Corpus | ParallelSet) else found.rows
+            for row in rows:
+                for text in (row,) if isinstance(row, str) else astuple(row):
+                    if text:
+                        yield from (text, plan.base.prompt + text)
 
 
 def _reads(plan: LanguagePlan) -> tuple[str, ...]:

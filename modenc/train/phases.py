@@ -331,7 +331,7 @@ def _table(material: Material, targets: TargetTexts) -> Tensor:
         raise RecipeError(
             f"decoder.heads: expected a divisor of the base's hidden size, {material.hidden}; found {heads}"
         )
-    return material.embeddings.weight.detach()[targets.pieces]
+    return material.embed(targets.pieces).detach()
 
 
 def _decoder_alone(
