@@ -27,7 +27,7 @@ from tables import tables
 from modenc import ModularEncoder
 from modenc.composition.settings import ComputeSettings
 from modenc.errors import DataError, ModencError
-from modenc.evaluate.results import gathered, load_results, save_results
+from modenc.evaluate.results import load_results, make_results, save_results
 from modenc.evaluate.runner import run_suite
 from modenc.evaluate.suite import Suite, check_files, load_suite, restricted, suite_digest
 from modenc.evaluate.systems import BaseSystem, ModularSystem, System
@@ -112,7 +112,7 @@ def measure(args: argparse.Namespace) -> None:
         started = time.perf_counter()
         outcome = run_suite(system, part, args.data, seed=SEED)
         seconds = time.perf_counter() - started
-        save_results(gathered(name, suite.name, SEED, seconds, about, outcome), folder)
+        save_results(make_results(name, suite.name, SEED, seconds, about, outcome), folder)
         logger.info("%s: %.0f s, stored in %s", name, seconds, folder)
 
 
@@ -124,8 +124,8 @@ def cached(name: str, encoder: ModularEncoder, args: argparse.Namespace) -> Syst
         return vectors_key(encoder.hub, precision, None if name == "base" else lang, align=align)
 
     if name == "base":
-        return CachedSystem(BaseSystem(name, encoder, batch_size=_BATCH), args.vectors, key)
-    modules = ModularSystem(name, encoder, align=align, batch_size=_BATCH)
+        return CachedSystem(BaseSystem(encoder, name=name, batch_size=_BATCH), args.vectors, key)
+    modules = ModularSystem(encoder, name=name, align=align, batch_size=_BATCH)
     return CachedSystem(modules, args.vectors, key)
 
 

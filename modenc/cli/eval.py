@@ -100,9 +100,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _systems(args: argparse.Namespace) -> list[System]:
     from modenc.encoder import ModularEncoder
-    from modenc.evaluate.systems import ModularSystem, load_plain
+    from modenc.evaluate.systems import ModularSystem, load_model
 
-    systems: list[System] = [load_plain(name, args.prompt, args.batch_size) for name in args.model]
+    systems: list[System] = [load_model(name, args.prompt, args.batch_size) for name in args.model]
     for hub in args.hub:
         encoder = ModularEncoder(hub)
         parts = [Path(hub).resolve().name, "modular"]

@@ -1,1 +1,1 @@
-"""Judging encoders."""
+"""Evaluation of encoders on suites of test sets."""

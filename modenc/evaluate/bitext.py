@@ -60,7 +60,7 @@ def best_match(queries: Vectors, targets: Vectors, score: Score = "cosine") -> t
     return margins[each, best], rows[each, best]
 
 
-def found(queries: Vectors, targets: Vectors, score: Score = "cosine") -> Booleans:
+def is_top1(queries: Vectors, targets: Vectors, score: Score = "cosine") -> Booleans:
     """Whether the best match of each row of ``queries`` [n, d] is the same row of ``targets`` [n, d]."""
     hits: Booleans = best_match(queries, targets, score)[1] == np.arange(len(queries))
     return hits

@@ -37,7 +37,7 @@ class TopicClassifier:
         ]
         self.model = max(fits, key=lambda fit: float(fit.score(unit(dev), dev_labels)))
 
-    def right(self, test: Vectors, labels: Sequence[str]) -> Booleans:
+    def is_correct(self, test: Vectors, labels: Sequence[str]) -> Booleans:
         """Whether each of ``test`` [n, d] is put into its class of ``labels`` [n]."""
         hits: Booleans = self.model.predict(unit(test)) == np.asarray(labels)
         return hits

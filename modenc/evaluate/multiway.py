@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy.stats import rankdata
 
 from modenc.errors import DataError
-from modenc.evaluate.bitext import Score, found
+from modenc.evaluate.bitext import Score, is_top1
 from modenc.evaluate.significance import Items
 from modenc.evaluate.sts import pair_cosines
 
@@ -70,9 +70,9 @@ def ranked(items: Items) -> Items:
     return np.column_stack([rankdata(column, method="dense") for column in items.T]).astype(np.float64)
 
 
-def found_both_ways(left: Vectors, right: Vectors, score: Score) -> Items:
+def top1_both_ways(left: Vectors, right: Vectors, score: Score) -> Items:
     """Share of the two directions, [n, 1], in which row i of one side [n, d] finds row i of the other."""
-    hits = np.column_stack([found(left, right, score), found(right, left, score)])
+    hits = np.column_stack([is_top1(left, right, score), is_top1(right, left, score)])
     return np.asarray(hits.mean(axis=1, keepdims=True), np.float64)
 
 

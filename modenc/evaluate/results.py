@@ -27,7 +27,7 @@ _PACKAGES = ("modenc", "torch", "transformers", "sentence-transformers", "scikit
 
 @dataclass(frozen=True)
 class SystemResults:
-    """One system's figures as they were stored."""
+    """One system's results, as they are stored."""
 
     name: str
     suite: str
@@ -44,10 +44,10 @@ class SystemResults:
         return next((result for result in self.results if result.key == key), None)
 
 
-def gathered(
+def make_results(
     name: str, suite: str, seed: int, seconds: float, system: dict[str, Any], outcome: Outcome
 ) -> SystemResults:
-    """An outcome with all that is needed to make it again."""
+    """An outcome with all that is needed to reproduce it."""
     about = {
         "system": system,
         "versions": {package: _version(package) for package in _PACKAGES},
@@ -164,7 +164,7 @@ def markdown(systems: Sequence[SystemResults]) -> str:
             f"{system.name}: seed {system.seed}, {system.seconds:.0f} s on {processors} cores; {versions}."
         )
         if system.skipped:
-            lines.append(f"Not there, passed over: {', '.join(system.skipped)}.")
+            lines.append(f"Not found, skipped: {', '.join(system.skipped)}.")
     return "\n".join(lines) + "\n"
 
 

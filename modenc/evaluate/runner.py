@@ -26,7 +26,7 @@ from modenc.evaluate.geometry import (
     rsim,
     translation_map,
 )
-from modenc.evaluate.multiway import ScoredSides, all_pairs, check_rows, found_both_ways, in_common, ranked
+from modenc.evaluate.multiway import ScoredSides, all_pairs, check_rows, in_common, ranked, top1_both_ways
 from modenc.evaluate.significance import Floats, Items, bootstrap_samples, interval_of, spearman_samples
 from modenc.evaluate.sts import language_bias, mean_spearman, pair_cosines
 from modenc.evaluate.suite import ROLES, Kind, Suite, Task, check_files
@@ -68,7 +68,7 @@ _SCORES: tuple[tuple[Score, str], ...] = (("margin", ""), ("cosine", "_cosine"))
 
 @dataclass(frozen=True)
 class Result:
-    """One figure."""
+    """One metric's value."""
 
     task: str
     metric: str
@@ -83,13 +83,13 @@ class Result:
 
     @property
     def key(self) -> str:
-        """Names the figure in files: ``task.metric.en-kk``."""
+        """Names the value in files: ``task.metric.en-kk``."""
         return f"{self.task}.{self.metric}.{'-'.join(self.languages)}"
 
 
 @dataclass
 class Outcome:
-    """All figures of a run, the items under them, and what was not there to measure."""
+    """All results of a run, the items that they rest on, and test sets that were not found."""
 
     results: list[Result] = field(default_factory=list)
     items: dict[str, Items] = field(default_factory=dict)
@@ -101,8 +101,8 @@ def run_suite(system: System, suite: Suite, root: Path, *, seed: int) -> Outcome
     """Measure a system on all of a suite's tasks.
 
     Args:
-        system: what to judge.
-        suite: what to judge it on.
+        system: what to evaluate.
+        suite: what to evaluate it on.
         root: folder that the suite's paths start from.
         seed: of resampling and of the classifier.
 
@@ -145,7 +145,7 @@ class _Run:
             known.update(zip(new, self.system.encode(new, lang), strict=True))
         return np.stack([known[text] for text in texts])
 
-    def note(self, task: str, metric: str, languages: tuple[str, ...], items: Items) -> None:
+    def record(self, task: str, metric: str, languages: tuple[str, ...], items: Items) -> None:
         interval = interval_of(metric_samples(metric, items, self.seed))
         value = STATISTICS[metric](items)
         result = Result(task, metric, languages, value, len(items), interval.low, interval.high)
@@ -153,11 +153,11 @@ class _Run:
         self.outcome.items[result.key] = items
         logger.info("  %s %.2f [%.2f, %.2f]", result.key, result.value, interval.low, interval.high)
 
-    def note_plain(self, task: str, metric: str, languages: tuple[str, ...], value: float, n: int) -> None:
+    def record_value(self, task: str, metric: str, languages: tuple[str, ...], value: float, n: int) -> None:
         self.outcome.results.append(Result(task, metric, languages, value, n))
         logger.info("  %s %.3f", self.outcome.results[-1].key, value)
 
-    def note_no_pairs(self, task: str, languages: Collection[str]) -> None:
+    def record_no_pairs(self, task: str, languages: Collection[str]) -> None:
         found = f"in {', '.join(languages)} alone" if languages else "in no language"
         self.outcome.skipped.append(f"pairs of {task} ({found})")
         logger.info("  no pairs of languages: %s %s", task, found)
@@ -168,7 +168,7 @@ class _Run:
         path = self.root / (resolved.path or "")
         if task.optional and resolved.path and not path.is_file():
             self.outcome.skipped.append(describe_source(resolved))
-            logger.info("  not there, passed over: %s", describe_source(resolved))
+            logger.info("  not found, skipped: %s", describe_source(resolved))
             return None
         rows = list(read_rows(source, self.root, lang, pivot, roles=ROLES[task.kind]))
         if not rows:
@@ -187,7 +187,7 @@ class _Run:
                 self.encode([row["sentence2"] for row in rows], right),
             )
             languages = (left,) if left == right else (left, right)
-            self.note(task.name, "spearman", languages, np.column_stack([cosines, gold]))
+            self.record(task.name, "spearman", languages, np.column_stack([cosines, gold]))
             if left != right:
                 self.cross[task.name].append((cosines, gold))
 
@@ -207,21 +207,21 @@ class _Run:
             self.sides[task.name][lang] = sides
             check_rows(task.name, self.sides[task.name])
             items = np.column_stack([pair_cosines(first, second), sides.gold])
-            self.note(task.name, "spearman", (lang,), ranked(items))
+            self.record(task.name, "spearman", (lang,), ranked(items))
 
     def pairs_of_sts(self) -> None:
         for task, languages in self.sides.items():
             if len(languages) < 2:
-                self.note_no_pairs(task, languages)
+                self.record_no_pairs(task, languages)
             for codes, items in all_pairs(languages):
-                self.note(task, "spearman", codes, ranked(items))
+                self.record(task, "spearman", codes, ranked(items))
                 self.cross[task] += [(cosines, items[:, -1]) for cosines in items[:, :-1].T]
 
     def language_biases(self) -> None:
         for task, sets in self.cross.items():
             if len(sets) > 1:
                 count = sum(len(gold) for _, gold in sets)
-                self.note_plain(task, "language_bias", (), language_bias(sets), count)
+                self.record_value(task, "language_bias", (), language_bias(sets), count)
 
     def bitext(self, task: Task) -> None:
         for left, right in task.language_pairs():
@@ -230,9 +230,9 @@ class _Run:
                 continue
             a = self.encode([row["left"] for row in rows], left)
             b = self.encode([row["right"] for row in rows], right)
-            self.note_found(task.name, (left, right), a, b)
+            self.record_retrieval(task.name, (left, right), a, b)
             both = (hubness(a, b) + hubness(b, a)) / 2
-            self.note_plain(task.name, "hubness", (left, right), both, len(rows))
+            self.record_value(task.name, "hubness", (left, right), both, len(rows))
             if len(rows) < _MINING_ROWS:
                 continue
             # A third of each side has its translation on the other side, the rest is noise.
@@ -240,13 +240,13 @@ class _Run:
             gold = {(third + i, i) for i in range(third)}
             for score, suffix in _SCORES:
                 mining = mine(a[: 2 * third], b[third:], gold, score)
-                self.note_plain(task.name, f"mining_f1{suffix}", (left, right), mining.f1, third)
+                self.record_value(task.name, f"mining_f1{suffix}", (left, right), mining.f1, third)
 
-    def note_found(self, task: str, languages: tuple[str, str], left: Vectors, right: Vectors) -> None:
-        hits = {score: found_both_ways(left, right, score) for score, _ in _SCORES}
-        self.note(task, "retrieval_accuracy", languages, hits["cosine"])
+    def record_retrieval(self, task: str, languages: tuple[str, str], left: Vectors, right: Vectors) -> None:
+        hits = {score: top1_both_ways(left, right, score) for score, _ in _SCORES}
+        self.record(task, "retrieval_accuracy", languages, hits["cosine"])
         for score, suffix in _SCORES:
-            self.note(task, f"xsim_error{suffix}", languages, hits[score])
+            self.record(task, f"xsim_error{suffix}", languages, hits[score])
 
     def multiway_bitext(self, task: Task) -> None:
         for lang in task.languages:
@@ -264,12 +264,12 @@ class _Run:
         for task, measured in self.parallel.items():
             texts = {lang: found for lang, found in measured.items() if found}
             if len(texts) < 2:
-                self.note_no_pairs(task, texts)
+                self.record_no_pairs(task, texts)
                 continue
             common = in_common(task, texts)
             vectors = {lang: self.encode([t[number] for number in common], lang) for lang, t in texts.items()}
             for left, right in combinations(vectors, 2):
-                self.note_found(task, (left, right), vectors[left], vectors[right])
+                self.record_retrieval(task, (left, right), vectors[left], vectors[right])
 
     def classification(self, task: Task) -> None:
         assert task.train is not None
@@ -289,8 +289,8 @@ class _Run:
             for metric, fitted_on in (("accuracy", lang), ("zero_shot_accuracy", task.pivot)):
                 if fitted_on in classifiers and not (metric == "zero_shot_accuracy" and lang == task.pivot):
                     languages = (lang,) if fitted_on == lang else (fitted_on, lang)
-                    hits = classifiers[fitted_on].right(*test).astype(np.float64)
-                    self.note(task.name, metric, languages, hits[:, None])
+                    hits = classifiers[fitted_on].is_correct(*test).astype(np.float64)
+                    self.record(task.name, metric, languages, hits[:, None])
 
     def _labelled(self, rows: list[Row], lang: str) -> tuple[Vectors, list[str]]:
         return self.encode([row["text"] for row in rows], lang), [row["label"] for row in rows]
@@ -307,9 +307,9 @@ class _Run:
         vectors = {lang: self.encode([t[number] for number in common], lang) for lang, t in texts.items()}
         for left, right in combinations(vectors, 2):
             value = rsim(vectors[left], vectors[right])
-            self.note_plain(task.name, "rsim", (left, right), value, len(common))
+            self.record_value(task.name, "rsim", (left, right), value, len(common))
         languages, sides = tuple(vectors), list(vectors.values())
-        note = partial(self.note_plain, task.name, languages=languages, n=len(common))
+        note = partial(self.record_value, task.name, languages=languages, n=len(common))
         note("invariance", value=invariance(sides))
         note("calinski_harabasz", value=calinski_harabasz(sides))
         note("isotropy", value=isotropy(np.concatenate(sides)))

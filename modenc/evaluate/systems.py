@@ -1,4 +1,4 @@
-"""What is judged: anything that turns texts of a known language into vectors."""
+"""What is evaluated: anything that turns texts of a known language into vectors."""
 
 from __future__ import annotations
 
@@ -40,23 +40,25 @@ class ModularSystem:
     """A hub's modules.
 
     Args:
-        name: what the tables call it.
         encoder: the hub's encoder.
+        name: in tables; by default the hub folder's, and which settings differ from the defaults.
         align: use the alignment modules.
-        identify: let the encoder identify each text's language, instead of telling it.
+        identify: let the encoder identify each text's language, instead of passing the test set's.
         batch_size: texts in a forward pass.
     """
 
     def __init__(
         self,
-        name: str,
         encoder: ModularEncoder,
         *,
+        name: str | None = None,
         align: bool = True,
         identify: bool = False,
         batch_size: int = 32,
     ) -> None:
-        self.name = name
+        parts = [encoder.hub.path.resolve().name, "modular"]
+        parts += ["not-aligned"] * (not align) + ["identified"] * identify
+        self.name = name or "-".join(parts)
         self.encoder = encoder
         self.align = align
         self.identify = identify
@@ -90,12 +92,12 @@ class BaseSystem:
     """A hub's base alone, no modules of any language, computed as the hub computes.
 
     Args:
-        name: what the tables call it.
         encoder: the hub's encoder.
+        name: in tables.
         batch_size: texts in a forward pass.
     """
 
-    def __init__(self, name: str, encoder: ModularEncoder, *, batch_size: int = 32) -> None:
+    def __init__(self, encoder: ModularEncoder, *, name: str = "base", batch_size: int = 32) -> None:
         self.name = name
         self.encoder = encoder
         self.batch_size = batch_size
@@ -131,7 +133,7 @@ def _dev_curves(card: Card) -> dict[str, list[list[float]]]:
     return curves
 
 
-class PlainSystem:
+class SentenceTransformerSystem:
     """Any ``SentenceTransformer``: one model for all languages.
 
     Args:
@@ -169,7 +171,7 @@ class PlainSystem:
         }
 
 
-def load_plain(name: str, prompt: str | None = None, batch_size: int = 32) -> PlainSystem:
+def load_model(name: str, prompt: str | None = None, batch_size: int = 32) -> SentenceTransformerSystem:
     """A base of modenc's without any modules, or a sentence-transformers model, by name or folder.
 
     Raises:
@@ -194,7 +196,7 @@ def load_plain(name: str, prompt: str | None = None, batch_size: int = 32) -> Pl
                 f"{name}: expected a sentence-transformers model's folder, or its name on Hugging Face; "
                 f"found {error}"
             ) from error
-    return PlainSystem(name, model, prompt=prompt, batch_size=batch_size)
+    return SentenceTransformerSystem(name, model, prompt=prompt, batch_size=batch_size)
 
 
 def open_system(hub: str | None) -> tuple[System, str]:
@@ -205,6 +207,6 @@ def open_system(hub: str | None) -> tuple[System, str]:
         BaseModelError: the base cannot be had.
     """
     if hub is None:
-        return load_plain(ME5_SMALL), ME5_SMALL
+        return load_model(ME5_SMALL), ME5_SMALL
     encoder = ModularEncoder(hub)
-    return ModularSystem("hub", encoder), encoder.hub.info.base_id
+    return ModularSystem(encoder, name="hub"), encoder.hub.info.base_id

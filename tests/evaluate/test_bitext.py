@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from modenc.evaluate.bitext import best_match, found, hubness, mine, nearest
+from modenc.evaluate.bitext import best_match, hubness, is_top1, mine, nearest
 from modenc.evaluate.retrieval import both_ways
 
 
@@ -46,7 +46,7 @@ def test_a_hub_is_found_by_cosine_and_not_by_margin():
     # The third row of the right side is near to everything.
     left = np.array([[1, 0.2, 0], [0.2, 1, 0], [0.6, 0.6, 0.6], [0, 0, 1]], dtype=np.float32)
     right = np.array([[0.7, 0, -0.7], [0, 0.7, -0.7], [1, 1, 0.2], [0, 0, 1]], dtype=np.float32)
-    assert found(left, right, "cosine").sum() < found(left, right, "margin").sum()
+    assert is_top1(left, right, "cosine").sum() < is_top1(left, right, "margin").sum()
 
 
 def test_hubness_is_the_skewness_of_k_occurrence(sides):
@@ -69,11 +69,11 @@ def test_translations_that_are_found_are_the_loops(sides):
     cosines, _ = _margins(left, right)
     own = np.arange(len(left))
     there, back = cosines.argmax(1) == own, cosines.argmax(0) == own
-    assert np.array_equal(found(left, right), there)
-    assert np.array_equal(found(right, left), back)
+    assert np.array_equal(is_top1(left, right), there)
+    assert np.array_equal(is_top1(right, left), back)
     assert both_ways(left, right) == pytest.approx(50 * (there.mean() + back.mean()))
-    assert found(left, left, "margin").all()
-    assert found(left, right[::-1], "margin").mean() < 0.1
+    assert is_top1(left, left, "margin").all()
+    assert is_top1(left, right[::-1], "margin").mean() < 0.1
 
 
 def _best_of_four(cosines, scores):

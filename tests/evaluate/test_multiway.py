@@ -89,7 +89,7 @@ def encoder(tiny_hub):
 @pytest.fixture
 def counted(encoder, monkeypatch):
     """A system, and the texts that it has encoded, with their languages."""
-    system, seen = ModularSystem("tiny", encoder), []
+    system, seen = ModularSystem(encoder, name="tiny"), []
     encode = system.encode
 
     def counting(texts, lang):
@@ -232,7 +232,7 @@ def test_vectors_are_kept_by_what_they_depend_on(counted, encoder, tmp_path):
 
 
 def test_the_base_has_no_modules_in_it(encoder):
-    base, texts = BaseSystem("base", encoder), _pairs("kk")[0]
+    base, texts = BaseSystem(encoder), _pairs("kk")[0]
     vectors = base.encode(texts, "kk")
     assert vectors == pytest.approx(encoder.encode(texts, lang="base"), abs=1e-5)
     assert pair_cosines(vectors, encoder.encode(texts, lang="kk")).max() < 0.999

@@ -7,7 +7,7 @@ import pytest
 from tiny_recipe import write_table
 
 from modenc.errors import DataError, RecipeError
-from modenc.evaluate.results import gathered, load_results, markdown, save_results
+from modenc.evaluate.results import load_results, make_results, markdown, save_results
 from modenc.evaluate.runner import run_suite
 from modenc.evaluate.suite import Suite, load_suite, suite_digest
 from modenc.recipe.settings import Source
@@ -174,7 +174,7 @@ def test_results_come_back_as_they_were_stored_and_stand_side_by_side(suite, dat
     stored = []
     for name, noise in (("noisy", 1.5), ("clear", 0.1)):
         system = World(name, noise)
-        results = gathered(
+        results = make_results(
             name, suite.name, 1, 2.0, system.describe(), run_suite(system, suite, data, seed=1)
         )
         save_results(results, tmp_path / name)
@@ -188,7 +188,7 @@ def test_results_come_back_as_they_were_stored_and_stand_side_by_side(suite, dat
     assert float(cells[3].split()[0]) < float(cells[4].split()[0])
     assert float(cells[5]) < 0.05
     assert "| sim | spearman | within, 2 sets |" in table
-    assert "Not there, passed over: nowhere.ky.tsv." in table
+    assert "Not found, skipped: nowhere.ky.tsv." in table
 
 
 def test_no_results_to_load(tmp_path):
