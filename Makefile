@@ -65,7 +65,7 @@ check: $(INSTALLED)
 SEED ?= 0
 torture: $(INSTALLED)
 	$(BIN)/python -m pip install -qq -e ".[torture]"
-	$(BIN)/python tests/torture/run.py --seed $(SEED)
+	$(BIN)/python torture/run.py --seed $(SEED)
 
 # Its int8 peers are measured where optimum-onnx[onnxruntime] and optimum-intel[openvino] are installed.
 # ISA=avx2: as on a processor with AVX2 and nothing newer.

@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))  # tiny models and recipes
 
 import tiny_languages
 import tiny_models
