@@ -83,7 +83,7 @@ def main() -> None:
         content = {"rows": rows, "where": where(), "pairs": args.pairs}
         (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
     described = {name: inspect.getdoc(section) or "" for name, section in SECTIONS.items()}
-    REPORT.write_text(report(STORED, described, HERE / "performance.md"))
+    REPORT.write_text(report(STORED, described, HERE / "performance_findings.md"))
     print(f"written: {REPORT}")
 
 

@@ -13,6 +13,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # read once, when torch is first imported
 
 import pytest
+import tiny_languages
 import tiny_models
 
 from modenc.hub.store import Hub
@@ -50,7 +51,7 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_hub(tmp_path_factory: pytest.TempPathFactory, tiny_xlmr: Path) -> Hub:
     """A hub on ``tiny_xlmr``: en (LA, SE; pivot), az (LA, SE, CLA), kk (all parts). Not to be changed."""
-    return tiny_models.make_hub(tmp_path_factory.mktemp("hubs") / "tiny", tiny_xlmr)
+    return tiny_languages.make_hub(tmp_path_factory.mktemp("hubs") / "tiny", tiny_xlmr)
 
 
 @pytest.fixture

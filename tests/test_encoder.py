@@ -16,7 +16,8 @@ import pytest
 import sentence_transformers
 import torch
 from sentence_transformers import SentenceTransformer
-from tiny_models import HIDDEN, card, sentences, write_lora
+from tiny_languages import TINY, make_card, normal, write_lora
+from tiny_models import HIDDEN, sentences
 from transformers import AutoModel, AutoTokenizer
 
 from modenc import ModularEncoder
@@ -436,8 +437,8 @@ def test_by_default_a_pivot_of_sentence_encoding_alone_reads_other_languages(fre
     assert fresh().identify(["Yeni kitap"])[0].modules == "en"  # ByLetters takes it for English
     assert fresh(identifier=None).identify([GERMAN])[0].modules == "base"  # its pivot has a language adapter
     with hub_copy.staging("en") as staging:
-        write_lora(staging / "se", ("query", "value"), torch.Generator().manual_seed(5))
-        hub_copy.publish(staging, card(hub_copy.info, "en"))
+        write_lora(staging / "se", ("query", "value"), normal(seed=5), TINY)
+        hub_copy.publish(staging, make_card("en", hub_copy.info))
     encoder = ModularEncoder(hub_copy.path)
     assert encoder.identify([GERMAN, TEXTS[1]])[0].modules == "en"
     with pytest.warns(UserWarning, match=r"no modules for German \(de\) in .*encoded by the modules of en"):

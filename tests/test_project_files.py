@@ -45,6 +45,14 @@ def test_pre_commit_and_make_check_run_the_same(command):
     assert f"$(BIN)/{command}" in (ROOT / "Makefile").read_text()
 
 
+def test_no_two_files_differ_in_case_alone():
+    """Disks of macOS and Windows would keep one of them."""
+    folders = ("benchmarks", "docs", "modenc", "recipes", "tests", "torture")
+    names = [str(path).lower() for folder in folders for path in (ROOT / folder).rglob("*")]
+    assert len(names) > 300
+    assert len(set(names)) == len(names)
+
+
 def test_torch_bounds_agree():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     torch = next(line for line in project["dependencies"] if line.startswith("torch"))

@@ -9,34 +9,21 @@ from pathlib import Path
 
 import pytest
 import tiny_models
+from tiny_suites import columns, task
 
 pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 COUNT = 30
 
-SUITE = """
-[[task]]
-name = "stsb"
-kind = "multiway_sts"
-data = "sts.{lang}.tsv"
-languages = ["en", "az", "ug"]
-[[task]]
-name = "kardes"
-kind = "sts"
-data = "sts.{lang}.tsv"
-languages = ["kk"]
-[[task]]
-name = "kardes"
-kind = "sts"
-data = "sts.{pivot}-{lang}.tsv"
-pairs = ["en-kk"]
-[[task]]
-name = "tatoeba"
-kind = "bitext"
-data = { path = "bitext.{lang}.tsv", columns = { left = "{pivot}", right = "{lang}" } }
-pairs = ["en-az", "en-ug"]
-"""
+SUITE = "".join(
+    [
+        task("stsb", "multiway_sts", "sts.{lang}.tsv", languages=["en", "az", "ug"]),
+        task("kardes", "sts", "sts.{lang}.tsv", languages=["kk"]),
+        task("kardes", "sts", "sts.{pivot}-{lang}.tsv", pairs=["en-kk"]),
+        task("tatoeba", "bitext", columns("bitext.{lang}.tsv"), pairs=["en-az", "en-ug"]),
+    ]
+)
 
 
 @pytest.fixture(scope="module")

@@ -4,29 +4,19 @@ import json
 
 import pytest
 import tiny_models
+from tiny_suites import columns, task
 
 from modenc import threads
 from modenc.cli.main import main
 from modenc.evaluate.suite import load_suite
 
-SUITE = """
-description = "two languages"
-[[task]]
-name = "sim"
-kind = "sts"
-data = "sts.{lang}.tsv"
-languages = ["en", "kk"]
-[[task]]
-name = "bi"
-kind = "bitext"
-data = { path = "bitext.tsv", columns = { left = "{pivot}", right = "{lang}" } }
-pairs = ["en-kk"]
-[[task]]
-name = "shape"
-kind = "geometry"
-data = "shape.{lang}.tsv"
-languages = ["en", "kk"]
-"""
+SUITE = 'description = "two languages"\n' + "".join(
+    [
+        task("sim", "sts", "sts.{lang}.tsv", languages=["en", "kk"]),
+        task("bi", "bitext", columns("bitext.tsv"), pairs=["en-kk"]),
+        task("shape", "geometry", "shape.{lang}.tsv", languages=["en", "kk"]),
+    ]
+)
 
 
 @pytest.fixture

@@ -166,6 +166,8 @@ def test_a_corpus_of_another_language_is_refused_with_figures(settings):
 
 def test_a_few_lines_are_no_ground_to_refuse(settings):
     _share(settings, own=0, other=19)
+    with pytest.raises(DataError, match="100% of 20 sampled lines look like ky"):
+        _share(settings, own=0, other=20)
 
 
 def test_a_corpus_in_another_script_is_refused(settings):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tiny_models
 from tiny_recipe import write_table
+from tiny_suites import columns, task
 
 from modenc import ModularEncoder
 from modenc.errors import DataError, RecipeError
@@ -21,38 +22,21 @@ from modenc.evaluate.vector_cache import CachedSystem, vectors_key
 LANGUAGES = ("en", "kk", "az")
 COUNT = 24
 
-SUITE = """
-[[task]]
-name = "all"
-kind = "multiway_sts"
-data = "sts.{lang}.tsv"
-languages = ["en", "kk"]
-[[task]]
-name = "all"
-kind = "multiway_sts"
-data = "other.{lang}.tsv"
-languages = ["az"]
-[[task]]
-name = "one"
-kind = "sts"
-data = "sts.{pivot}-{lang}.tsv"
-pairs = ["en-kk", "kk-en", "en-az", "az-en", "kk-az", "az-kk"]
-[[task]]
-name = "parts"
-kind = "multiway_bitext"
-data = "first.{lang}.tsv"
-languages = ["en", "kk"]
-[[task]]
-name = "parts"
-kind = "multiway_bitext"
-data = "last.{lang}.tsv"
-languages = ["en", "kk"]
-[[task]]
-name = "whole"
-kind = "bitext"
-data = { path = "whole.tsv", columns = { left = "{pivot}", right = "{lang}" } }
-pairs = ["en-kk"]
-"""
+SUITE = "".join(
+    [
+        task("all", "multiway_sts", "sts.{lang}.tsv", languages=["en", "kk"]),
+        task("all", "multiway_sts", "other.{lang}.tsv", languages=["az"]),
+        task(
+            "one",
+            "sts",
+            "sts.{pivot}-{lang}.tsv",
+            pairs=["en-kk", "kk-en", "en-az", "az-en", "kk-az", "az-kk"],
+        ),
+        task("parts", "multiway_bitext", "first.{lang}.tsv", languages=["en", "kk"]),
+        task("parts", "multiway_bitext", "last.{lang}.tsv", languages=["en", "kk"]),
+        task("whole", "bitext", columns("whole.tsv"), pairs=["en-kk"]),
+    ]
+)
 
 
 def _pairs(lang):

@@ -1,6 +1,9 @@
 """The pictures that are made of what results carry beside their figures."""
 
-from modenc.evaluate.report import write_report
+import numpy as np
+from matplotlib.image import imread
+
+from modenc.evaluate import report
 from modenc.evaluate.results import SystemResults
 
 
@@ -15,8 +18,17 @@ def test_dev_curves_become_a_picture_a_stage(tmp_path):
         "hardware": {"processors": 1, "machine": "x"},
         "created": "2026-01-01",
     }
-    write_report([SystemResults("hub", "suite", 1, 1.0, about, (), {})], tmp_path)
-    assert {path.name for path in (tmp_path / "plots").iterdir()} == {
-        "training-sentence_encoding-hub.png",
-        "training-alignment-hub.png",
+    systems = [SystemResults("hub", "suite", 1, 1.0, about, (), {})]
+    drawn = {
+        name: {line.get_label(): line.get_xydata().tolist() for line in figure.axes[0].lines}
+        for name, figure in report._figures(systems)
     }
+    assert drawn == {
+        "training-sentence_encoding-hub": {"kk": [[0, 70.0], [30, 78.5]]},
+        "training-alignment-hub": {"kk": [[0, 60.0], [30, 61.0]], "az": [[0, 55.0], [30, 58.0]]},
+    }
+    report.write_report(systems, tmp_path)
+    pictures = {path.stem: imread(path) for path in (tmp_path / "plots").iterdir()}
+    assert pictures.keys() == drawn.keys()
+    for picture in pictures.values():
+        assert len(np.unique(picture[..., :3].reshape(-1, 3), axis=0)) > 2, "not even a line on its ground"

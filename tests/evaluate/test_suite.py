@@ -1,10 +1,12 @@
 """Suites: what is in them is checked at once, and what they measure is right, or visibly wrong."""
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tiny_recipe import write_table
+from tiny_suites import columns, task
 
 from modenc.errors import DataError, RecipeError
 from modenc.evaluate.results import load_results, make_results, markdown, save_results
@@ -12,48 +14,26 @@ from modenc.evaluate.runner import run_suite
 from modenc.evaluate.suite import Suite, load_suite, suite_digest
 from modenc.recipe.settings import Source
 
-SUITE = """
-description = "a small world"
+BOTH = ["en", "kk"]
+SUITE = 'description = "a small world"\n' + "".join(
+    [
+        task("sim", "sts", "sts.{lang}.tsv", languages=BOTH),
+        task("sim", "sts", "sts.{pivot}-{lang}.tsv", pairs=["en-kk", "kk-en"]),
+        task("bi", "bitext", columns("bitext.tsv"), pairs=["en-kk"]),
+        task(
+            "topic",
+            "classification",
+            "topic.test.{lang}.tsv",
+            train="topic.train.{lang}.tsv",
+            dev="topic.dev.{lang}.tsv",
+            languages=BOTH,
+        ),
+        task("shape", "geometry", {"path": "topic.test.{lang}.tsv"}, languages=BOTH),
+        task("held-out", "sts", "nowhere.{lang}.tsv", languages=["ky"], optional=True),
+    ]
+)
 
-[[task]]
-name = "sim"
-kind = "sts"
-data = "sts.{lang}.tsv"
-languages = ["en", "kk"]
-
-[[task]]
-name = "sim"
-kind = "sts"
-data = "sts.{pivot}-{lang}.tsv"
-pairs = ["en-kk", "kk-en"]
-
-[[task]]
-name = "bi"
-kind = "bitext"
-data = { path = "bitext.tsv", columns = { left = "{pivot}", right = "{lang}" } }
-pairs = ["en-kk"]
-
-[[task]]
-name = "topic"
-kind = "classification"
-data = "topic.test.{lang}.tsv"
-train = "topic.train.{lang}.tsv"
-dev = "topic.dev.{lang}.tsv"
-languages = ["en", "kk"]
-
-[[task]]
-name = "shape"
-kind = "geometry"
-data = { path = "topic.test.{lang}.tsv" }
-languages = ["en", "kk"]
-
-[[task]]
-name = "held-out"
-kind = "sts"
-data = "nowhere.{lang}.tsv"
-languages = ["ky"]
-optional = true
-"""
+SHIPPED = sorted(path.stem for path in Path(__file__).parents[2].glob("recipes/suites/*.toml"))
 
 RNG = np.random.default_rng(0)
 MEANINGS = {number: RNG.normal(size=12) for number in range(60)}
@@ -254,5 +234,12 @@ def test_a_suites_digest_is_of_what_it_states(suite):
     assert len({changed(data=dataclasses.replace(first.data, columns=each)) for each in orders}) == 1
 
 
-def test_the_shipped_suites_are_sound():
-    assert load_suite("turkic").name == "turkic"
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_shipped_suites_are_sound(name):
+    suite = load_suite(name)
+    assert suite.name == name
+    assert suite.task
+
+
+def test_the_shipped_suites_are_found():
+    assert {"turkic", "eighteen"} <= set(SHIPPED)

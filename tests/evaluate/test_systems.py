@@ -17,6 +17,7 @@ from sentence_transformers.sentence_transformer.modules import (
     Transformer,
 )
 
+from modenc import ModularEncoder
 from modenc.base_model import resolve_base, safety
 from modenc.errors import BaseModelError
 from modenc.evaluate.systems import load_model
@@ -58,11 +59,13 @@ def test_a_model_in_safetensors_is_judged(model, opened):
 
 
 def test_a_base_without_modules_is_judged(tiny_bert):
-    assert load_model(str(tiny_bert)).encode(TEXTS, "en").shape == (2, 32)
+    means = SentenceTransformer(modules=[Transformer(str(tiny_bert)), Pooling(32, "mean")], device="cpu")
+    assert np.allclose(load_model(str(tiny_bert)).encode(TEXTS, "en"), means.encode(TEXTS), atol=1e-6)
 
 
 def test_a_hub_is_judged_as_it_opens_itself(tiny_hub):
-    assert load_model(str(tiny_hub.path)).encode(TEXTS, "en").shape == (2, 32)
+    vectors = load_model(str(tiny_hub.path)).encode(TEXTS, "en")
+    assert np.allclose(vectors, ModularEncoder(tiny_hub.path).encode(TEXTS), atol=1e-5)
 
 
 @pytest.mark.parametrize("module", ["", "2_Dense"])

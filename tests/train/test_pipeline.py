@@ -39,6 +39,13 @@ from modenc.train.vocabulary import save_embeddings
 
 pytestmark = pytest.mark.slow
 
+EN_STARTS_FROM_KK = [
+    "vocabulary.method=base",
+    "language_adaptation.objective=none",
+    "languages.en.sentence_encoding.start=kk",
+    "languages.en.sentence_encoding.objective=none",
+]
+
 
 def test_all_stages_end_in_a_hub_that_verifies_and_encodes(trained):
     hub = Hub.open(trained.parent / "hub")
@@ -222,13 +229,7 @@ def test_forced_stages_reach_the_hub_and_all_that_starts_from_them(tiny_recipe, 
     monkeypatch.setattr("modenc.train.sentence_encoding.train_sentence_model", learn)
     monkeypatch.setattr("modenc.train.onto_pivot.train_sentence_model", learn)
     path = tiny_recipe("forced")
-    overrides = [
-        "vocabulary.method=base",
-        "language_adaptation.objective=none",
-        "languages.en.sentence_encoding.start=kk",
-        "languages.en.sentence_encoding.objective=none",
-    ]
-    recipe = load_recipe(path, overrides)
+    recipe = load_recipe(path, EN_STARTS_FROM_KK)
     train_recipe(recipe)
     hub = Hub.open(path.parent / "hub")
     first = hub.card("kk").digest("se/")
@@ -246,13 +247,7 @@ def test_forced_stages_reach_the_hub_and_all_that_starts_from_them(tiny_recipe, 
 
 def test_the_pivot_can_start_from_another_language(tiny_recipe, caplog):
     path = tiny_recipe("pivot-starts")
-    overrides = [
-        "vocabulary.method=base",
-        "language_adaptation.objective=none",
-        "languages.en.sentence_encoding.start=kk",
-        "languages.en.sentence_encoding.objective=none",
-    ]
-    recipe = load_recipe(path, overrides)
+    recipe = load_recipe(path, EN_STARTS_FROM_KK)
     assert list(train_recipe(recipe)) == ["kk", "en"]
     hub = Hub.open(path.parent / "hub")
     assert verify_hub(hub) == []

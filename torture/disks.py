@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))  # tiny models and recipes
 
 import tiny_languages
 import tiny_models
@@ -116,7 +116,7 @@ def saving(folder: Path, tries: int, seed: int) -> Outcome:
     """``ModularEncoder.save`` to a new folder: no hub, or one of all languages; later it goes on."""
     outcome = Outcome("full and read-only disk: encoder.save")
     rng = random.Random(seed)
-    hub = tiny_models.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
+    hub = tiny_languages.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
     expected = digests(hub.path)
     encoder = ModularEncoder(hub.path)
     stops = halfway = 0
@@ -197,7 +197,7 @@ def encoding(folder: Path, tries: int, seed: int) -> Outcome:
     """``modenc encode`` whose output cannot be written; later it goes on to the same vectors."""
     outcome = Outcome("full and read-only disk: modenc encode")
     rng = random.Random(seed)
-    hub = tiny_models.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
+    hub = tiny_languages.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
     source = folder / "texts.txt"
     source.write_text("\n".join(tiny_models.sentences("kk") * 10), encoding="utf-8")
     stops = 0

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
+import tiny_languages
 import tiny_models
 import torch
 from outcome import Outcome
@@ -310,6 +311,6 @@ def _yardstick() -> float:
 
 def _hub(folder: Path) -> Path:
     base = tiny_models.save_tiny_xlmr(folder / "base")
-    path = tiny_models.make_hub(folder / "hub", base, LANGUAGES).path
+    path = tiny_languages.make_hub(folder / "hub", base, LANGUAGES).path
     shutil.copytree(path, path.with_name("state0"))
     return path

@@ -367,7 +367,7 @@ def _part_of_a_language(folder: Path, name: str) -> tuple[Call, bytes]:
 
 
 def _hub(folder: Path) -> Hub:
-    return tiny_models.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
+    return tiny_languages.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
 
 
 def _sound_files() -> Iterator[tuple[str, bytes]]:

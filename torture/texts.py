@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import tiny_languages
 import tiny_models
 from memory import peak, peak_from_now_on
 from outcome import Outcome
@@ -74,7 +75,7 @@ def encoding(folder: Path, tries: int, seed: int = 0) -> Outcome:
     """Identify, tokenise and encode: unit rows of numbers in any company, in bounded time and memory."""
     outcome = Outcome("hostile texts: identify, tokenise, encode")
     rng = random.Random(seed)
-    hub = tiny_models.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
+    hub = tiny_languages.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
     encoder = ModularEncoder(hub.path)
     long = ["\u0301" * 1_000_000, "\u200b" * 1_000_000, "a" * 1_000_000]
     before_all = peak_from_now_on()

@@ -47,7 +47,9 @@ ROWS = st.tuples(_LINES, _LINES).map(lambda row: {"id": row[0], "text": row[1]})
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
     root = tmp_path_factory.mktemp("properties")
-    return ModularEncoder(tiny_models.make_hub(root / "hub", tiny_models.save_tiny_xlmr(root / "base")).path)
+    return ModularEncoder(
+        tiny_languages.make_hub(root / "hub", tiny_models.save_tiny_xlmr(root / "base")).path
+    )
 
 
 @pytest.mark.slow

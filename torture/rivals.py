@@ -57,7 +57,7 @@ def installing(folder: Path, tries: int) -> Outcome:
 def encoding(folder: Path, tries: int, texts: int = 4000) -> Outcome:
     """``modenc encode`` to one output: one ends as if alone, the other is refused or comes after it."""
     outcome = Outcome("two at once: modenc encode")
-    hub = tiny_models.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
+    hub = tiny_languages.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
     source, output = folder / "texts.txt", folder / "vectors.npy"
     lines = tiny_models.sentences("kk")
     source.write_text("\n".join(lines[row % len(lines)] for row in range(texts)) + "\n", encoding="utf-8")

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import tiny_languages
 import tiny_models
 from hostile_files import FILES
 from langcodes.data_dicts import LIKELY_SUBTAGS
 from memory import peak, peak_from_now_on
 from outcome import Outcome
-from tiny_languages import reseal_files
 
 from modenc import ModularEncoder
 from modenc.errors import ModencError
@@ -201,7 +201,7 @@ RECIPES = {
 def hubs_and_recipes(folder: Path) -> Outcome:
     """Each case once: a clear error within :data:`SECONDS` and :data:`MEGABYTES`."""
     outcome = Outcome("hostile hubs and recipes")
-    hub = tiny_models.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
+    hub = tiny_languages.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
     encoder = ModularEncoder(hub.path)
     whole = folder / "whole"
     shutil.copytree(hub.path, whole)
@@ -215,17 +215,17 @@ def hubs_and_recipes(folder: Path) -> Outcome:
     for name, damage in FILES.items():
         root = restored()
         damage(root)
-        reseal_files(root)
+        tiny_languages.reseal_files(root)
         outcome.add(_refused(name, lambda: encoder.load("kk"), WORDS[name]))
         other = Hub.create(folder / "other", hub.info)
         outcome.add(_refused(f"{name}, installed", lambda r=root, o=other: o.install(r), WORDS[name]))
     for name, changes in CARDS.items():
-        reseal_files(restored(), **changes)
+        tiny_languages.reseal_files(restored(), **changes)
         outcome.add(_refused(name, lambda: encoder.load("kk"), WORDS[name]))
     for name in ("../../../etc/passwd", "/etc/passwd", "../az/card.json"):
         root = restored()
         files = json.loads((root / "card.json").read_text())["files"]
-        reseal_files(root, files={**files, name: {"sha256": "0" * 64, "bytes": 1}})
+        tiny_languages.reseal_files(root, files={**files, name: {"sha256": "0" * 64, "bytes": 1}})
         words = f"{name}: expected by the card, not found"
         outcome.add(_refused(f"{name} on the card", lambda: encoder.load("kk"), words))
     for name, changes in HUBS.items():

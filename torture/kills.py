@@ -84,7 +84,7 @@ def saving(folder: Path, tries: int, seed: int = 0) -> Outcome:
     """
     outcome = Outcome("SIGKILL: encoder.save")
     rng = random.Random(seed)
-    hub = tiny_models.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
+    hub = tiny_languages.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
     expected = digests(hub.path)
     encoder = ModularEncoder(hub.path)
     started = time.monotonic()
@@ -192,7 +192,7 @@ def encoding(folder: Path, tries: int, *, suffix: str = ".npy", texts: int = 200
     """``modenc encode`` on a file; what is finished stays right, and the rerun ends the same."""
     outcome = Outcome(f"SIGKILL: modenc encode to {suffix}")
     base = tiny_models.save_tiny_xlmr(folder / "base")
-    hub = tiny_models.make_hub(folder / "hub", base)
+    hub = tiny_languages.make_hub(folder / "hub", base)
     lines = [line for lang in ("en", "kk") for line in tiny_models.sentences(lang)]
     source = folder / "texts.txt"
     source.write_text("\n".join(lines[row % len(lines)] for row in range(texts)) + "\n", encoding="utf-8")

@@ -6,6 +6,7 @@ import random
 import shutil
 from pathlib import Path
 
+import tiny_languages
 import tiny_models
 from outcome import Outcome
 
@@ -18,7 +19,7 @@ def damaged_files(folder: Path, tries: int, seed: int = 0) -> Outcome:
     """One fault a try in a random file; both loading and ``verify`` have to see it."""
     outcome = Outcome("damaged, truncated and swapped files")
     rng = random.Random(seed)
-    hub = tiny_models.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
+    hub = tiny_languages.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
     whole = folder / "whole"
     shutil.copytree(hub.path, whole)
     encoder = ModularEncoder(hub.path)

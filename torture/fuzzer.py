@@ -13,7 +13,7 @@ from pathlib import Path
 import atheris
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))  # tiny models and recipes
 
 with atheris.instrument_imports(include=["modenc"], enable_loader_override=False):
     import fuzz_targets
