@@ -1,4 +1,4 @@
-"""README.md and CONTRIBUTING.md say only what is there: verbs, options, targets, files and names."""
+"""README.md and CONTRIBUTING.md say only what is there: commands, options, targets, files and names."""
 
 import ast
 import importlib
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from modenc.cli.main import VERBS, build_parser
+from modenc.cli.main import COMMANDS, parse
 from modenc.evaluate.suite import ROLES, load_suite
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,14 +29,14 @@ def _commands():
 def test_the_first_screen_installs_and_shows_three_snippets():
     screen = "\n".join(README.splitlines()[:45])
     assert screen.index("pip install") < screen.index("encoder.encode") < screen.index("modenc train")
-    assert "modenc ls" in screen
+    assert "modenc hub list" in screen
 
 
 @pytest.mark.parametrize("command", _commands())
 def test_shell_commands_parse(command):
     words = shlex.split(command, comments=True)
     if words[0] == "modenc":
-        build_parser(words[1]).parse_args(words[1:])
+        parse(words[1:])
     elif words[0] == "make":
         assert set(words[1:]) <= set(MAKE_TARGETS)
     else:
@@ -44,8 +44,11 @@ def test_shell_commands_parse(command):
 
 
 @pytest.mark.parametrize("text", [README, CONTRIBUTING], ids=["README", "CONTRIBUTING"])
-def test_named_verbs_targets_and_files_exist(text):
-    assert set(re.findall(r"`modenc (\w+)", text)) <= set(VERBS)
+def test_named_commands_targets_and_files_exist(text):
+    for command in re.findall(r"`modenc ((?:hub |recipe )?\w+)", text):
+        assert command.split()[0] in COMMANDS, command
+        with pytest.raises(SystemExit, match="0"):
+            parse([*command.split(), "--help"])
     assert set(re.findall(r"`make ([\w-]+)", text)) <= set(MAKE_TARGETS)
     for name in re.findall(r"(?:recipes|modenc|quickstart)/[\w/]+(?:\.\w+|/)", text):
         assert (ROOT / name).exists(), name

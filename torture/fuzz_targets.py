@@ -24,7 +24,7 @@ from safetensors.numpy import load, save
 from tiny_recipe import save_tiny_recipe
 
 from modenc import ModularEncoder
-from modenc.cli import show
+from modenc.cli.hub import sections
 from modenc.composition.modules import load_tokenizer, quantize_rows, read_modules
 from modenc.composition.st_module import tokenised
 from modenc.data.files import read_file
@@ -131,7 +131,7 @@ def card(folder: Path) -> Target:
         with suppress(ModencError):
             found = Card.from_json(text.decode("utf-8", "replace"))
             readme(found)
-            show.sections(found)
+            sections(found)
 
     return _json_target(act, tiny_languages.make_card("kk").to_json().encode())
 

@@ -329,9 +329,9 @@ def _kill_often(
     _note_halfway(outcome, halfway)
 
 
-def modenc_command(verb: str, *words: object) -> list[str]:
-    """What runs a verb in a process of its own."""
-    return [sys.executable, "-m", "modenc.cli", "--log-level", "ERROR", verb, *map(str, words)]
+def modenc_command(*words: object) -> list[str]:
+    """What runs a command in a process of its own."""
+    return [sys.executable, "-m", "modenc.cli", "--log-level", "ERROR", *map(str, words)]
 
 
 def _run(command: list[str]) -> float:

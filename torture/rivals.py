@@ -37,14 +37,14 @@ def training(folder: Path, tries: int) -> Outcome:
 
 
 def installing(folder: Path, tries: int) -> Outcome:
-    """``modenc install`` of one language from two places: both succeed, one after the other."""
-    outcome = Outcome("two at once: modenc install")
+    """``modenc hub install`` of one language from two places: both succeed, one after the other."""
+    outcome = Outcome("two at once: modenc hub install")
     hub = Hub.create(folder / "hub", tiny_languages.INFO)
     commands, whole = [], set()
     for number, fill in enumerate(FILLS):
         other = Hub.create(folder / f"source{number}", tiny_languages.INFO)
         tiny_languages.publish(other, "kk", fill)
-        commands.append(modenc_command("install", other.layout("kk").root, hub.path))
+        commands.append(modenc_command("hub", "install", other.layout("kk").root, "--hub", hub.path))
         whole.add(other.card("kk").digest())
     for _ in range(tries):
         fault, refusals = _at_once(*commands, "")

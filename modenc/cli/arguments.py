@@ -1,98 +1,205 @@
-"""Options that several verbs share."""
+"""Parsers, the options that several commands share, and what opens what they name."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import logging
+import re
+import sys
+import textwrap
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from modenc.near import nearest
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from modenc.encoder import ModularEncoder
+    from modenc.hub.store import Hub
 
 logger = logging.getLogger(__name__)
 
 AUTO = "auto"
-_MOST = 2**31 - 1
+_FILES = {"bash": "_shtab_compgen_files", "zsh": "_files"}
+"""How shtab asks shells to complete file names."""
 
 
-def add_hub(parser: argparse.ArgumentParser) -> None:
-    """``--hub``, ``--revision`` and what decides on a text's language."""
-    parser.add_argument(
-        "--hub",
-        required=True,
-        metavar="DIR",
-        help="hub folder with the languages' modules, or the id of one on Hugging Face, with --revision",
-    )
-    parser.add_argument(
-        "--revision", default=None, metavar="COMMIT", help="of a hub on Hugging Face (40 hex digits)"
-    )
-    parser.add_argument(
-        "--fallback",
-        default=None,
-        metavar="base|error|CODE",
-        help="for a language without modules: the bare base, an error, or another language's modules "
-        "(default: the pivot's where they are a sentence-encoding adapter alone, else base)",
-    )
-    parser.add_argument(
-        "--min-confidence",
-        type=float,
-        default=None,
-        metavar="P",
-        help="a text whose share (see modenc identify) is below this goes to the fallback (0 to 1)",
-    )
+class Parser(argparse.ArgumentParser):
+    """A parser that guesses what a mistyped choice was meant to be."""
+
+    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
+        """Add an argument; one that takes a file or folder is completed as such."""
+        action = super().add_argument(*names, **options)
+        if action.metavar in ("FILE", "DIR", "RECIPE"):
+            action.complete = _FILES  # type: ignore[attr-defined]
+        return action
+
+    def error(self, message: str) -> NoReturn:
+        """Print usage and ``message``, and exit with code 2."""
+        wrong = re.search(r"invalid choice: '(.+)' \(choose from (.+)\)", message)
+        meant = nearest(wrong[1], re.findall(r"[\w-]+", wrong[2])) if wrong else None
+        super().error(f"{message}; did you mean {meant!r}?" if meant else message)
 
 
-def add_encoding(parser: argparse.ArgumentParser) -> None:
-    """``--lang``, ``--no-align``, ``--batch-size``, ``--compute``, ``--max-memory`` and ``--column``."""
-    parser.add_argument(
-        "--lang",
-        default=AUTO,
-        metavar="auto|CODE",
-        help="language of the texts (kk, kaz, kaz_Cyrl, kk-KZ are one); default: auto, identify each",
-    )
-    parser.add_argument(
-        "--no-align",
-        dest="align",
-        action="store_false",
-        help="leave the alignment modules out: best within one language, not comparable across",
-    )
-    parser.add_argument("--batch-size", type=positive, default=32, metavar="N", help="texts a forward pass")
-    parser.add_argument(
-        "--compute",
-        default="fp32",
-        choices=("fp32", "bf16", "int8", "auto"),
-        help="what to compute in; int8: on CPUs, by OpenVINO; auto: bf16 where the device has it in hardware "
-        "(default: fp32)",
-    )
-    parser.add_argument(
-        "--max-memory",
-        default=None,
-        metavar="BYTES|2GB",
-        help="what all languages may take beside the base; the least recently used make room",
-    )
-    add_column(parser)
+def bounded(kind: type[int] | type[float], least: float, most: float) -> Callable[[str], float]:
+    """A ``type`` for argparse: a number from ``least`` to ``most``."""
 
+    def number(word: str) -> float:
+        value = kind(word)
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"expected {least} to {most}, found {value}")
+        return value
 
-def add_column(parser: argparse.ArgumentParser) -> None:
-    """``--column``."""
-    parser.add_argument(
-        "--column",
-        default="text",
-        metavar="NAME",
-        help="column of TSV, CSV, JSONL and Parquet (default: text)",
-    )
-
-
-def positive(word: str) -> int:
-    """An integer above 0, for argparse's ``type``."""
-    number = int(word)
-    if not 1 <= number <= _MOST:
-        raise argparse.ArgumentTypeError(f"expected 1 to {_MOST}, found {number}")
+    number.__name__ = kind.__name__  # for argparse's message of what is no number
     return number
+
+
+positive = bounded(int, 1, 2**31 - 1)
+share = bounded(float, 0, 1)
+
+_SHARED: dict[str, tuple[str | None, str, dict[str, Any]]] = {
+    "--hub": ("DIR", "hub folder", {"required": True}),
+    "--revision": ("COMMIT", "of a hub on Hugging Face (40 hex digits)", {}),
+    "--input": ("FILE", "texts; - is standard input", {"required": True}),
+    "--output": ("FILE", "", {"required": True, "type": Path}),
+    "--lang": ("CODE", "language code (kk, kaz, kaz_Cyrl and kk-KZ mean the same)", {}),
+    "--column": ("NAME", "column of TSV, CSV, JSONL and Parquet", {"default": "text"}),
+    "--fallback": (
+        "base|error|CODE",
+        "for a language without modules: the base alone, an error, or another language's modules "
+        "(default: the pivot's where they are a sentence-encoding adapter alone, else base)",
+        {},
+    ),
+    "--min-confidence": (
+        "P",
+        "a text whose share (see modenc identify) is below this goes to the fallback",
+        {"type": share, "default": 0.0},
+    ),
+    "--no-align": (
+        None,
+        "leave the alignment modules out: best within one language, not comparable across",
+        {"dest": "align", "action": "store_false"},
+    ),
+    "--batch-size": ("N", "texts in a forward pass", {"type": positive, "default": 32}),
+    "--compute": (
+        None,
+        "precision of the computation; int8: on CPUs, by OpenVINO; auto: bf16 where the hardware has it",
+        {"choices": ("fp32", "bf16", "int8", AUTO), "default": "fp32"},
+    ),
+    "--device": ("NAME", "where to compute, such as cpu or cuda:1 (default: automatic)", {}),
+    "--max-memory": (
+        "BYTES|2GB",
+        "limit for all languages together, the base aside; the least recently used are unloaded",
+        {},
+    ),
+    "--seed": ("N", "random seed", {"type": bounded(int, 0, 2**32 - 1), "default": 13}),
+    "--json": (None, "print JSON", {}),
+    "--force": (None, "", {}),
+}
+_SHORT = {"--input": ("-i",), "--output": ("-o",), "--quiet": ("-q",)}
+
+
+def add(parser: Any, *names: str, help: str | None = None, **changes: Any) -> None:
+    """Add shared options; ``help`` and ``changes`` replace what :func:`option` is given for each."""
+    for name in names:
+        metavar, usual, options = _SHARED[name]
+        option(parser, name, changes.pop("metavar", metavar), help or usual, **{**options, **changes})
+
+
+def option(parser: Any, name: str, metavar: str | None, help: str, **options: Any) -> None:
+    """Add an option, a flag unless something else is given; its help states the default."""
+    if options.get("default") not in (None, [], "", argparse.SUPPRESS):
+        help += f" (default: {options['default']})"
+    if metavar is not None:
+        options["metavar"] = metavar
+    elif not {"choices", "action"} & options.keys():
+        options["action"] = "store_true"
+    parser.add_argument(*_SHORT.get(name, ()), name, help=help, **options)
+
+
+def add_hub(parser: Any) -> None:
+    """``--hub`` and ``--revision``."""
+    add(parser, "--hub", help="hub folder, or the id of a hub on Hugging Face (with --revision)")
+    add(parser, "--revision")
+
+
+def add_opening(parser: Any) -> None:
+    """What decides which hub, and which of its languages a text goes to."""
+    add_hub(parser)
+    add(parser, "--fallback", "--min-confidence")
+
+
+def add_encoding(parser: Any) -> None:
+    """The options of commands that turn texts into vectors, but those of :func:`add_opening`."""
+    text = "language of the texts (kk, kaz, kaz_Cyrl and kk-KZ mean the same); auto: detect each"
+    add(parser, "--lang", metavar="auto|CODE", default=AUTO, help=text)
+    add(parser, "--no-align", "--batch-size", "--compute", "--device", "--max-memory", "--column")
+
+
+def add_logging(parser: Any) -> None:
+    """``--log-level`` and ``--quiet``; every command takes them."""
+    group = parser.add_mutually_exclusive_group()
+    level = {"choices": ("DEBUG", "INFO", "WARNING", "ERROR"), "type": str.upper}
+    quiet = {"dest": "log_level", "action": "store_const", "const": "ERROR"}
+    # A default would replace what stands before the command.
+    option(group, "--log-level", None, "log verbosity (default: INFO)", default=argparse.SUPPRESS, **level)
+    option(group, "--quiet", None, "log errors only, show no progress", default=argparse.SUPPRESS, **quiet)
+
+
+def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int | None]) -> Parser:
+    """A parser for one command, with the options that all have.
+
+    Args:
+        commands: what ``add_subparsers`` gave.
+        name: the command's name.
+        run: carries it out and returns the exit code; its docstring is the command's help.
+    """
+    summary, _, text = (run.__doc__ or "").partition("\n")
+    description, _, examples = textwrap.dedent(text).partition("Examples:\n")
+    parser: Parser = commands.add_parser(
+        name,
+        help=summary[:1].lower() + summary[1:].removesuffix("."),
+        description=description.strip("\n"),
+        epilog=f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run, parser=parser)
+    add_logging(parser)
+    return parser
+
+
+def add_noun(commands: Any, name: str, summary: str) -> Any:
+    """A command with commands of its own; alone it prints its help."""
+    parser = commands.add_parser(name, help=summary, description=summary.capitalize() + ".")
+    parser.set_defaults(run=lambda _: parser.print_help(), parser=parser)
+    return parser.add_subparsers(metavar="COMMAND")
+
+
+def write(args: argparse.Namespace, content: Any, text: str) -> None:
+    """Print ``content`` with ``--json``, on one line; else ``text``."""
+    sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n" if args.json else text)
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as lines with aligned columns; a row may be shorter than others."""
+    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
+    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def progress_bar(unit: str, total: int | None = None, initial: int = 0) -> Any:
+    """A bar on standard error; none where that is no terminal, or with ``--quiet``."""
+    from tqdm import tqdm
+
+    hidden = None if logger.isEnabledFor(logging.WARNING) else True  # None: where there is no terminal
+    look = {"unit": unit, "dynamic_ncols": True, "leave": False}
+    return tqdm(total=total, initial=initial, file=sys.stderr, disable=hidden, **look)
 
 
 def language_of(args: argparse.Namespace) -> str | None:
@@ -101,22 +208,38 @@ def language_of(args: argparse.Namespace) -> str | None:
 
 
 def encoded(
-    args: argparse.Namespace, encoder: ModularEncoder, texts: list[str]
+    args: argparse.Namespace,
+    encoder: ModularEncoder,
+    texts: list[str],
+    langs: Sequence[str | None] | None = None,
+    **options: Any,
 ) -> tuple[NDArray[np.float32], list[str]]:
-    """Vectors [n, hidden] of texts as the arguments say, and the languages whose modules made them.
+    """Vectors of texts as the arguments say, and the languages whose modules computed them.
 
-    Texts that were cut are added to ``args.cut``, and not warned of batch by batch.
+    Texts that were cut are counted in ``args.cut``, instead of a warning for each batch.
+
+    Args:
+        args: the command's arguments.
+        encoder: computes the vectors.
+        texts: of any languages.
+        langs: the language of each text, or None where ``--lang`` says it.
+        **options: of ``ModularEncoder.encode``.
+
+    Returns:
+        Vectors [texts, width], and a code for each text.
     """
     from modenc.errors import TextsCutWarning
     from modenc.texts import as_texts
 
     transformer = encoder[0]
-    # The languages are chosen here, and not by ``encode``, since they are shown.
-    tagged = transformer.tag(as_texts(texts, transformer.max_characters)[0], language_of(args))
-    options = {"align": args.align, "batch_size": args.batch_size, "show_progress_bar": False}
+    # The languages are chosen here, and not by ``encode``, because they are shown.
+    texts = as_texts(texts, transformer.max_characters)[0]
+    tagged = transformer.tag(texts, language_of(args) if langs is None else langs)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TextsCutWarning)
-        vectors = encoder.encode(tagged, **options)
+        vectors = encoder.encode(
+            tagged, align=args.align, batch_size=args.batch_size, show_progress_bar=False, **options
+        )
     for warning in caught:
         if isinstance(warning.message, TextsCutWarning):
             args.cut = getattr(args, "cut", 0) + warning.message.cut
@@ -126,7 +249,7 @@ def encoded(
 
 
 def report_cuts(args: argparse.Namespace, encoder: ModularEncoder) -> None:
-    """Say how many of the texts that :func:`encoded` was given were cut."""
+    """Log how many of the texts that :func:`encoded` was given were cut."""
     if cut := getattr(args, "cut", 0):
         logger.info(
             "%d of the texts encoded in this run were longer than %d tokens and were cut; split them to have "
@@ -136,20 +259,29 @@ def report_cuts(args: argparse.Namespace, encoder: ModularEncoder) -> None:
         )
 
 
-def open_encoder(args: argparse.Namespace) -> ModularEncoder:
-    """The encoder that the arguments describe.
+def open_hub(args: argparse.Namespace) -> Hub:
+    """The hub that ``--hub`` and ``--revision`` name; does not import torch.
 
     Raises:
-        ModencError: it cannot be opened. That there is no hub is said before torch is imported, in seconds.
+        HubError: there is none.
     """
     from modenc.hub.remote import hub_folder
     from modenc.hub.store import Hub
 
-    folder = Hub.open(hub_folder(args.hub, revision=args.revision)).path
+    return Hub.open(hub_folder(args.hub, revision=args.revision))
+
+
+def open_encoder(args: argparse.Namespace) -> ModularEncoder:
+    """The encoder that the arguments describe.
+
+    Raises:
+        ModencError: it cannot be opened.
+    """
+    folder = open_hub(args).path
     from modenc.encoder import ModularEncoder
     from modenc.threads import set_threads
 
     set_threads(0)
-    given = {name: getattr(args, name, None) for name in ("min_confidence", "compute", "max_memory")}
-    options = {name: value for name, value in given.items() if value is not None}
-    return ModularEncoder(folder, fallback=args.fallback, **options)
+    names = ("fallback", "min_confidence", "compute", "max_memory", "device")
+    options = {name: value for name, value in vars(args).items() if name in names}
+    return ModularEncoder(folder, **options)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import argparse
 import logging
-import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from modenc.cli.arguments import positive
-from modenc.cli.text_io import refuse_folder, refuse_overwriting
+from modenc.cli.arguments import add, add_command, bounded, option, positive, share, write
+from modenc.cli.text_io import check_output
 from modenc.data.text import one_line
 from modenc.errors import DataError
-from modenc.recipe.ranges import range_fault
 
 if TYPE_CHECKING:
     from modenc.data.pairs import ParallelRow
@@ -23,53 +20,44 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _FEWEST = 100
-"""Pairs that a translation model can learn anything from."""
+"""The least pairs that a decoder can learn from."""
 
 
-def add_parser(subparsers: Any, summary: str) -> None:
-    """Add the verb and its options."""
-    parser = subparsers.add_parser(
-        "clean",
-        help=summary,
-        description="Drops duplicates, pairs that are too long, and pairs with a side in another language; "
-        "then scores every pair by how well each side can be written from the other's vector (dual "
-        "conditional cross-entropy, by two small decoders that each learn one half of the pairs and score "
-        "the other) and drops the worst. OUTPUT is TSV: pivot, text, score, in the input's order. The "
-        "record that modenc translate left beside INPUT goes with it.",
-        epilog="examples:\n"
-        "  modenc clean kk-en.tsv.gz --lang kk -o clean.tsv\n"
-        "  modenc clean web.jsonl --lang kk --text-column target --pivot-column source "
-        "--hub adapters_hub/me5-small --keep 0.8 --rejected rejected.tsv -o clean.tsv\n"
-        "  modenc clean kk-en.tsv --lang kk --no-scores -o clean.tsv",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("input", type=Path, metavar="INPUT", help="TSV, CSV, JSONL or Parquet, .gz or .zst")
-    parser.add_argument("-o", "--output", required=True, type=Path, metavar="OUTPUT", help="a .tsv file")
-    parser.add_argument("--lang", required=True, metavar="CODE", help="language of the text's side")
-    parser.add_argument("--pivot", default="en", metavar="CODE", help="the other side's (default: en)")
-    parser.add_argument("--text-column", metavar="NAME", help="the text's (default: its code)")
-    parser.add_argument("--pivot-column", metavar="NAME", help="the pivot's (default: its code)")
-    parser.add_argument(
-        "--max-chars", type=positive, default=5000, metavar="N", help="longest side (default: 5000)"
-    )
-    parser.add_argument("--no-scores", dest="scores", action="store_false", help="only filter")
-    parser.add_argument(
-        "--hub", metavar="DIR", help="whose modules make the vectors (default: the bare base me5-small)"
-    )
-    parser.add_argument(
-        "--keep", type=float, metavar="SHARE", help="share of the pairs that is kept, the best (default: 0.9)"
-    )
-    parser.add_argument("--max-score", type=float, metavar="X", help="instead: keep scores up to X")
-    parser.add_argument(
-        "--steps", type=positive, default=600, metavar="N", help="of each decoder's training (default: 600)"
-    )
-    parser.add_argument("--rejected", type=Path, metavar="FILE", help="pairs dropped for their score")
-    parser.add_argument("--seed", type=int, default=13, metavar="N", help="of the decoders (default: 13)")
-    parser.set_defaults(run=run)
+def add_commands(commands: Any) -> None:
+    """Add the command."""
+    parser = add_command(commands, "clean", run)
+    add(parser, "--input", type=Path, help="TSV, CSV, JSONL or Parquet; plain, .gz or .zst")
+    add(parser, "--output", help="a .tsv file")
+    add(parser, "--lang", required=True, help="language of the text's side")
+    option(parser, "--pivot", "CODE", "the other side's", default="en")
+    option(parser, "--text-column", "NAME", "the text's (default: its code)")
+    option(parser, "--pivot-column", "NAME", "the pivot's (default: its code)")
+    option(parser, "--max-chars", "N", "longest side", type=positive, default=5000)
+    option(parser, "--no-scores", None, "only filter", dest="scores", action="store_false")
+    add(parser, "--hub", required=False, help="makes the vectors (default: the base me5-small alone)")
+    limit = parser.add_mutually_exclusive_group()
+    option(limit, "--keep", "SHARE", "share of the pairs to keep, the best (default: 0.9)", type=share)
+    option(limit, "--max-score", "X", "instead: keep scores up to X", type=bounded(float, -(10**9), 10**9))
+    option(parser, "--steps", "N", "training steps of each decoder", type=positive, default=600)
+    option(parser, "--rejected", "FILE", "pairs dropped for their score", type=Path)
+    add(parser, "--seed", "--json")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the verb."""
+def run(args: argparse.Namespace) -> None:
+    r"""Drop pairs that are no translations from a bitext.
+
+    Drops duplicates, pairs that are too long, and pairs with a side in another language; then scores
+    every pair by how well each side can be written from the other's vector (dual conditional cross-
+    entropy, by two small decoders that each learn one half of the pairs and score the other) and drops
+    the worst. The output is TSV: pivot, text, score, in the input's order. The record that modenc
+    translate left beside the input is copied.
+
+    Examples:
+        modenc clean --input kk-en.tsv.gz --lang kk --output clean.tsv
+        modenc clean -i web.jsonl --lang kk --text-column target --pivot-column source \
+            --hub adapters_hub/me5-small --keep 0.8 --rejected rejected.tsv -o clean.tsv
+        modenc clean -i kk-en.tsv --lang kk --no-scores -o clean.tsv
+    """
     from modenc.data.bitext import filter_bitext, read_bitext
     from modenc.langid import get_identifier
     from modenc.languages import normalize_code
@@ -86,8 +74,7 @@ def run(args: argparse.Namespace) -> int:
         _write(args, args.output, (pivot, lang), [(pair.pivot, pair.text) for pair in pairs])
     else:
         pairs = _write_by_score(args, pairs, lang, pivot)
-    sys.stdout.write(f"{args.output}\t{len(pairs)}\n")
-    return 0
+    write(args, {"output": str(args.output), "kept": len(pairs)}, f"{args.output}\t{len(pairs)}\n")
 
 
 def _check(args: argparse.Namespace, lang: str, pivot: str) -> None:
@@ -99,19 +86,12 @@ def _check(args: argparse.Namespace, lang: str, pivot: str) -> None:
     if len({path.resolve() for path in written}) < len(written):
         raise DataError(f"--rejected: expected another file than the output, found {args.rejected}")
     for path in written:
-        refuse_overwriting(args.input, path)
-        refuse_folder(path)
-    if fault := range_fault("seed", args.seed):
-        raise DataError(f"--seed: {fault}")
-    if args.max_score is not None and not math.isfinite(args.max_score):
-        raise DataError(f"--max-score: expected a finite number, found {args.max_score}")
-    if args.keep is not None and not 0 < args.keep <= 1:
-        raise DataError(f"--keep: expected a share above 0, at most 1; found {args.keep}")
+        check_output(path, args.input)
     given = [name for name in ("keep", "max_score", "rejected") if getattr(args, name) is not None]
     if given and not args.scores:
-        raise DataError(f"--no-scores leaves nothing for --{given[0].replace('_', '-')} to go by; drop one")
-    if args.keep is not None and args.max_score is not None:
-        raise DataError("--keep and --max-score both say where to cut; give one")
+        raise DataError(
+            f"--no-scores: without scores --{given[0].replace('_', '-')} does nothing; leave one out"
+        )
 
 
 def _write_by_score(
@@ -122,8 +102,8 @@ def _write_by_score(
 
     if len(pairs) < _FEWEST:
         raise DataError(
-            f"found {len(pairs)} usable pairs, expected at least {_FEWEST} to learn from what is a "
-            "translation; give more, or --no-scores"
+            f"found {len(pairs)} usable pairs, expected at least {_FEWEST} to learn what is a translation; "
+            "give more, or --no-scores"
         )
     scores = _scores(args, pairs, lang, pivot)
     limit = args.max_score
@@ -171,11 +151,11 @@ def _scores(args: argparse.Namespace, pairs: list[ParallelRow], lang: str, pivot
 def _write(
     args: argparse.Namespace, path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> None:
-    """Write a table, and what the input's record says of it."""
+    """Write a table, with a copy of the input's record."""
     from modenc.provenance import copy_record
     from modenc.storage import storing, write_atomically
 
     lines = ["\t".join(one_line(field) for field in row) for row in (header, *rows)]
     copy_record(args.input, path)
-    with storing(path, "what was there is as it was"):
+    with storing(path, "the file is as it was"):
         write_atomically(path, "\n".join(lines) + "\n")

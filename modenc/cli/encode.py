@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import logging
 import sys
 import warnings
+from collections import deque
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import (
     AUTO,
+    add,
+    add_command,
     add_encoding,
-    add_hub,
+    add_opening,
     encoded,
     language_of,
     open_encoder,
+    open_hub,
+    option,
     positive,
+    progress_bar,
     report_cuts,
 )
-from modenc.cli.shards import ShardStore, check_output
-from modenc.cli.text_io import STDIN, batched, read_texts
-from modenc.errors import DataError
+from modenc.cli.shards import ShardStore, check_format
+from modenc.cli.text_io import STDIN, batched, check_output, has_columns, read_texts
+from modenc.errors import DataError, OptionError
 
 if TYPE_CHECKING:
     import torch
@@ -33,103 +41,161 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_SHARD = 4096
+STDOUT = Path("-")
+_TYPES = {"float32": "float32", "binary": "int8", "ubinary": "uint8"}
+"""``--precision`` to the type of the stored numbers."""
+_JOB = (
+    *("input", "column", "lang", "lang_column", "align", "fallback", "min_confidence", "shard_size"),
+    *("normalize", "truncate_dim", "precision"),
+)
 
 
-def add_parser(subparsers: Any, summary: str) -> None:
-    """Add the verb and its options."""
-    parser = subparsers.add_parser(
-        "encode",
-        help=summary,
-        description="Encodes the lines of a text file, or a column of TSV, CSV, JSONL or Parquet. "
-        ".npy: float32 [texts, hidden], row i is text i. .parquet: columns index, language, vector. "
-        "The input is read as a stream; finished shards wait in OUTPUT.parts/, "
-        "and a run that was cut off goes on from them.",
-        epilog="examples:\n"
-        "  modenc encode --hub adapters_hub/me5-small --input texts.txt --output vectors.npy\n"
-        "  modenc encode --hub adapters_hub/me5-small --input texts.parquet --column body "
-        "--lang kk --output kk.npy\n"
-        "  zcat texts.gz | modenc encode --hub adapters_hub/me5-small --input - --output vectors.parquet",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_hub(parser)
-    parser.add_argument("--input", required=True, metavar="FILE", help="texts; - is standard input")
-    parser.add_argument(
-        "--output", required=True, type=Path, metavar="FILE", help="vectors: .npy or .parquet"
-    )
+def add_commands(commands: Any) -> None:
+    """Add the command."""
+    parser = add_command(commands, "encode", run)
+    add_opening(parser)
+    add(parser, "--input")
+    text = "vectors: .npy or .parquet; -: standard output, an object a line with language and vector"
+    add(parser, "--output", help=text)
     add_encoding(parser)
-    parser.add_argument(
-        "--shard-size",
-        type=positive,
-        default=DEFAULT_SHARD,
-        metavar="N",
-        help=f"texts between two savings (default: {DEFAULT_SHARD})",
-    )
-    parser.set_defaults(run=run)
+    text = "column with each text's language; where it is empty, the language is detected"
+    option(parser, "--lang-column", "NAME", text)
+    option(parser, "--normalize", None, "scale vectors to length 1")
+    option(parser, "--truncate-dim", "N", "keep the first N numbers of each vector", type=positive)
+    text = "of the stored vectors; binary: a bit a number, eight in an int8; ubinary: in a uint8"
+    option(parser, "--precision", None, text, choices=_TYPES, default="float32")
+    option(parser, "--shard-size", "N", "texts between two savings", type=positive, default=4096)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the verb."""
+def run(args: argparse.Namespace) -> None:
+    """Turn texts into vectors.
+
+    Encodes the lines of a text file, or a column of TSV, CSV, JSONL or Parquet. .npy: float32 [texts,
+    hidden], row i is text i. .parquet: columns index, language, vector. The input is read as a stream;
+    finished shards wait in OUTPUT.parts/, and an interrupted run resumes from them.
+
+    Examples:
+        modenc encode --hub adapters_hub/me5-small --input texts.txt --output vectors.npy
+        modenc encode --hub adapters_hub/me5-small -i texts.parquet --column body --lang kk -o kk.npy
+        modenc encode --hub adapters_hub/me5-small -i texts.tsv --lang-column language -o vectors.parquet
+        zcat texts.gz | modenc encode --hub adapters_hub/me5-small -i - -o - | head
+    """
+    # All of this before torch is imported, and before an earlier run's finished work could be lost.
+    width = _checked_width(args)
+    total = None if args.input == STDIN else _count(args)
+    encoder = open_encoder(args)
+    if args.output == STDOUT:
+        _print(args, encoder)
+    else:
+        store = ShardStore(args.output, width, _TYPES[args.precision])
+        with store.alone():
+            count, shards = _fill(args, encoder, store, total)
+            store.join(shards)
+        logger.info("%s: %d vectors of %d numbers", args.output, count, width)
+    report_cuts(args, encoder)
+
+
+def _checked_width(args: argparse.Namespace) -> int:
+    """Check arguments against each other and the hub; returns how many numbers a stored vector has."""
     from modenc.languages import BASE, normalize_code
 
-    # All of this before torch is imported, and before anything an earlier run has finished could be lost.
-    check_output(args.output, args.input)
+    if args.output != STDOUT:
+        check_format(args.output)
+        check_output(args.output, args.input)
     if (code := language_of(args)) not in (None, BASE):
         normalize_code(str(code))
-    if args.input != STDIN:
-        next(read_texts(args.input, args.column), None)
-    encoder = open_encoder(args)
-    job = _job(args, encoder)
-    store = ShardStore(args.output, encoder.hub.info.hidden_size)
-    with store.alone():
-        total, shards = _fill(args, encoder, store, job)
-        store.join(shards)
-    logger.info("%s: %d vectors of %d numbers", args.output, total, store.hidden_size)
-    report_cuts(args, encoder)
-    return 0
+    if args.lang_column and (code is not None or not has_columns(args.input)):
+        found = f"--lang {code}" if code else f"the plain text of {args.input}"
+        raise OptionError(f"--lang-column: expected a table without --lang, found {found}; leave one out")
+    hidden = open_hub(args).info.hidden_size
+    width = min(hidden, args.truncate_dim or hidden)
+    if args.precision == "float32":
+        return width
+    if width % 8:
+        raise OptionError(
+            f"--precision {args.precision}: expected vectors of a multiple of 8 numbers, found {width}; set "
+            "--truncate-dim"
+        )
+    return width // 8
+
+
+def _count(args: argparse.Namespace) -> int:
+    """The number of texts; reads all of them, so that none is found to be faulty hours later."""
+    if args.lang_column:
+        deque(read_texts(args.input, args.lang_column, option="--lang-column"), maxlen=0)
+    return sum(1 for _ in read_texts(args.input, args.column))
+
+
+def _batches(
+    args: argparse.Namespace, max_characters: int, skip: int = 0
+) -> Iterator[tuple[list[str], Sequence[str | None] | None]]:
+    """Shards of texts with the languages in ``--lang-column``, without the first ``skip`` texts."""
+    texts = islice(read_texts(args.input, args.column, max_characters), skip, None)
+    languages = None
+    if args.lang_column:
+        languages = islice(read_texts(args.input, args.lang_column, option="--lang-column"), skip, None)
+    for batch in batched(texts, args.shard_size):
+        if languages is None:
+            yield batch, None
+        else:
+            yield batch, [code.strip() or None for code in islice(languages, len(batch))]
+
+
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "normalize_embeddings": args.normalize,
+        "truncate_dim": args.truncate_dim,
+        "precision": args.precision,
+    }
+
+
+def _print(args: argparse.Namespace, encoder: ModularEncoder) -> None:
+    for texts, langs in _batches(args, encoder[0].max_characters):
+        vectors, codes = encoded(args, encoder, texts, langs, **_options(args))
+        for code, vector in zip(codes, vectors.tolist(), strict=True):
+            sys.stdout.write(json.dumps({"language": code, "vector": vector}) + "\n")
 
 
 def _fill(
-    args: argparse.Namespace, encoder: ModularEncoder, store: ShardStore, job: dict[str, Any]
+    args: argparse.Namespace, encoder: ModularEncoder, store: ShardStore, total: int | None
 ) -> tuple[int, int]:
     """Write the shards that are not done yet; returns how many texts and shards there are in all."""
-    from tqdm import tqdm
-
+    job = _job(args, encoder)
     done = store.begin(job, resumable=args.input != STDIN)
     if args.input == STDIN:
-        logger.info("standard input cannot be read twice: if this run is cut off, it starts over")
+        logger.info("standard input cannot be read twice: if this run is interrupted, it starts over")
     elif done:
-        logger.info("%d shards of %d texts are done already; going on from there", done, args.shard_size)
-    texts = read_texts(args.input, args.column, encoder[0].max_characters)
-    first = sum(1 for _ in islice(texts, done * args.shard_size))
-    with tqdm(
-        total=_count(args.input), initial=first, unit=" texts", file=sys.stderr, dynamic_ncols=True
-    ) as bar:
-        for batch in batched(texts, args.shard_size):
-            vectors, codes = encoded(args, encoder, batch)
+        logger.info("%d shards of %d texts are done already; resuming", done, args.shard_size)
+    count = done * args.shard_size if total is None else min(done * args.shard_size, total)
+    with progress_bar(" texts", total, count) as bar:
+        # The last module runs once for each batch.
+        hook = encoder[-1].register_forward_hook(
+            lambda _, __, features: bar.update(len(features["sentence_embedding"]))
+        )
+        for texts, langs in _batches(args, encoder[0].max_characters, skip=count):
+            vectors, codes = encoded(args, encoder, texts, langs, **_options(args))
             _check_unchanged(job, _state(args, encoder.hub))
-            store.write(done, first, vectors, codes)
-            done, first = done + 1, first + len(batch)
-            bar.update(len(batch))
-    return first, done
+            store.write(done, count, vectors, codes)
+            done, count = done + 1, count + len(texts)
+        hook.remove()
+    return count, done
 
 
 def _check_unchanged(job: dict[str, Any], now: dict[str, Any]) -> None:
-    """See before shards are stored that they are of the job's texts and modules."""
+    """Check before a shard is stored that it is of the job's texts and modules."""
     changed = ", ".join(name for name in now if now[name] != job[name])
     if changed and job["input"] != STDIN:
         raise DataError(
             f"{job['input']} or {job['hub']} changed while it was encoded (differing: {changed}); "
-            "run the same again, which starts over where it stays so"
+            "run the same command again; it starts over unless the old state is back"
         )
     if changed:
-        warnings.warn(f"{job['hub']} changed meanwhile: vectors are of both its states", stacklevel=2)
+        warnings.warn(f"{job['hub']} changed in the meantime: vectors are of both its states", stacklevel=2)
 
 
 def _job(args: argparse.Namespace, encoder: ModularEncoder) -> dict[str, Any]:
     """What must be the same for finished shards to count."""
-    settings = ("input", "column", "lang", "align", "fallback", "min_confidence", "shard_size")
-    job: dict[str, Any] = {name: getattr(args, name) for name in settings}
+    job: dict[str, Any] = {name: getattr(args, name) for name in _JOB}
     job["compute"] = _computed_in(args.compute, encoder.device)
     if args.input != STDIN:
         job["input"] = str(Path(args.input).resolve())
@@ -137,17 +203,17 @@ def _job(args: argparse.Namespace, encoder: ModularEncoder) -> dict[str, Any]:
 
 
 def _computed_in(compute: str, device: torch.device) -> str:
-    """What vectors are computed in on ``device``: another machine may make another of a word."""
+    """The precision that ``compute`` comes to on ``device``; on another machine it may be another."""
     from modenc.composition.settings import ComputeSettings
 
     if compute == "int8":
-        # Beside its products, in what ``auto`` is.
+        # All but the products is computed as with ``auto``.
         return f"int8 and {ComputeSettings(AUTO).precision(device)}"
     return ComputeSettings(compute).precision(device)
 
 
 def _state(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:
-    """Of the job, what others may change while it runs: the input's size and date, and the modules used."""
+    """What others may change while the job runs: the input's size and date, and the modules used."""
     from modenc.composition.engine import BASE
     from modenc.composition.language_choice import ERROR
     from modenc.languages import normalize_code
@@ -165,24 +231,3 @@ def _state(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:
         found = Path(args.input).stat()
         state |= {"size": found.st_size, "date": found.st_mtime_ns}
     return state
-
-
-def _count(source: str) -> int | None:
-    """Number of texts where it costs next to nothing to know: the bar then shows the time left."""
-    path = Path(source)
-    if path.suffix == ".parquet":
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        try:
-            return int(pq.ParquetFile(path).metadata.num_rows)
-        except pa.ArrowException:
-            return None
-    if source == STDIN or path.suffix not in (".txt", ".jsonl"):
-        return None
-    count, last = 0, b""
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            count += block.count(b"\n")
-            last = block[-1:]
-    return count + (last not in (b"", b"\n"))

@@ -1,4 +1,4 @@
-"""``modenc``: one verb a file; a verb's module is imported only when it is called."""
+"""``modenc``: a module for each command, imported only when it is called."""
 
 from __future__ import annotations
 
@@ -11,93 +11,86 @@ import warnings
 from collections.abc import Sequence
 from importlib import import_module
 
+from modenc.cli.arguments import Parser, add_logging
 from modenc.errors import ModencError
 
-VERBS: dict[str, str] = {
-    "recipes": "list the recipes that come with modenc",
-    "cp": "copy a recipe to edit",
-    "validate": "check a recipe and list all its faults",
-    "cat": "print a recipe with all defaults filled in",
-    "translate": "translate training text by machine",
-    "clean": "drop from a bitext what does not translate",
+COMMANDS = {
+    "hub": "list, show, check, install and remove a hub's languages",
+    "recipe": "list, show, copy and check recipes",
     "train": "train the modules of a recipe's languages",
-    "ls": "list the languages of a hub folder",
-    "show": "show what a language's modules are and were trained on",
-    "verify": "check a hub folder's files",
-    "rm": "remove a language from a hub folder",
-    "install": "copy a language's modules into a hub folder",
     "encode": "turn texts into vectors",
-    "identify": "tell the language of each text",
+    "identify": "detect the language of each text",
     "search": "find the lines nearest to a query",
-    "eval": "judge hubs and models on a suite of test sets",
+    "eval": "evaluate hubs and models on a suite of test sets",
+    "clean": "drop pairs that are no translations from a bitext",
+    "translate": "translate training text by machine",
+    "completion": "print a script that completes commands in a shell",
 }
 
-_NOISY = [
-    "accelerate",
-    "httpx",
-    "urllib3",
-    "filelock",
-    "fsspec",
-    "sentence_transformers",
-    "datasets",
-    "faiss",
-]
+_NOISY = {
+    **dict.fromkeys(("accelerate", "httpx", "urllib3", "filelock", "fsspec"), logging.WARNING),
+    **dict.fromkeys(("sentence_transformers", "datasets", "faiss"), logging.WARNING),
+    "adapters": logging.ERROR,  # warns of each adapter that is not active yet
+}
 
 
-def build_parser(verb: str | None) -> argparse.ArgumentParser:
-    """The parser of ``modenc``; only ``verb``'s own options are filled in."""
-    parser = argparse.ArgumentParser(
-        prog="modenc", description="Sentence vectors from modules of each language's own."
-    )
-    parser.add_argument(
-        "--log-level",
-        default="INFO",
-        type=str.upper,
-        choices=("DEBUG", "INFO", "WARNING", "ERROR"),
-        help="how much is said (default: INFO)",
-    )
-    subparsers = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for name, summary in VERBS.items():
-        if name == verb:
-            import_module(f"modenc.cli.{name}").add_parser(subparsers, summary)
+class _Version(argparse.Action):
+    """Looks the version up when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        import modenc
+
+        sys.stdout.write(f"modenc {modenc.__version__}\n")
+        parser.exit()
+
+
+def build_parser(*called: str) -> Parser:
+    """The parser of ``modenc``; the options of the commands in ``called`` alone are filled in."""
+    parser = Parser(prog="modenc", description="Sentence vectors from modules for each language.")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    add_logging(parser)
+    commands = parser.add_subparsers(metavar="COMMAND")
+    for name, summary in COMMANDS.items():
+        if name in called:
+            import_module(f"modenc.cli.{name}").add_commands(commands)
         else:
-            subparsers.add_parser(name, help=summary, add_help=False)
+            commands.add_parser(name, help=summary, add_help=False)
+    parser.set_defaults(run=lambda _: parser.print_help(), parser=parser)
     return parser
 
 
-def _ready_streams() -> None:
-    """Have standard output take what its encoding lacks, and stand in for streams that are closed."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            nowhere = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
-            setattr(sys, name, nowhere)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """The arguments of a command line; ``run`` among them carries it out.
+
+    Raises:
+        SystemExit: the words are no command; standard error says why.
+    """
+    called = next((word for word in words if word in COMMANDS), "")
+    args, rest = build_parser(called).parse_known_args(words)
+    if hasattr(args, "overrides"):  # argparse takes those before the first option alone
+        args.overrides += [word for word in rest if "=" in word and not word.startswith("-")]
+        rest = [word for word in rest if word not in args.overrides]
+    if rest:
+        args.parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return args
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb; returns the process's exit code (0 done, 1 a check failed, 2 an error)."""
-    _ready_streams()
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    verb = next((word for word in arguments if word in VERBS), None)
-    args = build_parser(verb).parse_args(arguments)
-    logging.basicConfig(level=args.log_level, format="%(message)s", stream=sys.stderr)
-    logging.captureWarnings(True)
-    # Without the line of Python that warned, which says nothing to whom a command is for.
-    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}"
-    # Of how transformers puts its checkpoints in order.
-    warnings.filterwarnings("ignore", message="mtime may not be reliable")
-    for noisy in _NOISY:
-        logging.getLogger(noisy).setLevel(logging.WARNING)
-    # It warns of each adapter that is not active yet.
-    logging.getLogger("adapters").setLevel(logging.ERROR)
+    """Run one command.
+
+    Returns:
+        The process's exit code: 0 done, 1 a check failed, 2 an error.
+    """
+    _prepare_streams()
+    args = parse(list(sys.argv[1:] if argv is None else argv))
+    _set_up_logging(getattr(args, "log_level", "INFO"))
     try:
         return _run(args)
-    except BrokenPipeError:  # also of what tells of an error, which may be this one in other words
-        # Python would flush both once more at its end.
+    except BrokenPipeError:  # perhaps from writing an error message
+        # Python would flush both streams once more when it exits.
         for stream in (sys.stdout, sys.stderr):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        return 141  # what shells say of others whose reader has left
+        return 141  # as shells report a command whose reader has left
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -108,8 +101,29 @@ def _run(args: argparse.Namespace) -> int:
     except BrokenPipeError:
         raise
     except (ModencError, OSError) as error:
-        sys.stderr.write(f"modenc {args.verb}: {error}\n")
+        sys.stderr.write(f"{args.parser.prog}: {error}\n")
         return 2
     except KeyboardInterrupt:
-        sys.stderr.write("modenc: interrupted; what was saved is kept\n")
+        sys.stderr.write("modenc: interrupted; finished work is kept\n")
         return 130
+
+
+def _prepare_streams() -> None:
+    """Escape what standard output cannot encode, and replace streams that are closed."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            null = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+            setattr(sys, name, null)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _set_up_logging(level: str) -> None:
+    logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
+    logging.captureWarnings(True)
+    # Without the line of Python source, which means nothing to users of a command.
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}"
+    # From transformers, when it sorts its checkpoints.
+    warnings.filterwarnings("ignore", message="mtime may not be reliable")
+    for name, least in _NOISY.items():
+        logging.getLogger(name).setLevel(least)

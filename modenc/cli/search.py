@@ -4,40 +4,47 @@ from __future__ import annotations
 
 import argparse
 import heapq
-import sys
 from typing import Any
 
-from modenc.cli.arguments import add_encoding, add_hub, encoded, open_encoder, positive, report_cuts
+from modenc.cli.arguments import (
+    add,
+    add_command,
+    add_encoding,
+    add_opening,
+    encoded,
+    open_encoder,
+    option,
+    positive,
+    report_cuts,
+    write,
+)
 from modenc.cli.text_io import CHARACTERS_AT_ONCE, LINES_AT_ONCE, batched, read_texts
 from modenc.data.text import one_line
 from modenc.errors import DataError
 
 
-def add_parser(subparsers: Any, summary: str) -> None:
-    """Add the verb and its options."""
-    parser = subparsers.add_parser(
-        "search",
-        help=summary,
-        description="Encodes the query and every line of FILE and writes the nearest lines: cosine, "
-        "language, line, tab-separated. For a quick look: nothing is kept.",
-        epilog="examples:\n"
-        "  modenc search 'Where is the library?' --hub adapters_hub/me5-small --in texts.txt --top 3\n"
-        "  modenc search Кітапхана --query-lang kk --hub adapters_hub/me5-small --in texts.jsonl",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_commands(commands: Any) -> None:
+    """Add the command."""
+    parser = add_command(commands, "search", run)
     parser.add_argument("query", metavar="QUERY", help="what to look for, in any of the hub's languages")
-    parser.add_argument(
-        "--in", dest="input", required=True, metavar="FILE", help="texts; - is standard input"
-    )
-    parser.add_argument("--top", type=positive, default=5, metavar="N", help="lines to show (default: 5)")
-    parser.add_argument("--query-lang", metavar="CODE", help="language of the query (default: identify it)")
-    add_hub(parser)
+    add(parser, "--input")
+    option(parser, "--top", "N", "lines to show", type=positive, default=5)
+    option(parser, "--query-lang", "CODE", "language of the query (default: detect it)")
+    add_opening(parser)
     add_encoding(parser)
-    parser.set_defaults(run=run)
+    add(parser, "--json", help="print an object a line, with score, language and text")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the verb."""
+def run(args: argparse.Namespace) -> None:
+    """Find the lines nearest to a query.
+
+    Encodes the query and every line of FILE and writes the nearest lines: cosine, language, line,
+    tab-separated. For a quick look: nothing is stored.
+
+    Examples:
+        modenc search 'Where is the library?' --hub adapters_hub/me5-small --input texts.txt --top 3
+        modenc search Кітапхана --query-lang kk --hub adapters_hub/me5-small --input texts.jsonl
+    """
     from modenc.evaluate.retrieval import unit
 
     if not args.query.strip():
@@ -59,5 +66,5 @@ def run(args: argparse.Namespace) -> int:
         raise DataError(f"{args.input}: expected lines to search, found none; give a file with texts")
     report_cuts(args, encoder)
     for score, _, text, code in best:
-        sys.stdout.write(f"{score:.3f}\t{code}\t{one_line(text)}\n")
-    return 0
+        line = f"{score:.3f}\t{code}\t{one_line(text)}\n"
+        write(args, {"score": score, "language": code, "text": text}, line)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from modenc.cli.text_io import refuse_folder, refuse_overwriting
 from modenc.errors import DataError
 from modenc.shards import KEPT, ShardFolder
 from modenc.storage import storing
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -24,14 +22,16 @@ OUTPUT_FORMATS = (".npy", ".parquet")
 class ShardStore(ShardFolder):
     """The shards of one output file.
 
-    ``.npy``: float32 [texts, hidden]. ``.parquet``: columns index, language, vector.
+    ``.npy``: [texts, width]. ``.parquet``: columns index, language, vector.
     """
 
-    hidden_size: int
-    """Width of the vectors."""
+    width: int
+    """Numbers in a vector."""
+    dtype: str = "float32"
+    """Type of these numbers."""
 
-    def write(self, number: int, first: int, vectors: NDArray[np.float32], codes: Sequence[str]) -> None:
-        """Store shard ``number``: vectors [n, hidden] of texts ``first`` … ``first + n - 1``."""
+    def write(self, number: int, first: int, vectors: NDArray[Any], codes: Sequence[str]) -> None:
+        """Store shard ``number``: vectors [n, width] of texts ``first`` … ``first + n - 1``."""
         with self.writing(number) as stream:
             if self.suffix == ".npy":
                 import numpy as np
@@ -60,30 +60,29 @@ class ShardStore(ShardFolder):
     def _schema(self) -> pa.Schema:
         import pyarrow as pa
 
-        vector = pa.list_(pa.float32(), self.hidden_size)
+        vector = pa.list_(getattr(pa, self.dtype)(), self.width)
         return pa.schema([("index", pa.int64()), ("language", pa.string()), ("vector", vector)])
 
-    def _table(self, first: int, vectors: NDArray[np.float32], codes: Sequence[str]) -> pa.Table:
+    def _table(self, first: int, vectors: NDArray[Any], codes: Sequence[str]) -> pa.Table:
         import pyarrow as pa
 
         index = pa.array(range(first, first + len(vectors)), pa.int64())
-        flat = pa.array(vectors.reshape(-1), pa.float32())
-        column = pa.FixedSizeListArray.from_arrays(flat, self.hidden_size)
-        return pa.Table.from_arrays(
-            [index, pa.array(list(codes), pa.string()), column], schema=self._schema()
-        )
+        flat = pa.array(vectors.reshape(-1), getattr(pa, self.dtype)())
+        column = pa.FixedSizeListArray.from_arrays(flat, self.width)
+        return pa.Table.from_arrays([index, pa.array(codes, pa.string()), column], schema=self._schema())
 
     def _join_npy(self, paths: list[Path], target: Path) -> None:
         import numpy as np
 
-        rows = [np.load(path, mmap_mode="r").shape[0] for path in paths]
+        dtype = np.dtype(self.dtype).newbyteorder("<")
+        rows = sum(np.load(path, mmap_mode="r").shape[0] for path in paths)
         # Not a memory map, in which a full disk ends the process without a word.
         with target.open("wb") as stream:
             np.lib.format.write_array_header_1_0(
-                stream, {"descr": "<f4", "fortran_order": False, "shape": (sum(rows), self.hidden_size)}
+                stream, {"descr": dtype.str, "fortran_order": False, "shape": (rows, self.width)}
             )
             for path in paths:
-                stream.write(np.load(path).astype("<f4", copy=False).tobytes())
+                stream.write(np.load(path).astype(dtype, copy=False).tobytes())
 
     def _join_parquet(self, paths: list[Path], target: Path) -> None:
         import pyarrow.parquet as pq
@@ -94,18 +93,14 @@ class ShardStore(ShardFolder):
                 writer.write_table(table, row_group_size=max(1, len(table)))
 
 
-def check_output(output: Path, source: str) -> None:
-    """Check before hours of work that the result can be written.
+def check_format(output: Path) -> None:
+    """Check that an output's name ends in a known format.
 
     Raises:
-        DataError: the name's ending is no output format, the folder does not exist, or it is ``source``.
+        DataError: it does not.
     """
-    refuse_overwriting(source, output)
     if output.suffix not in OUTPUT_FORMATS:
         raise DataError(
             f"{output}: expected an output ending in {' or '.join(OUTPUT_FORMATS)}, "
             f"found {output.suffix or 'no ending'!r}; rename it"
         )
-    if not output.parent.is_dir():
-        raise DataError(f"{output.parent}: no such folder; make it, or write the output elsewhere")
-    refuse_folder(output)

@@ -1,4 +1,4 @@
-"""Texts in from files and standard input, one at a time."""
+"""Texts from files and standard input, one at a time, and checks of where results go."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from modenc.texts import clean
 
 STDIN = "-"
 LINES_AT_ONCE, CHARACTERS_AT_ONCE = 1024, 1 << 26
-"""For :func:`batched`, by verbs that answer a line at a time."""
+"""For :func:`batched`, in commands that answer a line at a time."""
 
 
-def read_texts(source: str, column: str = "text", max_characters: int | None = None) -> Iterator[str]:
+def read_texts(
+    source: str, column: str = "text", max_characters: int | None = None, option: str = "--column"
+) -> Iterator[str]:
     """The texts of ``source``: a file that :func:`modenc.data.files.read_file` reads, or ``-``.
 
     Standard input and .txt hold a text a line, empty lines included, so that row i of the result
@@ -28,47 +30,48 @@ def read_texts(source: str, column: str = "text", max_characters: int | None = N
         column: where it has several.
         max_characters: clean and cut texts as an encoder of that limit does, so that thousands of them fit
             in memory; their vectors stay the same. By default they stay as they are.
+        option: what names the column on the command line.
 
     Raises:
         DataError: missing or unreadable file, bytes that are not UTF-8, no such column, a value that is no
             text (null, a number).
     """
-    texts = _uncut(source, column)
+    texts = _uncut(source, column, option)
     return texts if max_characters is None else (clean(text, max_characters) for text in texts)
 
 
-def _uncut(source: str, column: str) -> Iterator[str]:
+def has_columns(source: str) -> bool:
+    """Whether texts come with other columns: not from standard input and plain text."""
+    return source != STDIN and not (Path(source).is_file() and format_of(Path(source)) == ".txt")
+
+
+def _uncut(source: str, column: str, option: str) -> Iterator[str]:
     if source == STDIN:
-        yield from _read_stdin()
+        if sys.stdin is None:
+            raise DataError("standard input is closed; name a file instead")
+        yield from read_lines(sys.stdin.buffer, "standard input")
         return
-    path = Path(source)
-    plain = path.is_file() and format_of(path) == ".txt"
+    path, column = Path(source), column if has_columns(source) else "text"
     for number, row in enumerate(read_file(path), start=1):
-        yield text_of(row, "text" if plain else column, path, number, "--column")
+        yield text_of(row, column, path, number, option)
 
 
-def refuse_overwriting(source: str | Path, output: Path) -> None:
-    """See that an output is another file than the input.
+def check_output(output: Path, source: str | Path) -> None:
+    """Check before hours of work that an output can be written.
 
     Raises:
-        DataError: it is the same.
+        DataError: its folder does not exist, it is a folder itself, or it is ``source``.
     """
     if output.exists() and Path(source).exists() and output.samefile(source):
         raise DataError(f"{output}: expected another file than the input; choose another name")
-
-
-def refuse_folder(output: Path) -> None:
-    """See that an output's name is no folder's.
-
-    Raises:
-        DataError: it is.
-    """
+    if not output.absolute().parent.is_dir():
+        raise DataError(f"{output.parent}: no such folder; make it, or write the output elsewhere")
     if output.is_dir():
         raise DataError(f"{output}: expected a file's name, found a folder; choose another name")
 
 
 def batched(texts: Iterable[str], size: int, characters: int | None = None) -> Iterator[list[str]]:
-    """Lists of ``size`` texts, the last one shorter; one of so many ``characters`` ends earlier."""
+    """Lists of ``size`` texts, the last one shorter; one with so many ``characters`` ends earlier."""
     iterator = iter(texts)
     while batch := list(_first(iterator, size, characters)):
         yield batch
@@ -79,9 +82,3 @@ def _first(texts: Iterator[str], size: int, characters: int | None) -> Iterator[
         yield text
         if characters is not None and (characters := characters - len(text)) <= 0:
             return
-
-
-def _read_stdin() -> Iterator[str]:
-    if sys.stdin is None:
-        raise DataError("standard input is closed; name a file instead")
-    return read_lines(sys.stdin.buffer, "standard input")

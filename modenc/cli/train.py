@@ -8,56 +8,52 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from modenc.cli.recipe_arguments import add_languages, add_recipe, read_recipe
+from modenc.cli.arguments import add, add_command, option, write
+from modenc.cli.recipe import add_recipe, read_recipe
+from modenc.errors import RecipeError
+from modenc.recipe.settings import STAGES
 
 logger = logging.getLogger(__name__)
 
-STAGES = ("vocabulary", "language_adaptation", "sentence_encoding", "alignment")
 
-
-def add_parser(subparsers: Any, summary: str) -> None:
-    """Add the verb and its options."""
-    parser = subparsers.add_parser(
-        "train",
-        help=summary,
-        description="Trains each language of a recipe and puts its modules into the recipe's hub folder. "
-        "Finished stages are skipped, a killed run goes on from its last checkpoint, and no language's "
-        "training touches another's modules.",
-        epilog="examples:\n"
-        "  modenc train recipes/turkic.toml --lang kk data.root=data\n"
-        "  modenc train my_recipe.toml --stage alignment --force alignment.optimizer.epochs=2\n"
-        "  modenc train turkic run.work_dir=/tmp/runs hub.path=my_hub",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_commands(commands: Any) -> None:
+    """Add the command."""
+    parser = add_command(commands, "train", run)
     add_recipe(parser)
-    add_languages(parser, "train")
-    parser.add_argument(
-        "--stage",
-        action="append",
-        choices=STAGES,
-        metavar="NAME",
-        help=f"only this stage; one of {', '.join(STAGES)}",
-    )
-    parser.add_argument(
+    add(parser, "--lang", action="append", help="train only this language; may be repeated (default: all)")
+    text = f"only this stage ({', '.join(STAGES)}); may be repeated"
+    option(parser, "--stage", "NAME", text, action="append", choices=STAGES)
+    option(
+        parser,
         "--monolithic",
-        metavar="FOLDER",
-        help="instead of modules, train all parameters of one model on all languages, to compare with "
-        "(settings: [monolithic]); a sentence-transformers model in FOLDER",
+        "DIR",
+        "instead of modules, train all parameters of one model on all languages, to compare with (settings: "
+        "[monolithic]); writes a sentence-transformers model to DIR",
     )
-    parser.add_argument(
+    option(
+        parser,
         "--publish-unless-worse",
-        action="store_true",
-        help="keep a language out of the hub whose modules lose to the bare base on held-out data: a lower "
-        "mean of the metrics that both have. What the hub has of it stays, so do the trained stages in the "
-        "work folder, and the exit code is 1 (short for run.publish=unless_worse)",
+        None,
+        "keep a language out of the hub whose modules have a lower mean than the base alone on held-out data "
+        "(metrics that both have). The hub stays as it is, trained stages stay in the work folder, and the "
+        "exit code is 1 (short for run.publish=unless_worse)",
     )
-    parser.add_argument("--force", action="store_true", help="redo stages from their start, done or not")
-    parser.set_defaults(run=run)
+    add(parser, "--force", help="train finished stages again, from their start")
+    add(parser, "--json")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the verb."""
-    from modenc.errors import RecipeError
+    """Train the modules of a recipe's languages.
+
+    Trains each language of a recipe and puts its modules into the recipe's hub folder. Finished stages
+    are skipped, a killed run resumes from its last checkpoint, and no language's training touches
+    another's modules.
+
+    Examples:
+        modenc train recipes/turkic.toml --lang kk data.root=data
+        modenc train my_recipe.toml --stage alignment --force alignment.optimizer.epochs=2
+        modenc train turkic run.work_dir=/tmp/runs hub.path=my_hub
+    """
     from modenc.languages import normalize_code
     from modenc.train.monolithic import train_monolithic
     from modenc.train.pipeline import train_recipe
@@ -79,14 +75,19 @@ def run(args: argparse.Namespace) -> int:
         logger.warning("warning: %s", line)
     if args.monolithic:
         train_monolithic(recipe, Path(args.monolithic))
-        sys.stdout.write(f"{args.monolithic}\n" if first else "")
+        folders = {}
+    else:
+        folders = train_recipe(recipe, languages=languages, stages=args.stage, force=args.force)
+    if not first:
         return 0
-    folders = train_recipe(recipe, languages=languages, stages=args.stage, force=args.force)
-    for code, folder in folders.items() if first else ():
-        sys.stdout.write(f"{code}\t{folder}\n")
-    kept_out = [code for code in languages or recipe.plans if code not in folders]
-    if first and kept_out:
-        sys.stderr.write(
-            f"modenc train: worse than the base alone, and not put into {recipe.hub}: {', '.join(kept_out)}\n"
-        )
-    return 1 if kept_out and first else 0
+    if args.monolithic:
+        write(args, {"model": args.monolithic}, f"{args.monolithic}\n")
+        return 0
+    worse = [code for code in languages or recipe.plans if code not in folders]
+    found = {code: str(folder) for code, folder in folders.items()}
+    text = "".join(f"{code}\t{folder}\n" for code, folder in found.items())
+    write(args, {"languages": found, "worse": worse}, text)
+    if worse:
+        reason = f"worse than the base alone, and not put into {recipe.hub}"
+        sys.stderr.write(f"modenc train: {reason}: {', '.join(worse)}\n")
+    return 1 if worse else 0

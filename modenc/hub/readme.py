@@ -68,7 +68,7 @@ def _body(card: Card) -> list[str]:
         "## Use",
         "",
         "```bash",
-        f"modenc install path/to/{card.lang} path/to/hub",
+        f"modenc hub install path/to/{card.lang} --hub path/to/hub",
         "```",
         "",
         "```python",

@@ -279,7 +279,7 @@ class Hub:
         listed = ", ".join(has) if has else "none yet"
         return (
             f"{self.path}: no modules for {code} ({language_name(code)}); languages here: {listed}. "
-            "Train it with a recipe (modenc train) or copy it in (modenc install)"
+            "Train it with a recipe (modenc train) or copy it in (modenc hub install)"
         )
 
 

@@ -57,7 +57,7 @@ def find_recipe(name_or_path: str | Path) -> Path:
     hint = f"did you mean {match!r}? " if match else ""
     raise RecipeError(
         f"expected a recipe file or the name of a shipped recipe, found {name!r}; {hint}"
-        f"shipped: {', '.join(shipped)} (`modenc recipes` lists them)"
+        f"shipped: {', '.join(shipped)} (`modenc recipe list` lists them)"
     )
 
 

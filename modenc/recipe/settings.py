@@ -22,6 +22,9 @@ MonolithicObjective = Literal["pivot", "monolingual", "cross", "monolingual+cros
 Precision = Literal["auto", "fp32", "bf16"]
 EmbeddingStorage = Literal["float16", "int8"]
 
+STAGES = ("vocabulary", "language_adaptation", "sentence_encoding", "alignment")
+"""The stages of training, in order; each has a section in recipes."""
+
 PAPER_SECTIONS: dict[str, tuple[str, ...]] = {
     "contrastive": (),
     "bitranslation": ("decoder", "vmsst"),
@@ -332,7 +335,7 @@ class Recipe:
     hub: Path
     plans: dict[str, LanguagePlan]
     text: str
-    """The whole resolved recipe as TOML (what ``modenc cat`` prints)."""
+    """The whole resolved recipe as TOML (what ``modenc recipe show`` prints)."""
     start_from: Path | None = None
     """A hub that the pivot and the languages of ``start`` are copied from where ``hub`` lacks them."""
     left_out: tuple[str, ...] = ()

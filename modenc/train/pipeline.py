@@ -18,7 +18,7 @@ from modenc.errors import LanguageError, RecipeError
 from modenc.hub.layout import HubInfo, LanguageLayout
 from modenc.hub.store import Hub
 from modenc.languages import language_name, normalize_code
-from modenc.recipe.settings import LanguagePlan, Recipe
+from modenc.recipe.settings import STAGES, LanguagePlan, Recipe
 from modenc.storage import storing
 from modenc.threads import set_threads
 from modenc.train.alignment import align_language
@@ -32,7 +32,6 @@ from modenc.train.processes import of_main_process, process_state
 from modenc.train.publishing import TrainedLanguage, is_outdated, publish_language
 from modenc.train.sentence_encoding import encode_sentences
 from modenc.train.stage import (
-    STAGES,
     StageRecord,
     StageRun,
     begin,

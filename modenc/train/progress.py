@@ -16,8 +16,8 @@ _LINES = 10
 
 
 def on_terminal() -> bool:
-    """Whether standard error, where bars are drawn, is a terminal; in a file they are thousands of lines."""
-    return sys.stderr is not None and sys.stderr.isatty()
+    """Whether bars are shown: not where standard error is a file, nor where only errors are logged."""
+    return sys.stderr is not None and sys.stderr.isatty() and logger.isEnabledFor(logging.WARNING)
 
 
 def readable(figures: Mapping[str, Any]) -> str:

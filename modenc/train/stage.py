@@ -37,7 +37,6 @@ PIVOT_LOSSES = (
 )
 """Settings of ``[alignment]`` that stage 2 reads, too, where it learns from the pivot."""
 
-STAGES = ("vocabulary", "language_adaptation", "sentence_encoding", "alignment")
 _FORMAT = 3
 _STARTED, _DONE = "started.json", "done.json"
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from modenc.base_model import BaseModel
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
-from modenc.recipe.settings import LanguagePlan
+from modenc.recipe.settings import STAGES, LanguagePlan
 from modenc.train.data_access import TrainingData
-from modenc.train.stage import STAGES, StageRun, stage_fingerprint
+from modenc.train.stage import StageRun, stage_fingerprint
 
 
 def stage_runs(

@@ -41,7 +41,7 @@ def _rows(path):
 def test_filters_alone_drop_duplicates_and_other_languages(bitext, tmp_path, capsys):
     path, rows, _ = bitext
     output = tmp_path / "out.tsv"
-    assert main(["clean", str(path), "--lang", "kaz", "--no-scores", "-o", str(output)]) == 0
+    assert main(["clean", "-i", str(path), "--lang", "kaz", "--no-scores", "-o", str(output)]) == 0
     assert capsys.readouterr().out == f"{output}\t{len(rows)}\n"
     assert _rows(output) == rows
 
@@ -49,7 +49,7 @@ def test_filters_alone_drop_duplicates_and_other_languages(bitext, tmp_path, cap
 def test_the_record_of_a_translation_goes_with_it(bitext, tmp_path):
     path, _, _ = bitext
     output = tmp_path / "out.tsv"
-    words = ["clean", str(path), "--lang", "kk", "--no-scores", "-o", str(output)]
+    words = ["clean", "-i", str(path), "--lang", "kk", "--no-scores", "-o", str(output)]
     record = TranslationRecord("apertium (eng-kaz)", "MIT", "t.tsv", "en", "kk", "modenc", [], [], {}, {})
     write_record(path, record)
     assert main(words) == 0
@@ -67,7 +67,7 @@ def test_the_worst_pairs_go(tiny_hub, bitext, tmp_path):
     words = ["--hub", str(tiny_hub.path), "--keep", "0.8", "--steps", "4", "--rejected", str(rejected)]
     record = TranslationRecord("apertium (eng-kaz)", "MIT", "t.tsv", "en", "kk", "modenc", [], [], {}, {})
     write_record(path, record)
-    assert main(["clean", str(path), "--lang", "kk", "-o", str(output), *words]) == 0
+    assert main(["clean", "-i", str(path), "--lang", "kk", "-o", str(output), *words]) == 0
     assert read_record(output) == read_record(rejected) == record
     kept, dropped = _rows(output), _rows(rejected)
     assert len(kept) == pytest.approx(0.8 * len(rows), abs=1)
@@ -76,7 +76,7 @@ def test_the_worst_pairs_go(tiny_hub, bitext, tmp_path):
     assert max(float(row[2]) for row in kept) <= min(float(row[2]) for row in dropped)
     # The same pairs and seed give the same file.
     again = tmp_path / "again.tsv"
-    assert main(["clean", str(path), "--lang", "kk", "-o", str(again), *words]) == 0
+    assert main(["clean", "-i", str(path), "--lang", "kk", "-o", str(again), *words]) == 0
     assert again.read_bytes() == output.read_bytes()
 
 
@@ -88,7 +88,7 @@ def test_a_quota_of_cores_counts(bitext, tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(threads, "set_threads", asked.append)
     monkeypatch.setattr("modenc.evaluate.systems.open_system", system)
-    assert main(["clean", str(bitext[0]), "--lang", "kk", "-o", str(tmp_path / "out.tsv")]) == 2
+    assert main(["clean", "-i", str(bitext[0]), "--lang", "kk", "-o", str(tmp_path / "out.tsv")]) == 2
     assert "threads: [0]" in capsys.readouterr().err
 
 
@@ -136,9 +136,10 @@ def test_the_score_is_junczys_dowmunts():
     ("words", "message"),
     [
         (["--lang", "en"], "expected two languages, found en for both; set --pivot"),
-        (["--lang", "kk", "--keep", "0"], "--keep: expected a share above 0, at most 1; found 0.0"),
-        (["--lang", "kk", "--no-scores", "--max-score", "3"], "--no-scores leaves nothing for --max-score"),
-        (["--lang", "kk", "--keep", "0.5", "--max-score", "3"], "both say where to cut; give one"),
+        (
+            ["--lang", "kk", "--no-scores", "--max-score", "3"],
+            "--no-scores: without scores --max-score does nothing",
+        ),
         (
             ["--lang", "kk", "--text-column", "kz"],
             "expected a column 'kz' with the text, found 'en', 'kk'; name the",
@@ -147,15 +148,30 @@ def test_the_score_is_junczys_dowmunts():
 )
 def test_what_is_wrong_is_said(bitext, tmp_path, capsys, words, message):
     output = tmp_path / "out.tsv"
-    assert main(["clean", str(bitext[0]), "-o", str(output), *words]) == 2
+    assert main(["clean", "-i", str(bitext[0]), "-o", str(output), *words]) == 2
     assert message in capsys.readouterr().err
     assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--keep", "1.5"], "--keep: expected 0 to 1, found 1.5"),
+        (["--max-score", "nan"], "--max-score: expected -1000000000 to 1000000000, found nan"),
+        (["--seed", "-1"], "--seed: expected 0 to 4294967295, found -1"),
+        (["--keep", "0.5", "--max-score", "3"], "not allowed with argument --keep"),
+    ],
+)
+def test_numbers_that_cannot_be(capsys, words, message):
+    with pytest.raises(SystemExit, match="2"):
+        main(["clean", "-i", "t.tsv", "--lang", "kk", "-o", "o.tsv", *words])
+    assert message in capsys.readouterr().err
 
 
 def test_too_few_pairs_to_learn_from(tmp_path, capsys):
     path = tmp_path / "few.tsv"
     path.write_text("en\tkk\nMy brother reads a book.\tМенің ағам кітап оқиды.\n", encoding="utf-8")
-    assert main(["clean", str(path), "--lang", "kk", "-o", str(tmp_path / "o.tsv")]) == 2
+    assert main(["clean", "-i", str(path), "--lang", "kk", "-o", str(tmp_path / "o.tsv")]) == 2
     assert "found 1 usable pairs, expected at least 100" in capsys.readouterr().err
-    assert main(["clean", str(path), "--lang", "kk", "-o", str(tmp_path / "o.txt")]) == 2
+    assert main(["clean", "-i", str(path), "--lang", "kk", "-o", str(tmp_path / "o.txt")]) == 2
     assert "expected a name ending in .tsv" in capsys.readouterr().err

@@ -4,6 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -282,7 +284,7 @@ def test_as_a_process_of_its_own(tiny_hub, texts, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     assert "12 vectors of 32 numbers" in done.stderr
-    assert "12/12" in done.stderr
+    assert "12/12" not in done.stderr  # no progress where nobody watches
 
 
 def test_the_input_is_never_overwritten(tiny_hub, tmp_path, capsys):
@@ -344,7 +346,10 @@ def test_an_input_that_changes_meanwhile_is_not_mixed(encode, texts, tmp_path, m
     with monkeypatch.context() as patch:
         patch.setattr(ModularEncoder, "encode", touching)
         assert encode(texts, tmp_path / "v.npy") == 2
-    assert "changed while it was encoded (differing: date); run the same again" in capsys.readouterr().err
+    assert (
+        "changed while it was encoded (differing: date); run the same command again"
+        in capsys.readouterr().err
+    )
     assert not (tmp_path / "v.npy").exists()
     assert encode(texts, tmp_path / "v.npy") == 0
 
@@ -397,7 +402,7 @@ def test_standard_input_goes_on_where_the_hub_changes(hub_copy, tmp_path, monkey
         return real(self, inputs, **options)
 
     monkeypatch.setattr(ModularEncoder, "encode", replacing)
-    with pytest.warns(UserWarning, match="changed meanwhile: vectors are of both its states"):
+    with pytest.warns(UserWarning, match="changed in the meantime: vectors are of both its states"):
         assert main(_encode_words(hub_copy, "-", tmp_path / "v.npy", "--lang", "kk")) == 0
     assert np.load(tmp_path / "v.npy").shape == (12, 32)
 
@@ -420,7 +425,9 @@ def test_lines_of_megabytes_are_cut_as_they_are_read(encode, tiny_hub, tmp_path,
     (tmp_path / "long.txt").write_text("\n".join(lines), encoding="utf-8")
     given = []
     real = encode_verb.encoded
-    monkeypatch.setattr(encode_verb, "encoded", lambda *args: given.extend(args[2]) or real(*args))
+    monkeypatch.setattr(
+        encode_verb, "encoded", lambda *args, **options: given.extend(args[2]) or real(*args, **options)
+    )
     assert encode(tmp_path / "long.txt", tmp_path / "v.npy") == 0
     encoder = ModularEncoder(tiny_hub.path)
     assert max(map(len, given)) == encoder[0].max_characters
@@ -482,3 +489,80 @@ def test_texts_that_are_cut_are_counted_in_the_summary(encode, tmp_path, caplog)
         assert encode(tmp_path / "long.txt", tmp_path / "v.npy", "--shard-size", "2") == 0
     assert caplog.text.count("were cut") == 1
     assert "2 of the texts encoded in this run were longer than 128 tokens and were cut" in caplog.text
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".parquet"])
+def test_a_column_states_the_languages(encode, tiny_hub, tmp_path, monkeypatch, suffix):
+    codes = ["kk", "", "en", "kaz_Cyrl"] * 3
+    rows = [{"text": text, "code": code} for text, code in zip(TEXTS, codes, strict=True)]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    output = tmp_path / f"v{suffix}"
+    words = (tmp_path / "t.jsonl", output, "--lang-column", "code", "--shard-size", "5")
+    with monkeypatch.context() as patch:  # the languages are resumed with the texts
+        _cut_off_after(patch, 1)
+        assert encode(*words) == 130
+    assert encode(*words) == 0
+    expected = ModularEncoder(tiny_hub.path).encode(TEXTS, lang=[code or None for code in codes])
+    found = np.load(output) if suffix == ".npy" else np.array(pq.read_table(output)["vector"].to_pylist())
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("texts.txt", ["--lang-column", "code"], "expected a table without --lang, found the plain text of"),
+        ("t.jsonl", ["--lang-column", "code", "--lang", "kk"], "found --lang kk; leave one out"),
+        ("t.jsonl", ["--lang-column", "cod"], "did you mean --lang-column code?"),
+        ("texts.txt", ["--precision", "binary", "--truncate-dim", "12"], "a multiple of 8 numbers, found 12"),
+        ("t.jsonl", ["--column", "last"], "row 1: expected a column 'last' of text"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(encode, texts, tmp_path, capsys, name, options, message):
+    (tmp_path / "t.jsonl").write_text('{"text": "a", "code": "en"}\n')
+    assert encode(tmp_path / name, tmp_path / "v.npy", *options) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_fault_in_the_last_row_is_found_before_the_first_is_encoded(encode, tmp_path, monkeypatch, capsys):
+    (tmp_path / "t.jsonl").write_text('{"text": "a"}\n' * 9 + '{"text": null}\n')
+    seen = _cut_off_after(monkeypatch, 0)
+    assert encode(tmp_path / "t.jsonl", tmp_path / "v.npy", "--shard-size", "2") == 2
+    assert "line 10: expected a text in 'text', found null" in capsys.readouterr().err
+    assert seen == []
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".parquet"])
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("float32", "float32"), ("binary", "int8"), ("ubinary", "uint8")]
+)
+def test_vectors_can_be_shorter_normalized_and_binary(
+    encode, texts, tiny_hub, tmp_path, suffix, precision, dtype
+):
+    output = tmp_path / f"v{suffix}"
+    words = ("--normalize", "--truncate-dim", "16", "--device", "cpu", "--precision", precision)
+    assert encode(texts, output, *words, "--shard-size", "5") == 0
+    expected = ModularEncoder(tiny_hub.path).encode(
+        TEXTS, normalize_embeddings=True, truncate_dim=16, precision=precision
+    )
+    if suffix == ".npy":
+        found = np.load(output)
+        assert found.dtype == dtype
+    else:
+        found = np.array(pq.read_table(output)["vector"].to_pylist())
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_vectors_to_standard_output(encode, texts, expected, tmp_path, capsys):
+    assert encode(texts, "-") == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["language"] for row in rows] == ["en"] * 4 + ["kk"] * 4 + ["az"] * 4
+    np.testing.assert_allclose([row["vector"] for row in rows], expected, atol=1e-5)
+    assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
+
+
+def test_progress_moves_with_each_batch(encode, texts, tmp_path, monkeypatch):
+    moves = []
+    bar = SimpleNamespace(update=moves.append)
+    monkeypatch.setattr(encode_verb, "progress_bar", lambda *given: moves.append(given) or nullcontext(bar))
+    assert encode(texts, tmp_path / "v.npy", "--batch-size", "5") == 0
+    assert moves == [(" texts", 12, 0), 5, 5, 2]

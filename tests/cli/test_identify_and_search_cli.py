@@ -76,7 +76,7 @@ def test_standard_input_that_is_not_utf8(tiny_hub, monkeypatch, capsys):
 
 def test_search_finds_the_line_itself_first(tiny_hub, texts, capsys):
     query = sentences("kk")[1]
-    assert main(["search", query, "--hub", str(tiny_hub.path), "--in", str(texts), "--top", "2"]) == 0
+    assert main(["search", query, "--hub", str(tiny_hub.path), "--input", str(texts), "--top", "2"]) == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert len(rows) == 2
     assert rows[0] == ["1.000", "kk", query]
@@ -84,7 +84,7 @@ def test_search_finds_the_line_itself_first(tiny_hub, texts, capsys):
 
 
 def test_search_across_shards_keeps_the_best(tiny_hub, texts, capsys, monkeypatch):
-    words = ["search", sentences("en")[2], "--hub", str(tiny_hub.path), "--in", str(texts)]
+    words = ["search", sentences("en")[2], "--hub", str(tiny_hub.path), "--input", str(texts)]
     assert main(words) == 0
     whole = capsys.readouterr().out
     monkeypatch.setattr("modenc.cli.search.LINES_AT_ONCE", 2)
@@ -97,17 +97,26 @@ def test_search_across_shards_keeps_the_best(tiny_hub, texts, capsys, monkeypatc
 )
 def test_search_without_something_to_search(tiny_hub, tmp_path, capsys, query, lines, message):
     (tmp_path / "t.txt").write_text(lines)
-    assert main(["search", query, "--hub", str(tiny_hub.path), "--in", str(tmp_path / "t.txt")]) == 2
+    assert main(["search", query, "--hub", str(tiny_hub.path), "--input", str(tmp_path / "t.txt")]) == 2
     assert message in capsys.readouterr().err
 
 
 def test_unknown_language_is_explained(tiny_hub, texts, capsys):
-    words = ["--hub", str(tiny_hub.path), "--in", str(texts), "--lang", "kazak"]
+    words = ["--hub", str(tiny_hub.path), "--input", str(texts), "--lang", "kazak"]
     assert main(["search", "a", *words]) == 2
     assert "kazak" in capsys.readouterr().err
 
 
 def test_a_size_below_one_is_refused(tiny_hub, texts, capsys):
     with pytest.raises(SystemExit):
-        main(["search", "a", "--hub", str(tiny_hub.path), "--in", str(texts), "--top", "0"])
+        main(["search", "a", "--hub", str(tiny_hub.path), "--input", str(texts), "--top", "0"])
     assert "expected 1 to 2147483647, found 0" in capsys.readouterr().err
+
+
+def test_search_as_json(tiny_hub, texts, capsys):
+    query = sentences("kk")[1]
+    words = ["search", query, "--hub", str(tiny_hub.path), "--input", str(texts), "--top", "2", "--json"]
+    assert main(words) == 0
+    best, _ = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (best["language"], best["text"]) == ("kk", query)
+    assert best["score"] == pytest.approx(1)

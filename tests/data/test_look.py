@@ -1,4 +1,4 @@
-"""``modenc validate`` looks into the files: what would stop a training, or spoil it, hours later."""
+"""``modenc recipe check`` looks into the files: what would stop a training, or spoil it, hours later."""
 
 from __future__ import annotations
 
@@ -363,15 +363,15 @@ def test_a_base_that_cannot_be_had(recipe, capsys, monkeypatch, base, line):
         raise ConnectionError("no network")
 
     monkeypatch.setattr("huggingface_hub.HfApi.model_info", unreachable)
-    code = main(["validate", str(recipe), f"base.model={base.format(root=recipe.parent)}"])
+    code = main(["recipe", "check", str(recipe), f"base.model={base.format(root=recipe.parent)}"])
     assert line in capsys.readouterr().out
     assert code == (0 if base.startswith("nobody") else 1)
 
 
 def test_only_the_chosen_languages_files_are_looked_into(recipe, capsys):
     (recipe.parent / "text.sw.txt").unlink()
-    assert main(["validate", str(recipe), "--lang", "eng"]) == 0
-    assert main(["validate", str(recipe), "--lang", "sw"]) == 1
+    assert main(["recipe", "check", str(recipe), "--lang", "eng"]) == 0
+    assert main(["recipe", "check", str(recipe), "--lang", "sw"]) == 1
     out = capsys.readouterr().out
     assert "expected a file, found none" in out
     # English would have to be there first.
@@ -379,7 +379,7 @@ def test_only_the_chosen_languages_files_are_looked_into(recipe, capsys):
 
 
 def test_a_language_that_the_recipe_lacks(recipe, capsys):
-    assert main(["validate", str(recipe), "--lang", "zu"]) == 1
+    assert main(["recipe", "check", str(recipe), "--lang", "zu"]) == 1
     out = capsys.readouterr().out
     assert "expected one of the recipe's languages (en, sw), found 'zu'; add it with [languages.zu]" in out
     assert "its texts as text.zu.txt, pairs.zu.tsv below" in out

@@ -3,9 +3,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from modenc.cli.show import sections
 from tiny_languages import make_card
 
-from modenc.cli.show import sections
 from modenc.errors import HubError
 from modenc.hub.card import Card
 from modenc.hub.comparison import loses, table_of

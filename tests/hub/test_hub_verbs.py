@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,67 +19,115 @@ def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, s
     return code, captured.out, captured.err
 
 
-def test_ls(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     (hub.path / "az" / "card.json").write_text("{")
-    code, out, _ = run(capsys, "ls", hub.path)
+    code, out, _ = run(capsys, "hub", "list", "--hub", hub.path)
     lines = out.splitlines()
     assert code == 0
     assert lines[0].endswith("base tiny/base (f00d), pivot en")
     assert [line.split()[0] for line in lines[1:]] == ["code", "en", "az", "kk"]
     assert "vocabulary LA SE  " in lines[2]
-    assert "damaged: see modenc verify" in lines[3]
+    assert "damaged: see modenc hub check" in lines[3]
     assert "vocabulary LA SE CLA" in lines[4]
     assert "sts 76.2" in lines[4]
-    assert lines[4].endswith("CC BY-SA 4.0")
 
 
-def test_ls_of_an_empty_hub_and_of_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_of_an_empty_hub_and_of_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Hub.create(tmp_path / "hub", INFO)
-    assert "no languages yet" in run(capsys, "ls", tmp_path / "hub")[1]
-    code, _, err = run(capsys, "ls", tmp_path / "none")
+    assert "no languages yet" in run(capsys, "hub", "list", "--hub", tmp_path / "hub")[1]
+    code, _, err = run(capsys, "hub", "list", "--hub", tmp_path / "none")
     assert code == 2
-    assert "modenc ls: " in err
+    assert "modenc hub list: " in err
     assert "expected a hub" in err
 
 
 def test_show(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "show", hub.path, "kaz_Cyrl")
+    code, out, _ = run(capsys, "hub", "show", "--hub", hub.path, "--lang", "kaz_Cyrl")
     assert code == 0
     for part in ("Kazakh (kk)", "tiny/base (f00d)", "sentence_encoding", "76.25", "pairs.tsv", "1000 rows"):
         assert part in out
-    assert "English (en) (pivot)" in run(capsys, "show", hub.path, "en")[1]
-    assert json.loads(run(capsys, "show", hub.path, "kk", "--json")[1])["lang"] == "kk"
+    assert "English (en) (pivot)" in run(capsys, "hub", "show", "--hub", hub.path, "--lang", "en")[1]
+    assert (
+        json.loads(run(capsys, "hub", "show", "--hub", hub.path, "--lang", "kk", "--json")[1])["lang"] == "kk"
+    )
 
 
-def test_verify(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys, "verify", hub.path)[:2] == (0, f"{hub.path}: all well (en, az, kk)\n")
+def test_check(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "hub", "check", "--hub", hub.path)[:2] == (
+        0,
+        f"{hub.path}: no problems (en, az, kk)\n",
+    )
     (hub.path / "kk" / "README.md").unlink()
-    code, out, _ = run(capsys, "verify", hub.path)
+    code, out, _ = run(capsys, "hub", "check", "--hub", hub.path)
     assert code == 1
     assert out.startswith("kk/README.md: expected by the card, not found\n")
-    assert run(capsys, "verify", hub.path, "--lang", "aze")[:2] == (0, f"{hub.path}: all well (az)\n")
-    assert run(capsys, "verify", hub.path, "--lang", "ky")[0] == 2
+    assert run(capsys, "hub", "check", "--hub", hub.path, "--lang", "aze")[:2] == (
+        0,
+        f"{hub.path}: no problems (az)\n",
+    )
+    assert run(capsys, "hub", "check", "--hub", hub.path, "--lang", "ky")[0] == 2
 
 
-def test_rm(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "rm", hub.path, "kaz")
+def test_remove(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "hub", "remove", "--hub", hub.path, "--lang", "kaz")
     assert code == 0
     assert out.startswith("removed Kazakh (kk): ")
     assert hub.languages() == ["en", "az"]
-    code, _, err = run(capsys, "rm", hub.path, "en")
+    code, _, err = run(capsys, "hub", "remove", "--hub", hub.path, "--lang", "en")
     assert code == 2
     assert "en is the pivot" in err
     assert "--force" in err
-    assert run(capsys, "rm", hub.path, "en", "--force")[0] == 0
+    assert run(capsys, "hub", "remove", "--hub", hub.path, "--lang", "en", "--force")[0] == 0
     assert hub.languages() == ["az"]
 
 
 def test_install(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.move(hub.path / "kk", tmp_path / "download")
-    code, out, _ = run(capsys, "install", tmp_path / "download", hub.path)
+    code, out, _ = run(capsys, "hub", "install", tmp_path / "download", "--hub", hub.path)
     assert code == 0
     assert out.startswith("installed Kazakh (kk) in ")
     assert hub.languages() == ["en", "az", "kk"]
-    code, _, err = run(capsys, "install", tmp_path / "download", hub.path, "--lang", "az")
+    code, _, err = run(capsys, "hub", "install", tmp_path / "download", "--hub", hub.path, "--lang", "az")
     assert code == 2
     assert "expected the modules of 'az', found those of 'kk'" in err
+
+
+def test_show_prints_rows_of_unequal_length(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    with hub.staging("kk") as staging:
+        shutil.copytree(hub.path / "kk", staging, dirs_exist_ok=True)
+        card = hub.card("kk")
+        translated = {"role": "text", "source": "b.tsv", "rows": 5, "licence": "", "translator": "apertium"}
+        hub.publish(staging, replace(card, data=[*card.data, translated]))
+    code, out, _ = run(capsys, "hub", "show", "--hub", hub.path, "--lang", "kk")
+    assert code == 0
+    assert re.search("5 rows +b.tsv +license not stated +translated by apertium", out)
+
+
+def test_lists_and_checks_as_json(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    (hub.path / "az" / "card.json").write_text("{")
+    found = json.loads(run(capsys, "hub", "list", "--hub", hub.path, "--json")[1])
+    assert (found["base"]["id"], found["pivot"]) == ("tiny/base", "en")
+    en, az, kk = found["languages"]
+    assert (kk["code"], kk["name"], kk["licenses"]) == ("kk", "Kazakh", ["CC BY-SA 4.0"])
+    assert kk["modules"] == ["vocabulary", "LA", "SE", "CLA"]
+    assert kk["bytes"] > 0
+    assert "error" in az
+    assert en["code"] == "en"
+    code, out, _ = run(capsys, "hub", "check", "--hub", hub.path, "--json")
+    (problem,) = json.loads(out)["problems"]
+    assert (code, problem["lang"], problem["file"]) == (1, "az", "card.json")
+    code, out, _ = run(capsys, "hub", "check", "--hub", hub.path, "--lang", "kk", "--lang", "en", "--json")
+    assert (code, json.loads(out)["problems"]) == (0, [])
+
+
+def test_several_languages_at_once(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = Hub.create(tmp_path / "other", INFO)
+    words = ("install", hub.path, "--hub", other.path, "--lang", "en", "--lang", "kk")
+    assert run(capsys, "hub", *words)[0] == 0
+    assert other.languages() == ["en", "kk"]
+    # Nothing is removed where one of them may not be.
+    words = ("remove", "--hub", other.path, "--lang", "kk", "--lang", "en")
+    assert run(capsys, "hub", *words)[0] == 2
+    assert other.languages() == ["en", "kk"]
+    assert run(capsys, "hub", *words, "--force")[0] == 0
+    assert other.languages() == []

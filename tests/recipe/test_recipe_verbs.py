@@ -1,7 +1,8 @@
-"""recipes, cp, validate and cat, as typed."""
+"""modenc recipe list, show, copy and check, as typed."""
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 
@@ -11,17 +12,17 @@ from modenc.cli.main import main
 from modenc.recipe.loader import load_recipe, shipped_recipes
 
 
-def test_recipes_lists_every_shipped_recipe_with_its_languages(capsys):
-    assert main(["recipes"]) == 0
+def test_list_shows_every_shipped_recipe_with_its_languages(capsys):
+    assert main(["recipe", "list"]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in shipped_recipes())
     assert "kk en az ky ug uz" in out
     assert "_defaults" not in out
 
 
-def test_cp_copies_comments_and_all_and_refuses_to_replace(capsys, tmp_path: Path):
+def test_copy_copies_comments_and_all_and_refuses_to_replace(capsys, tmp_path: Path):
     destination = tmp_path / "mine.toml"
-    assert main(["cp", "eighteen", str(destination)]) == 0
+    assert main(["recipe", "copy", "eighteen", "-o", str(destination)]) == 0
     copied, shipped = (path.read_text().splitlines() for path in (destination, shipped_recipes()["eighteen"]))
     # All but the shipped hub, into which a copy must not train.
     assert [line for line in shipped if line not in copied] == ['path = "adapters_hub/me5-small"']
@@ -30,12 +31,12 @@ def test_cp_copies_comments_and_all_and_refuses_to_replace(capsys, tmp_path: Pat
         'path = "adapters_hub/{recipe}"',
     ]
     assert load_recipe(destination, check_files=False).hub == Path("adapters_hub/eighteen")
-    assert main(["cp", "turkic", str(destination)]) == 2
+    assert main(["recipe", "copy", "turkic", "-o", str(destination)]) == 2
     assert "found one; give another name, or --force" in capsys.readouterr().err
-    assert main(["cp", "quickstart", str(destination), "--force"]) == 0
-    assert main(["cp", "quickstart", str(tmp_path)]) == 0
+    assert main(["recipe", "copy", "quickstart", "-o", str(destination), "--force"]) == 0
+    assert main(["recipe", "copy", "quickstart", "-o", str(tmp_path)]) == 0
     assert (tmp_path / "quickstart.toml").is_file()
-    assert main(["cp", "turkic", str(tmp_path / "none" / "mine.toml")]) == 2
+    assert main(["recipe", "copy", "turkic", "-o", str(tmp_path / "none" / "mine.toml")]) == 2
     assert "cannot be written: No such file or directory" in capsys.readouterr().err
 
 
@@ -43,28 +44,28 @@ def test_no_copy_of_a_shipped_recipe_trains_into_a_shipped_hub(tmp_path: Path):
     hubs = {path.parent for path in (Path(__file__).parents[2] / "adapters_hub").glob("*/hub.json")}
     assert {hub.name for hub in hubs} >= {"me5-small"}
     for name in shipped_recipes():
-        assert main(["cp", name, str(tmp_path)]) == 0
+        assert main(["recipe", "copy", name, "-o", str(tmp_path)]) == 0
         recipe = load_recipe(tmp_path / f"{name}.toml", check_files=False)
         assert recipe.hub.name not in {hub.name for hub in hubs}, name
 
 
-def test_cp_of_ones_own_recipe_is_byte_for_byte(tmp_path: Path):
+def test_copy_of_ones_own_recipe_is_byte_for_byte(tmp_path: Path):
     own = tmp_path / "own.toml"
     own.write_text('[hub]\npath = "adapters_hub/me5-small"\n[languages.kk]\n')
-    assert main(["cp", str(own), str(tmp_path / "copy.toml")]) == 0
+    assert main(["recipe", "copy", str(own), "-o", str(tmp_path / "copy.toml")]) == 0
     assert (tmp_path / "copy.toml").read_bytes() == own.read_bytes()
 
 
-def test_validate_says_what_would_be_trained(capsys):
-    assert main(["validate", "turkic", "--no-files", "languages.az.alignment.objective=parallel"]) == 0
+def test_check_says_what_would_be_trained(capsys):
+    assert main(["recipe", "check", "turkic", "--no-files", "languages.az.alignment.objective=parallel"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("recipe 'turkic' has no faults; base me5-small, hub 'adapters_hub/turkic'\n  kk: ")
     assert "alignment pivot" in out
     assert "az: vocabulary base, language adaptation none, sentence encoding copied from kk, " in out
 
 
-def test_validate_lists_the_faults_and_gives_1(capsys):
-    assert main(["validate", "turkic", "--no-files", "vocabulary.size=1", "run.sed=1"]) == 1
+def test_check_lists_the_faults_and_gives_1(capsys):
+    assert main(["recipe", "check", "turkic", "--no-files", "vocabulary.size=1", "run.sed=1"]) == 1
     assert capsys.readouterr().out == (
         "recipe 'turkic' has 2 faults:\n"
         "  run.sed: unknown key; did you mean 'seed'?\n"
@@ -72,32 +73,45 @@ def test_validate_lists_the_faults_and_gives_1(capsys):
     )
 
 
-@pytest.mark.parametrize("verb", ["validate", "cat", "cp"])
+@pytest.mark.parametrize("verb", ["check", "show", "copy"])
 def test_a_recipe_that_is_nowhere_is_an_error(capsys, verb):
-    assert main([verb, "turkik"]) == 2
-    assert f"modenc {verb}: expected a recipe file" in capsys.readouterr().err
+    assert main(["recipe", verb, "turkik"]) == 2
+    assert f"modenc recipe {verb}: expected a recipe file" in capsys.readouterr().err
 
 
-def test_cat_prints_a_recipe_that_is_the_same(capsys, tmp_path: Path):
-    assert main(["cat", "turkic", "alignment.keep_weight=0.5"]) == 0
+def test_show_prints_a_recipe_that_is_the_same(capsys, tmp_path: Path):
+    assert main(["recipe", "show", "turkic", "alignment.keep_weight=0.5"]) == 0
     path = tmp_path / "mine.toml"
     path.write_text(capsys.readouterr().out, encoding="utf-8")
     plans = load_recipe(path, check_files=False).plans
     assert plans == load_recipe("turkic", ["alignment.keep_weight=0.5"], check_files=False).plans
 
 
-def test_cat_explain_adds_nothing_but_comments(capsys):
-    main(["cat", "turkic"])
+def test_show_explain_adds_nothing_but_comments(capsys):
+    main(["recipe", "show", "turkic"])
     plain = capsys.readouterr().out
-    assert main(["cat", "turkic", "--explain"]) == 0
+    assert main(["recipe", "show", "turkic", "--explain"]) == 0
     explained = capsys.readouterr().out
     assert tomllib.loads(explained) == tomllib.loads(plain)
     assert "# Pieces in the result, special tokens included.\nsize = " in explained
     assert "#   where_not\n" in explained
 
 
-@pytest.mark.parametrize("verb", ["recipes", "cp", "validate", "cat"])
+@pytest.mark.parametrize("verb", ["list", "copy", "check", "show"])
 def test_help_has_examples(capsys, verb):
     with pytest.raises(SystemExit):
-        main([verb, "--help"])
+        main(["recipe", verb, "--help"])
     assert "examples:\n" in capsys.readouterr().out
+
+
+def test_lists_and_checks_as_json(capsys):
+    assert main(["recipe", "list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [item["name"] for item in listed["recipes"]] == list(shipped_recipes())
+    assert {"turkic", "eighteen"} <= {item["name"] for item in listed["suites"]}
+    assert main(["recipe", "check", "turkic", "--no-files", "--json", "run.sed=1"]) == 1
+    assert json.loads(capsys.readouterr().out)["faults"] == ["run.sed: unknown key; did you mean 'seed'?"]
+    assert main(["recipe", "check", "turkic", "--no-files", "--json"]) == 0
+    checked = json.loads(capsys.readouterr().out)
+    assert (checked["faults"], checked["base"]) == ([], "me5-small")
+    assert checked["languages"]["az"]["language adaptation"] == "none"

@@ -19,10 +19,10 @@ from modenc.errors import RecipeError
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
+from modenc.recipe.settings import STAGES
 from modenc.train import pipeline
 from modenc.train.lock import only_training_in
 from modenc.train.pipeline import train_recipe
-from modenc.train.stage import STAGES
 
 pytestmark = pytest.mark.slow
 

@@ -18,9 +18,10 @@ from modenc.hub.store import Hub
 from modenc.recipe.alignment_settings import AlignmentSettings
 from modenc.recipe.between import conflicts_between
 from modenc.recipe.loader import load_recipe
+from modenc.recipe.settings import STAGES
 from modenc.train import language_adaptation
 from modenc.train.pipeline import train_recipe
-from modenc.train.stage import PIVOT_LOSSES, STAGES, stage_fingerprint
+from modenc.train.stage import PIVOT_LOSSES, stage_fingerprint
 
 PIVOT = [
     "languages.kk.language_adaptation.objective=pivot",

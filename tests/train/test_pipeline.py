@@ -31,10 +31,10 @@ from modenc.errors import HubError, LanguageError, RecipeError
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
+from modenc.recipe.settings import STAGES
 from modenc.train import pipeline
 from modenc.train.lock import only_training_in
 from modenc.train.pipeline import train_recipe
-from modenc.train.stage import STAGES
 from modenc.train.vocabulary import save_embeddings
 
 pytestmark = pytest.mark.slow

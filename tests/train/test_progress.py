@@ -57,7 +57,7 @@ def test_a_log_of_a_training_is_for_people(tiny_recipe, caplog, capfd):
 def test_warnings_on_the_command_line_show_no_python(capsys):
     before = warnings.formatwarning
     try:
-        assert main(["recipes"]) == 0
+        assert main(["recipe", "list"]) == 0
         assert warnings.formatwarning("so it is", UserWarning, "a.py", 3) == "warning: so it is"
     finally:
         warnings.formatwarning = before

@@ -9,9 +9,9 @@ from trainings import SCORED_PAIRS
 from modenc.data.pairs import CrossRow, CrossScoredRow
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
+from modenc.recipe.settings import STAGES
 from modenc.train.onto_pivot import alignment_rows, scored_rows
 from modenc.train.pipeline import train_recipe
-from modenc.train.stage import STAGES
 
 pytestmark = pytest.mark.slow
 

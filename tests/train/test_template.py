@@ -22,7 +22,7 @@ QUICK = (
 @pytest.mark.slow
 def test_the_template_trains_from_two_files_into_a_hub_of_its_own(tiny_hub, tmp_path, capsys):
     recipe, data = tmp_path / "my.toml", tmp_path / "data"
-    assert main(["cp", "my_language", str(recipe)]) == 0
+    assert main(["recipe", "copy", "my_language", "-o", str(recipe)]) == 0
     recipe.write_text(recipe.read_text().replace("[languages.sw]", "[languages.az]"))
     data.mkdir()
     own, english = tiny_models.sentences("az"), tiny_models.sentences("en")
@@ -41,7 +41,7 @@ def test_the_template_trains_from_two_files_into_a_hub_of_its_own(tiny_hub, tmp_
         *(f"{stage}.optimizer={{steps=2, batch_size=8}}" for stage in SMALL),
     ]
     before = {path: path.stat().st_mtime_ns for path in tiny_hub.path.rglob("*")}
-    assert main(["validate", str(recipe), *overrides]) == 0
+    assert main(["recipe", "check", str(recipe), *overrides]) == 0
     assert main(["train", str(recipe), *overrides]) == 0
     assert capsys.readouterr().out.endswith(f"az\t{tmp_path}/my_hub/az\n")
     hub = Hub.open(tmp_path / "my_hub")
@@ -64,7 +64,7 @@ def _licenses_of_encoding(hub, lang):
 def test_without_a_hub_to_start_from_the_pivot_is_missed_at_once(tmp_path, capsys):
     for name in ("text.sw.txt", "translations.sw.tsv"):
         (tmp_path / name).touch()
-    words = ["validate", "my_language", f"data.root={tmp_path}", f"hub.path={tmp_path}/my_hub"]
+    words = ["recipe", "check", "my_language", f"data.root={tmp_path}", f"hub.path={tmp_path}/my_hub"]
     assert main([*words, f"hub.start_from={tmp_path}/nowhere"]) == 1
     out = capsys.readouterr().out
     named = f"in the hub '{tmp_path}/my_hub' or '{tmp_path}/nowhere', found it in neither"

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
+from modenc.recipe.settings import STAGES
 from modenc.train import pipeline
 from modenc.train.pipeline import train_recipe
-from modenc.train.stage import STAGES, stage_fingerprint
+from modenc.train.stage import stage_fingerprint
 
 
 def test_edited_dev_rows_redo_the_stages_chosen_by_them(copied, caplog):

@@ -1,0 +1,234 @@
+"""``modenc hub``: the languages of a hub folder, and what they were trained on."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from modenc.cli.arguments import add, add_command, add_hub, add_noun, open_hub, table, write
+from modenc.errors import HubError, ModencError
+
+if TYPE_CHECKING:
+    from modenc.hub.card import Card
+    from modenc.hub.store import Hub
+
+_HEADER = ("code", "language", "modules", "MB", "scores")
+_PARTS = {"embeddings": "vocabulary", "la": "LA", "se": "SE", "cla": "CLA"}
+_AFTER = "_dev_after_"
+
+
+def add_commands(commands: Any) -> None:
+    """Add the noun and its commands."""
+    verbs = add_noun(commands, "hub", "list, show, check, install and remove a hub's languages")
+
+    parser = add_command(verbs, "list", run_list)
+    add_hub(parser)
+    add(parser, "--json")
+
+    parser = add_command(verbs, "show", run_show)
+    add_hub(parser)
+    add(parser, "--lang", required=True)
+    add(parser, "--json", help="print card.json itself")
+
+    parser = add_command(verbs, "check", run_check)
+    add_hub(parser)
+    add(parser, "--lang", action="append", help="check only this language; may be repeated")
+    add(parser, "--json")
+
+    parser = add_command(verbs, "install", run_install)
+    parser.add_argument("source", metavar="DIR", help="a language's folder, or a hub together with --lang")
+    add(parser, "--hub", help="hub folder to copy into")
+    add(parser, "--lang", action="append", help="the language to take from DIR; may be repeated")
+
+    parser = add_command(verbs, "remove", run_remove)
+    add(parser, "--hub")
+    add(parser, "--lang", action="append", required=True, help="language code; may be repeated")
+    add(parser, "--force", help="remove even the pivot")
+
+
+def run_list(args: argparse.Namespace) -> None:
+    """List the languages of a hub.
+
+    One language a line, the pivot first: its modules, their size on disk, and the scores on the
+    development data after the last stage that was scored (similarities: Spearman x 100; retrieval: % of
+    translations found). LA, SE and CLA are the adapters of language adaptation, sentence encoding and
+    alignment. For licenses see modenc hub show.
+
+    Examples:
+        modenc hub list --hub adapters_hub/me5-small
+    """
+    hub = open_hub(args)
+    info = hub.info
+    languages = [_summary(hub, lang) for lang in hub.languages()]
+    text = f"{hub.path}: base {info.base_id} ({info.base_fingerprint[:12]}), pivot {info.pivot}\n"
+    if languages:
+        text += table([_HEADER, *map(_row, languages)])
+    else:
+        text += "no languages yet: train some (modenc train) or copy some in (modenc hub install)\n"
+    base = {"id": info.base_id, "fingerprint": info.base_fingerprint}
+    write(args, {"hub": str(hub.path), "base": base, "pivot": info.pivot, "languages": languages}, text)
+
+
+def _summary(hub: Hub, lang: str) -> dict[str, Any]:
+    try:
+        card = hub.card(lang)
+        return {
+            "code": lang,
+            "name": card.name,
+            "modules": _modules(hub, lang),
+            "bytes": _bytes(card),
+            "scores": _last_scores(card),
+            "licenses": list(card.licences),
+        }
+    except ModencError as error:  # one damaged language must not hide the others
+        return {"code": lang, "error": str(error)}
+
+
+def _row(summary: dict[str, Any]) -> tuple[str, ...]:
+    if "error" in summary:
+        return summary["code"], "", "damaged: see modenc hub check"
+    scores = ", ".join(f"{name} {value:.1f}" for name, value in summary["scores"].items())
+    size = f"{summary['bytes'] / 1e6:.1f}"
+    return summary["code"], summary["name"], " ".join(summary["modules"]), size, scores
+
+
+def _modules(hub: Hub, lang: str) -> list[str]:
+    return [_PARTS[part] for part in hub.layout(lang).present() if part in _PARTS]
+
+
+def _bytes(card: Card) -> int:
+    return sum(record["bytes"] for record in card.files.values())
+
+
+def _last_scores(card: Card) -> dict[str, float]:
+    """The metrics after the last stage that was scored, without their mean; else the first three scores."""
+    last = {key.split(_AFTER)[1]: value for key, value in card.scores.items() if _AFTER in key}
+    if len(last) > 1:
+        last.pop("score", None)
+    return last or dict(list(card.scores.items())[:3])
+
+
+def run_show(args: argparse.Namespace) -> None:
+    """Show what a language's modules are and were trained on.
+
+    Prints the language's card: base, recipe, stages with settings, scores, data, licenses.
+
+    Examples:
+        modenc hub show --hub adapters_hub/me5-small --lang kk
+    """
+    hub = open_hub(args)
+    card = hub.card(args.lang)
+    if args.json:
+        sys.stdout.write(card.to_json())
+        return
+    role = " (pivot)" if card.lang == hub.info.pivot else ""
+    facts = [
+        ("language", f"{card.name} ({card.lang}){role}"),
+        ("modules", f"{' '.join(_modules(hub, card.lang))}, {_bytes(card) / 1e6:.1f} MB"),
+        ("base", f"{card.base_id} ({card.base_fingerprint})"),
+        ("recipe", f"{card.recipe} ({card.recipe_hash}), seed {card.seed}, {card.created}"),
+        ("licenses", ", ".join(card.licences) or "not stated"),
+        ("versions", ", ".join(f"{name} {version}" for name, version in card.versions.items())),
+    ]
+    sys.stdout.write(table(facts))
+    for title, rows in sections(card).items():
+        if rows:
+            sys.stdout.write(f"\n{title}\n{table(rows)}")
+
+
+def sections(card: Card) -> dict[str, list[tuple[str, ...]]]:
+    """Title → rows of cells, indented."""
+    from modenc.hub.comparison import table_of
+
+    stages: list[tuple[str, ...]] = [
+        (f"  {stage}", key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        for stage, record in card.stages.items()
+        for key, value in record.items()
+    ]
+    return {
+        "compared with the base alone": [(f"  {row[0]}", *row[1:]) for row in table_of(card.comparison)],
+        "stages": stages,
+        "scores": [(f"  {metric}", f"{value:.2f}") for metric, value in card.scores.items()],
+        "data": [
+            (f"  {row.get('role', '')}", f"{row.get('rows', '')} rows", *_source(row)) for row in card.data
+        ],
+        "files": [(f"  {name}", f"{record['bytes']} bytes") for name, record in card.files.items()],
+    }
+
+
+def _source(row: dict[str, Any]) -> tuple[str, ...]:
+    stated = str(row.get("source", "")), str(row.get("licence", "")) or "license not stated"
+    return (*stated, f"translated by {row['translator']}") if row.get("translator") else stated
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Check a hub's files.
+
+    Recomputes every checksum, and checks that all parts fit each other and the base.
+
+    Examples:
+        modenc hub check --hub adapters_hub/me5-small
+        modenc hub check --hub adapters_hub/me5-small --lang kk --lang en
+
+    exit code: 0 no problems, 1 problems (one a line), 2 no such hub or language
+    """
+    from modenc.hub.verify import verify_hub
+
+    hub = open_hub(args)
+    problems = [problem for lang in args.lang or [None] for problem in verify_hub(hub, lang)]
+    codes = [hub.card(lang).lang for lang in args.lang] if args.lang and not problems else hub.languages()
+    if problems:
+        text = "".join(f"{problem}\n" for problem in problems)
+        text += "install or train the damaged languages again\n"
+    else:
+        text = f"{hub.path}: no problems ({', '.join(codes) or 'no languages'})\n"
+    content = [{"lang": item.lang, "file": item.file, "message": item.message} for item in problems]
+    write(args, {"hub": str(hub.path), "problems": content}, text)
+    return 1 if problems else 0
+
+
+def run_install(args: argparse.Namespace) -> None:
+    """Copy languages' modules into a hub.
+
+    The hub must have the same base. Checksums, shapes and the base are checked first; modules that the
+    hub has of a language are replaced.
+
+    Examples:
+        modenc hub install downloads/kk --hub adapters_hub/me5-small
+        modenc hub install other_hub --hub adapters_hub/me5-small --lang kk --lang ky
+    """
+    from modenc.hub.store import Hub
+
+    hub = Hub.open(args.hub)
+    for lang in args.lang or [None]:
+        card = hub.install(args.source, lang)
+        sys.stdout.write(f"installed {card.name} ({card.lang}) in {hub.path}: {len(card.files)} files\n")
+
+
+def run_remove(args: argparse.Namespace) -> None:
+    """Remove languages from a hub.
+
+    Removes their modules, without asking; the other languages are untouched.
+
+    Examples:
+        modenc hub remove --hub adapters_hub/me5-small --lang kk
+    """
+    from modenc.hub.files import files_below
+    from modenc.hub.store import Hub
+    from modenc.languages import language_name
+
+    hub = Hub.open(args.hub)
+    roots = [hub.layout(lang).root for lang in dict.fromkeys(args.lang)]
+    for root in roots:
+        if root.name == hub.info.pivot and not args.force:
+            raise HubError(
+                f"{hub.path}: {root.name} is the pivot, which the other languages are aligned to; "
+                "add --force to remove it anyway"
+            )
+    for root in roots:
+        sizes = [path.lstat().st_size for _, path in files_below(root)]
+        hub.remove(root.name)
+        removed = f"{language_name(root.name)} ({root.name})"
+        sys.stdout.write(f"removed {removed}: {root}, {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB\n")

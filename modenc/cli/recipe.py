@@ -1,0 +1,223 @@
+"""``modenc recipe``: recipes to start from, and what one says."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from modenc.cli.arguments import add, add_command, add_noun, option, write
+from modenc.errors import OptionError, RecipeError
+
+if TYPE_CHECKING:
+    from modenc.recipe.conflicts import Conflict
+    from modenc.recipe.settings import LanguagePlan, Recipe
+
+_SHIPPED_HUB = re.compile(rb'^path = "(adapters_hub/[^"{]*)"$', re.MULTILINE)
+_OWN_HUB = (
+    b'# The shipped recipe has \\1 here; a copy leaves what is there alone.\npath = "adapters_hub/{recipe}"'
+)
+
+
+def add_commands(commands: Any) -> None:
+    """Add the noun and its commands."""
+    verbs = add_noun(commands, "recipe", "list, show, copy and check recipes")
+
+    parser = add_command(verbs, "list", run_list)
+    add(parser, "--json")
+
+    parser = add_command(verbs, "show", run_show)
+    add_recipe(parser)
+    option(parser, "--explain", None, "print above each key what it means")
+
+    parser = add_command(verbs, "copy", run_copy)
+    parser.add_argument("recipe", metavar="RECIPE", help="a shipped recipe's name, or a file")
+    add(parser, "--output", required=False, default=Path(), help="file or folder to copy to")
+    add(parser, "--force", help="replace the file if it exists")
+
+    parser = add_command(verbs, "check", run_check)
+    add_recipe(parser)
+    add(parser, "--lang", action="append", help="look into the files of only this language; may be repeated")
+    option(parser, "--no-files", None, "check neither the data nor the hub")
+    add(parser, "--json")
+
+
+def add_recipe(parser: Any) -> None:
+    """``RECIPE`` and ``KEY=VALUE``; the latter may stand before, between and after options."""
+    parser.add_argument("recipe", metavar="RECIPE", help="a TOML file, or the name of a shipped recipe")
+    parser.add_argument(
+        "overrides", nargs="*", metavar="KEY=VALUE", help="settings that replace the recipe's (data.root=DIR)"
+    )
+
+
+def read_recipe(
+    args: argparse.Namespace, languages: Sequence[str] | None, *, need_others: bool = True
+) -> Recipe:
+    """The recipe that the arguments name, with a look into the files of ``languages`` (None: of all).
+
+    ``need_others`` is as in ``load_recipe``.
+
+    Raises:
+        RecipeError: as ``load_recipe``, and what the files show to be wrong.
+    """
+    from modenc.recipe.loader import load_recipe
+
+    return load_recipe(args.recipe, args.overrides, languages=languages, need_others=need_others, look=_look)
+
+
+def _look(plans: Mapping[str, LanguagePlan]) -> Iterator[tuple[str | None, Conflict]]:
+    from modenc.data.look import look_into
+    from modenc.recipe.base_presence import absent_base
+
+    for model in {plan.base.model for plan in plans.values()}:
+        for conflict in absent_base(model):
+            yield None, conflict
+    yield from look_into(plans)
+
+
+def run_list(args: argparse.Namespace) -> None:
+    """List the recipes and suites that come with modenc.
+
+    Recipes: name, purpose, languages in the order of training. Suites: name and contents; they are for modenc
+    eval --suite.
+
+    Examples:
+        modenc recipe list
+    """
+    from modenc.evaluate.suite import load_suite, suites_folder
+    from modenc.recipe.loader import load_recipe, shipped_recipes
+
+    recipes = [
+        {"name": name, "purpose": purpose(path), "languages": [*load_recipe(path, check_files=False).plans]}
+        for name, path in shipped_recipes().items()
+    ]
+    files = sorted(suites_folder().glob("*.toml"))
+    suites = [{"name": path.stem, "contents": load_suite(path).description} for path in files]
+    text = "".join(
+        f"{item['name']:16} {item['purpose']}\n{'':16} {' '.join(item['languages'])}\n" for item in recipes
+    )
+    text += "\nsuites, for modenc eval --suite:\n"
+    text += "".join(f"{item['name']:16} {item['contents']}\n" for item in suites)
+    write(args, {"recipes": recipes, "suites": suites}, text)
+
+
+def purpose(path: Path) -> str:
+    """The first sentence of the comment that a recipe opens with."""
+    with path.open(encoding="utf-8") as lines:
+        comment = " ".join(line.strip("# \n") for line in takewhile(re.compile("# ?[^ ]").match, lines))
+    return comment.split(". ")[0].removesuffix(".")
+
+
+def run_show(args: argparse.Namespace) -> None:
+    """Print a recipe with all defaults filled in.
+
+    The recipe is printed as training sees it: includes, defaults and overrides resolved. The output is a
+    recipe itself.
+
+    Examples:
+        modenc recipe show turkic
+        modenc recipe show turkic --explain
+        modenc recipe show turkic alignment.keep_weight=0.1 > mine.toml
+    """
+    from modenc.recipe.loader import load_recipe
+
+    text = load_recipe(args.recipe, args.overrides, check_files=False).text
+    sys.stdout.write(_explained(text) if args.explain else text)
+
+
+def _explained(text: str) -> str:
+    from modenc.recipe.explain import explain, source_keys
+    from modenc.recipe.toml_text import to_toml
+
+    sources = ["# The keys of a source, as in data.text = [{ path = ... }]:"]
+    for key, meaning in source_keys().items():
+        sources += [f"#   {key}", *(f"#       {line}" for line in meaning.splitlines())]
+    return to_toml(tomllib.loads(text), comment=explain) + "\n" + "\n".join(sources) + "\n"
+
+
+def run_copy(args: argparse.Namespace) -> None:
+    """Copy a recipe to edit.
+
+    The copy still finds what it includes, and trains into a hub of its own: hub.path is the one line that is
+    changed.
+
+    Examples:
+        modenc recipe copy my_language -o mine.toml
+        modenc recipe copy german_korean
+    """
+    from modenc.recipe.files import recipes_folder
+    from modenc.recipe.loader import find_recipe
+
+    source, target = find_recipe(args.recipe), args.output
+    if target.is_dir():
+        target = target / source.name
+    if target.exists() and not args.force:
+        raise RecipeError(f"expected no file '{target}', found one; give another name, or --force")
+    content = source.read_bytes()
+    if source.resolve().is_relative_to(recipes_folder().resolve()):
+        content = _SHIPPED_HUB.sub(_OWN_HUB, content, count=1)  # lest it replace shipped modules
+    try:
+        target.write_bytes(content)
+    except OSError as error:
+        raise RecipeError(f"'{target}' cannot be written: {error.strerror}") from error
+    sys.stdout.write(f"{target}\n")
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Check a recipe and list all its faults.
+
+    Looks into the recipe's files too, without training: every fault is listed at once, each with its place.
+    Warnings are probably faults.
+
+    Examples:
+        modenc recipe check mine.toml
+        modenc recipe check turkic data.root=~/texts
+        modenc recipe check mine.toml --lang sw
+        modenc recipe check turkic --no-files
+
+    exit code: 0 no faults, 1 faults (one a line), 2 no such recipe, or invalid TOML
+    """
+    from modenc.languages import normalize_code
+    from modenc.recipe.faults import RecipeFaults
+    from modenc.recipe.loader import load_recipe
+
+    languages = [normalize_code(code) for code in args.lang] if args.lang else None
+    if languages and args.no_files:
+        raise OptionError("--lang chooses whose files are looked into: leave out --no-files")
+    try:
+        if args.no_files:
+            recipe = load_recipe(args.recipe, args.overrides, check_files=False)
+        else:
+            recipe = read_recipe(args, languages)
+    except RecipeFaults as error:
+        found = {"faults": error.faults, "warnings": error.warnings}
+        write(args, found, f"{error}\n{_listed('warnings', error.warnings)}")
+        return 1
+    plans = {lang: _stages(plan) for lang, plan in recipe.plans.items()}
+    model = next(iter(recipe.plans.values())).base.model
+    text = f"recipe {recipe.name!r} has no faults; base {model}, hub '{recipe.hub}'\n"
+    text += "".join(f"  {lang}: {', '.join(map(' '.join, plans[lang].items()))}\n" for lang in plans)
+    remarks = {"left out": recipe.left_out, "warnings": recipe.warnings, "notes": recipe.notes}
+    text += "".join(_listed(title, lines) for title, lines in remarks.items())
+    about = {"base": model, "hub": str(recipe.hub), "languages": plans}
+    write(args, {"faults": [], **remarks, **about}, text)
+    return 0
+
+
+def _listed(title: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"{title}:", *(f"  {line}" for line in lines)]) + "\n" if lines else ""
+
+
+def _stages(plan: LanguagePlan) -> dict[str, str]:
+    alignment = "pivot" if plan.lang == plan.pivot else plan.alignment.objective
+    return {
+        "vocabulary": plan.vocabulary.method,
+        "language adaptation": plan.language_adaptation.objective,
+        "sentence encoding": plan.sentence_encoding.summary(),
+        "alignment": f"{plan.alignment.objective} with all" if plan.aligned_with_all() else alignment,
+    }

@@ -1,0 +1,132 @@
+"""What all commands share: help, versions, guesses, verbosity, completion."""
+
+import argparse
+import logging
+import subprocess
+import sys
+
+import pytest
+
+import modenc
+from modenc.cli.arguments import table
+from modenc.cli.main import COMMANDS, build_parser, main, parse
+
+NO_OTHER_COMMAND = """
+import sys
+from modenc.cli.main import main
+main(sys.argv[1:])
+loaded = {name for name in sys.modules if name.startswith("modenc.cli.")}
+assert loaded == {f"modenc.cli.{name}" for name in ("main", "arguments", sys.argv[1])}, loaded
+assert not {"torch", "transformers", "pyarrow"} & set(sys.modules)
+"""
+
+
+def commands(parser, words=()):
+    """Every command with its parser, ``hub`` and ``recipe`` aside."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, below in action.choices.items():
+                yield from commands(below, (*words, name))
+            return
+    yield " ".join(words), parser
+
+
+ALL = dict(commands(build_parser(*COMMANDS)))
+
+
+def test_the_commands_are_nouns_with_verbs_and_actions():
+    nouns = {
+        "hub": ["list", "show", "check", "install", "remove"],
+        "recipe": ["list", "show", "copy", "check"],
+    }
+    expected = [f"{noun} {verb}" for noun, verbs in nouns.items() for verb in verbs]
+    assert list(ALL) == expected + [name for name in COMMANDS if name not in nouns]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_command_has_examples_and_the_options_of_all(name, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main([*name.split(), "--help"])
+    text = capsys.readouterr().out
+    assert "examples:\n    " in text
+    assert "--quiet" in text
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_one_thing_has_one_name(name):
+    options = {option for action in ALL[name]._actions for option in action.option_strings}
+    assert not options & {"--in", "--out", "--licence", "--language", "--languages"}
+    assert ("-i" in options) == ("--input" in options)
+    assert ("-o" in options) == ("--output" in options)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"), [([], "COMMAND ..."), (["hub"], "modenc hub"), (["recipe"], "copy")]
+)
+def test_without_a_command_there_is_help(capsys, words, text):
+    assert main(words) == 0
+    assert text in capsys.readouterr().out
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"modenc {modenc.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["trian"], "train"),
+        (["hub", "lst"], "list"),
+        (["recipe", "chekc"], "check"),
+        (["--log-level=infos"], "INFO"),
+    ],
+)
+def test_a_mistyped_word_is_guessed(capsys, words, meant):
+    with pytest.raises(SystemExit, match="2"):
+        main(words)
+    assert f"did you mean {meant!r}?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "level"),
+    [
+        (["--log-level", "debug", "recipe", "list"], "DEBUG"),
+        (["recipe", "list", "--log-level", "debug"], "DEBUG"),
+        (["-q", "recipe", "list"], "ERROR"),
+        (["recipe", "list", "--quiet"], "ERROR"),
+    ],
+)
+def test_verbosity_stands_before_or_behind_the_command(words, level):
+    assert parse(words).log_level == level
+
+
+def test_quiet_shows_no_progress(monkeypatch):
+    from modenc.cli.arguments import progress_bar
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    for level, hidden in ((logging.INFO, False), (logging.ERROR, True)):
+        monkeypatch.setattr(logging.getLogger("modenc.cli.arguments"), "level", level)
+        logging.getLogger("modenc.cli.arguments").manager._clear_cache()
+        with progress_bar(" texts", 1) as bar:
+            assert bool(bar.disable) == hidden
+
+
+@pytest.mark.parametrize("words", [("hub", "list", "--hub", "adapters_hub/none"), ("recipe",)])
+def test_a_light_command_imports_itself_alone(words):
+    done = subprocess.run([sys.executable, "-c", NO_OTHER_COMMAND, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_knows_every_command(capsys, shell):
+    pytest.importorskip("shtab")
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    for word in ("modenc", "recipe", "remove", "--lang-column", "--publish-unless-worse", "ubinary"):
+        assert word in script, word
+
+
+def test_a_table_takes_rows_of_unequal_length():
+    assert table([("a", "bcd"), ("ef", "g", "h"), ("ijk",)]) == "a    bcd\nef   g    h\nijk\n"
