@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
-import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,51 +50,28 @@ def run(args: argparse.Namespace) -> None:
         modenc eval --model sentence-transformers/LaBSE --prompt '' --suite my_suite.toml --data . -o out
     """
     require_extra("eval", "scipy", "sklearn", "faiss", "matplotlib")
-    from modenc.evaluate.results import gathered, markdown, save_results
-    from modenc.evaluate.runner import run_suite
-    from modenc.evaluate.suite import check_files, load_suite
+    from modenc.evaluate.evaluation import evaluate
+    from modenc.evaluate.results import markdown
     from modenc.threads import set_threads
 
     if not args.model and not args.hub:
         raise DataError("expected --model or --hub, found neither; name what to evaluate")
-    suite = load_suite(args.suite)
-    if not args.data.is_dir():
-        raise DataError(f"--data {args.data}: expected a folder, found none; the suite's paths start there")
     if args.output.exists() and not args.output.is_dir():
         raise DataError(f"--output {args.output}: expected a folder for results, found a file; name another")
-    check_files(suite, args.data)
     set_threads(0)
-    measured = []
-    for system in _systems(args):
-        started = time.perf_counter()
-        outcome = run_suite(system, suite, args.data, seed=args.seed)
-        seconds = time.perf_counter() - started
-        results = gathered(system.name, suite.name, args.seed, seconds, system.describe(), outcome)
-        save_results(results, args.output / system.name)
-        measured.append(results)
-    tables = markdown(measured)
-    (args.output / "tables.md").write_text(tables, encoding="utf-8")
+    measured = evaluate(_systems(args), args.suite, args.data, seed=args.seed, output=args.output)
     content = {item.name: [asdict(result) for result in item.results] for item in measured}
-    write(args, content, tables)
+    write(args, content, markdown(measured))
     if args.plots:
         from modenc.evaluate.report import write_report
 
         logger.info("pictures: %s", write_report(measured, args.output))
 
 
-def _systems(args: argparse.Namespace) -> list[System]:
+def _systems(args: argparse.Namespace) -> Iterator[System]:
     from modenc.encoder import ModularEncoder
     from modenc.evaluate.systems import ModularSystem, load_model
 
-    systems: list[System] = [load_model(name, args.prompt, args.batch_size) for name in args.model]
-    for hub in args.hub:
-        encoder = ModularEncoder(hub)
-        parts = [Path(hub).resolve().name, "modular"]
-        parts += [] if args.align else ["not-aligned"]
-        parts += ["identified"] if args.identify else []
-        options = {"align": args.align, "identify": args.identify, "batch_size": args.batch_size}
-        systems.append(ModularSystem("-".join(parts), encoder, **options))
-    names = [system.name for system in systems]
-    if len(set(names)) < len(names):
-        raise DataError(f"expected systems of different names, found {', '.join(names)}; rename a folder")
-    return systems
+    yield from (load_model(name, args.prompt, args.batch_size) for name in args.model)
+    options = {"align": args.align, "identify": args.identify, "batch_size": args.batch_size}
+    yield from (ModularSystem(ModularEncoder(hub), **options) for hub in args.hub)

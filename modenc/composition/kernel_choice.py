@@ -1,8 +1,8 @@
 """Which of two ways to multiply matrices is the faster one on this machine: measured once, then cached.
 
 With AVX2 alone, torch's default library (MKL) was faster than oneDNN where it took its path for Intel's
-processors (``benchmarks/performance_findings.md``); with AVX-512 on AMD's it is slower. So no rule by instruction set
-fits all.
+processors (``benchmarks/performance_findings.md``); with AVX-512 on AMD's it is slower. So no rule by
+instruction set fits all.
 """
 
 from __future__ import annotations

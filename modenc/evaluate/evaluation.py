@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import cast
+from typing import TypeAlias, cast
 
 from sentence_transformers import SentenceTransformer
 
@@ -21,10 +21,11 @@ from modenc.hub.layout import HUB_FILE
 logger = logging.getLogger(__name__)
 
 TABLES = "tables.md"
+Model: TypeAlias = System | SentenceTransformer | str | Path
 
 
 def evaluate(
-    systems: System | SentenceTransformer | str | Path | Sequence[System | SentenceTransformer | str | Path],
+    systems: Model | Iterable[Model],
     suite: Suite | str | Path,
     data: str | Path,
     *,
@@ -61,8 +62,8 @@ def evaluate(
     if not root.is_dir():
         raise DataError(f"data {root}: expected a folder, found none; the suite's paths start there")
     check_files(suite, root)
-    given = systems if isinstance(systems, Sequence) and not isinstance(systems, str) else [systems]
-    opened = [as_system(one) for one in given]  # type: ignore[arg-type]
+    one = isinstance(systems, str | SentenceTransformer) or not isinstance(systems, Iterable)
+    opened = [as_system(cast(Model, model)) for model in ([systems] if one else systems)]  # type: ignore[union-attr]
     names = [system.name for system in opened]
     if len(set(names)) < len(names):
         raise DataError(f"expected systems of different names, found {', '.join(names)}; rename a folder")
@@ -80,7 +81,7 @@ def evaluate(
     return measured
 
 
-def as_system(model: System | SentenceTransformer | str | Path) -> System:
+def as_system(model: Model) -> System:
     """``model`` as :func:`evaluate` measures it: a hub with each language's modules, aligned.
 
     Raises:

@@ -96,7 +96,7 @@ def test_a_quota_of_cores_counts(suite, tiny_bert, tmp_path, monkeypatch):
     [
         ([], "expected --model or --hub, found neither"),
         (["--hub", "{hub}", "--hub", "{hub}"], "expected systems of different names"),
-        (["--hub", "{hub}", "--data", "nowhere"], "--data nowhere: expected a folder, found none"),
+        (["--hub", "{hub}", "--data", "nowhere"], "data nowhere: expected a folder, found none"),
         (["--hub", "{hub}", "--suite", "turkish"], "did you mean 'turkic'"),
     ],
 )
