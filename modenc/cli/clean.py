@@ -15,7 +15,7 @@ from modenc.cli.arguments import positive
 from modenc.cli.text_io import refuse_folder, refuse_overwriting
 from modenc.data.text import one_line
 from modenc.errors import DataError
-from modenc.recipe.ranges import range_fault
+from modenc.recipe.ranges import SEED
 
 if TYPE_CHECKING:
     from modenc.data.pairs import ParallelRow
@@ -101,7 +101,7 @@ def _check(args: argparse.Namespace, lang: str, pivot: str) -> None:
     for path in written:
         refuse_overwriting(args.input, path)
         refuse_folder(path)
-    if fault := range_fault("seed", args.seed):
+    if fault := SEED.error(args.seed):
         raise DataError(f"--seed: {fault}")
     if args.max_score is not None and not math.isfinite(args.max_score):
         raise DataError(f"--max-score: expected a finite number, found {args.max_score}")

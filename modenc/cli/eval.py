@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from modenc.cli.arguments import positive
 from modenc.errors import DataError
 from modenc.extras import require_extra
-from modenc.recipe.ranges import range_fault
+from modenc.recipe.ranges import SEED
 
 if TYPE_CHECKING:
     from modenc.evaluate.systems import System
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         raise DataError(f"--data {args.data}: expected a folder, found none; the suite's paths start there")
     if args.output.exists() and not args.output.is_dir():
         raise DataError(f"-o {args.output}: expected a folder for results, found a file; name another")
-    if fault := range_fault("seed", args.seed):
+    if fault := SEED.error(args.seed):
         raise DataError(f"--seed: {fault}")
     check_files(suite, args.data)
     set_threads(0)

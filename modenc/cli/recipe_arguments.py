@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from modenc.recipe.conflicts import Conflict
+    from modenc.recipe.issues import Found
     from modenc.recipe.settings import LanguagePlan, Recipe
 
 Parse = Callable[..., tuple[argparse.Namespace, list[str]]]
@@ -50,13 +50,13 @@ def read_recipe(
     return load_recipe(args.recipe, args.overrides, languages=languages, need_others=need_others, look=_look)
 
 
-def _look(plans: Mapping[str, LanguagePlan]) -> Iterator[tuple[str | None, Conflict]]:
+def _look(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
     from modenc.data.look import look_into
-    from modenc.recipe.base_presence import absent_base
+    from modenc.recipe.presence import missing_base
 
     for model in {plan.base.model for plan in plans.values()}:
-        for conflict in absent_base(model):
-            yield None, conflict
+        for issue in missing_base(model):
+            yield None, issue
     yield from look_into(plans)
 
 

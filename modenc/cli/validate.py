@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the faults, or what the recipe would train."""
     from modenc.errors import OptionError
     from modenc.languages import normalize_code
-    from modenc.recipe.faults import RecipeFaults
+    from modenc.recipe.issues import RecipeFaults
     from modenc.recipe.loader import load_recipe
 
     languages = [normalize_code(code) for code in args.lang] if args.lang else None

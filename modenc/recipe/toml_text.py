@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date, time
 from typing import Any
 
-from modenc.recipe.faults import Place
+from modenc.recipe.issues import Place
 
 Comment = Callable[[Place], str | None]
 """What to say of the key at a path; None for nothing."""
@@ -18,7 +17,7 @@ def to_toml(tables: dict[str, Any], order: Sequence[str] = (), comment: Comment 
     """TOML text of ``tables`` with the top-level keys in ``order``, then the others.
 
     Args:
-        tables: what ``tomllib`` gives: tables, lists, strings, numbers, booleans, dates.
+        tables: what ``tomllib`` gives: tables, lists, strings, numbers, booleans.
         order: top-level keys that come first.
         comment: gives lines to put above a key or a table.
     """
@@ -67,8 +66,6 @@ def _value(value: Any) -> str:
     if isinstance(value, dict):
         inside = ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items())
         return f"{{ {inside} }}" if inside else "{}"
-    if isinstance(value, date | time):
-        return value.isoformat()
     return repr(value)
 
 
