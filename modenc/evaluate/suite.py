@@ -14,8 +14,7 @@ from typing import Any, Literal, cast
 from modenc.data.readers import resolve_source
 from modenc.errors import DataError, LanguageError, RecipeError
 from modenc.languages import normalize_code
-from modenc.near import nearest
-from modenc.recipe.files import read_toml, recipes_folder
+from modenc.recipe.files import find_shipped, read_toml, recipes_folder
 from modenc.recipe.issues import Issue, dotted
 from modenc.recipe.parse import parse
 from modenc.recipe.settings import Source
@@ -88,7 +87,8 @@ def load_suite(name_or_path: str | Path) -> Suite:
     Raises:
         RecipeError: there is no such suite, or it has faults; all are named.
     """
-    path = _find(name_or_path)
+    shipped = {file.stem: file for file in sorted(suites_folder().glob("*.toml"))}
+    path = find_shipped(name_or_path, shipped, "suite")
     issues: list[Issue] = []
     suite = parse(Suite, {"name": path.stem, **read_toml(path)}, (), issues)
     if not issues:
@@ -175,21 +175,6 @@ def _filled_in(task: Task) -> list[tuple[str, str]]:
     if task.kind in _WITHOUT_PAIRS:
         return [(lang, task.pivot) for lang in task.languages]
     return [(lang, lang) for lang in task.languages] + [(to, of) for of, to in task.language_pairs()]
-
-
-def _find(name_or_path: str | Path) -> Path:
-    path = Path(os.path.expanduser(name_or_path))
-    if path.is_file():
-        return path
-    shipped = {file.stem: file for file in sorted(suites_folder().glob("*.toml"))}
-    name = str(name_or_path)
-    if name in shipped:
-        return shipped[name]
-    match = nearest(path.stem, shipped)
-    hint = f"; did you mean {match!r}?" if match else ""
-    raise RecipeError(
-        f"expected a suite file or the name of a shipped suite ({', '.join(shipped)}), found {name!r}{hint}"
-    )
 
 
 def _check(task: Task, position: int, issues: list[Issue]) -> None:

@@ -33,6 +33,8 @@ class Source:
     In every string ``{lang}`` stands for the language's code and ``{pivot}`` for the pivot's.
     """
 
+    SHORTHAND = "path"
+
     path: str | None = None
     """A text, TSV, CSV, JSONL or Parquet file, plain or .gz / .zst, relative to ``data.root``."""
     dataset: str | None = None

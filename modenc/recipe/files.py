@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,17 +46,25 @@ def find_recipe(name_or_path: str | Path) -> Path:
     Raises:
         RecipeError: there is no such recipe; the message names the nearest one.
     """
-    path = Path(os.path.expanduser(name_or_path))
+    return find_shipped(name_or_path, shipped_recipes(), "recipe")
+
+
+def find_shipped(name_or_path: str | Path, shipped: Mapping[str, Path], kind: str) -> Path:
+    """A file of a ``kind`` by its path or, if it is one of the ``shipped``, by its name.
+
+    Raises:
+        RecipeError: there is no such file; the message names the nearest one.
+    """
+    path, name = Path(os.path.expanduser(name_or_path)), str(name_or_path)
     if os.path.isfile(path):
         return path
-    shipped, name = shipped_recipes(), str(name_or_path)
     if name in shipped:
         return shipped[name]
     match = nearest(path.stem, shipped)
     hint = f"did you mean {match!r}? " if match else ""
     raise RecipeError(
-        f"expected a recipe file or the name of a shipped recipe, found {name!r}; {hint}"
-        f"shipped: {', '.join(shipped)} (`modenc recipes` lists them)"
+        f"expected a {kind} file or the name of a shipped {kind}, found {name!r}; {hint}"
+        f"shipped: {', '.join(shipped)}"
     )
 
 

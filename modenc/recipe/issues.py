@@ -74,21 +74,33 @@ def _overlap(one: Place, other: Place) -> bool:
     return all(a == b for a, b in zip(one, other, strict=False))
 
 
-def issue_lines(
-    found: Iterable[Found], level: Level, own: Mapping[str, tuple[Mapping[str, Any], Place]]
-) -> list[str]:
-    """A line for each issue of a level; what several languages share is one, which names them if not all do.
+@dataclass(frozen=True)
+class OwnTable:
+    """What a recipe says of one language alone."""
 
-    Args:
-        found: the issues.
-        level: which of them.
-        own: of every language its own table, and where that is.
-    """
+    path: Place
+    sections: dict[str, Any]
+
+    def written_at(self, path: Place) -> Place:
+        """Where in the file a value of the language's plan is: in this table, or at the top."""
+        table: Any = self.sections
+        for part in path:
+            if isinstance(part, int):
+                break
+            if not isinstance(table, dict) or part not in table:
+                return path
+            table = table[part]
+        return (*self.path, *path)
+
+
+def issue_lines(found: Iterable[Found], level: Level, own: Mapping[str, OwnTable]) -> list[str]:
+    """A line for each issue of a level; what several of the languages in ``own`` share is said once."""
     shared: dict[tuple[str, str], dict[str, None]] = {}
     for lang, issue in found:
         if issue.level == level:
-            place = issue.path if lang is None else written_at(issue.path, *own[lang])
-            shared.setdefault((dotted(place), issue.message), {}).update({} if lang is None else {lang: None})
+            place = issue.path if lang is None else own[lang].written_at(issue.path)
+            sharing = shared.setdefault((dotted(place), issue.message), {})
+            sharing.update({} if lang is None else {lang: None})
     lines = []
     for (place_name, message), languages in shared.items():
         line = f"{place_name}: {message}"
@@ -96,18 +108,6 @@ def issue_lines(
             line += f" (for {', '.join(languages)})"
         lines.append(line)
     return lines
-
-
-def written_at(path: Place, own: Mapping[str, Any], prefix: Place) -> Place:
-    """Where a language's value is in the file: in its own table, which is at ``prefix``, or at the top."""
-    table: Any = own
-    for part in path:
-        if isinstance(part, int):
-            break
-        if not isinstance(table, dict) or part not in table:
-            return path
-        table = table[part]
-    return (*prefix, *path)
 
 
 def dotted(path: Place) -> str:

@@ -29,13 +29,13 @@ from modenc.recipe.files import (
 from modenc.recipe.issues import (
     Found,
     Issue,
+    OwnTable,
     Place,
     RecipeFaults,
     add_issues,
     dotted,
     issue_lines,
     unknown_keys,
-    written_at,
 )
 from modenc.recipe.licenses import allowed_data, inherited_licenses, is_allowed, sources, with_records
 from modenc.recipe.parse import describe, parse
@@ -126,15 +126,14 @@ def load_recipe(
     add_issues(found, ((lang, issue) for lang, plan in plans.items() for issue in check_plan(plan)))
     add_issues(found, check_together(plans, own, heading.pivot))
     if check_files:
-        chosen = {lang: plan for lang, plan in plans.items() if languages is None or lang in languages}
-        for lang in set(languages or ()) - chosen.keys():
-            found.append((None, Issue(("languages",), unknown_language(lang, plans))))
-        add_issues(found, _missing(chosen, plans, chosen if need_others else plans, heading.hubs()))
-        add_issues(found, look(chosen) if look is not None else ())
+        chosen = list(plans) if languages is None else list(languages)
+        add_issues(found, _missing(plans, chosen, chosen if need_others else plans, heading.hubs()))
+        if look is not None:
+            add_issues(found, look({lang: plans[lang] for lang in chosen if lang in plans}))
 
-    places = {lang: (table, ("languages", spelled.get(lang, lang))) for lang, table in own.items()}
-    if faults := issue_lines(found, "error", places):
-        raise RecipeFaults(heading.name, faults, issue_lines(found, "warning", places))
+    warnings = issue_lines(found, "warning", own)
+    if faults := issue_lines(found, "error", own):
+        raise RecipeFaults(heading.name, faults, warnings)
     skipped = _left_out(plans)
     for line in skipped:
         logger.info("%s", line)
@@ -148,8 +147,8 @@ def load_recipe(
         text=to_toml({**tables, "name": heading.name, "pivot": heading.pivot}, order=TOP_LEVEL),
         start_from=heading.hubs()[1] if heading.hub.start_from else None,
         left_out=tuple(skipped),
-        warnings=tuple(issue_lines(found, "warning", places)),
-        notes=tuple(issue_lines(found, "note", places)),
+        warnings=tuple(warnings),
+        notes=tuple(issue_lines(found, "note", own)),
     )
 
 
@@ -187,15 +186,15 @@ def _code(code: str, path: Place, issues: list[Issue], expected: str = "") -> st
 
 def _own_tables(
     tables: dict[str, Any], pivot: str, spelled: Mapping[str, str], issues: list[Issue]
-) -> dict[str, dict[str, Any]]:
-    """Code → own sections of each language."""
+) -> dict[str, OwnTable]:
+    """Code → own sections of each language, and where they are."""
     languages = tables.get("languages")
     if not languages or not isinstance(languages, dict):
         found = describe(languages) if languages else "none"
         message = f"expected a table [languages.CODE] for each language, found {found}"
         issues.append(Issue(("languages",), message))
         # The sections are checked all the same, as the pivot's.
-        return {pivot: {}}
+        return {pivot: OwnTable(("languages", pivot), {})}
     allowed = [section for section in SECTIONS if section not in SHARED]
     own_tables = {}
     for code, own in languages.items():
@@ -208,22 +207,22 @@ def _own_tables(
         for key in (key for key in own if key in SHARED):
             message = f"the same for all languages of a hub; set it at the top as {key!r}"
             issues.append(Issue((*path, key), message))
-        own_tables[code] = {key: value for key, value in own.items() if key in allowed}
+        own_tables[code] = OwnTable(path, {key: value for key, value in own.items() if key in allowed})
     return own_tables
 
 
 def _plans(
-    tables: dict[str, Any], own: Mapping[str, dict[str, Any]], heading: Heading, found: list[Found]
+    tables: dict[str, Any], own: Mapping[str, OwnTable], heading: Heading, found: list[Found]
 ) -> dict[str, LanguagePlan]:
     """Every language's plan, with the defaults in place of what is wrong, which is added to ``found``."""
     defaults = {name: default_section(name) for name in SECTIONS}
     shared = {name: tables[name] for name in SECTIONS}
     plans = {}
-    for lang, own_sections in own.items():
+    for lang, own_table in own.items():
         issues: list[Issue] = []
         parts: dict[str, Any] = {
             name: parse(SECTIONS[name], table, (name,), issues, defaults[name])
-            for name, table in merge(shared, own_sections).items()
+            for name, table in merge(shared, own_table.sections).items()
         }
         plan = LanguagePlan(lang, heading.pivot, heading.name, heading.hubs()[0], **parts)
         run = replace(plan.run, work_dir=heading.folder(str(plan.run.work_dir)))
@@ -231,7 +230,7 @@ def _plans(
         emma_x = replace(plan.emma_x, warmup_languages=_warmup_languages(plan, own, issues))
         data = with_records(plan)
         plan = replace(plan, data=data, run=run, sentence_encoding=encoding, emma_x=emma_x)
-        plans[lang] = _as_pivot(plan, own_sections, issues) if lang == heading.pivot else plan
+        plans[lang] = _as_pivot(plan, own_table, issues) if lang == heading.pivot else plan
         found += [(lang, issue) for issue in issues]
     return plans
 
@@ -255,11 +254,11 @@ def _warmup_languages(plan: LanguagePlan, languages: Iterable[str], issues: list
     return others
 
 
-def _as_pivot(plan: LanguagePlan, own: Mapping[str, Any], issues: list[Issue]) -> LanguagePlan:
+def _as_pivot(plan: LanguagePlan, own: OwnTable, issues: list[Issue]) -> LanguagePlan:
     """The plan without what only languages that are aligned to the pivot have."""
     alignment, place = plan.alignment, ("alignment", "objective")
     if alignment.partners != "all":
-        if alignment.objective != "none" and written_at(place, own, ("own",)) != place:
+        if alignment.objective != "none" and own.written_at(place) != place:
             message = (
                 "the pivot is what the others are aligned to: expected 'none', or alignment.partners = "
                 f"'all'; found {alignment.objective!r}"
@@ -272,13 +271,14 @@ def _as_pivot(plan: LanguagePlan, own: Mapping[str, Any], issues: list[Issue]) -
 
 
 def _missing(
-    chosen: Mapping[str, LanguagePlan],
-    plans: Mapping[str, LanguagePlan],
-    trained: Collection[str],
-    hubs: Sequence[Path],
+    plans: Mapping[str, LanguagePlan], chosen: Iterable[str], trained: Collection[str], hubs: Sequence[Path]
 ) -> Iterator[Found]:
     """What is not there of the chosen languages' files, and of the modules that they build on."""
-    for lang, plan in chosen.items():
+    for lang in chosen:
+        if lang not in plans:
+            yield None, Issue(("languages",), unknown_language(lang, plans))
+            continue
+        plan = plans[lang]
         yield from ((lang, issue) for issue in missing_files(plan))
         yield from ((lang, issue) for issue in missing_modules(plan, plans, trained, hubs))
         yield from ((lang, issue) for issue in inherited_licenses(plan, plans, hubs))

@@ -12,15 +12,11 @@ from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_
 
 from modenc.near import nearest
 from modenc.recipe.issues import Issue, Place, unknown_keys
-from modenc.recipe.settings import Source
 
 T = TypeVar("T")
 
 INVALID: Any = object()
 """What parsing gives after it has found an error."""
-
-_SHORTHANDS: dict[type, str] = {Source: "path"}
-"""Tables that may be written as a bare string, and the key it stands for."""
 
 _KINDS: dict[Any, tuple[type | tuple[type, ...], str]] = {
     bool: (bool, "true or false"),
@@ -41,15 +37,16 @@ def parse(cls: type[T], table: Any, path: Place, issues: list[Issue], fallback: 
 
     Args:
         cls: its fields are numbers (with a ``Range`` or without), texts, paths, booleans, ``Literal`` texts,
-            other such dataclasses, and tuples and dictionaries of these.
+            other such dataclasses, and tuples and dictionaries of these. A bare text stands for a table whose
+            one key is ``cls.SHORTHAND``.
         table: what the file has.
         path: where in the file that is.
         issues: what is wrong is added here.
         fallback: an instance whose values replace what is wrong or missing, so that the rest can still be
             checked; where there is none, and no default either, the result is ``INVALID``.
     """
-    if cls in _SHORTHANDS and isinstance(table, str):
-        table = {_SHORTHANDS[cls]: table}
+    if isinstance(table, str) and (key := getattr(cls, "SHORTHAND", None)):
+        table = {key: table}
     if not isinstance(table, dict):
         issues.append(Issue(path, f"expected a table, found {describe(table)}"))
         return cast(T, fallback)
