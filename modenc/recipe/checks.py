@@ -124,7 +124,7 @@ def _alignment(plan: LanguagePlan) -> Iterator[Issue]:
         # keep_weight is of the sentences of translations and paraphrases.
         yield from only("objective", keep_weight=(0.0,))
     if objective == "emma_x" and plan.emma_x.warmup_languages and plan.emma_x.warmup_share == 1:
-        message = "1.0 leaves no step for the language: warmup_languages teach the classifier alone"
+        message = "with warmup_languages expected less than 1.0, found 1.0: no step is left for the language"
         yield Issue(("emma_x", "warmup_share"), message, (("emma_x", "warmup_languages"),))
 
 
@@ -201,8 +201,8 @@ def check_together(
     others = [lang for lang in languages if lang not in together]
     if together and (others or pivot not in languages):
         message = (
-            "'all' is one training of all languages, the pivot too: expected it and an objective for "
-            f"each; found otherwise for {', '.join(others or [pivot])}"
+            "'all' trains all languages together, the pivot too: expected it and an objective for each; "
+            f"found otherwise for {', '.join(others or [pivot])}"
         )
         yield None, Issue(("alignment", "partners"), message)
     yield from _before_pivot(plans, pivot)
@@ -222,7 +222,7 @@ def _before_pivot(plans: Mapping[str, LanguagePlan], pivot: str) -> Iterator[Fou
         seen.add(lang)
         if plans[lang].language_adaptation.objective == "pivot":
             message = (
-                f"'pivot' needs {pivot} trained before: expected a language that {pivot} does not start "
+                f"'pivot' needs a trained {pivot}: expected a language that {pivot} does not start "
                 f"from, found {lang}; choose another objective, or another sentence_encoding.start of {pivot}"
             )
             yield lang, Issue(("language_adaptation", "objective"), message)

@@ -170,7 +170,7 @@ def _heading(tables: dict[str, Any], stem: str, issues: list[Issue]) -> Heading:
     if not _NAME.fullmatch(heading.name):
         expected = "expected letters, digits, '_', '-' and '.' (folders are named so)"
         issues.append(Issue(("name",), f"{expected}, found {describe(heading.name)}"))
-        heading = default
+        heading = replace(heading, name=stem)
     for key, path in vars(heading.hub).items():
         issues += unknown_placeholders(("hub", key), path, ("recipe",))
     return replace(heading, pivot=_code(heading.pivot, ("pivot",), issues))

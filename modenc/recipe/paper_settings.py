@@ -98,9 +98,9 @@ class VmsstSettings:
     decoders: Literal["shared", "each"]
     """One decoder for all languages, or one for each (with ``language_encoders = 0``: the paper's A.2)."""
     encoder_language: bool
-    """Whether the language inference network is told the language (ablation "no enc. l.e.": false)."""
+    """Whether the language inference network knows the language (ablation "no enc. l.e.": false)."""
     decoder_language: bool
-    """Whether the decoder is told the language (ablation "no dec. l.e.": false)."""
+    """Whether the decoder knows the language (ablation "no dec. l.e.": false)."""
     factored: bool
     """Whether the logits' projection is a product of two (ablation "fact.")."""
 

@@ -112,8 +112,8 @@ def _error(hint: Any, value: Any) -> str | None:
         if value in arguments:
             return None
         match = nearest(value, arguments) if isinstance(value, str) else None
-        hint = f"; did you mean {match!r}?" if match else ""
-        return f"expected one of {', '.join(map(repr, arguments))}, found {describe(value)}{hint}"
+        guess = f"; did you mean {match!r}?" if match else ""
+        return f"expected one of {', '.join(map(repr, arguments))}, found {describe(value)}{guess}"
     accepted, words = _KINDS[origin or hint]
     if not isinstance(value, accepted) or isinstance(value, bool) != (hint is bool):
         return f"expected {words}, found {describe(value)}{'; put it in [ ]' if origin is tuple else ''}"

@@ -38,7 +38,6 @@ def missing_files(plan: LanguagePlan) -> Iterator[Issue]:
 
 def _missing_file(path: Place, name: str, root: Path, must_have: str | None) -> Iterator[Issue]:
     file = root / os.path.expanduser(name)
-    # os.path, for which a name that no system takes is just none that is there.
     if os.path.isfile(file):
         return
     if not os.path.isdir(root) and not Path(name).is_absolute():
@@ -47,7 +46,7 @@ def _missing_file(path: Place, name: str, root: Path, must_have: str | None) -> 
         yield Issue(("data", "root"), message)
         return
     match = _near_file(file, must_have)
-    hint = f"did you mean {match!r}?" if match else f"files are sought below data.root = '{root}'"
+    hint = f"did you mean {match!r}?" if match else f"paths start at data.root = '{root}'"
     yield Issue(path, f"expected a file, found none at '{file}'; {hint}", (("data", "root"),))
 
 

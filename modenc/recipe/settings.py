@@ -64,19 +64,19 @@ class LoraSettings:
 
 @dataclass(frozen=True)
 class OptimizerSettings:
-    """How one stage walks: shared by stages 2, 3 and 4."""
+    """How a model is optimized, in one stage or in a monolithic training."""
 
     steps: NonNegativeInt
-    """Optimiser steps; 0 means ``epochs`` decides."""
+    """Optimizer steps; 0: as many as ``epochs`` takes."""
     epochs: NonNegativeFloat
-    """Passes over the data where ``steps`` is 0. Of several sets: those of one task (triplets, and pairs
-    without a hard negative) are read in proportion to their rows, tasks (``joint``'s paraphrases and
-    translations, ``mnrl+simcse``'s two, a monolithic model's languages) batch by batch in turn until all of
-    the largest was read, the smaller ones again meanwhile."""
+    """Passes over the data where ``steps`` is 0. Several sets of one task (triplets, and pairs without a hard
+    negative) are read in proportion to their rows. Tasks (``joint``'s paraphrases and translations,
+    ``mnrl+simcse``'s two, a monolithic model's languages) take turns batch by batch until the largest was
+    read; smaller ones are repeated."""
     batch_size: PositiveInt
-    """Sentences, pairs or blocks a forward pass."""
+    """Sentences, pairs or blocks per forward pass."""
     gradient_accumulation: PositiveInt
-    """Forward passes an optimiser step."""
+    """Forward passes per optimizer step."""
     learning_rate: PositiveFloat
     """Peak learning rate of the adapter."""
     warmup_ratio: Share
@@ -106,7 +106,7 @@ class VocabularySettings:
     fasttext_dim: PositiveInt
     """Dimensions of the fastText vectors that measure token similarity."""
     fasttext_epochs: PositiveInt
-    """Passes of fastText over the tokenised text."""
+    """Passes of fastText over the tokenized text."""
     storage: EmbeddingStorage
     """How the embeddings are written. ``int8``: half the size, with a scale for each piece; numbers move by a
     254th of their piece's largest at most, and later stages train on what was written."""
@@ -268,7 +268,7 @@ class LanguagePlan:
     """Everything that training one language needs: the recipe resolved for it."""
 
     lang: str
-    """Normalised code."""
+    """Normalized code."""
     pivot: str
     """Code of the language all others are aligned to."""
     recipe: str
