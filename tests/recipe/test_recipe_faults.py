@@ -273,6 +273,9 @@ def test_a_fault_that_another_one_brings_along_is_not_listed(faults_of, sound):
     # The misspelt objective falls back to "joint", which would want data that are not there.
     overrides = ["alignment.objective=paralel", "data.cross_paraphrases=[]"]
     assert len(faults_of(sound, *overrides)) == 1
+    # A misspelt key leaves the default, which may not be what was meant.
+    overrides[0] = "alignment.objektive=none"
+    assert faults_of(sound, *overrides) == ("alignment.objektive: unknown key; did you mean 'objective'?",)
 
 
 def test_a_fault_at_the_top_is_said_once_and_one_in_a_language_for_that_language(faults_of, sound):
