@@ -15,7 +15,7 @@ from modenc.cli.arguments import add, add_command, add_noun, option, write
 from modenc.errors import OptionError, RecipeError
 
 if TYPE_CHECKING:
-    from modenc.recipe.conflicts import Conflict
+    from modenc.recipe.issues import Found
     from modenc.recipe.settings import LanguagePlan, Recipe
 
 _SHIPPED_HUB = re.compile(rb'^path = "(adapters_hub/[^"{]*)"$', re.MULTILINE)
@@ -70,13 +70,13 @@ def read_recipe(
     return load_recipe(args.recipe, args.overrides, languages=languages, need_others=need_others, look=_look)
 
 
-def _look(plans: Mapping[str, LanguagePlan]) -> Iterator[tuple[str | None, Conflict]]:
+def _look(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
     from modenc.data.look import look_into
-    from modenc.recipe.base_presence import absent_base
+    from modenc.recipe.presence import missing_base
 
     for model in {plan.base.model for plan in plans.values()}:
-        for conflict in absent_base(model):
-            yield None, conflict
+        for issue in missing_base(model):
+            yield None, issue
     yield from look_into(plans)
 
 
@@ -183,7 +183,7 @@ def run_check(args: argparse.Namespace) -> int:
     exit code: 0 no faults, 1 faults (one a line), 2 no such recipe, or invalid TOML
     """
     from modenc.languages import normalize_code
-    from modenc.recipe.faults import RecipeFaults
+    from modenc.recipe.issues import RecipeFaults
     from modenc.recipe.loader import load_recipe
 
     languages = [normalize_code(code) for code in args.lang] if args.lang else None

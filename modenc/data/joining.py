@@ -11,7 +11,7 @@ from typing import Any
 from modenc.data.files import Row, format_of
 from modenc.data.readers import describe_source, raw_rows, read_rows, resolve_source
 from modenc.errors import DataError
-from modenc.recipe.conflicts import GROUPED
+from modenc.recipe.data_settings import GROUPED
 from modenc.recipe.settings import LanguagePlan, Source
 
 PARALLEL_ROLES = ("pivot", "text")

@@ -22,12 +22,10 @@ from modenc.data.readers import describe_source, resolve_source
 from modenc.data.text import normalise
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier, get_identifier
-from modenc.recipe.conflicts import GROUPED, Conflict, Level, sources
-from modenc.recipe.faults import Place
-from modenc.recipe.licenses import TRAINED_ON
+from modenc.recipe.data_settings import GROUPED, TRAINED_ON
+from modenc.recipe.issues import Found, Issue, Level, Place
+from modenc.recipe.licenses import sources
 from modenc.recipe.settings import LanguagePlan, Source
-
-Found = tuple[str | None, Conflict]
 
 _ROLES: dict[str, tuple[str, ...]] = {
     "text": ("text",),
@@ -63,7 +61,8 @@ _PIVOTS = {"parallel": ("pivot",), "cross_paraphrases": ("pivot",), "cross_sts":
 def look_into(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
     """What is wrong, or probably not meant, in the files of some of a recipe's languages.
 
-    Files that are not there are passed over, since ``absences`` reports them, and so are public data sets.
+    Files that are not there are passed over, since ``missing_files`` reports them, and so are public data
+    sets.
     """
     identifier = get_identifier(None)
     yield from _shared(plans)
@@ -72,9 +71,9 @@ def look_into(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
         for path, role, source in sources(plan):
             if role in TRAINED_ON and not source.licence:
                 message = 'states no license, and the modules\' card will not either; add licence = "..."'
-                yield lang, Conflict(path, f"{_called(source, plan)} {message}", level="warning")
+                yield lang, Issue(path, f"{_called(source, plan)} {message}", level="warning")
             for side in _sides(path, role, source, plan, identifier):
-                if isinstance(side, Conflict):
+                if isinstance(side, Issue):
                     yield lang, side
                 else:
                     seen[role].append(side)
@@ -102,19 +101,19 @@ def _shared(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
         # would find them to be in another language.
         checked = [lang for lang in languages if plans[lang].data.check_language]
         refused = any(not is_same_language(a, b) for a, b in combinations(checked, 2))
-        level: Level = "fault" if role in TRAINED_ON and refused else "warning"
+        level: Level = "error" if role in TRAINED_ON and refused else "warning"
         for lang, path, source in entries:
             message = (
                 f"the same rows of {describe_source(source)} for {', '.join(languages)}; put {{lang}} into "
                 'the path or a column\'s name, choose rows as in where.lang = ["{lang}"], or move it to '
                 "[languages.CODE]"
             )
-            yield lang, Conflict(path, message, level=level)
+            yield lang, Issue(path, message, level=level)
 
 
 def _sides(
     path: Place, role: str, source: Source, plan: LanguagePlan, identifier: LanguageIdentifier
-) -> Iterator[Conflict | Seen]:
+) -> Iterator[Issue | Seen]:
     """What is found in a source's file, or its two."""
     resolved = resolve_source(source, plan.lang, plan.pivot)
     if source.dataset is not None or not _is_there(resolved, plan):
@@ -145,7 +144,7 @@ def _sides(
     yield from other.conflicts
     yield from _languages(path, other, _JOINED[role], (plan.pivot, plan), identifier)
     if plain and own.whole and other.whole and own.rows != other.rows:
-        yield Conflict(
+        yield Issue(
             path,
             f"expected as many lines in {resolved.path} as in {resolved.pivot_path}, found {own.rows:,} and "
             f"{other.rows:,}; align the files line by line",
@@ -160,16 +159,16 @@ def _is_there(source: Source, plan: LanguagePlan) -> bool:
 
 def _content(
     path: Place, role: str, source: Source, seen: Seen, plan: LanguagePlan, identifier: LanguageIdentifier
-) -> Iterator[Conflict]:
+) -> Iterator[Issue]:
     """What the first rows say, where their columns are right."""
     if "score" in _ROLES[role]:
         try:
             for number, row in enumerate(seen.sample, start=1):
                 read_score(source, number, row["score"])
         except DataError as error:
-            yield Conflict(path, str(error))
+            yield Issue(path, str(error))
     if role == "text" and seen.tabs > len(seen.sample) / 2 and _plain(source):
-        yield Conflict(
+        yield Issue(
             (*path, "path"),
             f"most lines of {source.path} have tabs, and each would be read as one sentence; a table's name "
             'ends in .tsv, and columns = { text = "its column" } says which column is the text',
@@ -190,14 +189,14 @@ def _languages(
     roles: tuple[str, ...],
     expected: tuple[str, LanguagePlan],
     identifier: LanguageIdentifier,
-) -> Iterator[Conflict]:
+) -> Iterator[Issue]:
     """A warning where the first rows are in another language or script."""
     lang, plan = expected
     texts = [normalise(row[role]) for row in seen.sample for role in roles if row.get(role)]
     try:
         LanguageCheck(plan.data, lang, identifier).check_share(texts)
     except DataError as error:
-        yield Conflict(path, f"{seen.name}: {error}", level="warning")
+        yield Issue(path, f"{seen.name}: {error}", level="warning")
 
 
 def _called(source: Source, plan: LanguagePlan) -> str:

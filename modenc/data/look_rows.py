@@ -13,8 +13,7 @@ from modenc.data.readers import describe_source, raw_rows, select_rows
 from modenc.errors import DataError, LanguageError
 from modenc.languages import language_name, normalize_code
 from modenc.near import nearest
-from modenc.recipe.conflicts import Conflict
-from modenc.recipe.faults import Place
+from modenc.recipe.issues import Issue, Place
 from modenc.recipe.settings import LanguagePlan, Source
 
 # What is in the rows is looked at in the first of them; that many are read to count them.
@@ -51,7 +50,7 @@ class Seen:
     """Different words of the rows that pass, where they are counted."""
     values: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Column that a filter names → values met there."""
-    conflicts: list[Conflict] = field(default_factory=list)
+    conflicts: list[Issue] = field(default_factory=list)
     """What is wrong with it."""
 
 
@@ -73,7 +72,7 @@ def see(
     try:
         first = next(watched, None)
         if first is None:
-            seen.conflicts.append(Conflict(path, f"{seen.name}: expected rows, found none"))
+            seen.conflicts.append(Issue(path, f"{seen.name}: expected rows, found none"))
             return seen
         if wrong := list(_wrong_columns(path, source, roles, first, plan)):
             seen.conflicts += wrong
@@ -89,13 +88,13 @@ def see(
             if source.group:
                 pairing.partner(row)
     except DataError as error:
-        seen.conflicts.append(Conflict(path, str(error)))
+        seen.conflicts.append(Issue(path, str(error)))
         return seen
     seen.counted = seen.whole or 0 < source.limit <= seen.kept
     seen.conflicts += _filters(path, source, seen)
     seen.pairs = pairing.pairs
     if source.group and seen.kept and seen.whole and not seen.pairs:
-        seen.conflicts.append(Conflict((*path, "group"), f"{seen.name}: {pairing.fault()}"))
+        seen.conflicts.append(Issue((*path, "group"), f"{seen.name}: {pairing.fault()}"))
     return seen
 
 
@@ -125,7 +124,7 @@ def _watched(seen: Seen, source: Source, rows: Iterator[Row]) -> Iterator[Row]:
 
 def _wrong_columns(
     path: Place, source: Source, roles: tuple[str, ...], row: Row, plan: LanguagePlan
-) -> Iterator[Conflict]:
+) -> Iterator[Issue]:
     """Columns that the recipe names, or its roles need, and the file lacks."""
     needed = {role: ("columns", role) if role in source.columns else ("path",) for role in roles}
     needed |= {role: ("columns", role) for role in source.columns}
@@ -144,7 +143,7 @@ def _wrong_columns(
             message = f"{describe_source(source)}: expected a column {column!r}{what}, found {found}"
             guess = nearest(column, free) or ("" if role in own else _of_language(role, free, plan))
             setting = f'{own[role]} = "%s"' if role in own else f'columns = {{ {role} = "%s" }}'
-            yield Conflict((*path, *place), f"{message}; {_hint(guess, setting, row)}")
+            yield Issue((*path, *place), f"{message}; {_hint(guess, setting, row)}")
 
 
 def _hint(guess: str | None, setting: str, row: Row) -> str:
@@ -170,7 +169,7 @@ def _of_language(role: str, free: list[str], plan: LanguagePlan) -> str | None:
     return None
 
 
-def _filters(path: Place, source: Source, seen: Seen) -> Iterator[Conflict]:
+def _filters(path: Place, source: Source, seen: Seen) -> Iterator[Issue]:
     """Filters that leave nothing, and values in them that are probably misspelt."""
     for key in ("where", "where_not"):
         for name, values in getattr(source, key).items():
@@ -179,7 +178,7 @@ def _filters(path: Place, source: Source, seen: Seen) -> Iterator[Conflict]:
                 match = None if value in met else nearest(value, met - set(values))
                 if match is not None and seen.whole:
                     message = f"{seen.name}: no row has {value!r} in {name!r}; did you mean {match!r}?"
-                    yield Conflict((*path, key, name), message, level="warning")
+                    yield Issue((*path, key, name), message, level="warning")
     if seen.kept or not seen.rows:
         return
     met_values = "; ".join(
@@ -188,8 +187,8 @@ def _filters(path: Place, source: Source, seen: Seen) -> Iterator[Conflict]:
     )
     found = f"found none among {'all' if seen.whole else 'the first'} {seen.rows:,}"
     message = f"{seen.name}: expected rows that pass the filters, {found}"
-    yield Conflict(
+    yield Issue(
         path,
         f"{message} ({met_values})" if met_values else message,
-        level="fault" if seen.whole else "warning",
+        level="error" if seen.whole else "warning",
     )

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from modenc.data.look_rows import Seen
-from modenc.recipe.conflicts import Conflict, Level
-from modenc.recipe.reads import reads_to_align
+from modenc.recipe.issues import Issue, Level
+from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import LanguagePlan, VocabularySettings
 
 # The fewest lines that a corpus may have, see check_enough.
@@ -24,7 +24,7 @@ _UNSPACED_SHARE = 0.1
 _MANY_PASSES = 20
 
 
-def sizes(plan: LanguagePlan, seen: Mapping[str, Sequence[Seen]]) -> Iterator[Conflict]:
+def sizes(plan: LanguagePlan, seen: Mapping[str, Sequence[Seen]]) -> Iterator[Issue]:
     """What is too large or too small for a language's data.
 
     Args:
@@ -45,13 +45,13 @@ def sizes(plan: LanguagePlan, seen: Mapping[str, Sequence[Seen]]) -> Iterator[Co
                     f"data.{name} has {count:,} rows for a batch of {batch}, so its batches are of "
                     f"{count:,}; add data, or use a smaller batch_size"
                 )
-                yield Conflict((*place, "optimizer", "batch_size"), message, level="warning")
+                yield Issue((*place, "optimizer", "batch_size"), message, level="warning")
         elif (passes := steps * batch / rows) > _MANY_PASSES:
             message = f"{steps} steps of {batch} show each of {rows:,} rows {passes:.0f} times"
-            yield Conflict((*place, "optimizer", "steps"), message, level="note")
+            yield Issue((*place, "optimizer", "steps"), message, level="note")
 
 
-def _text(plan: LanguagePlan, found: Sequence[Seen]) -> Iterator[Conflict]:
+def _text(plan: LanguagePlan, found: Sequence[Seen]) -> Iterator[Issue]:
     if not found or not all(one.counted and not one.conflicts for one in found):
         return
     lines = sum(one.kept for one in found)
@@ -64,11 +64,11 @@ def _text(plan: LanguagePlan, found: Sequence[Seen]) -> Iterator[Conflict]:
         message = (
             f"expected at least {_FEWEST_LINES} lines, found {lines}; add text, or choose stages without"
         )
-        yield Conflict(("data", "text"), message)
+        yield Issue(("data", "text"), message)
     yield from _pieces(plan.vocabulary, lines, set().union(*(one.words for one in found)))
 
 
-def _pieces(vocabulary: VocabularySettings, lines: int, words: Collection[str]) -> Iterator[Conflict]:
+def _pieces(vocabulary: VocabularySettings, lines: int, words: Collection[str]) -> Iterator[Issue]:
     """More pieces than the text can teach."""
     # "extend" learns its new pieces from the text, and fills up with the base's own as "trim" does.
     key = "new_pieces" if vocabulary.method == "extend" else "size"
@@ -81,14 +81,14 @@ def _pieces(vocabulary: VocabularySettings, lines: int, words: Collection[str]) 
         f"{pieces:,} pieces are more than {lines:,} lines with {len(words):,} different words "
         f"can teach; expected at most {most:,}, or method = 'base', which needs no text"
     )
-    level: Level = "fault" if vocabulary.method == "focus" else "warning"
-    yield Conflict(("vocabulary", key), message, level=level)
+    level: Level = "error" if vocabulary.method == "focus" else "warning"
+    yield Issue(("vocabulary", key), message, level=level)
 
 
 def _readers(plan: LanguagePlan) -> Iterator[tuple[tuple[str, ...], int, int, tuple[str, ...]]]:
     """Each stage that reads pairs: its section, steps, batch, and the lists that it reads."""
     encoding, alignment = plan.sentence_encoding, plan.alignment
-    lists = tuple(name for name in reads_to_align(alignment.objective, plan.emma_x) if name != "text")
+    lists = tuple(name for name in data_for_alignment(alignment.objective, plan.emma_x) if name != "text")
     if plan.language_adaptation.objective == "pivot" and plan.lang != plan.pivot:
         optimizer = plan.language_adaptation.optimizer
         yield ("language_adaptation",), optimizer.steps, optimizer.batch_size, lists

@@ -14,10 +14,9 @@ from typing import Any, Literal, cast
 from modenc.data.readers import resolve_source
 from modenc.errors import DataError, LanguageError, RecipeError
 from modenc.languages import normalize_code
-from modenc.near import nearest
-from modenc.recipe.build import build
-from modenc.recipe.faults import Faults, dotted
-from modenc.recipe.files import read_toml, recipes_folder
+from modenc.recipe.files import find_shipped, read_toml, recipes_folder
+from modenc.recipe.issues import Issue, dotted
+from modenc.recipe.parse import parse
 from modenc.recipe.settings import Source
 
 Kind = Literal["sts", "bitext", "classification", "geometry", "multiway_sts", "multiway_bitext"]
@@ -88,21 +87,23 @@ def load_suite(name_or_path: str | Path) -> Suite:
     Raises:
         RecipeError: there is no such suite, or it has faults; all are named.
     """
-    path = _find(name_or_path)
-    faults = Faults()
-    suite = build(Suite, {"name": path.stem, **read_toml(path)}, (), faults)
-    if not faults.found:
+    shipped = {file.stem: file for file in sorted(suites_folder().glob("*.toml"))}
+    path = find_shipped(name_or_path, shipped, "suite")
+    issues: list[Issue] = []
+    suite = parse(Suite, {"name": path.stem, **read_toml(path)}, (), issues)
+    if not issues:
         seen: set[tuple[str, str, str]] = set()
         for position, task in enumerate(suite.task):
-            _check(task, position, faults)
+            _check(task, position, issues)
             for languages in (*task.languages, *task.pairs):
                 if (task.name, task.kind, languages) in seen and task.kind != "multiway_bitext":
-                    faults.add(("task", position), f"{task.name!r} has {languages!r} twice; name them apart")
+                    message = f"{task.name!r} has {languages!r} twice; name them apart"
+                    issues.append(Issue(("task", position), message))
                 seen.add((task.name, task.kind, languages))
-        _check_together(suite, faults)
-    if faults.found:
-        lines = "\n".join(f"  {dotted(place)}: {message}" for place, message in faults.found)
-        raise RecipeError(f"suite {path.stem!r} has {len(faults.found)} fault(s):\n{lines}")
+        _check_together(suite, issues)
+    if issues:
+        lines = dict.fromkeys(f"  {dotted(issue.path)}: {issue.message}" for issue in issues)
+        raise RecipeError("\n".join([f"suite {path.stem!r} has {len(lines)} fault(s):", *lines]))
     return suite
 
 
@@ -176,37 +177,23 @@ def _filled_in(task: Task) -> list[tuple[str, str]]:
     return [(lang, lang) for lang in task.languages] + [(to, of) for of, to in task.language_pairs()]
 
 
-def _find(name_or_path: str | Path) -> Path:
-    path = Path(os.path.expanduser(name_or_path))
-    if path.is_file():
-        return path
-    shipped = {file.stem: file for file in sorted(suites_folder().glob("*.toml"))}
-    name = str(name_or_path)
-    if name in shipped:
-        return shipped[name]
-    match = nearest(path.stem, shipped)
-    hint = f"; did you mean {match!r}?" if match else ""
-    raise RecipeError(
-        f"expected a suite file or the name of a shipped suite ({', '.join(shipped)}), found {name!r}{hint}"
-    )
-
-
-def _check(task: Task, position: int, faults: Faults) -> None:
+def _check(task: Task, position: int, issues: list[Issue]) -> None:
     place = ("task", position)
     for key, message in (*_wrong_languages(task), *_wrong_keys(task)):
-        faults.add((*place, key) if key else place, message)
+        issues.append(Issue((*place, key) if key else place, message))
     for pair, (left, right) in zip(task.pairs, task.language_pairs(), strict=True):
         if not left or not right:
-            faults.add((*place, "pairs"), f"expected two codes with a hyphen between them, found {pair!r}")
+            message = f"expected two codes with a hyphen between them, found {pair!r}"
+            issues.append(Issue((*place, "pairs"), message))
     codes = {task.pivot, *task.languages, *(code for pair in task.language_pairs() for code in pair if code)}
     for code in sorted(codes):
         try:
             normalize_code(code)
         except LanguageError as error:
-            faults.add(place, str(error))
+            issues.append(Issue(place, str(error)))
 
 
-def _check_together(suite: Suite, faults: Faults) -> None:
+def _check_together(suite: Suite, issues: list[Issue]) -> None:
     """What is wrong with tasks of one name: figures that overwrite each other, or no pair to measure."""
     kinds: dict[tuple[str, str], str] = {}
     languages: dict[tuple[str, str], dict[str, None]] = {}
@@ -216,7 +203,7 @@ def _check_together(suite: Suite, faults: Faults) -> None:
         known = kinds.setdefault((task.name, family), task.kind)
         if known != task.kind:
             message = f"{task.name!r} is {known!r} and {task.kind!r}, of equal figures; name them apart"
-            faults.add(("task", position), message)
+            issues.append(Issue(("task", position), message))
         if task.kind.startswith(_MULTIWAY):
             languages.setdefault((task.name, task.kind), {}).update(dict.fromkeys(task.languages))
             first.setdefault((task.name, task.kind), position)
@@ -225,7 +212,7 @@ def _check_together(suite: Suite, faults: Faults) -> None:
             message = (
                 f"{kind!r} compares languages; expected two or more of {name!r}, found {next(iter(codes))}"
             )
-            faults.add(("task", first[name, kind], "languages"), message)
+            issues.append(Issue(("task", first[name, kind], "languages"), message))
 
 
 def _wrong_languages(task: Task) -> Iterator[tuple[str, str]]:

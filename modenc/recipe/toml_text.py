@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date, time
 from typing import Any
 
-from modenc.recipe.faults import Place
+from modenc.recipe.issues import Place
 
 Comment = Callable[[Place], str | None]
 """What to say of the key at a path; None for nothing."""
@@ -18,7 +17,7 @@ def to_toml(tables: dict[str, Any], order: Sequence[str] = (), comment: Comment 
     """TOML text of ``tables`` with the top-level keys in ``order``, then the others.
 
     Args:
-        tables: what ``tomllib`` gives: tables, lists, strings, numbers, booleans, dates.
+        tables: what ``tomllib`` gives: tables, lists, strings, numbers, booleans.
         order: top-level keys that come first.
         comment: gives lines to put above a key or a table.
     """
@@ -48,7 +47,7 @@ def _comment_lines(text: str | None) -> Iterator[str]:
 
 
 def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _string(key)
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _value(key)
 
 
 def _list(values: list[Any]) -> str:
@@ -58,20 +57,12 @@ def _list(values: list[Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return _string(value)
     if isinstance(value, list):
         return f"[{', '.join(_value(item) for item in value)}]"
     if isinstance(value, dict):
         inside = ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items())
         return f"{{ {inside} }}" if inside else "{}"
-    if isinstance(value, date | time):
-        return value.isoformat()
-    return repr(value)
-
-
-def _string(text: str) -> str:
-    # A JSON string is a TOML basic string, but for DEL, which TOML wants escaped.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, float):
+        return repr(value)
+    # JSON's texts are TOML's basic strings, but for DEL, which TOML wants escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

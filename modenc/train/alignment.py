@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from modenc.errors import RecipeError
-from modenc.recipe.reads import reads_to_align
+from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import PAPER_SECTIONS
 from modenc.train.adapters_io import add_parallel_adapter, save_parallel_adapter, weakened
 from modenc.train.body_module import sentence_model
@@ -60,7 +60,7 @@ def _learn_paper_objective(
     settings, plan = run.plan.alignment, run.plan
     add_parallel_adapter(body, settings.reduction_factor)
     pack_frozen(body)
-    reads, others = reads_to_align(settings.objective, plan.emma_x), run.data.of_others
+    reads, others = data_for_alignment(settings.objective, plan.emma_x), run.data.of_others
     embeddings = run.base.load_body().requires_grad_(False).get_input_embeddings()
     material = Material(
         run=run,

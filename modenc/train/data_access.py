@@ -23,7 +23,7 @@ from modenc.data.pairs import (
     load_scored_pairs,
 )
 from modenc.langid import get_identifier
-from modenc.recipe.reads import reads_to_align
+from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import LanguagePlan
 
 Row = TypeVar("Row")
@@ -100,7 +100,10 @@ class TrainingData:
             sets += [self.text] if "simcse" in objective else []
             sets += [self.scored_pairs] if plan.sentence_encoding.scored_steps else []
         else:
-            reads, learns = reads_to_align(plan.alignment.objective, plan.emma_x), plan.lang != plan.pivot
+            reads, learns = (
+                data_for_alignment(plan.alignment.objective, plan.emma_x),
+                plan.lang != plan.pivot,
+            )
             paraphrases = "cross_paraphrases" in reads
             sets += [self.paraphrases] if paraphrases and plan.alignment.partners == "all" else []
             if learns:

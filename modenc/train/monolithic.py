@@ -28,7 +28,7 @@ from modenc.data.corpus import Corpus
 from modenc.data.pairs import ParallelSet, ParaphraseRow
 from modenc.errors import RecipeError
 from modenc.hub.swap import replace_folder
-from modenc.recipe.reads import reads_to_align
+from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Recipe
 from modenc.storage import LOCK_FILE, alone_in, storing
 from modenc.threads import set_threads
@@ -241,7 +241,7 @@ def _texts(plan: LanguagePlan, data: dict[str, TrainingData]) -> Iterator[str]:
 
 def _reads(plan: LanguagePlan) -> tuple[str, ...]:
     """The lists of ``data`` that a paper's objective reads here."""
-    return reads_to_align(plan.monolithic.objective, _one_model(plan).emma_x)
+    return data_for_alignment(plan.monolithic.objective, _one_model(plan).emma_x)
 
 
 # Language → its sets: the languages come in turn, so that each gives as many batches.

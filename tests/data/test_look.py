@@ -10,7 +10,7 @@ import pytest
 from modenc.cli.main import main
 from modenc.data import look_rows
 from modenc.data.look import look_into
-from modenc.recipe.faults import RecipeFaults
+from modenc.recipe.issues import RecipeFaults
 from modenc.recipe.loader import load_recipe
 
 RECIPE = """

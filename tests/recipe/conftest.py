@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from modenc.recipe.faults import RecipeFaults
+from modenc.recipe.issues import RecipeFaults
 from modenc.recipe.loader import load_recipe
 
 SOUND = """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from modenc.errors import RecipeError
-from modenc.recipe.faults import MOST_FAULTS, RecipeFaults
+from modenc.recipe.issues import RecipeFaults
 from modenc.recipe.loader import load_recipe
 
 FIVE_FAULTS = """
@@ -79,9 +79,9 @@ def test_the_message_counts_the_faults_and_names_the_recipe(write):
             "run.work_dir: expected {recipe} as a placeholder, found {langs}",
         ),
         ("run.seed=2024-01-01", "run.seed: expected a whole number, found a date"),
-        ("hub.path=3", "hub.path: expected a path as text, found 3"),
+        ("hub.path=3", "hub.path: expected text, found 3"),
         ("hub.pth=x", "hub.pth: unknown key; did you mean 'path'?"),
-        ("hub=x", "hub: expected a table with the key path, found 'x'"),
+        ("hub=x", "hub: expected a table, found 'x'"),
         ("pivot=3", "pivot: expected text, found 3"),
         (
             "name=a/b",
@@ -111,7 +111,7 @@ def test_the_message_counts_the_faults_and_names_the_recipe(write):
         ("a..b=1", "override 'a..b=1': expected KEY=VALUE such as run.seed=1"),
         (
             "pivot.x=1",
-            "override 'pivot.x=1': 'pivot.x' lies below a value that is no table",
+            "pivot: expected text, found a table",
         ),
     ],
 )
@@ -133,7 +133,7 @@ def test_a_wrong_value_is_said_with_its_place(faults_of, sound, override, fault)
         (
             ["languages.kk.language_adaptation.objective=pivot"],
             "languages.kk.language_adaptation.objective: 'pivot' learns with the adapter that stage 3 starts "
-            "from: expected a language's code as sentence_encoding.start, found 'fresh'; say start = \"en\"",
+            "from: expected a language's code as sentence_encoding.start, found 'fresh'; set start = \"en\"",
         ),
         (
             [
@@ -162,7 +162,7 @@ def test_a_wrong_value_is_said_with_its_place(faults_of, sound, override, fault)
         ),
         (
             ["sentence_encoding.scored_steps=9"],
-            "sentence_encoding.scored_steps: '9' needs data.scored_pairs, found none; "
+            "sentence_encoding.scored_steps: 9 needs data.scored_pairs, found none; "
             "add sources or choose another scored_steps",
         ),
         (
@@ -231,8 +231,8 @@ def test_settings_that_are_impossible_together(faults_of, sound, overrides, faul
         ),
         (
             'text = [{ path = "a.tsv", group = "image" }]',
-            "data.text[0].group: only paraphrases and cross_paraphrases are paired by it; found it in text, "
-            "leave it out",
+            "data.text[0].group: expected it in paraphrases and cross_paraphrases alone, whose rows it "
+            "pairs; found it in text",
         ),
         (
             'text = ["a.txt"]\ncross_paraphrases = '
@@ -273,6 +273,9 @@ def test_a_fault_that_another_one_brings_along_is_not_listed(faults_of, sound):
     # The misspelt objective falls back to "joint", which would want data that are not there.
     overrides = ["alignment.objective=paralel", "data.cross_paraphrases=[]"]
     assert len(faults_of(sound, *overrides)) == 1
+    # A misspelt key leaves the default, which may not be what was meant.
+    overrides[0] = "alignment.objektive=none"
+    assert faults_of(sound, *overrides) == ("alignment.objektive: unknown key; did you mean 'objective'?",)
 
 
 def test_a_fault_at_the_top_is_said_once_and_one_in_a_language_for_that_language(faults_of, sound):
@@ -355,24 +358,18 @@ def test_the_pivot_must_be_trained_or_in_the_hub(faults_of, tmp_path: Path, writ
     assert list(load_recipe(write(text)).plans) == ["kk"]
 
 
-def test_the_first_faults_of_many_are_listed(write):
+def test_of_many_faults_the_message_has_the_first_hundred(write):
     keys = "".join(f"k{i} = 1\n" for i in range(150))
-    with pytest.raises(RecipeFaults) as caught:
+    with pytest.raises(RecipeFaults, match=r"recipe 'mine' has 152 faults:\n  vocabulary\.k0: ") as caught:
         load_recipe(write(f"[languages.kk]\n[languages.uz]\n[vocabulary]\n{keys}"), check_files=False)
-    assert len(caught.value.faults) == MOST_FAULTS
-    # Not "(for kk)": uz, which was not looked at, has the same.
-    assert caught.value.faults[0].startswith("vocabulary.k0: unknown key; known: ")
-    assert not any("for kk" in fault for fault in caught.value.faults)
+    assert len(caught.value.faults) == 152
     lines = str(caught.value).splitlines()
-    assert lines[0] == "recipe 'mine' has 100 faults and perhaps more:"
-    assert lines[-1] == "  the rest was not looked at: mend these 100 first"
+    assert (len(lines), lines[-1]) == (102, "  and 52 more; fix these first")
 
 
 def test_a_fault_of_each_language_counts_for_each(faults_of, sound):
     languages = "".join(f"[languages.{code}.data]\nk0 = 1\nk1 = 1\n" for code in ("ky", "uz", "tr"))
     assert len(faults_of(sound + languages)) == 6
-    own = "".join(f"k{i} = 1\n" for i in range(60))
-    assert len(faults_of(f"{sound}[languages.ky.data]\n{own}[languages.uz.data]\n{own}")) == MOST_FAULTS
 
 
 def test_a_shared_fault_is_one_for_however_many_languages(faults_of):
@@ -384,40 +381,6 @@ def test_a_shared_fault_is_one_for_however_many_languages(faults_of):
     assert len(faults) == 40
 
 
-def test_names_that_are_too_long_are_shown_short_and_without_a_guess(faults_of, sound):
-    name = "objective" * 1000
-    assert faults_of(f"{sound}[{name}]")[0].startswith(f"{name[:60]}…: unknown key; known: name, ")
-    (fault,) = faults_of(sound, f"base.model='{name}'")
-    assert fault == "base.model: expected at most 4096 characters, found 9000"
-    (fault,) = faults_of(sound, f"hub.path='{name}'")
-    assert fault == "hub.path: expected at most 4096 characters, found 9000"
-    (fault,) = faults_of(sound, f"alignment.objective='{name}'")
-    assert "did you mean" not in fault
-
-
-@pytest.mark.slow
-def test_plans_that_would_fill_the_memory_are_not_made(write):
-    sources = ", ".join(['"a"'] * 30_000)
-    languages = "".join(f"[languages.{code}]\n" for code in ("en", "kk", "ky", "uz", "tr", "tt", "az"))
-    with pytest.raises(RecipeError, match="at most 200000 values in the plans of all its languages"):
-        load_recipe(write(f"{languages}[data]\ntext = [{sources}]"), check_files=False)
-
-
-@pytest.mark.parametrize("end", [" = 1", " = { a = 1 }"])
-def test_tables_in_tables_are_refused(write, end):
-    deep = ".".join("a" * 900)
-    text = "".join(f"[{start}data.{deep}]\n{deep}{end}\n" for start in ("", "languages.kk."))
-    with pytest.raises(RecipeError, match="tables within tables"):
-        load_recipe(write(text))
-
-
-@pytest.mark.parametrize("include", ["0x" + "f" * 9000, f"'{'a' * 5000}'"])
-def test_no_include_is_found_by_what_is_no_name(write, include):
-    with pytest.raises(RecipeError, match="include: expected a file"):
-        load_recipe(write(f"include = {include}"))
-
-
-def test_a_language_that_is_too_long_is_shown_short(faults_of, sound):
-    fault = next(fault for fault in faults_of(f"{sound}[languages.{'kazakh' * 1000}]") if "kazakh" in fault)
-    assert "expected a language code such as 'kk'" in fault
-    assert len(fault) < 300
+def test_an_override_of_an_unknown_language_is_a_fault(faults_of, sound):
+    (fault,) = faults_of(sound, "languages.kazak.alignment.scale=7")
+    assert fault.startswith("languages.kazak: expected a language code such as 'kk', 'kaz' or 'kaz_Cyrl'")

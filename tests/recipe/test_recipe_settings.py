@@ -1,24 +1,25 @@
-"""What keeps settings.py, the defaults, the ranges and the explanations of one mind."""
+"""That settings, defaults, ranges and explanations agree."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from modenc.recipe.draft import SECTIONS
+import pytest
+
 from modenc.recipe.explain import explain, explanations, source_keys
 from modenc.recipe.files import DEFAULTS_FILE, recipes_folder
-from modenc.recipe.ranges import RANGES, range_fault
-from modenc.recipe.settings import Source
+from modenc.recipe.ranges import SEED, Range
+from modenc.recipe.settings import SECTIONS, Source
 
 DEFAULTS = tomllib.loads((recipes_folder() / DEFAULTS_FILE).read_text(encoding="utf-8"))
 
 
 def settings(cls: type, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every setting below a dataclass with its type."""
-    for name, hint in get_type_hints(cls).items():
+    for name, hint in get_type_hints(cls, include_extras=True).items():
         if is_dataclass(hint) and isinstance(hint, type):
             yield from settings(hint, (*place, name))
         else:
@@ -61,15 +62,32 @@ def test_every_default_has_its_reason_above_or_shares_one_with_its_neighbours():
 
 
 def test_every_number_has_its_range():
-    numbers = {place[-1] for place, hint in all_settings().items() if hint in (int, float)}
-    numbers |= {name for name, hint in get_type_hints(Source).items() if hint in (int, float)}
-    assert numbers == set(RANGES)
+    hints = {**all_settings(), **dict(settings(Source, ("source",)))}
+    assert [place for place, hint in hints.items() if hint in (int, float)] == []
+    ranges = [hint.__metadata__ for hint in hints.values() if get_origin(hint) is Annotated]
+    assert len(ranges) > 90
+    assert all(isinstance(one, Range) for (one,) in ranges)
 
 
-def test_ranges_say_what_is_expected():
-    assert range_fault("mask_probability", 1.0) == "expected a share above 0 and below 1, found 1.0"
-    assert range_fault("mask_probability", 0.15) is None
-    assert range_fault("seed", 2**32) == "expected a number from 0 to 4294967295, found 4294967296"
+@pytest.mark.parametrize(
+    ("setting", "fault"),
+    [
+        ("language_adaptation.mask_probability=1.0", "expected a share above 0 and below 1, found 1.0"),
+        ("language_adaptation.lora.alpha=1001", "expected 1 to 1000, found 1001"),
+        ("alignment.strength=0", "expected a share above 0, at most 1, found 0"),
+        ("alignment.optimizer.warmup_ratio=1.5", "expected a share between 0 and 1, found 1.5"),
+        ("decoder.dropout=1", "expected a share of at least 0 and below 1, found 1"),
+        ("decoder.max_length=7", "expected 8 or more, found 7"),
+        ("emma_x.ranks=1", "expected 2 or more, found 1"),
+        ("run.seed=4294967296", "expected a number from 0 to 4294967295, found 4294967296"),
+    ],
+)
+def test_ranges_say_what_is_expected(faults_of, sound, setting, fault):
+    assert faults_of(sound, setting) == (f"{setting.partition('=')[0]}: {fault}",)
+
+
+def test_a_number_in_its_range_has_no_error():
+    assert SEED.error(2**32 - 1) is None
 
 
 def test_every_setting_is_explained():

@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from modenc.recipe.overrides import parse_value
+from modenc.recipe.files import parse_value
 from modenc.recipe.toml_text import to_toml
 
 
@@ -35,7 +35,6 @@ def test_toml_text_reads_back_as_the_same_tables():
     empty = []
     numbers = [1, 2.5, -3e-7, true, inf]
     sources = [{ path = "a", where = { "b c" = ["d"] } }, {}]
-    day = 2024-01-01
     [table.below]
     x = 1
     [table."dotted.key"]

@@ -9,7 +9,7 @@ import tiny_models
 from modenc.data.corpus import load_text
 from modenc.data.pairs import load_parallel
 from modenc.provenance import TranslationRecord, read_record, record_path, write_record
-from modenc.recipe.faults import RecipeFaults
+from modenc.recipe.issues import RecipeFaults
 from modenc.recipe.licenses import joint_license
 from modenc.recipe.loader import load_recipe
 

@@ -15,10 +15,9 @@ from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
-from modenc.recipe.alignment_settings import AlignmentSettings
-from modenc.recipe.between import conflicts_between
+from modenc.recipe.checks import check_together
 from modenc.recipe.loader import load_recipe
-from modenc.recipe.settings import STAGES
+from modenc.recipe.settings import STAGES, AlignmentSettings
 from modenc.train import language_adaptation
 from modenc.train.pipeline import train_recipe
 from modenc.train.stage import PIVOT_LOSSES, stage_fingerprint
@@ -193,7 +192,7 @@ def test_settings_of_alignment_that_it_reads_redo_it(tiny_recipe, setting, chang
 def test_what_the_pivot_starts_from_cannot_learn_from_it(tiny_recipe):
     plans = load_recipe(tiny_recipe("order"), PIVOT).plans
     english = replace(plans["en"], sentence_encoding=replace(plans["en"].sentence_encoding, start="kk"))
-    assert list(conflicts_between(plans, list(plans), "en")) == []
-    ((lang, conflict),) = conflicts_between({**plans, "en": english}, list(plans), "en")
+    assert list(check_together(plans, list(plans), "en")) == []
+    ((lang, conflict),) = check_together({**plans, "en": english}, list(plans), "en")
     assert (lang, conflict.path) == ("kk", ("language_adaptation", "objective"))
     assert "expected a language that en does not start from, found kk" in conflict.message

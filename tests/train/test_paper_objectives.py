@@ -186,7 +186,7 @@ def test_emma_x_warms_up_on_other_languages_of_the_recipe(trained, wrong):
 
 
 def test_what_an_objective_cannot_do_is_said(trained):
-    with pytest.raises(RecipeError, match=r"keep_weight: with objective = 'musr' expected 0\.0, found 1\.0"):
+    with pytest.raises(RecipeError, match=r"keep_weight: with objective = 'musr' expected 0\.0; found 1\.0"):
         load_recipe(trained, ["alignment.objective=musr"])
     with pytest.raises(RecipeError, match=r"with partners = 'all' expected joint, paraphrase, parallel"):
         load_recipe(trained, ["alignment.objective=vmsst", "alignment.partners=all", *SMALL])

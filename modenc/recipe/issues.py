@@ -1,0 +1,134 @@
+"""Issues of a recipe: errors, warnings and notes, each with the place it is at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from modenc.errors import RecipeError
+from modenc.near import nearest
+
+Place = tuple[str | int, ...]
+"""Where a value is: keys and list positions, as in ``("data", "text", 0, "path")``."""
+Level = Literal["error", "warning", "note"]
+
+_MOST_PRINTED = 100
+
+
+@dataclass(frozen=True)
+class Issue:
+    """Something at ``path`` that is wrong, or worth knowing."""
+
+    path: Place
+    message: str
+    depends_on: tuple[Place, ...] = ()
+    """Other values that it follows from: while one of them is wrong itself, the issue is not reported."""
+    level: Level = "error"
+    """A warning is probably an error; a note is worth knowing."""
+    meant: Place | None = None
+    """Of an unknown key: the known one that it is probably a misspelling of."""
+
+
+Found = tuple[str | None, Issue]
+"""An issue and the language that it concerns; None: the whole recipe."""
+
+
+class RecipeFaults(RecipeError):
+    """A recipe has errors: ``faults`` holds one line for each, the message the first hundred.
+
+    ``warnings``, which are not in the message, are what is probably not meant either.
+    """
+
+    def __init__(self, recipe: str, faults: Sequence[str], warnings: Sequence[str] = ()) -> None:
+        self.faults = tuple(faults)
+        self.warnings = tuple(warnings)
+        lines = [f"recipe {recipe!r} has {len(faults)} fault{'s' if len(faults) > 1 else ''}:"]
+        lines += [f"  {line}" for line in faults[:_MOST_PRINTED]]
+        more = len(faults) - _MOST_PRINTED
+        super().__init__("\n".join([*lines, f"  and {more} more; fix these first"] if more > 0 else lines))
+
+
+def add_issues(found: list[Found], new: Iterable[Found]) -> None:
+    """Add the issues of ``new`` to ``found`` that do not follow from errors which are there already."""
+    wrong = [
+        (lang, place)
+        for lang, issue in found
+        if issue.level == "error"
+        for place in (issue.path, issue.meant)
+        if place is not None
+    ]
+    found += [
+        (lang, issue)
+        for lang, issue in new
+        if not any(
+            owner in (None, lang) and _overlap(place, other)
+            for place in (issue.path, *issue.depends_on)
+            for owner, other in wrong
+        )
+    ]
+
+
+def _overlap(one: Place, other: Place) -> bool:
+    """Whether one of two values is the other, or a part of it."""
+    return all(a == b for a, b in zip(one, other, strict=False))
+
+
+@dataclass(frozen=True)
+class OwnTable:
+    """What a recipe says of one language alone."""
+
+    path: Place
+    sections: dict[str, Any]
+
+    def written_at(self, path: Place) -> Place:
+        """Where in the file a value of the language's plan is: in this table, or at the top."""
+        table: Any = self.sections
+        for part in path:
+            if isinstance(part, int):
+                break
+            if not isinstance(table, dict) or part not in table:
+                return path
+            table = table[part]
+        return (*self.path, *path)
+
+
+def issue_lines(found: Iterable[Found], level: Level, own: Mapping[str, OwnTable]) -> list[str]:
+    """A line for each issue of a level; what several of the languages in ``own`` share is said once."""
+    shared: dict[tuple[str, str], dict[str, None]] = {}
+    for lang, issue in found:
+        if issue.level == level:
+            place = issue.path if lang is None else own[lang].written_at(issue.path)
+            sharing = shared.setdefault((dotted(place), issue.message), {})
+            sharing.update({} if lang is None else {lang: None})
+    lines = []
+    for (place_name, message), languages in shared.items():
+        line = f"{place_name}: {message}"
+        if 0 < len(languages) < len(own) and not place_name.startswith("languages."):
+            line += f" (for {', '.join(languages)})"
+        lines.append(line)
+    return lines
+
+
+def dotted(path: Place) -> str:
+    """``("data", "text", 0)`` as ``data.text[0]``."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """``; did you mean 'x'?``, or the names there are when none is near."""
+    known = list(names)
+    if match := nearest(name, known):
+        return f"; did you mean {match!r}?"
+    return f"; known: {', '.join(known)}" if known else ""
+
+
+def unknown_keys(
+    table: Iterable[str], known: Collection[str], path: Place = (), what: str = "unknown key"
+) -> Iterator[Issue]:
+    """Keys of the table at ``path`` that it cannot have."""
+    for key in table:
+        if key not in known:
+            match = nearest(key, known)
+            meant = None if match is None else (*path, match)
+            yield Issue((*path, key), f"{what}{did_you_mean(key, known)}", meant=meant)
