@@ -7,12 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from modenc.data.files import Row, read_file
-from modenc.data.filters import FilterReport, RowShape, TextFilter
+from modenc.data.filters import FilterReport, Filters, RowShape, TextFilter
 from modenc.data.pairs import ParallelRow
 from modenc.data.readers import read_rows
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier
-from modenc.recipe.loader import default_section
 from modenc.recipe.settings import Source
 
 _ROLES = ("pivot", "text")
@@ -52,9 +51,9 @@ def filter_bitext(
     Returns:
         The pairs, and what became of the rows for the text's side and then for the pivot's.
     """
-    settings = replace(default_section("data"), max_chars=max_chars, min_chars=1)
-    own = TextFilter(settings, lang, identifier, pivot)
-    other = TextFilter(replace(settings, deduplicate=False), pivot, identifier, lang)
+    filters = Filters(min_chars=1, max_chars=max_chars)
+    own = TextFilter(filters, lang, identifier, pivot)
+    other = TextFilter(replace(filters, deduplicate=False), pivot, identifier, lang)
     kept = own.select(rows, RowShape(required=_ROLES, own=("text",)))
     kept = other.select(kept, RowShape(required=_ROLES, own=("pivot",)))
     pairs = [ParallelRow(row["pivot"], row["text"]) for row in kept]

@@ -12,7 +12,6 @@ from modenc.data.files import Row
 from modenc.data.language_check import LanguageCheck, Verdict
 from modenc.data.text import clean, letters_key, stable_hash
 from modenc.langid import LanguageIdentifier
-from modenc.recipe.settings import DataSettings
 
 _BATCH = 1024
 _SAMPLE = 1000
@@ -41,6 +40,19 @@ class FilterReport:
 
 
 @dataclass(frozen=True)
+class Filters:
+    """Which rows are kept; by default those that recipes keep by default."""
+
+    min_chars: int = 5
+    max_chars: int = 1000
+    deduplicate: bool = True
+    check_script: bool = True
+    check_language: bool = True
+    min_language_share: float = 0.5
+    """Less of a corpus in its language is refused."""
+
+
+@dataclass(frozen=True)
 class RowShape:
     """Which roles of a row the filters look at."""
 
@@ -50,8 +62,8 @@ class RowShape:
     """Those of ``required`` that are in the language: script and language are checked."""
     optional: str | None = None
     """Normalised, and emptied alone where it is too short or too long (a hard negative)."""
-    carried: tuple[str, ...] = ()
-    """No text: kept with the row as it is (a score)."""
+    score: str | None = None
+    """No text: kept with the row as it is."""
 
 
 class TextFilter:
@@ -63,13 +75,20 @@ class TextFilter:
 
     def __init__(
         self,
-        settings: DataSettings,
+        filters: Filters,
         lang: str,
         identifier: LanguageIdentifier | None,
         pivot: str | None = None,
     ) -> None:
-        self._settings = settings
-        self._check = LanguageCheck(settings, lang, identifier, pivot)
+        self._filters = filters
+        self._check = LanguageCheck(
+            lang,
+            identifier,
+            pivot,
+            script=filters.check_script,
+            language=filters.check_language,
+            min_share=filters.min_language_share,
+        )
         self._counts: Counter[str] = Counter()
         self._seen: set[int] = set()
         self._sample: list[tuple[int, str]] = []
@@ -83,7 +102,7 @@ class TextFilter:
         """Refuse what was read if too little of it is in the language.
 
         Raises:
-            DataError: see ``LanguageCheck.check_share``; judged on an even sample of 1,000 lines.
+            DataError: see ``LanguageCheck.check_share``, on an even sample of 1,000 lines.
         """
         self._check.check_share([text for _, text in sorted(self._sample, reverse=True)])
 
@@ -119,7 +138,7 @@ class TextFilter:
         normal = {role: text for role, (text, _) in cleaned.items()}
         if shape.optional is not None and self._length_fault(normal[shape.optional]):
             normal[shape.optional] = ""
-        return normal | {role: row[role] for role in shape.carried}
+        return normal if shape.score is None else normal | {shape.score: row[shape.score]}
 
     def _fault(self, texts: Sequence[str], keys: Sequence[str]) -> str | None:
         if not all(any(map(str.isalpha, text)) for text in texts):
@@ -129,14 +148,14 @@ class TextFilter:
                 return fault
         if len(keys) > 1 and len(set(keys)) < len(keys):
             return "identical"
-        if self._settings.deduplicate and self._is_repeated("\n".join(keys)):
+        if self._filters.deduplicate and self._is_repeated("\n".join(keys)):
             return "duplicate"
         return None
 
     def _length_fault(self, text: str) -> str | None:
-        if len(text) < self._settings.min_chars:
+        if len(text) < self._filters.min_chars:
             return "too_short"
-        return "too_long" if len(text) > self._settings.max_chars else None
+        return "too_long" if len(text) > self._filters.max_chars else None
 
     def _is_repeated(self, key: str) -> bool:
         # 64 bits a line: exact for any corpus that fits in memory, at a fifth of the strings' size.

@@ -13,7 +13,6 @@ from modenc.data.text import count_letters
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier
 from modenc.languages import dominant_script, expected_scripts, language_name
-from modenc.recipe.settings import DataSettings
 
 # Of lines with 20 letters and more in ten languages (14,000 lines), an identifier that is free to
 # choose among all the languages it knows is wrong with this confidence in 2; without it, in 57.
@@ -40,28 +39,33 @@ class LanguageCheck:
     """Compares lines with the script and the language they should be in.
 
     Args:
-        settings: which checks.
         lang: the language.
         identifier: what tells languages.
         pivot: of translations, the other side's language; a language that the identifier has never seen is
             then at least told from it (MuSR, section 4.1).
+        script: whether to check scripts.
+        language: whether to check languages.
+        min_share: the least share of a corpus that must be in the language.
     """
 
     def __init__(
         self,
-        settings: DataSettings,
         lang: str,
         identifier: LanguageIdentifier | None,
         pivot: str | None = None,
+        *,
+        script: bool = True,
+        language: bool = True,
+        min_share: float = 0.5,
     ) -> None:
         self.lang = lang
-        self.settings = settings
-        self._scripts = expected_scripts(lang) if settings.check_script else frozenset()
+        self.min_share = min_share
+        self._scripts = expected_scripts(lang) if script else frozenset()
         known: Collection[str] | None = getattr(identifier, "languages_known", None)
         # An identifier that has never seen the language calls every line of it something else.
         seen = known is None or lang in known
         self._pivot = None if seen else pivot
-        usable = settings.check_language and (seen or pivot is not None)
+        usable = language and (seen or pivot is not None)
         self._identifier = identifier if usable else None
 
     def verdicts(self, texts: Sequence[str]) -> list[Verdict]:
@@ -82,20 +86,20 @@ class LanguageCheck:
             sample: normalised lines, before any was dropped for its script or language.
 
         Raises:
-            DataError: the share is below ``data.min_language_share``; the message has the figures.
+            DataError: the share is below ``min_share``; the message has the numbers.
         """
         long = [text for text in sample if _is_long(text)]
         if len(long) < _MIN_DECIDED:
             return
         looks_like = self._looks_like(long)
         share = sum(label is None for label in looks_like) / len(long)
-        if share >= self.settings.min_language_share:
+        if share >= self.min_share:
             return
         label, count = Counter(filter(None, looks_like)).most_common(1)[0]
         example = long[looks_like.index(label)]
         raise DataError(
             f"{self.lang}: {count / len(long):.0%} of {len(long):,} sampled lines look like {label}, e.g. "
-            f"{example[:80]!r}; expected at least {self.settings.min_language_share:.0%} "
+            f"{example[:80]!r}; expected at least {self.min_share:.0%} "
             f"{language_name(self.lang)}, found {share:.0%}. Check the sources and their columns; if the "
             "texts are right, lower data.min_language_share or set data.check_language = false "
             "(or data.check_script)"

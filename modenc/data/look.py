@@ -92,8 +92,7 @@ def _shared(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
                 what = replace(
                     resolved, limit=0, repeat=1, licence="", translator="", lang=resolved.lang or ""
                 )
-                key = repr(what) if not source.gettext or source.lang else f"{what!r} {lang}"
-                users[(role, key)].append((lang, path, resolved))
+                users[(role, repr(what))].append((lang, path, resolved))
     for (role, _), entries in users.items():
         languages = dict.fromkeys(lang for lang, _, _ in entries)
         if len(languages) < 2:
@@ -141,7 +140,7 @@ def _sides(
     yield from _content(path, role, resolved, own, plan, identifier)
     if not joined:
         return
-    other = see(path, pivots_side(resolved, plan), roles, plan)
+    other = see(path, pivots_side(resolved, plan.data.root), roles, plan)
     yield from other.conflicts
     yield from _languages(path, other, _JOINED[role], (plan.pivot, plan), identifier)
     if plain and own.whole and other.whole and own.rows != other.rows:
@@ -195,7 +194,13 @@ def _languages(
     lang, plan = expected
     texts = [normalise(row[role]) for row in seen.sample for role in roles if row.get(role)]
     try:
-        LanguageCheck(plan.data, lang, identifier).check_share(texts)
+        LanguageCheck(
+            lang,
+            identifier,
+            script=plan.data.check_script,
+            language=plan.data.check_language,
+            min_share=plan.data.min_language_share,
+        ).check_share(texts)
     except DataError as error:
         yield Conflict(path, f"{seen.name}: {error}", level="warning")
 

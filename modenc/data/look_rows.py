@@ -69,7 +69,7 @@ def see(
     """
     seen = Seen(describe_source(source))
     pairing = Pairing(source.group, tuple(role for role in roles if role != source.group))
-    watched = _watched(seen, source, raw_rows(source, plan.data.root, plan.lang))
+    watched = _watched(seen, source, raw_rows(source, plan.data.root))
     try:
         first = next(watched, None)
         if first is None:

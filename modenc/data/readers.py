@@ -34,14 +34,19 @@ def read_rows(source: Source, root: Path, lang: str, pivot: str, roles: Sequence
     Raises:
         DataError: the source cannot be read, or a column that it must have is missing.
     """
-    source = resolve_source(source, lang, pivot)
-    rows = select_rows(raw_rows(source, root, lang), source, roles)
-    return islice(rows, source.limit or None)
+    return rows_of(resolve_source(source, lang, pivot), root, roles)
+
+
+def rows_of(source: Source, root: Path, roles: Sequence[str] = ()) -> Iterator[Row]:
+    """What :func:`read_rows` gives, of a resolved source."""
+    return islice(select_rows(raw_rows(source, root), source, roles), source.limit or None)
 
 
 def resolve_source(source: Source, lang: str, pivot: str) -> Source:
-    """The source with ``{lang}`` and ``{pivot}`` filled in, in every string of it."""
+    """The source with ``{lang}`` and ``{pivot}`` filled in, in all its strings, and a catalogue's locale."""
     changes = {name: _fill(value, lang, pivot) for name, value in vars(source).items()}
+    if source.gettext and not source.lang:
+        changes["lang"] = lang
     return replace(source, **changes)
 
 
@@ -65,7 +70,7 @@ def _fill(value: Any, lang: str, pivot: str) -> Any:
     return value
 
 
-def raw_rows(source: Source, root: Path, lang: str) -> Iterator[Row]:
+def raw_rows(source: Source, root: Path) -> Iterator[Row]:
     """All rows of a resolved source, with its own columns.
 
     Raises:
@@ -81,7 +86,7 @@ def raw_rows(source: Source, root: Path, lang: str) -> Iterator[Row]:
         return read_file(Path(os.path.expanduser(root), os.path.expanduser(source.path)))
     if source.dataset is not None:
         return read_dataset(source)
-    return read_catalogues(source.gettext, source.lang or lang)
+    return read_catalogues(source.gettext, source.lang or "")
 
 
 def select_rows(rows: Iterable[Row], source: Source, roles: Sequence[str]) -> Iterator[Row]:

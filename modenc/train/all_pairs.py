@@ -108,12 +108,12 @@ def _parallel(run: StageRun) -> dict[str, Side]:
 
 def _paraphrases(run: StageRun) -> dict[str, Side]:
     """The language's own triplets, found by the sentence that a cross-lingual row shares with them."""
-    own = run.data.paraphrases.rows
+    own = run.data.paraphrases.train
     if run.plan.lang == run.plan.pivot:
         return {row.positive: Side(row.anchor, row.positive, row.negative) for row in own}
     by_anchor = {row.anchor: Side(row.anchor, row.positive, row.negative) for row in own}
     return {
-        row.pivot: by_anchor.get(row.text, Side(row.text, None)) for row in run.data.cross_paraphrases.rows
+        row.pivot: by_anchor.get(row.text, Side(row.text, None)) for row in run.data.cross_paraphrases.train
     }
 
 

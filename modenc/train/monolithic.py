@@ -11,7 +11,7 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, astuple, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ from torch import nn
 from transformers import set_seed
 
 from modenc.base_model import resolve_base
-from modenc.data.corpus import Corpus
-from modenc.data.pairs import ParallelSet, ParaphraseRow
+from modenc.data.pairs import ParaphraseRow
+from modenc.data.training_sets import TrainingSet
 from modenc.errors import RecipeError
 from modenc.hub.swap import replace_folder
 from modenc.recipe.reads import reads_to_align
@@ -34,7 +34,7 @@ from modenc.storage import LOCK_FILE, alone_in, storing
 from modenc.threads import set_threads
 from modenc.train.body_module import sentence_model
 from modenc.train.comparison import compare_model
-from modenc.train.data_access import TrainingData, TrainingSet
+from modenc.train.data_access import TrainingData
 from modenc.train.dev import DevData
 from modenc.train.lock import only_training_in
 from modenc.train.phases import Material, run_phases
@@ -222,7 +222,7 @@ def _digests(data: TrainingData) -> list[str]:
     return [part.digest for part in _sets_read(data)]
 
 
-def _sets_read(data: TrainingData) -> list[TrainingSet]:
+def _sets_read(data: TrainingData) -> list[TrainingSet[Any]]:
     if data.plan.monolithic.objective not in PAPER_SECTIONS:
         return [data.paraphrases, data.cross_paraphrases]
     return [getattr(data, name) for name in _reads(data.plan) if getattr(data.plan.data, name)]
@@ -232,9 +232,8 @@ def _texts(plan: LanguagePlan, data: dict[str, TrainingData]) -> Iterator[str]:
     """All that the one model reads, alone and as the body sees it, after the prompt."""
     for part in data.values():
         for found in _sets_read(part):
-            rows = found.train if isinstance(found, Corpus | ParallelSet) else found.rows
-            for row in rows:
-                for text in (row,) if isinstance(row, str) else astuple(row):
+            for row in found.train:
+                for text in (row,) if isinstance(row, str) else row:
                     if text:
                         yield from (text, plan.base.prompt + text)
 
@@ -254,14 +253,14 @@ def _pivot(recipe: Recipe, data: dict[str, TrainingData]) -> _Sets:
 
 
 def _monolingual(_: Recipe, data: dict[str, TrainingData]) -> _Sets:
-    return {lang: _named(lang, part, rows) for lang, part in data.items() if (rows := part.paraphrases.rows)}
+    return {lang: _named(lang, part, rows) for lang, part in data.items() if (rows := part.paraphrases.train)}
 
 
 def _cross(_: Recipe, data: dict[str, TrainingData]) -> _Sets:
     return {
         lang: _named(lang, part, [ParaphraseRow(row.text, row.pivot, row.pivot_negative) for row in crossing])
         for lang, part in data.items()
-        if (crossing := part.cross_paraphrases.rows)
+        if (crossing := part.cross_paraphrases.train)
     }
 
 

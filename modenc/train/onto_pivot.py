@@ -129,14 +129,14 @@ def _paraphrases_to_train_on(data: TrainingData) -> list[CrossRow]:
     """All but those with either side of a translation that is held out: one table may serve both."""
     held_out = data.parallel.held_out if data.plan.data.parallel else []
     texts, pivots = {row.text for row in held_out}, {row.pivot for row in held_out}
-    rows = data.cross_paraphrases.rows
+    rows = data.cross_paraphrases.train
     return [row for row in rows if row.text not in texts and row.pivot not in pivots]
 
 
 def _scored_to_train_on(data: TrainingData) -> list[CrossScoredRow]:
     """All pairs but those whose sentences, as translations, are held out."""
     held_out = {row.pivot for row in data.parallel.held_out} if data.plan.data.parallel else set()
-    rows = data.cross_scored_pairs.rows
+    rows = data.cross_scored_pairs.train
     return [row for row in rows if row.pivot1 not in held_out and row.pivot2 not in held_out]
 
 

@@ -81,7 +81,7 @@ def _learn_objective(run: StageRun, model: SentenceTransformer) -> dict[str, Any
 
 def _learn_scores(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
     settings = run.plan.sentence_encoding
-    rows = run.data.scored_pairs.rows
+    rows = run.data.scored_pairs.train
     logger.info("  scored pairs: %d", len(rows))
     columns = ("sentence1", "sentence2", "score")
     folder = run.checkpoints / "scored"
@@ -111,7 +111,7 @@ def training_sets(
     drawn_from: dict[str, int] = {}
     batch = settings.optimizer.batch_size
     if "mnrl" in settings.objective:
-        tasks["paraphrases"] = row_sets(data.paraphrases.rows, batch, seed)
+        tasks["paraphrases"] = row_sets(data.paraphrases.train, batch, seed)
     if "simcse" in settings.objective:
         lines = [text for text in data.text.train if len(text) <= settings.simcse_max_chars]
         lines = list(dict.fromkeys(lines)) or data.text.train

@@ -59,7 +59,7 @@ def test_pairs_held_out_as_translations_are_left_out(tiny_recipe, objective):
     rows = [CrossScoredRow(f"kk {i}", f"kk {i + 1}", f"en {i}", f"en {i + 1}", 1.0) for i in range(6)]
     data = SimpleNamespace(
         plan=plan,
-        cross_scored_pairs=SimpleNamespace(rows=rows),
+        cross_scored_pairs=SimpleNamespace(train=rows),
         parallel=SimpleNamespace(held_out=[SimpleNamespace(text="another", pivot="en 2")]),
     )
     assert plan.data.parallel
@@ -77,7 +77,7 @@ def test_paraphrases_of_held_out_translations_are_left_out(tiny_recipe):
     rows = [CrossRow(f"kk {i}", f"en {i + 1}", None) for i in range(5)]
     data = SimpleNamespace(
         plan=plan,
-        cross_paraphrases=SimpleNamespace(rows=rows),
+        cross_paraphrases=SimpleNamespace(train=rows),
         parallel=SimpleNamespace(train=[], held_out=[SimpleNamespace(text="kk 2", pivot="en 2")]),
     )
     settings = replace(plan.alignment, objective="paraphrase")
