@@ -21,7 +21,6 @@ _SAMPLE = 1000
 class FilterReport:
     """What became of the rows read. ``cleaned`` rows had control characters and may be kept."""
 
-    read: int = 0
     kept: int = 0
     empty: int = 0
     too_short: int = 0
@@ -32,9 +31,15 @@ class FilterReport:
     wrong_language: int = 0
     cleaned: int = 0
 
+    @property
+    def read(self) -> int:
+        """All rows."""
+        counts: dict[str, int] = vars(self)
+        return sum(counts.values()) - self.cleaned
+
     def summary(self) -> str:
         """One line: ``read 1,000, kept 940 (40 too short, 20 duplicate)``."""
-        reasons = [f.name for f in fields(self) if f.name not in ("read", "kept", "cleaned")]
+        reasons = [f.name for f in fields(self) if f.name not in ("kept", "cleaned")]
         dropped = [f"{getattr(self, r):,} {r.replace('_', ' ')}" for r in reasons if getattr(self, r)]
         return f"read {self.read:,}, kept {self.kept:,}" + (f" ({', '.join(dropped)})" if dropped else "")
 
@@ -120,7 +125,6 @@ class TextFilter:
 
     def _well_formed(self, rows: Iterable[Row], shape: RowShape) -> Iterator[Row]:
         for row in rows:
-            self._counts["read"] += 1
             row = self._normalised(row, shape)
             keys = [letters_key(row[role]) for role in shape.required]
             reason = self._fault([row[role] for role in shape.required], keys)

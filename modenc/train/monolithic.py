@@ -37,7 +37,8 @@ from modenc.train.comparison import compare_model
 from modenc.train.data_access import TrainingData
 from modenc.train.dev import DevData
 from modenc.train.lock import only_training_in
-from modenc.train.phases import Material, run_phases
+from modenc.train.objective_inputs import objective_inputs
+from modenc.train.phases import run_phases
 from modenc.train.processes import process_state
 from modenc.train.sentence_encoding import row_sets
 from modenc.train.stage import StageRun, discard, make_ready, settings_of
@@ -88,11 +89,13 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     work = plan.run.work_dir / "monolithic"
     with storing(plan.run.work_dir, _KEPT), only_training_in(plan.run.work_dir), _alone_for(output) as side:
         _begin(work, plan, data)
-        run = StageRun("monolithic", plan, base, data[plan.lang], work, None, plan.run.work_dir / "cache")
+        run = StageRun(
+            "monolithic", _one_model(plan), base, data[plan.lang], work, None, plan.run.work_dir / "cache"
+        )
         with used_rows(body, tokenizer, _texts(plan, data)):
             if settings.objective in PAPER_SECTIONS:
-                material = _material(recipe, run, model, data)
-                metrics = {material.objective: run_phases(material, dev, start_counts=True)}
+                inputs = objective_inputs(run, settings, model, data)
+                metrics = {str(settings.objective): run_phases(inputs, dev)}
             else:
                 metrics = _learn_paraphrases(recipe, run, model, data, dev)
         if process_state().is_main_process:
@@ -149,44 +152,8 @@ def _learn_paraphrases(
             train,
             {name: loss for sets in train.values() for name in sets},
             dev,
-            start_counts=True,
         )
     return metrics
-
-
-def _material(
-    recipe: Recipe, run: StageRun, model: SentenceTransformer, data: dict[str, TrainingData]
-) -> Material:
-    """All languages' translations, and for EMMA-X their text.
-
-    Raises:
-        RecipeError: there are none.
-    """
-    settings = run.plan.monolithic
-    others = {lang: part for lang, part in data.items() if lang != recipe.pivot}
-    pairs = {lang: part.parallel.train for lang, part in others.items() if part.parallel.train}
-    needs = _reads(run.plan)
-    texts = {lang: part.text.train for lang, part in data.items() if "text" in needs and part.plan.data.text}
-    for name, found in (("parallel", pairs), ("text", texts)):
-        if name in needs and not found:
-            raise RecipeError(
-                f"monolithic.objective: {settings.objective!r} needs data.{name}, found none in any "
-                "language; add sources or choose another objective"
-            )
-    body = model[0].body
-    return Material(
-        run=run,
-        objective=settings.objective,
-        optimizer=settings.optimizer,
-        scale=settings.scale,
-        model=model,
-        hidden=run.base.hidden_size,
-        tokenizer=model[0].tokenizer,
-        embeddings=body.get_input_embeddings(),
-        pairs=pairs,
-        texts=texts,
-        pivot_texts=[],
-    )
 
 
 def _projection(model: SentenceTransformer, hidden: int) -> Dense:

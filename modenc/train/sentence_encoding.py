@@ -74,7 +74,6 @@ def _learn_objective(run: StageRun, model: SentenceTransformer) -> dict[str, Any
         train,
         {name: loss for sets in train.values() for name in sets},
         DevData(sts=run.data.dev.sts),
-        start_counts=True,
         drawn_from=drawn_from,
     )
 
@@ -93,7 +92,6 @@ def _learn_scores(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
         Dataset.from_dict({column: [getattr(row, column) for row in rows] for column in columns}),
         CoSENTLoss(model, scale=settings.scale),
         DevData(sts=run.data.dev.sts),
-        start_counts=True,
     )
 
 
