@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from modenc.data.files import Row, read_file
-from modenc.data.filters import FilterReport, Filters, RowShape, TextFilter
+from modenc.data.filters import FilterReport, RowShape, TextFilter
+from modenc.data.language_check import Filters
 from modenc.data.pairs import ParallelRow
 from modenc.data.readers import read_rows
 from modenc.errors import DataError

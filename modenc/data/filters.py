@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from itertools import islice
 
 from modenc.data.files import Row
-from modenc.data.language_check import LanguageCheck, Verdict
+from modenc.data.language_check import Filters, LanguageCheck, Verdict
 from modenc.data.text import clean, letters_key, stable_hash
 from modenc.langid import LanguageIdentifier
 
@@ -45,19 +45,6 @@ class FilterReport:
 
 
 @dataclass(frozen=True)
-class Filters:
-    """Which rows are kept; by default those that recipes keep by default."""
-
-    min_chars: int = 5
-    max_chars: int = 1000
-    deduplicate: bool = True
-    check_script: bool = True
-    check_language: bool = True
-    min_language_share: float = 0.5
-    """Less of a corpus in its language is refused."""
-
-
-@dataclass(frozen=True)
 class RowShape:
     """Which roles of a row the filters look at."""
 
@@ -86,14 +73,7 @@ class TextFilter:
         pivot: str | None = None,
     ) -> None:
         self._filters = filters
-        self._check = LanguageCheck(
-            lang,
-            identifier,
-            pivot,
-            script=filters.check_script,
-            language=filters.check_language,
-            min_share=filters.min_language_share,
-        )
+        self._check = LanguageCheck(lang, identifier, pivot, filters)
         self._counts: Counter[str] = Counter()
         self._seen: set[int] = set()
         self._sample: list[tuple[int, str]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
 
@@ -13,6 +14,7 @@ from modenc.data.text import count_letters
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier
 from modenc.languages import dominant_script, expected_scripts, language_name
+from modenc.recipe.settings import DataSettings
 
 # Of lines with 20 letters and more in ten languages (14,000 lines), an identifier that is free to
 # choose among all the languages it knows is wrong with this confidence in 2; without it, in 57.
@@ -35,6 +37,27 @@ class Verdict(Enum):
     WRONG_LANGUAGE = "wrong_language"
 
 
+@dataclass(frozen=True)
+class Filters:
+    """Which rows are kept; by default those that recipes keep by default."""
+
+    min_chars: int = 5
+    max_chars: int = 1000
+    deduplicate: bool = True
+    check_script: bool = True
+    check_language: bool = True
+    min_language_share: float = 0.5
+    """Less of a corpus in its language is refused."""
+
+    @classmethod
+    def of(cls, settings: DataSettings) -> Filters:
+        """Those of a recipe's ``data``."""
+        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
+
+
+DEFAULT_FILTERS = Filters()
+
+
 class LanguageCheck:
     """Compares lines with the script and the language they should be in.
 
@@ -43,9 +66,7 @@ class LanguageCheck:
         identifier: what tells languages.
         pivot: of translations, the other side's language; a language that the identifier has never seen is
             then at least told from it (MuSR, section 4.1).
-        script: whether to check scripts.
-        language: whether to check languages.
-        min_share: the least share of a corpus that must be in the language.
+        filters: which checks.
     """
 
     def __init__(
@@ -53,19 +74,16 @@ class LanguageCheck:
         lang: str,
         identifier: LanguageIdentifier | None,
         pivot: str | None = None,
-        *,
-        script: bool = True,
-        language: bool = True,
-        min_share: float = 0.5,
+        filters: Filters = DEFAULT_FILTERS,
     ) -> None:
         self.lang = lang
-        self.min_share = min_share
-        self._scripts = expected_scripts(lang) if script else frozenset()
+        self.min_share = filters.min_language_share
+        self._scripts = expected_scripts(lang) if filters.check_script else frozenset()
         known: Collection[str] | None = getattr(identifier, "languages_known", None)
         # An identifier that has never seen the language calls every line of it something else.
         seen = known is None or lang in known
         self._pivot = None if seen else pivot
-        usable = language and (seen or pivot is not None)
+        usable = filters.check_language and (seen or pivot is not None)
         self._identifier = identifier if usable else None
 
     def verdicts(self, texts: Sequence[str]) -> list[Verdict]:
@@ -86,7 +104,7 @@ class LanguageCheck:
             sample: normalised lines, before any was dropped for its script or language.
 
         Raises:
-            DataError: the share is below ``min_share``; the message has the numbers.
+            DataError: the share is below ``min_language_share``; the message has the numbers.
         """
         long = [text for text in sample if _is_long(text)]
         if len(long) < _MIN_DECIDED:

@@ -14,7 +14,7 @@ from itertools import combinations
 from pathlib import Path
 
 from modenc.data.joining import CROSS_ROLES, PARALLEL_ROLES, SCORED_ROLES, TRIPLET_ROLES, pivots_side
-from modenc.data.language_check import LanguageCheck, is_same_language
+from modenc.data.language_check import Filters, LanguageCheck, is_same_language
 from modenc.data.look_rows import Seen, see
 from modenc.data.look_sizes import sizes
 from modenc.data.pairs import read_score
@@ -194,13 +194,7 @@ def _languages(
     lang, plan = expected
     texts = [normalise(row[role]) for row in seen.sample for role in roles if row.get(role)]
     try:
-        LanguageCheck(
-            lang,
-            identifier,
-            script=plan.data.check_script,
-            language=plan.data.check_language,
-            min_share=plan.data.min_language_share,
-        ).check_share(texts)
+        LanguageCheck(lang, identifier, filters=Filters.of(plan.data)).check_share(texts)
     except DataError as error:
         yield Conflict(path, f"{seen.name}: {error}", level="warning")
 

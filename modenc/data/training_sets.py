@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from modenc.data.files import Row
-from modenc.data.filters import FilterReport, Filters, RowShape, TextFilter
+from modenc.data.filters import FilterReport, RowShape, TextFilter
 from modenc.data.joining import (
     CROSS_ROLES,
     PARALLEL_ROLES,
@@ -30,7 +30,7 @@ from modenc.data.joining import (
     read_parallel,
     read_paraphrases,
 )
-from modenc.data.language_check import check_enough
+from modenc.data.language_check import DEFAULT_FILTERS, Filters, check_enough
 from modenc.data.pairs import CrossRow, CrossScoredRow, ParallelRow, ParaphraseRow, ScoredRow, with_scores
 from modenc.data.readers import describe_source, resolve_source, rows_of
 from modenc.data.text import stable_hash
@@ -43,8 +43,6 @@ T = TypeVar("T")
 
 # Not a run's seed: runs with different seeds are compared on the same held-out rows.
 _HELD_OUT_SALT = "modenc held out"
-
-_DEFAULT_FILTERS = Filters()
 
 # A small corpus gives at most this share of its rows to the development set.
 _MAX_HELD_OUT_SHARE = 0.1
@@ -134,7 +132,7 @@ def load(
     pivot: str = "en",
     *,
     root: Path = Path(),
-    filters: Filters = _DEFAULT_FILTERS,
+    filters: Filters = DEFAULT_FILTERS,
     identifier: LanguageIdentifier | None = None,
     held_out: int = 0,
 ) -> TrainingSet[T]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
 from modenc.data import training_sets as kinds
-from modenc.data.filters import Filters
+from modenc.data.language_check import Filters
 from modenc.data.pairs import CrossRow, CrossScoredRow, ParallelRow, ParaphraseRow, ScoredRow, load_sts
 from modenc.data.training_sets import Kind, TrainingSet, load
 from modenc.langid import get_identifier
@@ -78,7 +78,7 @@ class TrainingData:
             plan.lang,
             plan.pivot,
             root=data.root,
-            filters=Filters(**{field.name: getattr(data, field.name) for field in fields(Filters)}),
+            filters=Filters.of(data),
             identifier=self.identifier,
             held_out=held_out,
         )

@@ -9,7 +9,7 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -97,7 +97,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
                 inputs = objective_inputs(run, settings, model, data)
                 metrics = {str(settings.objective): run_phases(inputs, dev)}
             else:
-                metrics = _learn_paraphrases(recipe, run, model, data, dev)
+                metrics = _learn_paraphrases(run, model, data, dev)
         if process_state().is_main_process:
             about = {"metrics": metrics, "comparison": compare_model(data, model)}
             with storing(output, _KEPT):
@@ -130,12 +130,12 @@ def _one_model(plan: LanguagePlan) -> LanguagePlan:
 
 
 def _learn_paraphrases(
-    recipe: Recipe, run: StageRun, model: SentenceTransformer, data: dict[str, TrainingData], dev: DevData
+    run: StageRun, model: SentenceTransformer, data: dict[str, TrainingData], dev: DevData
 ) -> dict[str, Any]:
     settings = run.plan.monolithic
     metrics: dict[str, Any] = {}
     for phase in settings.objective.split("+"):
-        train = _SETS[phase](recipe, data)
+        train = _sets(phase, data)
         if not train:
             raise RecipeError(
                 f"monolithic.objective: {phase!r} needs {_NEEDS[phase]}, found none in any language; "
@@ -210,37 +210,21 @@ def _reads(plan: LanguagePlan) -> tuple[str, ...]:
     return reads_to_align(plan.monolithic.objective, _one_model(plan).emma_x)
 
 
-# Language → its sets: the languages come in turn, so that each gives as many batches.
-_Sets = dict[str, dict[str, Dataset]]
+def _sets(phase: str, data: dict[str, TrainingData]) -> dict[str, dict[str, Dataset]]:
+    """Language → its sets: the languages come in turn, so that each gives as many batches."""
+    sets: dict[str, dict[str, Dataset]] = {}
+    for lang, part in data.items():
+        plan, rows = part.plan, []
+        if phase == "cross":
+            rows = [ParaphraseRow(*row) for row in part.cross_paraphrases.train]
+        elif phase == "monolingual" or lang == plan.pivot:
+            rows = part.paraphrases.train
+        if rows:
+            found = row_sets(rows, plan.monolithic.optimizer.batch_size, plan.run.seed)
+            sets[lang] = {f"{lang} {name}": chosen for name, chosen in found.items()}
+    return sets
 
 
-def _pivot(recipe: Recipe, data: dict[str, TrainingData]) -> _Sets:
-    pivot = {lang: part for lang, part in data.items() if lang == recipe.pivot}
-    return _monolingual(recipe, pivot)
-
-
-def _monolingual(_: Recipe, data: dict[str, TrainingData]) -> _Sets:
-    return {lang: _named(lang, part, rows) for lang, part in data.items() if (rows := part.paraphrases.train)}
-
-
-def _cross(_: Recipe, data: dict[str, TrainingData]) -> _Sets:
-    return {
-        lang: _named(lang, part, [ParaphraseRow(row.text, row.pivot, row.pivot_negative) for row in crossing])
-        for lang, part in data.items()
-        if (crossing := part.cross_paraphrases.train)
-    }
-
-
-def _named(lang: str, data: TrainingData, rows: list[ParaphraseRow]) -> dict[str, Dataset]:
-    found = row_sets(rows, data.plan.monolithic.optimizer.batch_size, data.plan.run.seed)
-    return {f"{lang} {name}": chosen for name, chosen in found.items()}
-
-
-_SETS: dict[str, Callable[[Recipe, dict[str, TrainingData]], _Sets]] = {
-    "pivot": _pivot,
-    "monolingual": _monolingual,
-    "cross": _cross,
-}
 _NEEDS = {
     "pivot": "data.paraphrases of the pivot",
     "monolingual": "data.paraphrases",

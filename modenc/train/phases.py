@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Phase:
-    """One training run: of the model and the parts that its loss has, or of the parts ``alone``."""
+    """One training run: of the model and the parts that its loss has, or of :class:`PartsAlone`."""
 
     name: str
     steps: int
@@ -43,7 +43,6 @@ class Phase:
     loss: nn.Module
     learning_rate: float | None = None
     """Of the loss's parts."""
-    alone: bool = False
     model_learning_rate: float | None = None
     """Of the model; None: the optimizer's."""
 
@@ -86,10 +85,10 @@ def run_phases(
         settings = replace(inputs.plan.run, seed=inputs.plan.run.seed + number)
         run = replace(inputs.run, folder=folder, plan=replace(inputs.plan, run=settings))
         set_seed(settings.seed)
-        rate = phase.learning_rate if phase.alone else phase.model_learning_rate
+        rate = phase.learning_rate if isinstance(phase.loss, PartsAlone) else phase.model_learning_rate
         optimizer = inputs.settings.optimizer
         optimizer = replace(optimizer, steps=phase.steps, learning_rate=rate or optimizer.learning_rate)
-        if phase.alone:
+        if isinstance(phase.loss, PartsAlone):
             by_name[phase.name] = train_parts(optimizer, settings, folder, phase.loss, phase.data)
             continue
         by_name[phase.name] = train_sentence_model(
@@ -215,7 +214,7 @@ def _emma_x(inputs: ObjectiveInputs) -> Iterator[Phase]:
     if early and inputs.pivot is not None and inputs.pivot.others is not None:
         left, right = inputs.pivot.others()
         alone = PartsAlone(parts, ClassifierWarmup(parts, left, right))
-        yield Phase("warmup", early, _row_numbers(len(left)), alone, rate, alone=True)
+        yield Phase("warmup", early, _row_numbers(len(left)), alone, rate)
     elif early:
         pairs = _translations(inputs, early, 0.0)
         loss = EmmaXWarmup(inputs.model, parts, inputs.vectors(pairs.distinct))
@@ -299,9 +298,7 @@ def _decoder_alone(
     decoder = inputs.plan.decoder
     if inputs.pivot is not None and decoder.pivot_steps:
         loss = PartsAlone(parts, copies)
-        yield Phase(
-            "decoder", decoder.pivot_steps, _row_numbers(rows), loss, decoder.learning_rate, alone=True
-        )
+        yield Phase("decoder", decoder.pivot_steps, _row_numbers(rows), loss, decoder.learning_rate)
 
 
 def _row_numbers(count: int) -> Dataset:
