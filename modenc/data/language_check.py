@@ -141,26 +141,6 @@ class LanguageCheck:
         return not self._scripts or dominant_script(text) in self._scripts
 
 
-def check_enough(usable: int, lang: str, what: str, details: str, minimum: int = 50) -> None:
-    """Refuse what is too little to learn from.
-
-    Args:
-        usable: rows that passed the filters.
-        lang: code of the language.
-        what: the rows and where they come from: ``lines of text (data.text)``.
-        details: what happened to the others.
-        minimum: rows needed.
-
-    Raises:
-        DataError: fewer than ``minimum``.
-    """
-    if usable < minimum:
-        raise DataError(
-            f"{lang}: found {usable:,} usable {what}, expected at least {minimum}; {details}. "
-            "Add sources or loosen the filters (data.min_chars, data.max_chars, data.check_language)"
-        )
-
-
 def _is_long(text: str) -> bool:
     return count_letters(text) >= MIN_LETTERS
 

@@ -129,7 +129,7 @@ def _sides(
     own = see(path, read, roles, plan, count_words=role == "text" and plan.vocabulary.method != "base")
     # A pair across is two rows, and so are a triplet and its counterpart, see read_cross_paraphrases; the
     # limit counts what comes out.
-    rows = own.pairs if grouped else own.kept
+    rows = own.kept
     if role == "cross_paraphrases" and (grouped or joined):
         rows *= 2
     if grouped:
@@ -167,7 +167,8 @@ def _content(
                 read_score(source, number, row["score"])
         except DataError as error:
             yield Conflict(path, str(error))
-    if role == "text" and seen.tabs > len(seen.sample) / 2 and _plain(source):
+    tabs = sum(any("\t" in value for value in row.values()) for row in seen.sample)
+    if role == "text" and tabs > len(seen.sample) / 2 and _plain(source):
         yield Conflict(
             (*path, "path"),
             f"most lines of {source.path} have tabs, and each would be read as one sentence; a table's name "

@@ -34,9 +34,7 @@ class Seen:
     rows: int = 0
     """Rows read, before any filter."""
     kept: int = 0
-    """Of these, rows that pass the source's filters."""
-    pairs: int = 0
-    """Of these, pairs of one group."""
+    """Of these, rows that pass the source's filters; with ``group``, the pairs that they make."""
     whole: bool = False
     """Whether all rows were read."""
     given: int = 0
@@ -45,8 +43,6 @@ class Seen:
     """Whether ``kept`` is all that the source gives."""
     sample: list[Row] = field(default_factory=list)
     """The first rows that pass, by role."""
-    tabs: int = 0
-    """Of these, rows with a tab inside a value."""
     words: set[str] = field(default_factory=set)
     """Different words of the rows that pass, where they are counted."""
     values: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -83,7 +79,6 @@ def see(
             seen.kept += 1
             if len(seen.sample) < _LOOKED_AT:
                 seen.sample.append(row)
-                seen.tabs += any("\t" in value for value in row.values())
             if count_words:
                 seen.words.update(row["text"].split())
             if source.group:
@@ -93,9 +88,10 @@ def see(
         return seen
     seen.counted = seen.whole or 0 < source.limit <= seen.kept
     seen.conflicts += _filters(path, source, seen)
-    seen.pairs = pairing.pairs
-    if source.group and seen.kept and seen.whole and not seen.pairs:
-        seen.conflicts.append(Conflict((*path, "group"), f"{seen.name}: {pairing.fault()}"))
+    if source.group:
+        if seen.kept and seen.whole and not pairing.pairs:
+            seen.conflicts.append(Conflict((*path, "group"), f"{seen.name}: {pairing.fault()}"))
+        seen.kept = pairing.pairs
     return seen
 
 

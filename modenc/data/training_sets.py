@@ -30,10 +30,11 @@ from modenc.data.joining import (
     read_parallel,
     read_paraphrases,
 )
-from modenc.data.language_check import DEFAULT_FILTERS, Filters, check_enough
+from modenc.data.language_check import DEFAULT_FILTERS, Filters
 from modenc.data.pairs import CrossRow, CrossScoredRow, ParallelRow, ParaphraseRow, ScoredRow, with_scores
 from modenc.data.readers import describe_source, resolve_source, rows_of
 from modenc.data.text import stable_hash
+from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier
 from modenc.recipe.settings import Source
 
@@ -167,9 +168,13 @@ def load(
         records.append(SourceRecord(kind.name, name, source.licence, len(kept), source.translator))
     row_filter.check_share()
     if sources:
-        what = f"{'lines of text' if kind is TEXT else 'pairs'} (data.{kind.name})"
-        summary = row_filter.report.summary()
-        check_enough(row_filter.report.kept, lang, what, summary, minimum=kind.fewest)
+        usable, summary = row_filter.report.kept, row_filter.report.summary()
+        if usable < kind.fewest:
+            what = f"{'lines of text' if kind is TEXT else 'pairs'} (data.{kind.name})"
+            raise DataError(
+                f"{lang}: found {usable:,} usable {what}, expected at least {kind.fewest}; {summary}. Add "
+                "sources or loosen the filters (data.min_chars, data.max_chars, data.check_language)"
+            )
         logger.info("%s %s: %s", lang, kind.name.replace("_", " "), summary)
     parts = [found] if kind.held_out_by is None else _hold_out(found, held_out, kind.held_out_by)
     made = [[_made(kind, row) for row in part] for part in parts]

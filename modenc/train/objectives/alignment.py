@@ -20,6 +20,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
+from modenc.train.objectives.contrast import ranking_loss
 from modenc.train.objectives.distillation import similarity_gap, teacher_gap
 
 
@@ -92,8 +93,4 @@ class PivotAlignmentLoss(nn.Module):
         same = candidates[None, :] == positive[:, None]
         same[rows, rows] = False
         scores = scores.masked_fill(same.to(scores.device), float("-inf"))
-        target = rows.to(scores.device)
-        loss = nn.functional.cross_entropy(scores, target)
-        if self.symmetric:
-            loss = (loss + nn.functional.cross_entropy(scores[:, : len(vectors)].T, target)) / 2
-        return loss
+        return ranking_loss(scores, symmetric=self.symmetric)

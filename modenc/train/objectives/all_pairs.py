@@ -15,9 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
+
+from modenc.train.objectives.contrast import ranking_loss
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class AllPairs(nn.Module):
         if "cosine" in self.losses[name]:
             loss = loss + (1 - (left * right[: len(left)]).sum(-1)).mean()
         if "mnrl" in self.losses[name]:
-            loss = loss + self._ranking(left, right)
+            loss = loss + ranking_loss(self.scale * left @ right.T, symmetric=self.symmetric)
         return {"loss": loss}
 
     def _encode(self, lang: str, texts: Sequence[str]) -> Tensor:
@@ -88,11 +89,3 @@ class AllPairs(nn.Module):
         device = next(model.parameters()).device
         features = {name: part.to(device) for name, part in model.preprocess(list(texts)).items()}
         return nn.functional.normalize(model(features)["sentence_embedding"], dim=-1)
-
-    def _ranking(self, left: Tensor, right: Tensor) -> Tensor:
-        scores = self.scale * left @ right.T
-        rows = torch.arange(len(left), device=scores.device)
-        loss = nn.functional.cross_entropy(scores, rows)
-        if self.symmetric:
-            loss = (loss + nn.functional.cross_entropy(scores[:, : len(left)].T, rows)) / 2
-        return loss

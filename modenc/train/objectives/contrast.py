@@ -44,10 +44,19 @@ def symmetric_contrast(left: Tensor, right: Tensor, rows: Tensor, scale: float) 
     """
     left, right = (nn.functional.normalize(side.float(), dim=-1) for side in (left, right))
     with autocast_disabled(left):
-        scores = mask_duplicates(scale * left @ right.T, rows)
-        own = torch.arange(len(scores), device=scores.device)
-        forward, backward = (nn.functional.cross_entropy(side, own) for side in (scores, scores.T))
-        return (forward + backward) / 2
+        return ranking_loss(mask_duplicates(scale * left @ right.T, rows), symmetric=True)
+
+
+def ranking_loss(scores: Tensor, *, symmetric: bool) -> Tensor:
+    """Cross-entropy (a scalar) of each row's own candidate among scores [batch, batch or more].
+
+    The first candidates are the rows' own, in order; ``symmetric`` ranks the rows for each of these, too.
+    """
+    own = torch.arange(len(scores), device=scores.device)
+    loss = nn.functional.cross_entropy(scores, own)
+    if symmetric:
+        loss = (loss + nn.functional.cross_entropy(scores[:, : len(scores)].T, own)) / 2
+    return loss
 
 
 def mask_duplicates(scores: Tensor, rows: Tensor) -> Tensor:

@@ -40,7 +40,12 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from modenc.train.objectives.contrast import autocast_disabled, encode_pair, mask_duplicates
+from modenc.train.objectives.contrast import (
+    autocast_disabled,
+    encode_pair,
+    mask_duplicates,
+    ranking_loss,
+)
 from modenc.train.objectives.momentum import MomentumCopy, VectorQueue
 
 
@@ -237,8 +242,7 @@ class EmmaXWarmup(nn.Module):
         own, other = (unit(side) for side in encode_pair(self.model, sentence_features, self.pivot, rows))
         with autocast_disabled(own):
             scores = own @ other.T / self.parts.temperature
-            target = torch.arange(len(own), device=own.device)
-            contrast = nn.functional.cross_entropy(mask_duplicates(scores, rows), target)
+            contrast = ranking_loss(mask_duplicates(scores, rows), symmetric=False)
             return contrast + self.parts.warmup_loss(own.detach(), other.detach())
 
 
