@@ -46,7 +46,8 @@ def filter_bitext(
         rows: with the roles ``pivot`` and ``text``.
         lang: the text's language.
         pivot: the other side's.
-        identifier: what tells them; where it has never seen ``lang``, that side is told from the pivot's.
+        identifier: identifies them; where it has never seen ``lang``, that side is only distinguished from
+            the pivot's.
         max_chars: the longest side that is kept.
 
     Returns:

@@ -37,7 +37,7 @@ class Converted(str):
 
 COMPRESSIONS = (".gz", ".zst")
 
-# Of a header in a message.
+# Characters of a header that a message shows.
 _MOST_SHOWN = 1000
 
 

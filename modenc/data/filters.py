@@ -49,17 +49,17 @@ class RowShape:
     """Which roles of a row the filters look at."""
 
     required: tuple[str, ...]
-    """Normalised, and dropped with the row if empty, too short or too long."""
+    """Normalized, and dropped with the row if empty, too short or too long."""
     own: tuple[str, ...]
-    """Those of ``required`` that are in the language: script and language are checked."""
+    """Roles of ``required`` that are in the language: script and language are checked."""
     optional: str | None = None
-    """Normalised, and emptied alone where it is too short or too long (a hard negative)."""
+    """Normalized, and emptied alone where it is too short or too long (a hard negative)."""
     score: str | None = None
     """No text: kept with the row as it is."""
 
 
 class TextFilter:
-    """Normalises rows and drops the bad ones, across all the sources of a corpus.
+    """Normalizes rows and drops the bad ones, across all the sources of a corpus.
 
     Duplicates are found by letters and digits alone, over everything the filter has seen. Of translations,
     ``pivot`` is the other side's language: see :class:`~modenc.data.language_check.LanguageCheck`.
@@ -92,7 +92,7 @@ class TextFilter:
         self._check.check_share([text for _, text in sorted(self._sample, reverse=True)])
 
     def select(self, rows: Iterable[Row], shape: RowShape) -> Iterator[Row]:
-        """The rows worth keeping, normalised, in their order."""
+        """The rows worth keeping, normalized, in their order."""
         remaining = self._well_formed(rows, shape)
         while batch := list(islice(remaining, _BATCH)):
             verdicts = self._check.verdicts([row[role] for row in batch for role in shape.own])
@@ -105,7 +105,7 @@ class TextFilter:
 
     def _well_formed(self, rows: Iterable[Row], shape: RowShape) -> Iterator[Row]:
         for row in rows:
-            row = self._normalised(row, shape)
+            row = self._normalized(row, shape)
             keys = [letters_key(row[role]) for role in shape.required]
             reason = self._fault([row[role] for role in shape.required], keys)
             if reason is not None:
@@ -115,7 +115,7 @@ class TextFilter:
                 self._remember(row[role])
             yield row
 
-    def _normalised(self, row: Row, shape: RowShape) -> Row:
+    def _normalized(self, row: Row, shape: RowShape) -> Row:
         roles = shape.required if shape.optional is None else (*shape.required, shape.optional)
         cleaned = {role: clean(row.get(role, "")) for role in roles}
         self._counts["cleaned"] += any(removed for _, removed in cleaned.values())

@@ -130,7 +130,7 @@ class Pairing:
         return first
 
     def fault(self) -> str:
-        """That no two rows made a pair, and what to do."""
+        """The message that no two rows made a pair."""
         return (
             f"expected rows with the same {self.column!r}, found none among {self.rows:,}; name the column "
             "that rows of one meaning share with group = ..."

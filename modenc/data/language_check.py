@@ -16,12 +16,12 @@ from modenc.langid import LanguageIdentifier
 from modenc.languages import dominant_script, expected_scripts, language_name
 from modenc.recipe.settings import DataSettings
 
-# Of lines with 20 letters and more in ten languages (14,000 lines), an identifier that is free to
-# choose among all the languages it knows is wrong with this confidence in 2; without it, in 57.
+# An identifier that may choose among all languages it knows is wrong in 57 of 14,000 lines of ten languages
+# with 20 letters and more, and with this confidence in 2.
 SURE = 0.9
 MIN_LETTERS = 20
 
-# Fewer lines that can be told the language of say nothing about a corpus.
+# Fewer lines whose language can be identified say nothing about a corpus.
 _MIN_DECIDED = 20
 
 # CLDR's distance: Bokmål to Nynorsk 20, Malay to Indonesian 14, Croatian to Serbian 8, written in
@@ -51,7 +51,7 @@ class Filters:
 
     @classmethod
     def of(cls, settings: DataSettings) -> Filters:
-        """Those of a recipe's ``data``."""
+        """The filters of a recipe's ``data``."""
         return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
 
 
@@ -65,7 +65,7 @@ class LanguageCheck:
         lang: the language.
         identifier: what tells languages.
         pivot: of translations, the other side's language; a language that the identifier has never seen is
-            then at least told from it (MuSR, section 4.1).
+            then at least distinguished from it (MuSR, section 4.1).
         filters: which checks.
     """
 
@@ -101,7 +101,7 @@ class LanguageCheck:
         """Refuse a corpus of which too small a share is in the language.
 
         Args:
-            sample: normalised lines, before any was dropped for its script or language.
+            sample: normalized lines, before any was dropped for its script or language.
 
         Raises:
             DataError: the share is below ``min_language_share``; the message has the numbers.

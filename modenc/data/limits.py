@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LINE_BYTES = 1 << 24
-"""Of a line, each character of which can become a value of 50 bytes, and of a CSV row of several lines."""
+"""The longest line, and the longest CSV row of several; each character can become a value of 50 bytes."""
 # Parquet has pictures and the like beside the texts.
 _PARQUET_ROW_BYTES = 1 << 26
 _PARQUET_ROWS_AT_ONCE = 512

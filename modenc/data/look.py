@@ -19,7 +19,7 @@ from modenc.data.look_rows import Seen, see
 from modenc.data.look_sizes import sizes
 from modenc.data.pairs import read_score
 from modenc.data.readers import describe_source, resolve_source
-from modenc.data.text import normalise
+from modenc.data.text import normalize
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier, get_identifier
 from modenc.recipe.conflicts import GROUPED, Conflict, Level, sources
@@ -193,7 +193,7 @@ def _languages(
 ) -> Iterator[Conflict]:
     """A warning where the first rows are in another language or script."""
     lang, plan = expected
-    texts = [normalise(row[role]) for row in seen.sample for role in roles if row.get(role)]
+    texts = [normalize(row[role]) for row in seen.sample for role in roles if row.get(role)]
     try:
         LanguageCheck(lang, identifier, filters=Filters.of(plan.data)).check_share(texts)
     except DataError as error:

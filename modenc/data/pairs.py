@@ -10,7 +10,7 @@ from typing import NamedTuple
 from modenc.data.files import Row
 from modenc.data.joining import SCORED_ROLES
 from modenc.data.readers import describe_source, read_rows
-from modenc.data.text import normalise
+from modenc.data.text import normalize
 from modenc.errors import DataError
 from modenc.recipe.settings import Source
 
@@ -75,7 +75,7 @@ def load_sts(
     for source in sources:
         found = read_rows(source, root, lang, pivot, roles=SCORED_ROLES)
         for row in with_scores(source, found):
-            first, second = (normalise(row[role]) for role in ("sentence1", "sentence2"))
+            first, second = (normalize(row[role]) for role in ("sentence1", "sentence2"))
             rows.append(ScoredRow(first, second, float(row["score"])))
     if rows and len({row.score for row in rows}) == 1:
         # A rank correlation with them is no number, and nothing could be chosen by it.

@@ -154,7 +154,7 @@ def select_rows(rows: Iterable[Row], source: Source, roles: Sequence[str]) -> It
 
 
 def _bounds(source: Source) -> dict[str, tuple[float, float]]:
-    """Of each column with a bound, the least and the greatest value."""
+    """Column → the least and the greatest value that pass."""
     names = dict.fromkeys((*source.at_least, *source.at_most))
     return {
         name: (source.at_least.get(name, -math.inf), source.at_most.get(name, math.inf)) for name in names

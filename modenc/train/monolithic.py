@@ -109,7 +109,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
 
 
 def _check_one_setting(recipe: Recipe) -> None:
-    """One model has one of each setting; what a language says apart from the rest would go unheard.
+    """One model has one of each setting; a language's own would be ignored.
 
     Raises:
         RecipeError: a section that the objective reads, such as ``decoder``, is not the same for all.

@@ -115,7 +115,7 @@ def objective_inputs(
 
 
 def transformer_size(decoder: DecoderSettings) -> TransformerSize:
-    """Of a recipe's decoder."""
+    """The size of a recipe's decoder."""
     return TransformerSize(
         decoder.layers, decoder.heads, decoder.inner_factor, decoder.dropout, decoder.max_length
     )

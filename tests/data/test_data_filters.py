@@ -4,7 +4,7 @@ import pytest
 
 from modenc.data.filters import FilterReport, RowShape, TextFilter
 from modenc.data.language_check import Filters, LanguageCheck, Verdict
-from modenc.data.text import letters_key, normalise
+from modenc.data.text import letters_key, normalize
 from modenc.errors import DataError
 from modenc.langid import Identification
 from modenc.recipe.loader import default_section
@@ -44,9 +44,9 @@ def _kept(lines, lang="kk", identifier=None):
 
 
 def test_normal_form():
-    assert normalise("  a\u0301 \t b\u00a0c\x07\ud800\ufeff \u00ad") == "á b c"
+    assert normalize("  a\u0301 \t b\u00a0c\x07\ud800\ufeff \u00ad") == "á b c"
     joined = "می\u200cخواهم"
-    assert normalise(joined) == joined
+    assert normalize(joined) == joined
 
 
 def test_the_key_of_a_line_is_its_letters_marks_and_digits():

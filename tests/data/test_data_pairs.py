@@ -240,7 +240,7 @@ def test_development_rows_of_one_score_are_refused(read, tmp_path):
         load_sts([Source(path="s.tsv")], "kk", root=tmp_path, name="cross_sts")
 
 
-def test_development_rows_are_normalised_and_kept(read, tmp_path):
+def test_development_rows_are_normalized_and_kept(read, tmp_path):
     _write(tmp_path / "s.tsv", ("score", "sentence1", "sentence2"), ("3.5", "Бір  екі", "x"), ("0", "x", "x"))
     dev = load_sts([Source(path="s.tsv")], "kk", root=tmp_path)
     assert dev == [ScoredRow("Бір екі", "x", 3.5), ScoredRow("x", "x", 0.0)]

@@ -1,6 +1,6 @@
-r"""EMMA-X (Guo et al., 2023): an encoder and a classifier of likeness teach each other on unpaired text.
+r"""EMMA-X (Guo et al., 2023): an encoder and a classifier of similarity teach each other on unpaired text.
 
-Pairs of sentences fall into N ranks of likeness, 1 (paraphrases) to N (unrelated). With unit vectors γ the
+Pairs of sentences fall into N ranks of similarity, 1 (paraphrases) to N (unrelated). With unit vectors γ the
 classifier is a mixture over their differences, diagonal Gaussians of trained π, μ, σ (equation 5):
 
     P(c = r | x, y) = π_r N(γx - γy; μ_r, σ_r) / Σ_j π_j N(γx - γy; μ_j, σ_j)

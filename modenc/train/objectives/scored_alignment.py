@@ -1,4 +1,4 @@
-r"""Alignment with a frozen pivot by pairs whose likeness people have scored.
+r"""Alignment with a frozen pivot by pairs whose similarity people have scored.
 
 Both languages have the pair, so its score applies to three cosines: within the language, and from either
 sentence to the pivot's other. CoSENT (Su, 2022) ranks all of a batch's in one sum. With unit vectors a_i and
