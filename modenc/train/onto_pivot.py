@@ -6,7 +6,7 @@ Stage 4 learns a parallel adapter so, and stage 2, where a recipe asks, new embe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -50,7 +50,7 @@ def learn_from_pivot(
         That function's metrics.
     """
     rows = alignment_rows(run.data, settings, run.plan.run.seed)
-    scored = scored_rows(run.data, settings, run.plan.run.seed)
+    scored = rows.pop("scored", [])
     counterparts = [row.pivot for part in rows.values() for row in part]
     negatives = [row.pivot_negative for part in rows.values() for row in part if row.pivot_negative]
     pairs = [text for row in scored for text in (row.pivot1, row.pivot2)]
@@ -73,7 +73,7 @@ def learn_from_pivot(
         initial_weights_eligible=evaluated_across(dev),
         evaluation_context=evaluation_context,
         optimizer=optimizer,
-        drawn_from={name: len(_all_rows(run.data, name)) for name in sets},
+        drawn_from={name: len(found) for name, found in _all_rows(run.data, settings.objective).items()},
     )
 
 
@@ -107,44 +107,30 @@ def evaluated_across(dev: DevData) -> bool:
     return dev.cross_sts_pivot is not None or dev.parallel_pivot is not None
 
 
-def _all_rows(data: TrainingData, kind: str) -> Sequence[object]:
-    if kind == "scored":
-        return _scored_to_train_on(data)
-    return _paraphrases_to_train_on(data) if kind == "paraphrase" else data.parallel.train
+def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -> dict[str, list[Any]]:
+    """The rows a run will see, by kind; no more than its steps can use in all processes.
 
-
-def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -> dict[str, list[CrossRow]]:
-    """The rows a run will see, by kind; no more than its steps can use in all processes."""
+    Returns:
+        ``paraphrase`` and ``parallel`` → cross-lingual rows, ``scored`` → cross-lingual pairs with scores.
+    """
     needed = _rows_needed(settings)
-    rows: dict[str, list[CrossRow]] = {}
-    if settings.objective in ("joint", "paraphrase"):
-        rows["paraphrase"] = sample(_paraphrases_to_train_on(data), needed, seed)
-    if settings.objective in ("joint", "parallel", "scored+parallel"):
-        drawn = sample(data.parallel.train, needed, seed)
-        rows["parallel"] = [CrossRow(row.text, row.pivot, None) for row in drawn]
-    return rows
+    return {kind: sample(rows, needed, seed) for kind, rows in _all_rows(data, settings.objective).items()}
 
 
-def scored_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -> list[CrossScoredRow]:
-    """The pairs with scores a run will see; no more than its steps can use in all processes."""
-    if "scored" not in settings.objective:
-        return []
-    return sample(_scored_to_train_on(data), _rows_needed(settings), seed)
-
-
-def _paraphrases_to_train_on(data: TrainingData) -> list[CrossRow]:
-    """All but those with either side of a translation that is held out: one table may serve both."""
+def _all_rows(data: TrainingData, objective: str) -> dict[str, list[Any]]:
+    """Kind → its rows, but those with a side of a held-out translation: one table may serve both."""
     held_out = data.parallel.held_out if data.plan.data.parallel else []
     texts, pivots = {row.text for row in held_out}, {row.pivot for row in held_out}
-    rows = data.cross_paraphrases.train
-    return [row for row in rows if row.text not in texts and row.pivot not in pivots]
-
-
-def _scored_to_train_on(data: TrainingData) -> list[CrossScoredRow]:
-    """All pairs but those whose sentences, as translations, are held out."""
-    held_out = {row.pivot for row in data.parallel.held_out} if data.plan.data.parallel else set()
-    rows = data.cross_scored_pairs.train
-    return [row for row in rows if row.pivot1 not in held_out and row.pivot2 not in held_out]
+    rows: dict[str, list[Any]] = {}
+    if objective in ("joint", "paraphrase"):
+        cross = data.cross_paraphrases.train
+        rows["paraphrase"] = [row for row in cross if row.text not in texts and row.pivot not in pivots]
+    if objective in ("joint", "parallel", "scored+parallel"):
+        rows["parallel"] = [CrossRow(row.text, row.pivot, None) for row in data.parallel.train]
+    if "scored" in objective:
+        pairs = data.cross_scored_pairs.train
+        rows["scored"] = [row for row in pairs if row.pivot1 not in pivots and row.pivot2 not in pivots]
+    return rows
 
 
 def _rows_needed(settings: AlignmentSettings) -> int:

@@ -9,7 +9,7 @@ from trainings import SCORED_PAIRS
 from modenc.data.pairs import CrossRow, CrossScoredRow
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
-from modenc.train.onto_pivot import alignment_rows, scored_rows
+from modenc.train.onto_pivot import alignment_rows
 from modenc.train.pipeline import train_recipe
 from modenc.train.stage import STAGES
 
@@ -60,15 +60,15 @@ def test_pairs_held_out_as_translations_are_left_out(tiny_recipe, objective):
     data = SimpleNamespace(
         plan=plan,
         cross_scored_pairs=SimpleNamespace(train=rows),
-        parallel=SimpleNamespace(held_out=[SimpleNamespace(text="another", pivot="en 2")]),
+        parallel=SimpleNamespace(train=[], held_out=[SimpleNamespace(text="another", pivot="en 2")]),
     )
     assert plan.data.parallel
     # Either sentence of a pair may be the held-out one.
     kept = [] if objective == "parallel" else [rows[i] for i in (0, 3, 4, 5)]
-    assert sorted(scored_rows(data, settings, 1), key=rows.index) == kept
+    assert sorted(alignment_rows(data, settings, 1).get("scored", []), key=rows.index) == kept
     data.plan = replace(plan, data=replace(plan.data, parallel=()))
     kept = [] if objective == "parallel" else rows
-    assert sorted(scored_rows(data, settings, 1), key=rows.index) == kept
+    assert sorted(alignment_rows(data, settings, 1).get("scored", []), key=rows.index) == kept
 
 
 def test_paraphrases_of_held_out_translations_are_left_out(tiny_recipe):
