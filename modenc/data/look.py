@@ -72,7 +72,8 @@ def look_into(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
         for path, role, source in sources(plan):
             if role in TRAINED_ON and not source.licence:
                 message = 'states no license, and the modules\' card will not either; add licence = "..."'
-                yield lang, Conflict(path, f"{_called(source, plan)} {message}", level="warning")
+                name = describe_source(resolve_source(source, plan.lang, plan.pivot))
+                yield lang, Conflict(path, f"{name} {message}", level="warning")
             for side in _sides(path, role, source, plan, identifier):
                 if isinstance(side, Conflict):
                     yield lang, side
@@ -198,7 +199,3 @@ def _languages(
         LanguageCheck(lang, identifier, filters=Filters.of(plan.data)).check_share(texts)
     except DataError as error:
         yield Conflict(path, f"{seen.name}: {error}", level="warning")
-
-
-def _called(source: Source, plan: LanguagePlan) -> str:
-    return describe_source(resolve_source(source, plan.lang, plan.pivot))
