@@ -21,8 +21,8 @@ from transformers import PreTrainedTokenizerFast
 
 from modenc import Hub, ModencError, ModularEncoder, Recipe, load_recipe, resolve_base
 from modenc.cache import atomic_folder
-from modenc.data.pairs import ParallelRow, load_parallel
-from modenc.langid import get_identifier
+from modenc.data.pairs import ParallelRow
+from modenc.train.data_access import TrainingData
 from modenc.train.pipeline import train_recipe
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -107,7 +107,7 @@ def train(recipe: Recipe) -> Path:
 
 def compare(recipe: Recipe, hub: Path) -> None:
     """Print retrieval accuracy and tokens per sentence for the base and for the new modules."""
-    pairs = load_parallel(recipe.plans[LANG], get_identifier(None)).held_out
+    pairs = TrainingData(recipe.plans[LANG]).parallel.held_out
     encoder = ModularEncoder(hub)
     print(f"{len(pairs)} held-out English-Swedish pairs, from the same catalogues as the training pairs.\n")
     before = figures(encoder, pairs, "base", "base", resolve_base(encoder.hub.info.base_id).load_tokenizer())

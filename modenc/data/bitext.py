@@ -8,11 +8,11 @@ from pathlib import Path
 
 from modenc.data.files import Row, read_file
 from modenc.data.filters import FilterReport, RowShape, TextFilter
+from modenc.data.language_check import Filters
 from modenc.data.pairs import ParallelRow
 from modenc.data.readers import read_rows
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier
-from modenc.recipe.loader import default_section
 from modenc.recipe.settings import Source
 
 _ROLES = ("pivot", "text")
@@ -46,15 +46,16 @@ def filter_bitext(
         rows: with the roles ``pivot`` and ``text``.
         lang: the text's language.
         pivot: the other side's.
-        identifier: what tells them; where it has never seen ``lang``, that side is told from the pivot's.
+        identifier: identifies them; where it has never seen ``lang``, that side is only distinguished from
+            the pivot's.
         max_chars: the longest side that is kept.
 
     Returns:
         The pairs, and what became of the rows for the text's side and then for the pivot's.
     """
-    settings = replace(default_section("data"), max_chars=max_chars, min_chars=1)
-    own = TextFilter(settings, lang, identifier, pivot)
-    other = TextFilter(replace(settings, deduplicate=False), pivot, identifier, lang)
+    filters = Filters(min_chars=1, max_chars=max_chars)
+    own = TextFilter(filters, lang, identifier, pivot)
+    other = TextFilter(replace(filters, deduplicate=False), pivot, identifier, lang)
     kept = own.select(rows, RowShape(required=_ROLES, own=("text",)))
     kept = other.select(kept, RowShape(required=_ROLES, own=("pivot",)))
     pairs = [ParallelRow(row["pivot"], row["text"]) for row in kept]

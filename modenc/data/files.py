@@ -12,12 +12,17 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
+from modenc.data.limits import (
+    LINE_BYTES,
+    CharacterLimit,
+    decompressed,
+    limited_batches,
+    limited_lines,
+    name_limit,
+)
 from modenc.errors import DataError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Row = dict[str, str]
 
@@ -32,17 +37,7 @@ class Converted(str):
 
 COMPRESSIONS = (".gz", ".zst")
 
-# Python's csv stops at 128 KiB a field; a web page in one field is longer.
-_CSV_FIELD_LIMIT = 1 << 26
-# Of a line or a Parquet row, and of a compressed Parquet file in a piece.
-_MOST_BYTES = 1 << 26
-_MOST_PARQUET_BYTES = 1 << 30
-# Of a CSV or JSON row, each character of which can become a value of 50 bytes; and of its columns' names,
-# each of which repeats those that it is nested in.
-_MOST_ROW_CHARACTERS = 1 << 24
-_MOST_NAME_CHARACTERS = 1 << 22
-_ROWS_AT_ONCE = 512
-# Of a header in a message.
+# Characters of a header that a message shows.
 _MOST_SHOWN = 1000
 
 
@@ -88,23 +83,19 @@ def flatten(record: dict[str, Any]) -> Row:
         DataError: the names of the columns have more than 4 million characters.
     """
     row: Row = {}
-    _flatten_into(row, record.items(), "", 0)
+    _flatten_into(row, record.items(), "", name_limit())
     return row
 
 
-def _flatten_into(row: Row, values: Iterable[tuple[object, Any]], prefix: str, named: int) -> int:
-    """Add the columns of ``values``; returns ``named``, a number of characters, and that of their names."""
+def _flatten_into(row: Row, values: Iterable[tuple[object, Any]], prefix: str, names: CharacterLimit) -> None:
     for name, value in values:
-        column = f"{prefix}{name}"
-        named += len(column)
-        if named > _MOST_NAME_CHARACTERS:
-            raise _names_too_long()
+        column = names.add(f"{prefix}{name}")
         if isinstance(value, str):
             row[column] = value
         elif isinstance(value, dict):
-            named = _flatten_into(row, value.items(), f"{column}.", named)
+            _flatten_into(row, value.items(), f"{column}.", names)
         elif isinstance(value, list | tuple):
-            named = _flatten_into(row, enumerate(value), f"{column}.", named)
+            _flatten_into(row, enumerate(value), f"{column}.", names)
         elif isinstance(value, bool):
             row[column] = Converted(str(value).lower())
         elif isinstance(value, bytes):
@@ -113,14 +104,6 @@ def _flatten_into(row: Row, values: Iterable[tuple[object, Any]], prefix: str, n
                 row[column] = value.decode("utf-8")
         else:
             row[column] = Converted("" if value is None else str(value))
-    return named
-
-
-def _names_too_long() -> DataError:
-    return DataError(
-        f"expected at most {_MOST_NAME_CHARACTERS} characters in the names of a row's columns, found more; "
-        "put texts and numbers into fewer columns, and these into fewer levels"
-    )
 
 
 def _flattened(record: dict[str, Any], where: str, number: int) -> Row:
@@ -170,15 +153,9 @@ def read_lines(stream: BinaryIO, where: str) -> Iterator[str]:
     r"""Lines without their ends; only ``\n`` and ``\r\n`` end one, and a byte order mark is dropped.
 
     Raises:
-        DataError: a line is longer than 64 MB, or not UTF-8; ``where`` is the stream's name.
+        DataError: a line is longer than 16 MB, or not UTF-8; ``where`` is the stream's name.
     """
-    # Bounded, since a small compressed file can hold a line of any length.
-    for number, raw in enumerate(iter(lambda: stream.readline(_MOST_BYTES), b""), start=1):
-        if len(raw) == _MOST_BYTES:
-            raise DataError(
-                f"{where}, line {number}: expected at most {_MOST_BYTES >> 20} MB in a line, found "
-                "more; is it text?"
-            )
+    for number, raw in enumerate(limited_lines(stream, where), start=1):
         if number == 1:
             raw = raw.removeprefix(codecs.BOM_UTF8)
         try:
@@ -213,71 +190,52 @@ def _read_tsv(path: Path) -> Iterator[Row]:
     header: list[str] | None = None
     for number, line in _lines(path):
         if header is None:
-            header = line.split("\t", _MOST_NAME_CHARACTERS)
-            _check_header(path, header)
+            header = _header(path, line.split("\t"))
         elif line:
-            # No more fields than tell that there are too many.
-            fields = line.split("\t", len(header))
-            if len(fields) > len(header):
-                raise _uneven(path, number, header, line.count("\t") + 1)
-            yield _row(path, number, header, fields)
+            yield _row(path, number, header, line.split("\t"))
     if header is None:
-        raise DataError(f"{path}: expected a header line with column names, found an empty file")
+        raise _no_header(path)
 
 
 def _read_csv(path: Path) -> Iterator[Row]:
-    csv.field_size_limit(max(csv.field_size_limit(), _CSV_FIELD_LIMIT))
-    size = 0
-
-    def lines() -> Iterator[str]:
-        nonlocal size
-        for number, line in _lines(path):
-            size += len(line)
-            if size > _MOST_ROW_CHARACTERS:
-                raise _row_too_long(path, number)
-            # Fields may span lines, so each line keeps its end.
-            yield f"{line}\n"
-
-    reader = csv.reader(lines(), strict=True)
+    # Python's csv stops at 128 KiB a field; a web page in one field is longer.
+    csv.field_size_limit(max(csv.field_size_limit(), LINE_BYTES))
+    limit = CharacterLimit(LINE_BYTES, "a row", "fix its quotes, or split it into several")
+    # Fields may span lines, so each line keeps its end.
+    lines = (limit.add(f"{line}\n", f"{path}, line {number}: ") for number, line in _lines(path))
+    reader = csv.reader(lines, strict=True)
+    header: list[str] | None = None
     try:
-        header = next(reader, None)
-        if header is None:
-            raise DataError(f"{path}: expected a header line with column names, found an empty file")
-        _check_header(path, header)
-        size = 0
         for fields in reader:
-            size = 0
-            if fields:
+            limit.count = 0
+            if header is None:
+                header = _header(path, fields)
+            elif fields:
                 yield _row(path, reader.line_num, header, fields)
     except csv.Error as error:
-        raise DataError(
-            f"{path}, line {reader.line_num}: not valid CSV ({error}); mend its quotes"
-        ) from error
+        raise DataError(f"{path}, line {reader.line_num}: not valid CSV ({error}); fix its quotes") from error
+    if header is None:
+        raise _no_header(path)
 
 
-def _check_header(path: Path, header: list[str]) -> None:
-    if sum(map(len, header)) + len(header) > _MOST_NAME_CHARACTERS:
-        raise DataError(f"{path}, line 1: {_names_too_long()}")
+def _header(path: Path, names: list[str]) -> list[str]:
+    limit = name_limit()
+    for name in names:
+        limit.add(f"{name}.", f"{path}, line 1: ")
+    return names
 
 
-def _row_too_long(path: Path, number: int) -> DataError:
-    return DataError(
-        f"{path}, line {number}: expected at most {_MOST_ROW_CHARACTERS} characters in a row, found more; "
-        "mend its quotes, or split it into several"
-    )
+def _no_header(path: Path) -> DataError:
+    return DataError(f"{path}: expected a header line with column names, found an empty file")
 
 
 def _row(path: Path, number: int, header: list[str], fields: list[str]) -> Row:
     if len(fields) != len(header):
-        raise _uneven(path, number, header, len(fields))
+        raise DataError(
+            f"{path}, line {number}: expected {len(header)} fields ({', '.join(header)[:_MOST_SHOWN]}), "
+            f"found {len(fields)}; fix the line (tabs and line ends inside a field are not allowed in TSV)"
+        )
     return dict(zip(header, fields, strict=True))
-
-
-def _uneven(path: Path, number: int, header: list[str], found: int) -> DataError:
-    return DataError(
-        f"{path}, line {number}: expected {len(header)} fields ({', '.join(header)[:_MOST_SHOWN]}), "
-        f"found {found}; mend the line (tabs and line ends inside a field are not allowed in TSV)"
-    )
 
 
 def _read_jsonl(path: Path) -> Iterator[Row]:
@@ -285,8 +243,6 @@ def _read_jsonl(path: Path) -> Iterator[Row]:
     for number, line in _lines(path):
         if not line.strip():
             continue
-        if len(line) > _MOST_ROW_CHARACTERS:
-            raise _row_too_long(path, number)
         try:
             record = json.loads(line)
         # Numbers of thousands of digits, and objects nested as deep.
@@ -304,77 +260,19 @@ def _read_jsonl(path: Path) -> Iterator[Row]:
 
 def _read_parquet(path: Path) -> Iterator[Row]:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    where, number = f"{path}, row", 0
+    number = 0
     try:
         with _open(path) as stream:
             # Parquet needs to seek, which a compressed stream cannot do cheaply.
             compressed = path.suffix.lower() in COMPRESSIONS
-            source = io.BytesIO(_whole(path, stream)) if compressed else stream
-            schema = pq.ParquetFile(source).schema
-            leaves = [schema.column(place) for place in range(len(schema))]
-            # So that a text that is there a million times is in memory once; Arrow cannot inside others.
-            alone = [leaf for leaf in leaves if leaf.name == leaf.path and leaf.logical_type.type == "STRING"]
-            texts = [leaf.name for leaf in alone]
-            table = pq.ParquetFile(source, read_dictionary=texts)
-            for batch in table.iter_batches(batch_size=_ROWS_AT_ONCE):
-                for part in _parts(batch, where, number):
-                    for record in _written_out(part).to_pylist():
-                        number += 1
-                        yield _flattened(record, where, number)
+            source = io.BytesIO(decompressed(stream, path)) if compressed else stream
+            for batch in limited_batches(source, path):
+                for record in batch.to_pylist():
+                    number += 1
+                    yield _flattened(record, f"{path}, row", number)
     except (pa.ArrowException, UnicodeDecodeError, RecursionError, *_DAMAGE) as error:
         raise DataError(f"{path}: not a readable Parquet file ({error}); fetch or write it again") from error
-
-
-def _whole(path: Path, stream: BinaryIO) -> bytes:
-    content = stream.read(_MOST_PARQUET_BYTES + 1)
-    if len(content) > _MOST_PARQUET_BYTES:
-        raise DataError(
-            f"{path}: expected at most {_MOST_PARQUET_BYTES >> 20} MB in a compressed Parquet file, "
-            "found more; decompress it first"
-        )
-    return content
-
-
-def _parts(batch: pa.RecordBatch, where: str, number: int) -> Iterator[pa.RecordBatch]:
-    """The batch in pieces of at most :data:`_MOST_BYTES`; ``number`` rows are before it.
-
-    Raises:
-        DataError: one row is larger.
-    """
-    if sum(map(_unfolded, batch.columns)) <= _MOST_BYTES:
-        yield batch
-    elif batch.num_rows == 1:
-        raise DataError(
-            f"{where} {number + 1}: expected at most {_MOST_BYTES >> 20} MB in a row, found more; is it text?"
-        )
-    else:
-        half = batch.num_rows // 2
-        yield from _parts(batch.slice(0, half), where, number)
-        yield from _parts(batch.slice(half), where, number + half)
-
-
-def _written_out(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Without dictionaries, which are slow to go through."""
-    columns = [column.dictionary_decode() if _is_shared(column) else column for column in batch.columns]
-    return type(batch).from_arrays(columns, names=batch.schema.names)
-
-
-def _unfolded(array: pa.Array) -> int:
-    """Bytes of an array where each value of a dictionary is written out."""
-    import pyarrow.compute as pc
-
-    if not _is_shared(array):
-        return int(array.nbytes)
-    return pc.sum(pc.binary_length(array.dictionary).take(array.indices)).as_py() or 0
-
-
-def _is_shared(array: pa.Array) -> bool:
-    """Whether its texts are in memory once each."""
-    import pyarrow as pa
-
-    return pa.types.is_dictionary(array.type) and array.type.value_type in (pa.string(), pa.large_string())
 
 
 FORMATS: dict[str, Callable[[Path], Iterator[Row]]] = {

@@ -9,10 +9,9 @@ from dataclasses import dataclass, fields
 from itertools import islice
 
 from modenc.data.files import Row
-from modenc.data.language_check import LanguageCheck, Verdict
+from modenc.data.language_check import Filters, LanguageCheck, Verdict
 from modenc.data.text import clean, letters_key, stable_hash
 from modenc.langid import LanguageIdentifier
-from modenc.recipe.settings import DataSettings
 
 _BATCH = 1024
 _SAMPLE = 1000
@@ -22,7 +21,6 @@ _SAMPLE = 1000
 class FilterReport:
     """What became of the rows read. ``cleaned`` rows had control characters and may be kept."""
 
-    read: int = 0
     kept: int = 0
     empty: int = 0
     too_short: int = 0
@@ -33,9 +31,15 @@ class FilterReport:
     wrong_language: int = 0
     cleaned: int = 0
 
+    @property
+    def read(self) -> int:
+        """All rows."""
+        counts: dict[str, int] = vars(self)
+        return sum(counts.values()) - self.cleaned
+
     def summary(self) -> str:
         """One line: ``read 1,000, kept 940 (40 too short, 20 duplicate)``."""
-        reasons = [f.name for f in fields(self) if f.name not in ("read", "kept", "cleaned")]
+        reasons = [f.name for f in fields(self) if f.name not in ("kept", "cleaned")]
         dropped = [f"{getattr(self, r):,} {r.replace('_', ' ')}" for r in reasons if getattr(self, r)]
         return f"read {self.read:,}, kept {self.kept:,}" + (f" ({', '.join(dropped)})" if dropped else "")
 
@@ -45,17 +49,17 @@ class RowShape:
     """Which roles of a row the filters look at."""
 
     required: tuple[str, ...]
-    """Normalised, and dropped with the row if empty, too short or too long."""
+    """Normalized, and dropped with the row if empty, too short or too long."""
     own: tuple[str, ...]
-    """Those of ``required`` that are in the language: script and language are checked."""
+    """Roles of ``required`` that are in the language: script and language are checked."""
     optional: str | None = None
-    """Normalised, and emptied alone where it is too short or too long (a hard negative)."""
-    carried: tuple[str, ...] = ()
-    """No text: kept with the row as it is (a score)."""
+    """Normalized, and emptied alone where it is too short or too long (a hard negative)."""
+    score: str | None = None
+    """No text: kept with the row as it is."""
 
 
 class TextFilter:
-    """Normalises rows and drops the bad ones, across all the sources of a corpus.
+    """Normalizes rows and drops the bad ones, across all the sources of a corpus.
 
     Duplicates are found by letters and digits alone, over everything the filter has seen. Of translations,
     ``pivot`` is the other side's language: see :class:`~modenc.data.language_check.LanguageCheck`.
@@ -63,13 +67,13 @@ class TextFilter:
 
     def __init__(
         self,
-        settings: DataSettings,
+        filters: Filters,
         lang: str,
         identifier: LanguageIdentifier | None,
         pivot: str | None = None,
     ) -> None:
-        self._settings = settings
-        self._check = LanguageCheck(settings, lang, identifier, pivot)
+        self._filters = filters
+        self._check = LanguageCheck(lang, identifier, pivot, filters)
         self._counts: Counter[str] = Counter()
         self._seen: set[int] = set()
         self._sample: list[tuple[int, str]] = []
@@ -83,12 +87,12 @@ class TextFilter:
         """Refuse what was read if too little of it is in the language.
 
         Raises:
-            DataError: see ``LanguageCheck.check_share``; judged on an even sample of 1,000 lines.
+            DataError: see ``LanguageCheck.check_share``, on an even sample of 1,000 lines.
         """
         self._check.check_share([text for _, text in sorted(self._sample, reverse=True)])
 
     def select(self, rows: Iterable[Row], shape: RowShape) -> Iterator[Row]:
-        """The rows worth keeping, normalised, in their order."""
+        """The rows worth keeping, normalized, in their order."""
         remaining = self._well_formed(rows, shape)
         while batch := list(islice(remaining, _BATCH)):
             verdicts = self._check.verdicts([row[role] for row in batch for role in shape.own])
@@ -101,8 +105,7 @@ class TextFilter:
 
     def _well_formed(self, rows: Iterable[Row], shape: RowShape) -> Iterator[Row]:
         for row in rows:
-            self._counts["read"] += 1
-            row = self._normalised(row, shape)
+            row = self._normalized(row, shape)
             keys = [letters_key(row[role]) for role in shape.required]
             reason = self._fault([row[role] for role in shape.required], keys)
             if reason is not None:
@@ -112,14 +115,14 @@ class TextFilter:
                 self._remember(row[role])
             yield row
 
-    def _normalised(self, row: Row, shape: RowShape) -> Row:
+    def _normalized(self, row: Row, shape: RowShape) -> Row:
         roles = shape.required if shape.optional is None else (*shape.required, shape.optional)
         cleaned = {role: clean(row.get(role, "")) for role in roles}
         self._counts["cleaned"] += any(removed for _, removed in cleaned.values())
         normal = {role: text for role, (text, _) in cleaned.items()}
         if shape.optional is not None and self._length_fault(normal[shape.optional]):
             normal[shape.optional] = ""
-        return normal | {role: row[role] for role in shape.carried}
+        return normal if shape.score is None else normal | {shape.score: row[shape.score]}
 
     def _fault(self, texts: Sequence[str], keys: Sequence[str]) -> str | None:
         if not all(any(map(str.isalpha, text)) for text in texts):
@@ -129,14 +132,14 @@ class TextFilter:
                 return fault
         if len(keys) > 1 and len(set(keys)) < len(keys):
             return "identical"
-        if self._settings.deduplicate and self._is_repeated("\n".join(keys)):
+        if self._filters.deduplicate and self._is_repeated("\n".join(keys)):
             return "duplicate"
         return None
 
     def _length_fault(self, text: str) -> str | None:
-        if len(text) < self._settings.min_chars:
+        if len(text) < self._filters.min_chars:
             return "too_short"
-        return "too_long" if len(text) > self._settings.max_chars else None
+        return "too_long" if len(text) > self._filters.max_chars else None
 
     def _is_repeated(self, key: str) -> bool:
         # 64 bits a line: exact for any corpus that fits in memory, at a fifth of the strings' size.

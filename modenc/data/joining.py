@@ -1,18 +1,20 @@
-"""Rows of two sources put together: line by line, or on a key."""
+"""Rows of two sources put together: line by line, or on a key.
+
+Sources are resolved (``resolve_source``) and without a limit; relative paths start from ``root``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from modenc.data.files import Row, format_of
-from modenc.data.readers import describe_source, raw_rows, read_rows, resolve_source
+from modenc.data.readers import describe_source, raw_rows, rows_of
 from modenc.errors import DataError
-from modenc.recipe.data_settings import GROUPED
-from modenc.recipe.settings import LanguagePlan, Source
+from modenc.recipe.settings import Source
 
 PARALLEL_ROLES = ("pivot", "text")
 TRIPLET_ROLES = ("anchor", "positive")
@@ -21,7 +23,7 @@ SCORED_ROLES = ("sentence1", "sentence2", "score")
 FILTERS = ("where", "where_not", "at_least", "at_most")
 
 
-def read_parallel(source: Source, plan: LanguagePlan) -> Iterator[Row]:
+def read_parallel(source: Source, root: Path) -> Iterator[Row]:
     """Rows with ``pivot`` and ``text``, from one source or from one in each language.
 
     Two text files (``path``, ``pivot_path``) belong together line by line, two tables on ``key``.
@@ -30,14 +32,15 @@ def read_parallel(source: Source, plan: LanguagePlan) -> Iterator[Row]:
         DataError: a source cannot be read, or two text files have different numbers of lines.
     """
     if source.pivot_path is None:
-        return read_rows(source, plan.data.root, plan.lang, plan.pivot, roles=PARALLEL_ROLES)
-    own, other = _both(source, plan)
-    if format_of(Path(own.path or "")) == format_of(Path(other.path or "")) == ".txt":
-        return islice(_zip_lines(own, other, plan), source.limit or None)
-    return islice(_join_parallel(own, other, plan), source.limit or None)
+        return rows_of(source, root, PARALLEL_ROLES)
+    if {format_of(Path(path or "")) for path in (source.path, source.pivot_path)} == {".txt"}:
+        sides = _zip_lines(source, root)
+    else:
+        sides = _join(source, root, ("text",))
+    return ({"text": own["text"], "pivot": other["text"]} for own, other in sides)
 
 
-def read_paraphrases(source: Source, plan: LanguagePlan) -> Iterator[Row]:
+def read_paraphrases(source: Source, root: Path) -> Iterator[Row]:
     """Rows with ``anchor``, ``positive`` and perhaps ``negative``.
 
     With ``group``, rows have ``text`` alone, and those of one group are paired, see :class:`Pairing`.
@@ -45,14 +48,13 @@ def read_paraphrases(source: Source, plan: LanguagePlan) -> Iterator[Row]:
     Raises:
         DataError: a source cannot be read, or no group has two rows.
     """
-    if source.group:
-        pairs = _grouped(source, plan, GROUPED["paraphrases"])
-        rows = ({"anchor": first["text"], "positive": second["text"]} for first, second in pairs)
-        return islice(rows, source.limit or None)
-    return read_rows(source, plan.data.root, plan.lang, plan.pivot, roles=TRIPLET_ROLES)
+    if not source.group:
+        return rows_of(source, root, TRIPLET_ROLES)
+    pairs = _grouped(source, root, ("text",))
+    return ({"anchor": first["text"], "positive": second["text"]} for first, second in pairs)
 
 
-def read_cross_paraphrases(source: Source, plan: LanguagePlan) -> Iterator[Row]:
+def read_cross_paraphrases(source: Source, root: Path) -> Iterator[Row]:
     """Rows with ``text``, ``pivot`` and ``pivot_negative`` (empty where there is none).
 
     With ``pivot_path``, both files hold triplets of the same items: an anchor goes with the pivot's
@@ -64,13 +66,19 @@ def read_cross_paraphrases(source: Source, plan: LanguagePlan) -> Iterator[Row]:
         DataError: a source cannot be read, the two have no key in common, or no group has two rows.
     """
     if source.group:
-        return islice(_cross_grouped(source, plan), source.limit or None)
-    if source.pivot_path is None:
-        return read_rows(source, plan.data.root, plan.lang, plan.pivot, roles=CROSS_ROLES)
-    return islice(_cross_triplets(*_both(source, plan), plan), source.limit or None)
+        for first, second in _grouped(source, root, CROSS_ROLES):
+            yield {"text": first["text"], "pivot": second["pivot"], "pivot_negative": ""}
+            yield {"text": second["text"], "pivot": first["pivot"], "pivot_negative": ""}
+    elif source.pivot_path is None:
+        yield from rows_of(source, root, CROSS_ROLES)
+    else:
+        for row, pivot_row in _join(source, root, TRIPLET_ROLES):
+            negative = pivot_row.get("negative", "")
+            yield {"text": row["anchor"], "pivot": pivot_row["positive"], "pivot_negative": negative}
+            yield {"text": row["positive"], "pivot": pivot_row["anchor"], "pivot_negative": ""}
 
 
-def read_cross_scored(source: Source, plan: LanguagePlan) -> Iterator[Row]:
+def read_cross_scored(source: Source, root: Path) -> Iterator[Row]:
     """Rows with ``sentence1``, ``sentence2``, ``score``, ``pivot1`` and ``pivot2``: a pair in both languages.
 
     The score is that of the language's file.
@@ -78,24 +86,19 @@ def read_cross_scored(source: Source, plan: LanguagePlan) -> Iterator[Row]:
     Raises:
         DataError: a source cannot be read, or the two have no key in common.
     """
-    return islice(_join_scored(*_both(source, plan), plan), source.limit or None)
+    for row, pivot_row in _join(source, root, SCORED_ROLES):
+        pivots = {"pivot1": pivot_row["sentence1"], "pivot2": pivot_row["sentence2"]}
+        yield {role: row[role] for role in SCORED_ROLES} | pivots
 
 
-def _cross_grouped(source: Source, plan: LanguagePlan) -> Iterator[Row]:
-    for first, second in _grouped(source, plan, GROUPED["cross_paraphrases"]):
-        yield {"text": first["text"], "pivot": second["pivot"], "pivot_negative": ""}
-        yield {"text": second["text"], "pivot": first["pivot"], "pivot_negative": ""}
-
-
-def _grouped(source: Source, plan: LanguagePlan, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
+def _grouped(source: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
     """Rows of the same group two by two, see :class:`Pairing`."""
-    own = replace(resolve_source(source, plan.lang, plan.pivot), limit=0)
-    pairing = Pairing(own.group, roles)
-    for row in read_rows(own, plan.data.root, plan.lang, plan.pivot, roles=(*roles, own.group)):
+    pairing = Pairing(source.group, roles)
+    for row in rows_of(source, root, (*roles, source.group)):
         if (first := pairing.partner(row)) is not None:
             yield first, row
     if not pairing.pairs:
-        raise DataError(f"{describe_source(own)}: {pairing.fault()}")
+        raise DataError(f"{describe_source(source)}: {pairing.fault()}")
 
 
 @dataclass
@@ -127,26 +130,20 @@ class Pairing:
         return first
 
     def fault(self) -> str:
-        """That no two rows made a pair, and what to do."""
+        """The message that no two rows made a pair."""
         return (
             f"expected rows with the same {self.column!r}, found none among {self.rows:,}; name the column "
             "that rows of one meaning share with group = ..."
         )
 
 
-def _both(source: Source, plan: LanguagePlan) -> tuple[Source, Source]:
-    """The source of each side, without the limit, which counts what comes out."""
-    own = replace(resolve_source(source, plan.lang, plan.pivot), limit=0)
-    return own, pivots_side(own, plan)
-
-
-def pivots_side(own: Source, plan: LanguagePlan) -> Source:
+def pivots_side(own: Source, root: Path) -> Source:
     """The pivot's file of a joined, resolved source, without the filters on columns that it has not."""
     other = replace(own, path=own.pivot_path, pivot_path=None)
     if not any(getattr(own, key) for key in FILTERS):
         return other
     try:
-        first = next(raw_rows(other, plan.data.root, plan.lang), None)
+        first = next(raw_rows(other, root), None)
     except DataError:
         return other  # reading it says what is wrong
     if first is None:
@@ -158,69 +155,52 @@ def pivots_side(own: Source, plan: LanguagePlan) -> Source:
     return replace(other, **kept)
 
 
-def _zip_lines(own: Source, other: Source, plan: LanguagePlan) -> Iterator[Row]:
-    sides = [read_rows(side, plan.data.root, plan.lang, plan.pivot, roles=("text",)) for side in (own, other)]
+def _zip_lines(own: Source, root: Path) -> Iterator[tuple[Row, Row]]:
+    """The rows of two text files, line by line."""
+    other = pivots_side(own, root)
+    sides = [rows_of(side, root, ("text",)) for side in (own, other)]
     for number, (row, pivot_row) in enumerate(zip_longest(*sides), start=1):
         if row is None or pivot_row is None:
             rest = number + sum(1 for _ in sides[1 if row is None else 0])
             counts = (number - 1, rest) if row is None else (rest, number - 1)
             raise DataError(
-                f"{plan.lang}: expected as many lines in {describe_source(own)} as in "
-                f"{describe_source(other)}, "
+                f"expected as many lines in {describe_source(own)} as in {describe_source(other)}, "
                 f"found {counts[0]:,} and {counts[1]:,}; align the files line by line"
             )
-        yield {"text": row["text"], "pivot": pivot_row["text"]}
+        yield row, pivot_row
 
 
-def _join_parallel(own: Source, other: Source, plan: LanguagePlan) -> Iterator[Row]:
-    for row, pivot_row in _join(own, other, plan, ("text",)):
-        yield {"text": row["text"], "pivot": pivot_row["text"]}
-
-
-def _cross_triplets(own: Source, other: Source, plan: LanguagePlan) -> Iterator[Row]:
-    for row, pivot_row in _join(own, other, plan, TRIPLET_ROLES):
-        negative = pivot_row.get("negative", "")
-        yield {"text": row["anchor"], "pivot": pivot_row["positive"], "pivot_negative": negative}
-        yield {"text": row["positive"], "pivot": pivot_row["anchor"], "pivot_negative": ""}
-
-
-def _join_scored(own: Source, other: Source, plan: LanguagePlan) -> Iterator[Row]:
-    for row, pivot_row in _join(own, other, plan, SCORED_ROLES):
-        pivots = {"pivot1": pivot_row["sentence1"], "pivot2": pivot_row["sentence2"]}
-        yield {**{role: row[role] for role in SCORED_ROLES}, **pivots}
-
-
-def _join(
-    own: Source, other: Source, plan: LanguagePlan, roles: tuple[str, ...]
-) -> Iterator[tuple[Row, Row]]:
-    """Pairs of rows with the same key, in the order of ``own``."""
-    key, root = own.key, plan.data.root
-    pivots: dict[str, Row] = {}
-    for row in read_rows(other, root, plan.lang, plan.pivot, roles=(*roles, key)):
-        _check_unique(other, key, row, pivots)
-        pivots[row[key]] = row
-    seen: dict[str, Row] = {}
-    found = False
-    for row in read_rows(own, root, plan.lang, plan.pivot, roles=(*roles, key)):
-        _check_unique(own, key, row, seen)
-        seen[row[key]] = row
-        if row[key] in pivots:
-            found = True
-            yield row, pivots[row[key]]
-    if not found:
+def _join(own: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
+    """Pairs of rows of two files with the same key, in the order of the language's."""
+    key, other = own.key, pivots_side(own, root)
+    pivots = dict(_by_key(other, root, roles))
+    first, shared = "no rows", False
+    for number, (value, row) in enumerate(_by_key(own, root, roles)):
+        first = first if number else value
+        if value in pivots:
+            shared = True
+            yield row, pivots[value]
+    if not shared:
+        heads = f"{first!r} … and {next(iter(pivots), 'no rows')!r} …"
         raise DataError(
             f"{describe_source(own)} and {describe_source(other)}: expected rows with the same {key!r}, "
-            f"found none in common ({_first(seen)} … and {_first(pivots)} …); name the column with key = ..."
+            f"found none in common ({heads}); name the column with key = ..."
         )
 
 
-def _check_unique(source: Source, key: str, row: Row, seen: dict[str, Row]) -> None:
-    if row[key] in seen:
-        raise DataError(
-            f"{describe_source(source)}: expected each {key!r} once, found {row[key]!r} again; "
-            "name a column without repeats with key = ..."
-        )
+def _by_key(source: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[str, Row]]:
+    """A source's rows with their keys.
 
-
-def _first(rows: dict[str, Row]) -> str:
-    return repr(next(iter(rows), "no rows"))
+    Raises:
+        DataError: a key comes twice.
+    """
+    seen: set[str] = set()
+    for row in rows_of(source, root, (*roles, source.key)):
+        key = row[source.key]
+        if key in seen:
+            raise DataError(
+                f"{describe_source(source)}: expected each {source.key!r} once, found {key!r} again; "
+                "name a column without repeats with key = ..."
+            )
+        seen.add(key)
+        yield key, row

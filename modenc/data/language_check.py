@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
 
@@ -15,12 +16,12 @@ from modenc.langid import LanguageIdentifier
 from modenc.languages import dominant_script, expected_scripts, language_name
 from modenc.recipe.settings import DataSettings
 
-# Of lines with 20 letters and more in ten languages (14,000 lines), an identifier that is free to
-# choose among all the languages it knows is wrong with this confidence in 2; without it, in 57.
+# An identifier that may choose among all languages it knows is wrong in 57 of 14,000 lines of ten languages
+# with 20 letters and more, and with this confidence in 2.
 SURE = 0.9
 MIN_LETTERS = 20
 
-# Fewer lines that can be told the language of say nothing about a corpus.
+# Fewer lines whose language can be identified say nothing about a corpus.
 _MIN_DECIDED = 20
 
 # CLDR's distance: Bokmål to Nynorsk 20, Malay to Indonesian 14, Croatian to Serbian 8, written in
@@ -36,32 +37,53 @@ class Verdict(Enum):
     WRONG_LANGUAGE = "wrong_language"
 
 
+@dataclass(frozen=True)
+class Filters:
+    """Which rows are kept; by default those that recipes keep by default."""
+
+    min_chars: int = 5
+    max_chars: int = 1000
+    deduplicate: bool = True
+    check_script: bool = True
+    check_language: bool = True
+    min_language_share: float = 0.5
+    """Less of a corpus in its language is refused."""
+
+    @classmethod
+    def of(cls, settings: DataSettings) -> Filters:
+        """The filters of a recipe's ``data``."""
+        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
+
+
+DEFAULT_FILTERS = Filters()
+
+
 class LanguageCheck:
     """Compares lines with the script and the language they should be in.
 
     Args:
-        settings: which checks.
         lang: the language.
         identifier: what tells languages.
         pivot: of translations, the other side's language; a language that the identifier has never seen is
-            then at least told from it (MuSR, section 4.1).
+            then at least distinguished from it (MuSR, section 4.1).
+        filters: which checks.
     """
 
     def __init__(
         self,
-        settings: DataSettings,
         lang: str,
         identifier: LanguageIdentifier | None,
         pivot: str | None = None,
+        filters: Filters = DEFAULT_FILTERS,
     ) -> None:
         self.lang = lang
-        self.settings = settings
-        self._scripts = expected_scripts(lang) if settings.check_script else frozenset()
+        self.min_share = filters.min_language_share
+        self._scripts = expected_scripts(lang) if filters.check_script else frozenset()
         known: Collection[str] | None = getattr(identifier, "languages_known", None)
         # An identifier that has never seen the language calls every line of it something else.
         seen = known is None or lang in known
         self._pivot = None if seen else pivot
-        usable = settings.check_language and (seen or pivot is not None)
+        usable = filters.check_language and (seen or pivot is not None)
         self._identifier = identifier if usable else None
 
     def verdicts(self, texts: Sequence[str]) -> list[Verdict]:
@@ -79,23 +101,23 @@ class LanguageCheck:
         """Refuse a corpus of which too small a share is in the language.
 
         Args:
-            sample: normalised lines, before any was dropped for its script or language.
+            sample: normalized lines, before any was dropped for its script or language.
 
         Raises:
-            DataError: the share is below ``data.min_language_share``; the message has the figures.
+            DataError: the share is below ``min_language_share``; the message has the numbers.
         """
         long = [text for text in sample if _is_long(text)]
         if len(long) < _MIN_DECIDED:
             return
         looks_like = self._looks_like(long)
         share = sum(label is None for label in looks_like) / len(long)
-        if share >= self.settings.min_language_share:
+        if share >= self.min_share:
             return
         label, count = Counter(filter(None, looks_like)).most_common(1)[0]
         example = long[looks_like.index(label)]
         raise DataError(
             f"{self.lang}: {count / len(long):.0%} of {len(long):,} sampled lines look like {label}, e.g. "
-            f"{example[:80]!r}; expected at least {self.settings.min_language_share:.0%} "
+            f"{example[:80]!r}; expected at least {self.min_share:.0%} "
             f"{language_name(self.lang)}, found {share:.0%}. Check the sources and their columns; if the "
             "texts are right, lower data.min_language_share or set data.check_language = false "
             "(or data.check_script)"
@@ -117,26 +139,6 @@ class LanguageCheck:
 
     def _script_fits(self, text: str) -> bool:
         return not self._scripts or dominant_script(text) in self._scripts
-
-
-def check_enough(usable: int, lang: str, what: str, details: str, minimum: int = 50) -> None:
-    """Refuse what is too little to learn from.
-
-    Args:
-        usable: rows that passed the filters.
-        lang: code of the language.
-        what: the rows and where they come from: ``lines of text (data.text)``.
-        details: what happened to the others.
-        minimum: rows needed.
-
-    Raises:
-        DataError: fewer than ``minimum``.
-    """
-    if usable < minimum:
-        raise DataError(
-            f"{lang}: found {usable:,} usable {what}, expected at least {minimum}; {details}. "
-            "Add sources or loosen the filters (data.min_chars, data.max_chars, data.check_language)"
-        )
 
 
 def _is_long(text: str) -> bool:

@@ -14,12 +14,12 @@ from itertools import combinations
 from pathlib import Path
 
 from modenc.data.joining import CROSS_ROLES, PARALLEL_ROLES, SCORED_ROLES, TRIPLET_ROLES, pivots_side
-from modenc.data.language_check import LanguageCheck, is_same_language
+from modenc.data.language_check import Filters, LanguageCheck, is_same_language
 from modenc.data.look_rows import Seen, see
 from modenc.data.look_sizes import sizes
 from modenc.data.pairs import read_score
 from modenc.data.readers import describe_source, resolve_source
-from modenc.data.text import normalise
+from modenc.data.text import normalize
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier, get_identifier
 from modenc.recipe.data_settings import GROUPED, TRAINED_ON
@@ -71,7 +71,8 @@ def look_into(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
         for path, role, source in sources(plan):
             if role in TRAINED_ON and not source.licence:
                 message = 'states no license, and the modules\' card will not either; add licence = "..."'
-                yield lang, Issue(path, f"{_called(source, plan)} {message}", level="warning")
+                name = describe_source(resolve_source(source, plan.lang, plan.pivot))
+                yield lang, Issue(path, f"{name} {message}", level="warning")
             for side in _sides(path, role, source, plan, identifier):
                 if isinstance(side, Issue):
                     yield lang, side
@@ -91,8 +92,7 @@ def _shared(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
                 what = replace(
                     resolved, limit=0, repeat=1, licence="", translator="", lang=resolved.lang or ""
                 )
-                key = repr(what) if not source.gettext or source.lang else f"{what!r} {lang}"
-                users[(role, key)].append((lang, path, resolved))
+                users[(role, repr(what))].append((lang, path, resolved))
     for (role, _), entries in users.items():
         languages = dict.fromkeys(lang for lang, _, _ in entries)
         if len(languages) < 2:
@@ -129,7 +129,7 @@ def _sides(
     own = see(path, read, roles, plan, count_words=role == "text" and plan.vocabulary.method != "base")
     # A pair across is two rows, and so are a triplet and its counterpart, see read_cross_paraphrases; the
     # limit counts what comes out.
-    rows = own.pairs if grouped else own.kept
+    rows = own.kept
     if role == "cross_paraphrases" and (grouped or joined):
         rows *= 2
     if grouped:
@@ -140,7 +140,7 @@ def _sides(
     yield from _content(path, role, resolved, own, plan, identifier)
     if not joined:
         return
-    other = see(path, pivots_side(resolved, plan), roles, plan)
+    other = see(path, pivots_side(resolved, plan.data.root), roles, plan)
     yield from other.conflicts
     yield from _languages(path, other, _JOINED[role], (plan.pivot, plan), identifier)
     if plain and own.whole and other.whole and own.rows != other.rows:
@@ -167,7 +167,8 @@ def _content(
                 read_score(source, number, row["score"])
         except DataError as error:
             yield Issue(path, str(error))
-    if role == "text" and seen.tabs > len(seen.sample) / 2 and _plain(source):
+    tabs = sum(any("\t" in value for value in row.values()) for row in seen.sample)
+    if role == "text" and tabs > len(seen.sample) / 2 and _plain(source):
         yield Issue(
             (*path, "path"),
             f"most lines of {source.path} have tabs, and each would be read as one sentence; a table's name "
@@ -192,12 +193,8 @@ def _languages(
 ) -> Iterator[Issue]:
     """A warning where the first rows are in another language or script."""
     lang, plan = expected
-    texts = [normalise(row[role]) for row in seen.sample for role in roles if row.get(role)]
+    texts = [normalize(row[role]) for row in seen.sample for role in roles if row.get(role)]
     try:
-        LanguageCheck(plan.data, lang, identifier).check_share(texts)
+        LanguageCheck(lang, identifier, filters=Filters.of(plan.data)).check_share(texts)
     except DataError as error:
         yield Issue(path, f"{seen.name}: {error}", level="warning")
-
-
-def _called(source: Source, plan: LanguagePlan) -> str:
-    return describe_source(resolve_source(source, plan.lang, plan.pivot))

@@ -33,9 +33,7 @@ class Seen:
     rows: int = 0
     """Rows read, before any filter."""
     kept: int = 0
-    """Of these, rows that pass the source's filters."""
-    pairs: int = 0
-    """Of these, pairs of one group."""
+    """Of these, rows that pass the source's filters; with ``group``, the pairs that they make."""
     whole: bool = False
     """Whether all rows were read."""
     given: int = 0
@@ -44,8 +42,6 @@ class Seen:
     """Whether ``kept`` is all that the source gives."""
     sample: list[Row] = field(default_factory=list)
     """The first rows that pass, by role."""
-    tabs: int = 0
-    """Of these, rows with a tab inside a value."""
     words: set[str] = field(default_factory=set)
     """Different words of the rows that pass, where they are counted."""
     values: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -68,7 +64,7 @@ def see(
     """
     seen = Seen(describe_source(source))
     pairing = Pairing(source.group, tuple(role for role in roles if role != source.group))
-    watched = _watched(seen, source, raw_rows(source, plan.data.root, plan.lang))
+    watched = _watched(seen, source, raw_rows(source, plan.data.root))
     try:
         first = next(watched, None)
         if first is None:
@@ -82,7 +78,6 @@ def see(
             seen.kept += 1
             if len(seen.sample) < _LOOKED_AT:
                 seen.sample.append(row)
-                seen.tabs += any("\t" in value for value in row.values())
             if count_words:
                 seen.words.update(row["text"].split())
             if source.group:
@@ -92,9 +87,10 @@ def see(
         return seen
     seen.counted = seen.whole or 0 < source.limit <= seen.kept
     seen.conflicts += _filters(path, source, seen)
-    seen.pairs = pairing.pairs
-    if source.group and seen.kept and seen.whole and not seen.pairs:
-        seen.conflicts.append(Issue((*path, "group"), f"{seen.name}: {pairing.fault()}"))
+    if source.group:
+        if seen.kept and seen.whole and not pairing.pairs:
+            seen.conflicts.append(Issue((*path, "group"), f"{seen.name}: {pairing.fault()}"))
+        seen.kept = pairing.pairs
     return seen
 
 

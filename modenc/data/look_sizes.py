@@ -10,7 +10,7 @@ from modenc.recipe.issues import Issue, Level
 from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import LanguagePlan, VocabularySettings
 
-# The fewest lines that a corpus may have, see check_enough.
+# The fewest lines that a corpus may have, see training_sets.TEXT.
 _FEWEST_LINES = 50
 # A word is cut into pieces, each of which many words share.
 _PIECES_A_WORD = 4

@@ -11,11 +11,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from modenc.data.files import Row, read_file
+from modenc.data.files import Row, flatten, read_file
 from modenc.data.gettext_catalogues import read_catalogues
-from modenc.data.public_datasets import read_dataset
 from modenc.errors import DataError
+from modenc.extras import require_extra
 from modenc.recipe.settings import Source
+
+_PREFIX = "hf://datasets/"
+# The one reader of ``datasets`` that runs what is in a file; it takes those of the working folder.
+_PICKLES = "pandas"
 
 
 def read_rows(source: Source, root: Path, lang: str, pivot: str, roles: Sequence[str] = ()) -> Iterator[Row]:
@@ -34,14 +38,19 @@ def read_rows(source: Source, root: Path, lang: str, pivot: str, roles: Sequence
     Raises:
         DataError: the source cannot be read, or a column that it must have is missing.
     """
-    source = resolve_source(source, lang, pivot)
-    rows = select_rows(raw_rows(source, root, lang), source, roles)
-    return islice(rows, source.limit or None)
+    return rows_of(resolve_source(source, lang, pivot), root, roles)
+
+
+def rows_of(source: Source, root: Path, roles: Sequence[str] = ()) -> Iterator[Row]:
+    """What :func:`read_rows` gives, of a resolved source."""
+    return islice(select_rows(raw_rows(source, root), source, roles), source.limit or None)
 
 
 def resolve_source(source: Source, lang: str, pivot: str) -> Source:
-    """The source with ``{lang}`` and ``{pivot}`` filled in, in every string of it."""
+    """The source with ``{lang}`` and ``{pivot}`` filled in, in all its strings, and a catalogue's locale."""
     changes = {name: _fill(value, lang, pivot) for name, value in vars(source).items()}
+    if source.gettext and not source.lang:
+        changes["lang"] = lang
     return replace(source, **changes)
 
 
@@ -65,7 +74,7 @@ def _fill(value: Any, lang: str, pivot: str) -> Any:
     return value
 
 
-def raw_rows(source: Source, root: Path, lang: str) -> Iterator[Row]:
+def raw_rows(source: Source, root: Path) -> Iterator[Row]:
     """All rows of a resolved source, with its own columns.
 
     Raises:
@@ -81,7 +90,41 @@ def raw_rows(source: Source, root: Path, lang: str) -> Iterator[Row]:
         return read_file(Path(os.path.expanduser(root), os.path.expanduser(source.path)))
     if source.dataset is not None:
         return read_dataset(source)
-    return read_catalogues(source.gettext, source.lang or lang)
+    return read_catalogues(source.gettext, source.lang or "")
+
+
+def read_dataset(source: Source) -> Iterator[Row]:
+    """The rows of ``source.dataset``; nested values get dotted columns (``translation.en``).
+
+    Raises:
+        DataError: the data set, its configuration or split cannot be had, or it would be read from pickles.
+        MissingExtraError: ``datasets`` is not installed.
+    """
+    require_extra("train", "datasets")
+    import datasets
+
+    if (source.dataset or "").removeprefix(_PREFIX) == _PICKLES:
+        raise DataError(
+            f"data set {source.dataset!r}: expected a data set's name, found the reader of pickles, which "
+            "can run code; load them where you trust them, write Parquet, and give it as path = ..."
+        )
+    try:
+        rows = datasets.load_dataset(
+            source.dataset, source.config, split=source.split, streaming=source.streaming
+        )
+        for record in rows:
+            yield flatten(record)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise DataError(_unreachable(source, error)) from error
+
+
+def _unreachable(source: Source, error: Exception) -> str:
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return (
+        f"data set {describe_source(source)}, split {source.split!r}: expected to read it from the Hugging "
+        f"Face hub or its cache, found: {reason}. Check the name, config and split and the network "
+        "(HF_HUB_OFFLINE must not be set), or download its files and give them as path = ..."
+    )
 
 
 def select_rows(rows: Iterable[Row], source: Source, roles: Sequence[str]) -> Iterator[Row]:
@@ -111,7 +154,7 @@ def select_rows(rows: Iterable[Row], source: Source, roles: Sequence[str]) -> It
 
 
 def _bounds(source: Source) -> dict[str, tuple[float, float]]:
-    """Of each column with a bound, the least and the greatest value."""
+    """Column → the least and the greatest value that pass."""
     names = dict.fromkeys((*source.at_least, *source.at_most))
     return {
         name: (source.at_least.get(name, -math.inf), source.at_most.get(name, math.inf)) for name in names

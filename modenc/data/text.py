@@ -13,13 +13,13 @@ _UNWANTED = regex.compile(r"[\p{Cc}\p{Cs}\u00ad\u200e\u200f\u202a-\u202e\u2060\u
 _NEITHER_LETTER_NOR_DIGIT = regex.compile(r"[^\p{L}\p{M}\p{N}]+")
 
 
-def normalise(text: str) -> str:
+def normalize(text: str) -> str:
     """NFC, control characters and surrogates removed, runs of white space made one space."""
     return clean(text)[0]
 
 
 def clean(text: str) -> tuple[str, bool]:
-    """The normalised text, and whether characters were removed from it."""
+    """The normalized text, and whether characters were removed from it."""
     text = " ".join(text.split())
     removed = False
     if not text.isprintable():

@@ -18,8 +18,9 @@ from modenc.train.adapters_io import add_parallel_adapter, save_parallel_adapter
 from modenc.train.body_module import sentence_model
 from modenc.train.data_access import sample
 from modenc.train.frozen import pack_frozen
+from modenc.train.objective_inputs import FrozenPivot, objective_inputs
 from modenc.train.onto_pivot import dev_with_pivot, evaluated_across, learn_from_pivot
-from modenc.train.phases import Material, run_phases
+from modenc.train.phases import run_phases
 from modenc.train.pivot import FrozenLanguage, Vectors
 from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
@@ -60,29 +61,19 @@ def _learn_paper_objective(
     settings, plan = run.plan.alignment, run.plan
     add_parallel_adapter(body, settings.reduction_factor)
     pack_frozen(body)
-    reads, others = data_for_alignment(settings.objective, plan.emma_x), run.data.of_others
-    embeddings = run.base.load_body().requires_grad_(False).get_input_embeddings()
-    material = Material(
-        run=run,
-        objective=settings.objective,
-        optimizer=settings.optimizer,
-        scale=settings.scale,
-        model=model,
-        hidden=run.base.hidden_size,
-        tokenizer=run.base.load_tokenizer(),
-        embeddings=embeddings,
-        pairs={plan.lang: run.data.parallel.train} if "parallel" in reads else {},
-        texts={plan.lang: run.data.text.train} if "text" in reads else {},
-        pivot_texts=others[plan.pivot].text.train if "text" in reads else [],
-        frozen=lambda texts: torch.from_numpy(pivot.encode(texts, settings.max_length)),
+    reads = data_for_alignment(settings.objective, plan.emma_x)
+    frozen = FrozenPivot(
+        encode=lambda texts: torch.from_numpy(pivot.encode(texts, settings.max_length)),
+        texts=run.data.of_others[plan.pivot].text.train if "text" in reads else [],
         others=partial(_others, run, pivot) if plan.emma_x.warmup_languages else None,
     )
+    inputs = objective_inputs(run, settings, model, {plan.lang: run.data}, frozen)
     dev = dev_with_pivot(run, pivot, settings.max_length)
     return run_phases(
-        material,
+        inputs,
         dev,
-        start_counts=evaluated_across(dev),
-        as_published=partial(weakened, body, settings.strength),
+        initial_weights_eligible=evaluated_across(dev),
+        evaluation_context=partial(weakened, body, settings.strength),
     )
 
 

@@ -24,7 +24,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from modenc.base_model import BaseModel, resolve_base
 from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
-from modenc.data.pairs import ParallelRow, StsRow
+from modenc.data.pairs import ParallelRow, ScoredRow
 from modenc.evaluate.retrieval import both_ways
 from modenc.evaluate.sts import spearman
 from modenc.hub.comparison import (
@@ -71,9 +71,9 @@ _ADVICE = {
 class HeldOut:
     """What is compared on; empty parts are left out."""
 
-    sts: Sequence[StsRow] = ()
+    sts: Sequence[ScoredRow] = ()
     """Sentence pairs of the language with gold scores."""
-    cross_sts: Sequence[StsRow] = ()
+    cross_sts: Sequence[ScoredRow] = ()
     """The same with the first sentence in the pivot language."""
     parallel: Sequence[ParallelRow] = ()
     """Translations that were set aside."""

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from modenc.data.corpus import Corpus, load_text
-from modenc.data.pairs import (
-    CrossScoredSet,
-    CrossSet,
-    DevSets,
-    PairSet,
-    ParallelSet,
-    ScoredSet,
-    load_cross_paraphrases,
-    load_cross_scored_pairs,
-    load_dev,
-    load_parallel,
-    load_paraphrases,
-    load_scored_pairs,
-)
+from modenc.data import training_sets as kinds
+from modenc.data.language_check import Filters
+from modenc.data.pairs import CrossRow, CrossScoredRow, ParallelRow, ParaphraseRow, ScoredRow, load_sts
+from modenc.data.training_sets import Kind, TrainingSet, load
 from modenc.langid import get_identifier
 from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import LanguagePlan
 
 Row = TypeVar("Row")
-TrainingSet = Corpus | PairSet | ScoredSet | ParallelSet | CrossSet | CrossScoredSet
+
+
+@dataclass(frozen=True)
+class DevSets:
+    """Sentence pairs with gold similarities; in ``cross_sts`` the first sentence is the pivot's."""
+
+    sts: list[ScoredRow]
+    cross_sts: list[ScoredRow]
 
 
 class TrainingData:
@@ -44,34 +41,47 @@ class TrainingData:
         self.identifier = get_identifier(None)
 
     @cached_property
-    def text(self) -> Corpus:
+    def text(self) -> TrainingSet[str]:
         """Running text."""
-        return load_text(self.plan, self.identifier)
+        return self._load(kinds.TEXT, self.plan.data.dev.text_held_out)
 
     @cached_property
-    def paraphrases(self) -> PairSet:
+    def paraphrases(self) -> TrainingSet[ParaphraseRow]:
         """Paraphrases of stage 3."""
-        return load_paraphrases(self.plan, self.identifier)
+        return self._load(kinds.PARAPHRASES)
 
     @cached_property
-    def scored_pairs(self) -> ScoredSet:
+    def scored_pairs(self) -> TrainingSet[ScoredRow]:
         """Graded pairs of stage 3."""
-        return load_scored_pairs(self.plan, self.identifier)
+        return self._load(kinds.SCORED_PAIRS)
 
     @cached_property
-    def parallel(self) -> ParallelSet:
+    def parallel(self) -> TrainingSet[ParallelRow]:
         """Parallel pairs of stage 4."""
-        return load_parallel(self.plan, self.identifier)
+        return self._load(kinds.PARALLEL, self.plan.data.dev.parallel_held_out)
 
     @cached_property
-    def cross_paraphrases(self) -> CrossSet:
+    def cross_paraphrases(self) -> TrainingSet[CrossRow]:
         """Cross-lingual paraphrases of stage 4."""
-        return load_cross_paraphrases(self.plan, self.identifier)
+        return self._load(kinds.CROSS_PARAPHRASES)
 
     @cached_property
-    def cross_scored_pairs(self) -> CrossScoredSet:
+    def cross_scored_pairs(self) -> TrainingSet[CrossScoredRow]:
         """Graded pairs of stage 4, in the language and in the pivot."""
-        return load_cross_scored_pairs(self.plan, self.identifier)
+        return self._load(kinds.CROSS_SCORED_PAIRS)
+
+    def _load(self, kind: Kind[Row], held_out: int = 0) -> TrainingSet[Row]:
+        plan, data = self.plan, self.plan.data
+        return load(
+            kind,
+            getattr(data, kind.name),
+            plan.lang,
+            plan.pivot,
+            root=data.root,
+            filters=Filters.of(data),
+            identifier=self.identifier,
+            held_out=held_out,
+        )
 
     @cached_property
     def of_others(self) -> dict[str, TrainingData]:
@@ -84,16 +94,21 @@ class TrainingData:
     @cached_property
     def dev(self) -> DevSets:
         """Development sets."""
-        return load_dev(self.plan)
+        plan, data = self.plan, self.plan.data
+        sts, cross_sts = (
+            load_sts(getattr(data.dev, name), plan.lang, plan.pivot, root=data.root, name=name)
+            for name in ("sts", "cross_sts")
+        )
+        return DevSets(sts, cross_sts)
 
-    def used_by(self, stage: str) -> list[TrainingSet]:
+    def used_by(self, stage: str) -> list[TrainingSet[Any]]:
         """The sets that a stage trains on, in a fixed order; none where the recipe leaves it out."""
         plan = self.plan
         if stage == "vocabulary":
             return [self.text] if plan.vocabulary.method != "base" else []
         if stage == "language_adaptation" and plan.language_adaptation.objective != "pivot":
             return [self.text] if plan.language_adaptation.objective != "none" else []
-        sets: list[TrainingSet] = []
+        sets: list[TrainingSet[Any]] = []
         if stage == "sentence_encoding":
             objective: str = plan.sentence_encoding.objective
             sets += [self.paraphrases] if "mnrl" in objective else []

@@ -46,18 +46,18 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
     """Each metric on a scale of 100, and their mean as ``score``."""
 
     def __init__(
-        self, data: DevData, as_published: Callable[[], AbstractContextManager[None]] = nullcontext
+        self, data: DevData, evaluation_context: Callable[[], AbstractContextManager[None]] = nullcontext
     ) -> None:
         super().__init__()
         self.data = data
-        self.as_published = as_published
+        self.evaluation_context = evaluation_context
         self.primary_metric = "score"
 
     def __call__(
         self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
         """Measure ``model``; returns metric → value."""
-        with self.as_published():
+        with self.evaluation_context():
             return self._measure(model)
 
     def _measure(self, model: SentenceTransformer) -> dict[str, float]:

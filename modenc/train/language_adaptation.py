@@ -240,8 +240,8 @@ def _distil(
         loss,
         dev,
         # The base's own pieces start at the teacher's vectors, so nothing would ever be learned.
-        start_counts=False,
-        as_published=published,
+        initial_weights_eligible=False,
+        evaluation_context=published,
         optimizer=_optimizer(settings, student, *([masked_lm] if masked_lm else [])),
         drawn_from={"rows": len(run.data.text.train)},
     )

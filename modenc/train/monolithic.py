@@ -9,9 +9,9 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, astuple, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ from torch import nn
 from transformers import set_seed
 
 from modenc.base_model import resolve_base
-from modenc.data.corpus import Corpus
-from modenc.data.pairs import ParallelSet, ParaphraseRow
+from modenc.data.pairs import ParaphraseRow
+from modenc.data.training_sets import TrainingSet
 from modenc.errors import RecipeError
 from modenc.hub.swap import replace_folder
 from modenc.recipe.paper_settings import data_for_alignment
@@ -34,10 +34,11 @@ from modenc.storage import LOCK_FILE, alone_in, storing
 from modenc.threads import set_threads
 from modenc.train.body_module import sentence_model
 from modenc.train.comparison import compare_model
-from modenc.train.data_access import TrainingData, TrainingSet
+from modenc.train.data_access import TrainingData
 from modenc.train.dev import DevData
 from modenc.train.lock import only_training_in
-from modenc.train.phases import Material, run_phases
+from modenc.train.objective_inputs import objective_inputs
+from modenc.train.phases import run_phases
 from modenc.train.processes import process_state
 from modenc.train.sentence_encoding import row_sets
 from modenc.train.stage import StageRun, discard, make_ready, settings_of
@@ -88,13 +89,15 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     work = plan.run.work_dir / "monolithic"
     with storing(plan.run.work_dir, _KEPT), only_training_in(plan.run.work_dir), _alone_for(output) as side:
         _begin(work, plan, data)
-        run = StageRun("monolithic", plan, base, data[plan.lang], work, None, plan.run.work_dir / "cache")
+        run = StageRun(
+            "monolithic", _one_model(plan), base, data[plan.lang], work, None, plan.run.work_dir / "cache"
+        )
         with used_rows(body, tokenizer, _texts(plan, data)):
             if settings.objective in PAPER_SECTIONS:
-                material = _material(recipe, run, model, data)
-                metrics = {material.objective: run_phases(material, dev, start_counts=True)}
+                inputs = objective_inputs(run, settings, model, data)
+                metrics = {str(settings.objective): run_phases(inputs, dev)}
             else:
-                metrics = _learn_paraphrases(recipe, run, model, data, dev)
+                metrics = _learn_paraphrases(run, model, data, dev)
         if process_state().is_main_process:
             about = {"metrics": metrics, "comparison": compare_model(data, model)}
             with storing(output, _KEPT):
@@ -106,7 +109,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
 
 
 def _check_one_setting(recipe: Recipe) -> None:
-    """One model has one of each setting; what a language says apart from the rest would go unheard.
+    """One model has one of each setting; a language's own would be ignored.
 
     Raises:
         RecipeError: a section that the objective reads, such as ``decoder``, is not the same for all.
@@ -127,12 +130,12 @@ def _one_model(plan: LanguagePlan) -> LanguagePlan:
 
 
 def _learn_paraphrases(
-    recipe: Recipe, run: StageRun, model: SentenceTransformer, data: dict[str, TrainingData], dev: DevData
+    run: StageRun, model: SentenceTransformer, data: dict[str, TrainingData], dev: DevData
 ) -> dict[str, Any]:
     settings = run.plan.monolithic
     metrics: dict[str, Any] = {}
     for phase in settings.objective.split("+"):
-        train = _SETS[phase](recipe, data)
+        train = _sets(phase, data)
         if not train:
             raise RecipeError(
                 f"monolithic.objective: {phase!r} needs {_NEEDS[phase]}, found none in any language; "
@@ -149,44 +152,8 @@ def _learn_paraphrases(
             train,
             {name: loss for sets in train.values() for name in sets},
             dev,
-            start_counts=True,
         )
     return metrics
-
-
-def _material(
-    recipe: Recipe, run: StageRun, model: SentenceTransformer, data: dict[str, TrainingData]
-) -> Material:
-    """All languages' translations, and for EMMA-X their text.
-
-    Raises:
-        RecipeError: there are none.
-    """
-    settings = run.plan.monolithic
-    others = {lang: part for lang, part in data.items() if lang != recipe.pivot}
-    pairs = {lang: part.parallel.train for lang, part in others.items() if part.parallel.train}
-    needs = _reads(run.plan)
-    texts = {lang: part.text.train for lang, part in data.items() if "text" in needs and part.plan.data.text}
-    for name, found in (("parallel", pairs), ("text", texts)):
-        if name in needs and not found:
-            raise RecipeError(
-                f"monolithic.objective: {settings.objective!r} needs data.{name}, found none in any "
-                "language; add sources or choose another objective"
-            )
-    body = model[0].body
-    return Material(
-        run=run,
-        objective=settings.objective,
-        optimizer=settings.optimizer,
-        scale=settings.scale,
-        model=model,
-        hidden=run.base.hidden_size,
-        tokenizer=model[0].tokenizer,
-        embeddings=body.get_input_embeddings(),
-        pairs=pairs,
-        texts=texts,
-        pivot_texts=[],
-    )
 
 
 def _projection(model: SentenceTransformer, hidden: int) -> Dense:
@@ -222,7 +189,7 @@ def _digests(data: TrainingData) -> list[str]:
     return [part.digest for part in _sets_read(data)]
 
 
-def _sets_read(data: TrainingData) -> list[TrainingSet]:
+def _sets_read(data: TrainingData) -> list[TrainingSet[Any]]:
     if data.plan.monolithic.objective not in PAPER_SECTIONS:
         return [data.paraphrases, data.cross_paraphrases]
     return [getattr(data, name) for name in _reads(data.plan) if getattr(data.plan.data, name)]
@@ -232,9 +199,8 @@ def _texts(plan: LanguagePlan, data: dict[str, TrainingData]) -> Iterator[str]:
     """All that the one model reads, alone and as the body sees it, after the prompt."""
     for part in data.values():
         for found in _sets_read(part):
-            rows = found.train if isinstance(found, Corpus | ParallelSet) else found.rows
-            for row in rows:
-                for text in (row,) if isinstance(row, str) else astuple(row):
+            for row in found.train:
+                for text in (row,) if isinstance(row, str) else row:
                     if text:
                         yield from (text, plan.base.prompt + text)
 
@@ -244,37 +210,21 @@ def _reads(plan: LanguagePlan) -> tuple[str, ...]:
     return data_for_alignment(plan.monolithic.objective, _one_model(plan).emma_x)
 
 
-# Language → its sets: the languages come in turn, so that each gives as many batches.
-_Sets = dict[str, dict[str, Dataset]]
+def _sets(phase: str, data: dict[str, TrainingData]) -> dict[str, dict[str, Dataset]]:
+    """Language → its sets: the languages come in turn, so that each gives as many batches."""
+    sets: dict[str, dict[str, Dataset]] = {}
+    for lang, part in data.items():
+        plan, rows = part.plan, []
+        if phase == "cross":
+            rows = [ParaphraseRow(*row) for row in part.cross_paraphrases.train]
+        elif phase == "monolingual" or lang == plan.pivot:
+            rows = part.paraphrases.train
+        if rows:
+            found = row_sets(rows, plan.monolithic.optimizer.batch_size, plan.run.seed)
+            sets[lang] = {f"{lang} {name}": chosen for name, chosen in found.items()}
+    return sets
 
 
-def _pivot(recipe: Recipe, data: dict[str, TrainingData]) -> _Sets:
-    pivot = {lang: part for lang, part in data.items() if lang == recipe.pivot}
-    return _monolingual(recipe, pivot)
-
-
-def _monolingual(_: Recipe, data: dict[str, TrainingData]) -> _Sets:
-    return {lang: _named(lang, part, rows) for lang, part in data.items() if (rows := part.paraphrases.rows)}
-
-
-def _cross(_: Recipe, data: dict[str, TrainingData]) -> _Sets:
-    return {
-        lang: _named(lang, part, [ParaphraseRow(row.text, row.pivot, row.pivot_negative) for row in crossing])
-        for lang, part in data.items()
-        if (crossing := part.cross_paraphrases.rows)
-    }
-
-
-def _named(lang: str, data: TrainingData, rows: list[ParaphraseRow]) -> dict[str, Dataset]:
-    found = row_sets(rows, data.plan.monolithic.optimizer.batch_size, data.plan.run.seed)
-    return {f"{lang} {name}": chosen for name, chosen in found.items()}
-
-
-_SETS: dict[str, Callable[[Recipe, dict[str, TrainingData]], _Sets]] = {
-    "pivot": _pivot,
-    "monolingual": _monolingual,
-    "cross": _cross,
-}
 _NEEDS = {
     "pivot": "data.paraphrases of the pivot",
     "monolingual": "data.paraphrases",

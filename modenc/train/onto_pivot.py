@@ -6,15 +6,14 @@ Stage 4 learns a parallel adapter so, and stage 2, where a recipe asks, new embe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer
-from torch import nn
+from torch import Tensor, nn
 
 from modenc.data.pairs import CrossRow, CrossScoredRow
 from modenc.recipe.settings import AlignmentSettings
@@ -29,22 +28,13 @@ from modenc.train.stage import StageRun
 from modenc.train.trainers import train_sentence_model
 
 
-@dataclass(frozen=True)
-class AlignmentRow:
-    """A sentence of the language, its counterpart in the pivot, and perhaps a hard negative there."""
-
-    text: str
-    pivot: str
-    negative: str | None
-
-
 def learn_from_pivot(
     run: StageRun,
     settings: AlignmentSettings,
     pivot: FrozenLanguage,
     model: SentenceTransformer,
     attach: Callable[[], torch.optim.Optimizer | None],
-    as_published: Callable[[], AbstractContextManager[None]] = nullcontext,
+    evaluation_context: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> dict[str, Any]:
     """Train a language's model on translations, paraphrases and scored pairs, against the pivot's vectors.
 
@@ -54,38 +44,61 @@ def learn_from_pivot(
         pivot: encodes the pivot's sentences.
         model: the language's, as it is before it learns.
         attach: puts in place what learns, and may give it an optimizer of its own.
-        as_published: see :func:`~modenc.train.trainers.train_sentence_model`, whose metrics are returned.
+        evaluation_context: as :func:`~modenc.train.trainers.train_sentence_model` takes it.
+
+    Returns:
+        That function's metrics.
     """
     rows = alignment_rows(run.data, settings, run.plan.run.seed)
-    scored = scored_rows(run.data, settings, run.plan.run.seed)
+    scored = rows.pop("scored", [])
     counterparts = [row.pivot for part in rows.values() for row in part]
-    negatives = [row.negative for part in rows.values() for row in part if row.negative is not None]
+    negatives = [row.pivot_negative for part in rows.values() for row in part if row.pivot_negative]
     pairs = [text for row in scored for text in (row.pivot1, row.pivot2)]
-    pivot_texts, pivot_row = _index([*counterparts, *negatives, *pairs])
-    texts, own_row = _index(row.text for part in rows.values() for row in part)
-    vectors = torch.from_numpy(pivot.encode(pivot_texts, settings.max_length))
-    before = torch.from_numpy(encode_texts(model, texts)) if settings.keep_weight else None
+    pivot_row = _numbered([*counterparts, *negatives, *pairs])
+    own_row = _numbered(row.text for part in rows.values() for row in part)
+    vectors = torch.from_numpy(pivot.encode(list(pivot_row), settings.max_length))
+    before = torch.from_numpy(encode_texts(model, list(own_row))) if settings.keep_weight else None
     optimizer = attach()
-    kinds = {"paraphrase": "mnrl", "parallel": settings.parallel_loss}
     sets = {name: {name: _dataset(part, pivot_row, own_row)} for name, part in rows.items()}
-    losses: dict[str, nn.Module] = {
-        name: PivotAlignmentLoss(model, vectors, before, settings, kinds[name]) for name in rows
-    }
     if scored:
         sets = {"scored": {"scored": _scored_dataset(scored, pivot_row)}, **sets}
-        losses["scored"] = ScoredAlignmentLoss(model, vectors, settings)
     dev = dev_with_pivot(run, pivot, settings.max_length)
     return train_sentence_model(
         run,
         settings.optimizer,
         model,
         sets,
-        losses,
+        {name: _loss(name, model, vectors, before, settings) for name in sets},
         dev,
-        start_counts=evaluated_across(dev),
-        as_published=as_published,
+        initial_weights_eligible=evaluated_across(dev),
+        evaluation_context=evaluation_context,
         optimizer=optimizer,
-        drawn_from={name: len(_all_rows(run.data, name)) for name in sets},
+        drawn_from={name: len(found) for name, found in _all_rows(run.data, settings.objective).items()},
+    )
+
+
+def _loss(
+    name: str, model: SentenceTransformer, vectors: Tensor, before: Tensor | None, settings: AlignmentSettings
+) -> nn.Module:
+    """The loss of a kind of rows."""
+    if name == "scored":
+        return ScoredAlignmentLoss(
+            model,
+            vectors,
+            scale=settings.scale,
+            scored_weight=settings.scored_weight,
+            similarity_weight=settings.similarity_weight,
+        )
+    return PivotAlignmentLoss(
+        model,
+        vectors,
+        losses="mnrl" if name == "paraphrase" else settings.parallel_loss,
+        scale=settings.scale,
+        random_negatives=settings.pivot_negatives,
+        symmetric=settings.symmetric,
+        similarity_weight=settings.similarity_weight,
+        before=before,
+        keep_weight=settings.keep_weight,
     )
 
 
@@ -94,50 +107,30 @@ def evaluated_across(dev: DevData) -> bool:
     return dev.cross_sts_pivot is not None or dev.parallel_pivot is not None
 
 
-def _all_rows(data: TrainingData, kind: str) -> Sequence[object]:
-    if kind == "scored":
-        return _scored_to_train_on(data)
-    return _paraphrases_to_train_on(data) if kind == "paraphrase" else data.parallel.train
+def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -> dict[str, list[Any]]:
+    """The rows a run will see, by kind; no more than its steps can use in all processes.
 
-
-def alignment_rows(
-    data: TrainingData, settings: AlignmentSettings, seed: int
-) -> dict[str, list[AlignmentRow]]:
-    """The rows a run will see, by kind; no more than its steps can use in all processes."""
+    Returns:
+        ``paraphrase`` and ``parallel`` → cross-lingual rows, ``scored`` → cross-lingual pairs with scores.
+    """
     needed = _rows_needed(settings)
-    rows: dict[str, list[AlignmentRow]] = {}
-    if settings.objective in ("joint", "paraphrase"):
-        rows["paraphrase"] = [
-            AlignmentRow(row.text, row.pivot, row.pivot_negative)
-            for row in sample(_paraphrases_to_train_on(data), needed, seed)
-        ]
-    if settings.objective in ("joint", "parallel", "scored+parallel"):
-        rows["parallel"] = [
-            AlignmentRow(row.text, row.pivot, None) for row in sample(data.parallel.train, needed, seed)
-        ]
-    return rows
+    return {kind: sample(rows, needed, seed) for kind, rows in _all_rows(data, settings.objective).items()}
 
 
-def scored_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -> list[CrossScoredRow]:
-    """The pairs with scores a run will see; no more than its steps can use in all processes."""
-    if "scored" not in settings.objective:
-        return []
-    return sample(_scored_to_train_on(data), _rows_needed(settings), seed)
-
-
-def _paraphrases_to_train_on(data: TrainingData) -> list[CrossRow]:
-    """All but those with either side of a translation that is held out: one table may serve both."""
+def _all_rows(data: TrainingData, objective: str) -> dict[str, list[Any]]:
+    """Kind → its rows, but those with a side of a held-out translation: one table may serve both."""
     held_out = data.parallel.held_out if data.plan.data.parallel else []
     texts, pivots = {row.text for row in held_out}, {row.pivot for row in held_out}
-    rows = data.cross_paraphrases.rows
-    return [row for row in rows if row.text not in texts and row.pivot not in pivots]
-
-
-def _scored_to_train_on(data: TrainingData) -> list[CrossScoredRow]:
-    """All pairs but those whose sentences, as translations, are held out."""
-    held_out = {row.pivot for row in data.parallel.held_out} if data.plan.data.parallel else set()
-    rows = data.cross_scored_pairs.rows
-    return [row for row in rows if row.pivot1 not in held_out and row.pivot2 not in held_out]
+    rows: dict[str, list[Any]] = {}
+    if objective in ("joint", "paraphrase"):
+        cross = data.cross_paraphrases.train
+        rows["paraphrase"] = [row for row in cross if row.text not in texts and row.pivot not in pivots]
+    if objective in ("joint", "parallel", "scored+parallel"):
+        rows["parallel"] = [CrossRow(row.text, row.pivot, None) for row in data.parallel.train]
+    if "scored" in objective:
+        pairs = data.cross_scored_pairs.train
+        rows["scored"] = [row for row in pairs if row.pivot1 not in pivots and row.pivot2 not in pivots]
+    return rows
 
 
 def _rows_needed(settings: AlignmentSettings) -> int:
@@ -166,15 +159,15 @@ def dev_with_pivot(run: StageRun, pivot: FrozenLanguage, length: int) -> DevData
     )
 
 
-def _index(texts: Iterable[str]) -> tuple[list[str], dict[str, int]]:
-    rows = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-    return list(rows), rows
+def _numbered(texts: Iterable[str]) -> dict[str, int]:
+    """Text → its number, each once."""
+    return {text: number for number, text in enumerate(dict.fromkeys(texts))}
 
 
-def _dataset(rows: list[AlignmentRow], pivot_row: dict[str, int], own_row: dict[str, int]) -> Dataset:
+def _dataset(rows: list[CrossRow], pivot_row: dict[str, int], own_row: dict[str, int]) -> Dataset:
     labels = [
-        [pivot_row[row.pivot], -1 if row.negative is None else pivot_row[row.negative], own_row[row.text]]
-        for row in rows
+        [pivot_row[pivot], -1 if negative is None else pivot_row[negative], own_row[text]]
+        for text, pivot, negative in rows
     ]
     return Dataset.from_dict({"text": [row.text for row in rows], "label": labels})
 

@@ -74,14 +74,13 @@ def _learn_objective(run: StageRun, model: SentenceTransformer) -> dict[str, Any
         train,
         {name: loss for sets in train.values() for name in sets},
         DevData(sts=run.data.dev.sts),
-        start_counts=True,
         drawn_from=drawn_from,
     )
 
 
 def _learn_scores(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
     settings = run.plan.sentence_encoding
-    rows = run.data.scored_pairs.rows
+    rows = run.data.scored_pairs.train
     logger.info("  scored pairs: %d", len(rows))
     columns = ("sentence1", "sentence2", "score")
     folder = run.checkpoints / "scored"
@@ -93,7 +92,6 @@ def _learn_scores(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
         Dataset.from_dict({column: [getattr(row, column) for row in rows] for column in columns}),
         CoSENTLoss(model, scale=settings.scale),
         DevData(sts=run.data.dev.sts),
-        start_counts=True,
     )
 
 
@@ -111,7 +109,7 @@ def training_sets(
     drawn_from: dict[str, int] = {}
     batch = settings.optimizer.batch_size
     if "mnrl" in settings.objective:
-        tasks["paraphrases"] = row_sets(data.paraphrases.rows, batch, seed)
+        tasks["paraphrases"] = row_sets(data.paraphrases.train, batch, seed)
     if "simcse" in settings.objective:
         lines = [text for text in data.text.train if len(text) <= settings.simcse_max_chars]
         lines = list(dict.fromkeys(lines)) or data.text.train

@@ -101,10 +101,9 @@ class SentenceTrainer(_TrainableCheckpoints, SentenceTransformerTrainer):  # typ
 
 
 class LossSteps(TrainerCallback):  # type: ignore[misc]
-    """What the trainers do for their model's parameters alone, for those of losses, too.
+    """Clears, averages over processes and clips the gradients of losses' own parameters.
 
-    Gradients are cleared (they would add up from step to step), averaged over processes and clipped; and
-    losses that change with time are told the step.
+    The trainers do so for the model's alone. Losses that change with time are given the step.
     """
 
     def __init__(self, losses: Iterable[nn.Module], parts: nn.Module) -> None:
@@ -112,7 +111,7 @@ class LossSteps(TrainerCallback):  # type: ignore[misc]
         self.parts = parts
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Before each optimiser step."""
+        """Before each optimizer step."""
         for loss in self.losses:
             loss.zero_grad()
             if hasattr(loss, "begin_step"):
@@ -180,8 +179,8 @@ def training_arguments(
         seed=run.seed,
         data_seed=run.seed,
         logging_steps=10,
-        save_strategy="steps" if run.checkpoint_every else "no",
-        save_steps=run.checkpoint_every or 500,
+        save_strategy="steps",
+        save_steps=run.checkpoint_every,
         save_total_limit=2,
         eval_strategy="steps" if evaluate and run.evaluate_every else "no",
         eval_steps=run.evaluate_every or None,
@@ -223,12 +222,14 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigur
         trainer.best = best
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     checkpoint = last_checkpoint(Path(trainer.args.output_dir))
+    state = None
     if checkpoint:
         logger.info("  resuming from %s", Path(checkpoint).name)
+        state = TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json"))
     seconds, loss = 0.0, None
-    before = int(checkpoint.rsplit("-", 1)[1]) if checkpoint else 0
-    if checkpoint and _is_at_the_end(checkpoint, trainer):
+    if state is not None and state.global_step >= state.max_steps:
         # Resumed there, the trainer would take one step too many.
+        trainer.state = state
         trainer._load_from_checkpoint(checkpoint)
     else:
         result = trainer.train(resume_from_checkpoint=checkpoint)
@@ -242,19 +243,11 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigur
     return TrainingFigures(
         steps=steps,
         seconds=seconds,
-        timed_steps=steps - before,
+        timed_steps=steps - (state.global_step if state else 0),
         loss=loss,
         best_step=best_step,
         dev=best.history if best is not None else [],
     )
-
-
-def _is_at_the_end(checkpoint: str, trainer: Trainer) -> bool:
-    state = TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json"))
-    if state.global_step < state.max_steps:
-        return False
-    trainer.state = state
-    return True
 
 
 class PartsAlone(nn.Module):
@@ -296,8 +289,8 @@ def train_sentence_model(
     loss: nn.Module | dict[str, nn.Module],
     dev: DevData,
     *,
-    start_counts: bool,
-    as_published: Callable[[], AbstractContextManager[None]] = nullcontext,
+    initial_weights_eligible: bool = True,
+    evaluation_context: Callable[[], AbstractContextManager[None]] = nullcontext,
     optimizer: torch.optim.Optimizer | None = None,
     drawn_from: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
@@ -310,8 +303,8 @@ def train_sentence_model(
         train: its data; of several sets those of one task in proportion to their rows, tasks in turn.
         loss: its loss, or one for each data set.
         dev: what the best weights are chosen by.
-        start_counts: whether the weights before training may be the best.
-        as_published: gives the model, while it is judged, the weights that are published for it.
+        initial_weights_eligible: whether the weights before training may be the best.
+        evaluation_context: gives the model, while it is evaluated, the weights that are published for it.
         optimizer: another than AdamW at one rate.
         drawn_from: as :func:`~modenc.train.mixing.reading` takes it.
 
@@ -324,7 +317,7 @@ def train_sentence_model(
     """
     read = reading(train, settings, drawn_from)
     read.announce(run.name)
-    evaluator = None if dev.empty() else DevEvaluator(dev, as_published)
+    evaluator = None if dev.empty() else DevEvaluator(dev, evaluation_context)
     metrics: dict[str, Any] = {"dev_before": evaluator(model)} if evaluator else {}
     trainer = SentenceTrainer(
         model=model,
@@ -342,8 +335,8 @@ def train_sentence_model(
     best = KeepBest(run.folder, model, parts) if evaluator else None
     if best:
         best.go_on_from(last_checkpoint(run.checkpoints))
-    if best and start_counts and not best.history:
-        best.note(0, metrics["dev_before"])
+        if initial_weights_eligible and not best.history:
+            best.note(0, metrics["dev_before"])
     metrics |= vars(run_trainer(trainer, best))
     metrics["sets"] = read.seen(metrics["steps"])
     if evaluator:

@@ -25,9 +25,10 @@ from transformers import PreTrainedTokenizerFast, set_seed
 from modenc.data.pairs import ParallelRow
 from modenc.data.text import stable_hash
 from modenc.recipe.loader import default_section
-from modenc.recipe.paper_settings import DecoderSettings, VmsstSettings
+from modenc.recipe.paper_settings import DecoderSettings
 from modenc.recipe.settings import OptimizerSettings, RunSettings
-from modenc.train.objectives.decoder import IGNORED, TargetTexts, on_sphere
+from modenc.train.objective_inputs import transformer_size
+from modenc.train.objectives.decoder import IGNORED, TargetTexts, scale_to_sqrt_dim
 from modenc.train.objectives.vmsst import SourceSeparation
 from modenc.train.trainers import PartsAlone, train_parts
 
@@ -53,8 +54,6 @@ class ScoreSettings:
 
     decoder: DecoderSettings
     """Their size, and ``pivot_steps`` each."""
-    vmsst: VmsstSettings
-    """How they are put together."""
     optimizer: OptimizerSettings
     """Batch size, schedule; the rate is the decoder's."""
     run: RunSettings
@@ -70,7 +69,6 @@ class ScoreSettings:
         """
         return cls(
             decoder=replace(default_section("decoder"), pivot_steps=steps, layers=1, max_pieces=8000),
-            vmsst=replace(default_section("vmsst"), factored=True),
             optimizer=default_section("alignment").optimizer,
             run=replace(default_section("run"), seed=seed),
         )
@@ -99,7 +97,7 @@ class TranslationScores:
     ) -> None:
         decoder = settings.decoder
         self.pairs = pairs
-        self.sides = tuple(on_sphere(torch.from_numpy(side)) for side in vectors)
+        self.sides = tuple(scale_to_sqrt_dim(torch.from_numpy(side)) for side in vectors)
         texts = [row.text for row in pairs] + [row.pivot for row in pairs]
         self.targets = TargetTexts(texts, tokenizer, decoder.max_length, decoder.max_pieces)
         self.table = embeddings[self.targets.pieces]
@@ -125,8 +123,8 @@ class TranslationScores:
         return found[0], found[1]
 
     def _learned(self, rows: npt.NDArray[np.intp], number: int) -> SourceSeparation:
-        decoder, vmsst = self.settings.decoder, self.settings.vmsst
-        parts = SourceSeparation("bitranslation", self.table, 2, decoder, vmsst)
+        size = transformer_size(self.settings.decoder)
+        parts = SourceSeparation("bitranslation", self.table, 2, size, factored=True)
         model = PartsAlone(parts, lambda chosen: self._loss(parts, chosen))
         data = Dataset.from_dict({"rows": rows.tolist()})
         folder = self.folder / f"half-{number}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from modenc.data.text import normalise
+from modenc.data.text import normalize
 from modenc.translation.steps import Translated
 
 _ESCAPED = re.compile(r"[\\^$/<>{}\[\]@]")
@@ -51,7 +51,7 @@ def from_stream(answer: str, text: str) -> Translated:
     words = [word for word in chosen.split() if any(map(str.isalnum, word))]
     marked = sum(bool(_MARKS.search(word)) for word in words)
     shown = _MARKS.sub("", chosen).translate(_SHOWN)
-    return Translated(normalise(shown), marked / len(words) if words else 0.0)
+    return Translated(normalize(shown), marked / len(words) if words else 0.0)
 
 
 def _content(found: re.Match[str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +11,6 @@ import numpy.typing as npt
 from modenc.data.language_check import LanguageCheck, Verdict
 from modenc.data.text import count_letters, letters_key
 from modenc.langid import get_identifier
-from modenc.recipe.loader import default_section
 from modenc.translation.steps import Translated
 
 Pair = tuple[str, Translated]
@@ -67,10 +65,8 @@ class PairFilter:
     ) -> None:
         self._settings = settings
         self._similarity = similarity if settings.min_similarity is not None else None
-        checks: Any = default_section("data")
-        identifier = get_identifier(None) if settings.check_language else None
         self._language_check = (
-            LanguageCheck(checks, target, identifier, source) if settings.check_language else None
+            LanguageCheck(target, get_identifier(None), source) if settings.check_language else None
         )
 
     def check(self, pairs: Sequence[Pair]) -> tuple[list[str], list[float | None]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from modenc.data.columns import text_of
 from modenc.data.files import Converted, Row
-from modenc.data.text import normalise
+from modenc.data.text import normalize
 from modenc.errors import DataError, LanguageError
 from modenc.languages import normalize_code
 from modenc.translation.steps import Translated
@@ -42,7 +42,7 @@ class Layout:
     """Whether there is a column of cosines."""
 
     def texts(self, row: Row, path: Path, number: int, option: str = "") -> list[str]:
-        """The texts of a row to translate, normalised; null is empty.
+        """The texts of a row to translate, normalized; null is empty.
 
         Args:
             row: it.
@@ -59,7 +59,7 @@ class Layout:
                     f"{path}, row {number}: expected no column {name!r}, which is written beside the "
                     "translations; rename it"
                 )
-        return [normalise(self._text(row, column, path, number, option)) for column in self.columns]
+        return [normalize(self._text(row, column, path, number, option)) for column in self.columns]
 
     def record(
         self, row: Row, texts: Sequence[str], results: Sequence[Translated], cosines: Sequence[float | None]
@@ -100,7 +100,7 @@ class Layout:
 
 @cache
 def _code_of(column: str) -> str | None:
-    """The normalised code that a column is called by; None for any other name, which takes long to see."""
+    """The normalized code that a column is called by; None for any other name, which takes long to see."""
     try:
         return normalize_code(column)
     except LanguageError:

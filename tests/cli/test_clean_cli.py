@@ -115,7 +115,6 @@ def test_pairs_that_do_not_translate_score_worse(bitext, tmp_path):
         torch.randn(len(tokenizer), 32, generator=torch.Generator().manual_seed(0)),
         ScoreSettings(
             replace(default_section("decoder"), pivot_steps=150, layers=1, learning_rate=1e-2),
-            default_section("vmsst"),
             default_section("alignment").optimizer,
             replace(default_section("run"), precision="fp32"),
         ),

@@ -10,14 +10,12 @@ import pytest
 import tiny_models
 import zstandard
 
-from modenc.data.corpus import load_text
 from modenc.data.gettext_catalogues import read_catalogues
-from modenc.data.pairs import load_cross_paraphrases, load_dev, load_parallel, load_paraphrases
 from modenc.data.readers import read_rows
 from modenc.errors import DataError
-from modenc.langid import get_identifier
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import Source
+from modenc.train.data_access import TrainingData
 
 ROWS = [{"a": "first line", "b": "one"}, {"a": "second line", "b": "two"}, {"a": "third line", "b": "one"}]
 
@@ -97,29 +95,29 @@ def test_lines_are_cleaned_counted_and_split(plan, tmp_path):
     lines = tiny_models.sentences("kk")
     english = [f"This is an English sentence about the house number {i} in our town." for i in range(40)]
     _lines(tmp_path / "t.txt", [*lines, lines[0], "  ", "аб", "Сөз\x07дік  бар  бұл  үйде", *english])
-    corpus = load_text(plan, get_identifier(None))
+    corpus = TrainingData(plan).text
     assert corpus.report.wrong_script == 40
     assert corpus.report.duplicate == 1
     assert corpus.report.too_short == 1
     assert "Сөздік бар бұл үйде" in [*corpus.train, *corpus.held_out]
     assert len(corpus.train) + len(corpus.held_out) == corpus.report.kept == len(lines) + 1
     assert not set(corpus.train) & set(corpus.held_out)
-    again = load_text(plan, get_identifier(None))
+    again = TrainingData(plan).text
     assert again == corpus
     _lines(tmp_path / "t.txt", lines)
-    assert load_text(plan, get_identifier(None)).digest != corpus.digest
+    assert TrainingData(plan).text.digest != corpus.digest
 
 
 def test_a_corpus_of_another_language_is_refused_with_figures(plan, tmp_path):
     _lines(tmp_path / "t.txt", [*tiny_models.sentences("kk")[:60], *tiny_models.sentences("ug")])
     with pytest.raises(DataError, match=r"kk: .*%"):
-        load_text(plan, get_identifier(None))
+        assert TrainingData(plan).text
 
 
 def test_ten_lines_are_too_few(plan, tmp_path):
     _lines(tmp_path / "t.txt", tiny_models.sentences("kk")[:10])
     with pytest.raises(DataError, match=r"kk: found 10 usable .*expected at least 50"):
-        load_text(plan, get_identifier(None))
+        assert TrainingData(plan).text
 
 
 def _triplets(tmp_path):
@@ -134,12 +132,12 @@ def _triplets(tmp_path):
 
 def test_paraphrases_and_their_join_with_the_pivots(plan, tmp_path):
     _triplets(tmp_path)
-    pairs = load_paraphrases(plan, None)
-    assert len(pairs.rows) == 80
-    assert sum(row.negative is None for row in pairs.rows) == 40
-    cross = load_cross_paraphrases(plan, None)
+    pairs = TrainingData(plan).paraphrases
+    assert len(pairs.train) == 80
+    assert sum(row.negative is None for row in pairs.train) == 40
+    cross = TrainingData(plan).cross_paraphrases
     english, kazakh = tiny_models.sentences("en"), tiny_models.sentences("kk")
-    first, second = cross.rows[2:4]
+    first, second = cross.train[2:4]
     assert (first.text, first.pivot, first.pivot_negative) == (kazakh[2], english[3], english[-3])
     assert (second.text, second.pivot, second.pivot_negative) == (kazakh[3], english[2], None)
 
@@ -147,7 +145,7 @@ def test_paraphrases_and_their_join_with_the_pivots(plan, tmp_path):
 def test_held_out_pivot_sentences_are_not_trained_on(plan, tmp_path):
     rows = zip(tiny_models.sentences("en"), tiny_models.sentences("kk"), strict=True)
     _lines(tmp_path / "x.tsv", ["en\tkk", *("\t".join(row) for row in rows)])
-    parallel = load_parallel(plan, None)
+    parallel = TrainingData(plan).parallel
     assert len(parallel.held_out) == 32
     assert not {row.pivot for row in parallel.held_out} & {row.pivot for row in parallel.train}
 
@@ -157,15 +155,15 @@ def test_parallel_files_of_unequal_length(plan, tmp_path):
     _lines(tmp_path / "x.en.txt", tiny_models.sentences("en")[:-1])
     data = replace(plan.data, parallel=(Source(path="x.kk.txt", pivot_path="x.en.txt"),))
     with pytest.raises(DataError, match="found 320 and 319"):
-        load_parallel(replace(plan, data=data), None)
+        assert TrainingData(replace(plan, data=data)).parallel
     _lines(tmp_path / "x.en.txt", tiny_models.sentences("en"))
-    assert len(load_parallel(replace(plan, data=data), None).train) == 288
+    assert len(TrainingData(replace(plan, data=data)).parallel.train) == 288
 
 
 def test_a_score_that_is_no_number(plan, tmp_path):
     _lines(tmp_path / "s.tsv", ["score\tsentence1\tsentence2", "high\tа\tб"])
     with pytest.raises(DataError, match=r"s\.tsv, row 1: expected a number as score, found 'high'"):
-        load_dev(plan)
+        assert TrainingData(plan).dev
 
 
 def test_catalogues_give_clean_pairs():

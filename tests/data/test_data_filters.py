@@ -3,11 +3,11 @@
 import pytest
 
 from modenc.data.filters import FilterReport, RowShape, TextFilter
-from modenc.data.language_check import LanguageCheck, Verdict
-from modenc.data.text import letters_key, normalise
+from modenc.data.language_check import Filters, LanguageCheck, Verdict
+from modenc.data.text import letters_key, normalize
 from modenc.errors import DataError
 from modenc.langid import Identification
-from modenc.recipe.settings import DataSettings, DevSources
+from modenc.recipe.loader import default_section
 
 TEXT = RowShape(required=("text",), own=("text",))
 PAIR = RowShape(required=("anchor", "positive"), own=("anchor", "positive"), optional="negative")
@@ -29,37 +29,24 @@ class FakeIdentifier:
         ]
 
 
-@pytest.fixture
-def settings(tmp_path):
-    return DataSettings(
-        licenses=(),
-        root=tmp_path,
-        text=(),
-        paraphrases=(),
-        scored_pairs=(),
-        parallel=(),
-        cross_paraphrases=(),
-        cross_scored_pairs=(),
-        dev=DevSources(),
-        min_chars=4,
-        max_chars=60,
-        deduplicate=True,
-        check_script=True,
-        check_language=True,
-        min_language_share=0.5,
-    )
+FILTERS = Filters(min_chars=4, max_chars=60)
 
 
-def _kept(settings, lines, lang="kk", identifier=None):
-    text_filter = TextFilter(settings, lang, identifier or FakeIdentifier())
+def test_the_default_filters_are_a_recipes():
+    data = default_section("data")
+    assert Filters.of(data) == Filters()
+
+
+def _kept(lines, lang="kk", identifier=None):
+    text_filter = TextFilter(FILTERS, lang, identifier or FakeIdentifier())
     rows = text_filter.select(({"text": line} for line in lines), TEXT)
     return [row["text"] for row in rows], text_filter.report
 
 
 def test_normal_form():
-    assert normalise("  a\u0301 \t b\u00a0c\x07\ud800\ufeff \u00ad") == "á b c"
+    assert normalize("  a\u0301 \t b\u00a0c\x07\ud800\ufeff \u00ad") == "á b c"
     joined = "می\u200cخواهم"
-    assert normalise(joined) == joined
+    assert normalize(joined) == joined
 
 
 def test_the_key_of_a_line_is_its_letters_marks_and_digits():
@@ -67,7 +54,7 @@ def test_the_key_of_a_line_is_its_letters_marks_and_digits():
     assert letters_key("कि") != letters_key("का")
 
 
-def test_every_line_that_goes_is_counted_under_its_reason(settings):
+def test_every_line_that_goes_is_counted_under_its_reason():
     lines = [
         "Бұл бір ұзын қазақша сөйлем екен.",
         "бұл бір ұзын қазақша сөйлем екен",
@@ -81,10 +68,9 @@ def test_every_line_that_goes_is_counted_under_its_reason(settings):
         "«қысқа» сөз",
         "Дыбыс\x07сыз таңба",
     ]
-    kept, report = _kept(settings, lines)
+    kept, report = _kept(lines)
     assert kept == [lines[0], lines[8], lines[9], "Дыбыссыз таңба"]
     assert report == FilterReport(
-        read=11,
         kept=4,
         empty=2,
         too_short=1,
@@ -94,16 +80,17 @@ def test_every_line_that_goes_is_counted_under_its_reason(settings):
         wrong_language=1,
         cleaned=1,
     )
+    assert report.read == 11
     assert report.summary().startswith("read 11, kept 4 (2 empty, 1 too short, 1 too long, 1 duplicate")
 
 
-def test_a_language_the_identifier_does_not_know_is_not_judged_by_it(settings):
+def test_a_language_the_identifier_does_not_know_is_not_judged_by_it():
     line = "Бу «башка» тилдеги узун сүйлөм экен."
-    assert LanguageCheck(settings, "tt", FakeIdentifier()).verdicts([line]) == [Verdict.OK]
-    assert LanguageCheck(settings, "kk", FakeIdentifier()).verdicts([line]) == [Verdict.WRONG_LANGUAGE]
+    assert LanguageCheck("tt", FakeIdentifier()).verdicts([line]) == [Verdict.OK]
+    assert LanguageCheck("kk", FakeIdentifier()).verdicts([line]) == [Verdict.WRONG_LANGUAGE]
 
 
-def test_a_language_that_is_not_known_is_told_from_the_pivot(settings):
+def test_a_language_that_is_not_known_is_told_from_the_pivot():
     class English(FakeIdentifier):
         languages_known = frozenset({"en", "fr"})
 
@@ -111,39 +98,37 @@ def test_a_language_that_is_not_known_is_told_from_the_pivot(settings):
             return [Identification("en" if "the" in text else "fr", 0.99) for text in texts]
 
     lines = ["This is the wrong side of a pair.", "Hemmesi dogry, ine şeýle sözlem."]
-    alone, told = LanguageCheck(settings, "tk", English()), LanguageCheck(settings, "tk", English(), "en")
+    alone, told = LanguageCheck("tk", English()), LanguageCheck("tk", English(), "en")
     assert alone.verdicts(lines) == [Verdict.OK, Verdict.OK]
     assert told.verdicts(lines) == [Verdict.WRONG_LANGUAGE, Verdict.OK]
 
 
-def test_near_relatives_are_not_another_language(settings):
+def test_near_relatives_are_not_another_language():
     class Norwegian(FakeIdentifier):
         languages_known = frozenset({"no", "nn", "hr", "sr"})
 
         def identify(self, texts, languages=None):
             return [Identification("nn", 0.99) for _ in texts]
 
-    assert LanguageCheck(settings, "no", Norwegian()).verdicts(["Dette er ei ganske lang setning."]) == [
-        Verdict.OK
-    ]
+    assert LanguageCheck("no", Norwegian()).verdicts(["Dette er ei ganske lang setning."]) == [Verdict.OK]
 
 
-def test_a_bad_negative_goes_alone_and_a_pair_of_one_sentence_goes_whole(settings):
+def test_a_bad_negative_goes_alone_and_a_pair_of_one_sentence_goes_whole():
     rows = [
         {"anchor": "бірінші сөйлем", "positive": "екінші сөйлем", "negative": "аб"},
         {"anchor": "үшінші сөйлем", "positive": "Үшінші сөйлем!", "negative": "төртінші"},
         {"anchor": "бесінші сөйлем", "positive": "sixth sentence"},
     ]
-    text_filter = TextFilter(settings, "kk", None)
+    text_filter = TextFilter(FILTERS, "kk", None)
     assert list(text_filter.select(rows, PAIR)) == [
         {"anchor": "бірінші сөйлем", "positive": "екінші сөйлем", "negative": ""}
     ]
     assert (text_filter.report.identical, text_filter.report.wrong_script) == (1, 1)
 
 
-def test_batches_keep_all_rows_in_order(settings):
+def test_batches_keep_all_rows_in_order():
     words = [f"сөйлем нөмірі {i}" for i in range(2500)]
-    assert _kept(settings, words)[0] == words
+    assert _kept(words)[0] == words
 
 
 def _sample(own, other):
@@ -151,27 +136,27 @@ def _sample(own, other):
     return lines + [f"Бул «кыргызча» жазылган сүйлөм номери {i}" for i in range(other)]
 
 
-def _share(settings, own, other):
-    text_filter = TextFilter(settings, "kk", FakeIdentifier())
+def _share(own, other):
+    text_filter = TextFilter(FILTERS, "kk", FakeIdentifier())
     list(text_filter.select(({"text": line} for line in _sample(own, other)), TEXT))
     text_filter.check_share()
 
 
-def test_a_corpus_of_another_language_is_refused_with_figures(settings):
-    _share(settings, own=60, other=40)
+def test_a_corpus_of_another_language_is_refused_with_figures():
+    _share(own=60, other=40)
     figures = r"kk: 83% of 1,000 sampled lines look like ky \(Kyrgyz\), e\.g\. 'Бул "
     with pytest.raises(DataError, match=f"{figures}.*expected at least 50% Kazakh, found 17%"):
-        _share(settings, own=170, other=830)
+        _share(own=170, other=830)
 
 
-def test_a_few_lines_are_no_ground_to_refuse(settings):
-    _share(settings, own=0, other=19)
+def test_a_few_lines_are_no_ground_to_refuse():
+    _share(own=0, other=19)
     with pytest.raises(DataError, match="100% of 20 sampled lines look like ky"):
-        _share(settings, own=0, other=20)
+        _share(own=0, other=20)
 
 
-def test_a_corpus_in_another_script_is_refused(settings):
-    text_filter = TextFilter(settings, "kk", None)
+def test_a_corpus_in_another_script_is_refused():
+    text_filter = TextFilter(FILTERS, "kk", None)
     list(text_filter.select(({"text": f"A sentence of English letters, no {i}"} for i in range(60)), TEXT))
     with pytest.raises(DataError, match=r"kk: 100% of 60 sampled lines look like script Latn"):
         text_filter.check_share()

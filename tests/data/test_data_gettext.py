@@ -4,8 +4,7 @@ import struct
 
 import pytest
 
-from modenc.data.gettext_catalogues import find_catalogues, read_catalogues, read_mo
-from modenc.data.gettext_messages import clean_pair
+from modenc.data.gettext_catalogues import clean_pair, find_catalogues, read_catalogues, read_mo
 from modenc.errors import DataError
 
 

@@ -1,74 +1,68 @@
-"""Joining, repeating and holding out, beyond what test_corpora shows."""
+"""Joining, repeating and holding out, beyond what test_corpora shows; without a recipe."""
 
 import json
-from dataclasses import astuple, replace
+from dataclasses import replace
 
 import pytest
 import tiny_models
 
-from modenc.data.corpus import load_text
-from modenc.data.pairs import (
-    load_cross_paraphrases,
-    load_cross_scored_pairs,
-    load_dev,
-    load_parallel,
-    load_paraphrases,
-    load_scored_pairs,
+from modenc.data.pairs import ScoredRow, load_sts
+from modenc.data.training_sets import (
+    CROSS_PARAPHRASES,
+    CROSS_SCORED_PAIRS,
+    PARALLEL,
+    PARAPHRASES,
+    SCORED_PAIRS,
+    TEXT,
+    load,
 )
 from modenc.errors import DataError
 from modenc.langid import get_identifier
-from modenc.recipe.loader import load_recipe
-from modenc.recipe.settings import DevSources, Source
+from modenc.recipe.settings import Source
 
 KK, EN = tiny_models.sentences("kk"), tiny_models.sentences("en")
 
 
 @pytest.fixture
-def plan(tmp_path, tiny_xlmr):
-    path = tmp_path / "r.toml"
-    path.write_text(
-        f'name = "r"\npivot = "en"\n[hub]\npath = "{tmp_path}/hub"\n[base]\nmodel = "{tiny_xlmr}"\n'
-        f'[data]\nroot = "{tmp_path}"\ntext = ["t.txt"]\n[sentence_encoding]\nobjective = "none"\n'
-        '[alignment]\nobjective = "none"\n[languages.en]\n[languages.kk]\n'
-    )
-    return load_recipe(path, check_files=False).plans["kk"]
+def read(tmp_path):
+    """A function that loads Kazakh rows from sources in the test's folder."""
 
+    def read(kind, *sources, **options):
+        return load(kind, sources, "kk", root=tmp_path, **{"held_out": 200, **options})
 
-def _with(plan, **sources):
-    return replace(plan, data=replace(plan.data, **sources))
+    return read
 
 
 def _write(path, *rows):
     path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
 
 
-def test_without_sources_there_are_no_pairs(plan):
-    plan = _with(plan, paraphrases=(), parallel=(), cross_paraphrases=())
-    assert load_paraphrases(plan, None).rows == []
-    assert load_parallel(plan, None).train == []
-    assert load_cross_paraphrases(plan, None).rows == []
+def test_without_sources_there_are_no_pairs(read):
+    assert read(PARAPHRASES).train == []
+    assert read(PARALLEL).train == []
+    assert read(CROSS_PARAPHRASES).train == []
 
 
-def test_sources_without_usable_rows_are_refused(plan, tmp_path):
+def test_sources_without_usable_rows_are_refused(read, tmp_path):
     _write(tmp_path / "p.tsv", ("anchor", "positive"), ("English only", "In all of it"))
     with pytest.raises(DataError, match=r"kk: found 0 usable pairs \(data\.paraphrases\).*1 wrong script"):
-        load_paraphrases(_with(plan, paraphrases=(Source(path="p.tsv"),)), None)
+        read(PARAPHRASES, Source(path="p.tsv"))
 
 
-def test_graded_pairs_may_be_the_pivots(plan, tmp_path):
+def test_graded_pairs_may_be_the_pivots(read, tmp_path):
     rows = [("3.5", EN[0], EN[1]), ("0", KK[2], KK[3]), ("5", EN[4], EN[4])]
     _write(tmp_path / "s.tsv", ("score", "sentence1", "sentence2"), *rows)
-    pairs = load_scored_pairs(_with(plan, scored_pairs=(Source(path="s.tsv"),)), get_identifier(None))
-    assert [(row.sentence1, row.score) for row in pairs.rows] == [(EN[0], 3.5), (KK[2], 0.0)]
+    pairs = read(SCORED_PAIRS, Source(path="s.tsv"), identifier=get_identifier(None))
+    assert [(row.sentence1, row.score) for row in pairs.train] == [(EN[0], 3.5), (KK[2], 0.0)]
     assert pairs.report.identical == 1
     _write(tmp_path / "s.tsv", ("score", "sentence1", "sentence2"), ("high", EN[0], EN[1]))
     with pytest.raises(DataError, match=r"s\.tsv, row 1: expected a number as score, found 'high'"):
-        load_scored_pairs(_with(plan, scored_pairs=(Source(path="s.tsv"),)), None)
+        read(SCORED_PAIRS, Source(path="s.tsv"))
 
 
-def test_repeat_shows_rows_again_but_not_in_the_held_out_ones(plan, tmp_path):
+def test_repeat_shows_rows_again_but_not_in_the_held_out_ones(read, tmp_path):
     _write(tmp_path / "t.txt", *([line] for line in KK[:100]))
-    corpus = load_text(_with(plan, text=(Source(path="t.txt", repeat=3, licence="CC0-1.0"),)), None)
+    corpus = read(TEXT, Source(path="t.txt", repeat=3, licence="CC0-1.0"))
     assert len(corpus.held_out) == len(set(corpus.held_out)) == 10
     assert len(corpus.train) == 3 * 90
     assert not set(corpus.train) & set(corpus.held_out)
@@ -76,19 +70,19 @@ def test_repeat_shows_rows_again_but_not_in_the_held_out_ones(plan, tmp_path):
     assert (record.role, record.source, record.licence, record.rows) == ("text", "t.txt", "CC0-1.0", 100)
 
 
-def test_held_out_lines_hardly_change_when_text_is_added(plan, tmp_path):
+def test_held_out_lines_hardly_change_when_text_is_added(read, tmp_path):
     _write(tmp_path / "t.txt", *([line] for line in KK[:300]))
-    before = load_text(plan, None)
+    before = read(TEXT, Source(path="t.txt"))
     _write(tmp_path / "t.txt", *([line] for line in KK))
-    after = load_text(plan, None)
+    after = read(TEXT, Source(path="t.txt"))
     assert len(set(before.held_out) & set(after.held_out)) > 0.8 * len(before.held_out)
 
 
-def test_tables_of_two_languages_are_joined_on_their_key(plan, tmp_path):
+def test_tables_of_two_languages_are_joined_on_their_key(read, tmp_path):
     _write(tmp_path / "x.kk.tsv", ("id", "text"), *((str(i), KK[i]) for i in (3, 1, 9)))
     _write(tmp_path / "x.en.tsv", ("id", "text"), *((str(i), EN[i]) for i in range(5)))
     source = Source(path="x.{lang}.tsv", pivot_path="x.{pivot}.tsv")
-    rows = load_parallel(_with(plan, parallel=(source,)), None).train
+    rows = read(PARALLEL, source).train
     assert [(row.text, row.pivot) for row in rows] == [(KK[3], EN[3]), (KK[1], EN[1])]
 
 
@@ -101,7 +95,7 @@ FILTERED = [
 
 
 @pytest.mark.parametrize("filters", FILTERED)
-def test_filters_on_columns_that_the_pivots_file_lacks_are_the_languages_alone(plan, tmp_path, filters):
+def test_filters_on_columns_that_the_pivots_file_lacks_are_the_languages_alone(read, tmp_path, filters):
     text = filters.get("columns", {}).get("text", "text")
     rows = [("1", KK[1], "0.5", "other"), ("2", KK[2], "0.2", "kk rules")]
     if "at_least" in filters:
@@ -109,28 +103,28 @@ def test_filters_on_columns_that_the_pivots_file_lacks_are_the_languages_alone(p
     _write(tmp_path / "x.kk.tsv", ("id", text, "unknown", "by"), *rows)
     _write(tmp_path / "x.en.tsv", ("id", text), ("1", EN[1]), ("2", EN[2]))
     source = Source(path="x.{lang}.tsv", pivot_path="x.{pivot}.tsv", **filters)
-    found = load_parallel(_with(plan, parallel=(source,)), None).train
+    found = read(PARALLEL, source).train
     assert [(row.text, row.pivot) for row in found] == [(KK[2], EN[2])]
 
 
-def test_filters_on_columns_of_both_files_are_both_files(plan, tmp_path):
+def test_filters_on_columns_of_both_files_are_both_files(read, tmp_path):
     _write(tmp_path / "x.kk.tsv", ("id", "text", "rank"), *((str(i), KK[i], str(i)) for i in range(4)))
     _write(tmp_path / "x.en.tsv", ("id", "text", "rank"), *((str(i), EN[i], str(3 - i)) for i in range(4)))
     source = Source(path="x.{lang}.tsv", pivot_path="x.{pivot}.tsv", at_most={"rank": 2.0})
-    found = load_parallel(_with(plan, parallel=(source,)), None).train
+    found = read(PARALLEL, source).train
     assert [row.text for row in found] == [KK[1], KK[2]]
     absent = Source(path="x.{lang}.tsv", pivot_path="x.{pivot}.tsv", at_most={"unknown": 0.25})
     with pytest.raises(DataError, match=r"x\.kk\.tsv: expected a column 'unknown'"):
-        load_parallel(_with(plan, parallel=(absent,)), None)
+        read(PARALLEL, absent)
 
 
-def test_rows_may_be_cross_lingual_already(plan, tmp_path):
+def test_rows_may_be_cross_lingual_already(read, tmp_path):
     _write(tmp_path / "c.tsv", ("text", "pivot"), (KK[0], EN[1]))
-    rows = load_cross_paraphrases(_with(plan, cross_paraphrases=(Source(path="c.tsv"),)), None).rows
+    rows = read(CROSS_PARAPHRASES, Source(path="c.tsv")).train
     assert [(row.text, row.pivot, row.pivot_negative) for row in rows] == [(KK[0], EN[1], None)]
 
 
-def test_keys_must_be_unique_and_shared(plan, tmp_path):
+def test_keys_must_be_unique_and_shared(read, tmp_path):
     head = ("id", "anchor", "positive")
     source = Source(path="p.kk.tsv", pivot_path="p.en.tsv")
     _write(tmp_path / "p.kk.tsv", head, ("1", KK[0], KK[1]))
@@ -138,22 +132,22 @@ def test_keys_must_be_unique_and_shared(plan, tmp_path):
     with pytest.raises(
         DataError, match=r"expected rows with the same 'id', found none in common \('1' … and '2' …\)"
     ):
-        load_cross_paraphrases(_with(plan, cross_paraphrases=(source,)), None)
+        read(CROSS_PARAPHRASES, source)
     _write(tmp_path / "p.en.tsv", head, ("1", EN[0], EN[1]), ("1", EN[2], EN[3]))
     with pytest.raises(DataError, match=r"p\.en\.tsv: expected each 'id' once, found '1' again"):
-        load_cross_paraphrases(_with(plan, cross_paraphrases=(source,)), None)
+        read(CROSS_PARAPHRASES, source)
 
 
-def test_scored_pairs_of_two_languages_are_joined_on_their_key(plan, tmp_path):
+def test_scored_pairs_of_two_languages_are_joined_on_their_key(read, tmp_path):
     head = ("id", "score", "sentence1", "sentence2")
     _write(tmp_path / "s.kk.tsv", head, ("7", "4.5", KK[0], KK[1]), ("9", "1", KK[2], KK[3]))
     _write(tmp_path / "s.en.tsv", head, ("8", "0", EN[4], EN[5]), ("7", "4.4", EN[0], EN[1]))
     source = Source(path="s.{lang}.tsv", pivot_path="s.{pivot}.tsv")
-    (row,) = load_cross_scored_pairs(_with(plan, cross_scored_pairs=(source,)), None).rows
-    assert astuple(row) == (KK[0], KK[1], EN[0], EN[1], 4.5)
+    (row,) = read(CROSS_SCORED_PAIRS, source).train
+    assert row == (KK[0], KK[1], EN[0], EN[1], 4.5)
     _write(tmp_path / "s.kk.tsv", head, ("7", "high", KK[0], KK[1]))
     with pytest.raises(DataError, match=r"s\.kk\.tsv.*, row 1: expected a number as score, found 'high'"):
-        load_cross_scored_pairs(_with(plan, cross_scored_pairs=(source,)), None)
+        read(CROSS_SCORED_PAIRS, source)
 
 
 GROUPED = Source(path="g.{lang}.tsv", group="image", columns={"pivot": "{pivot}"})
@@ -169,98 +163,97 @@ def _positions(rows):
     return [(KK.index(row.anchor), KK.index(row.positive)) for row in rows]
 
 
-def test_rows_of_a_group_are_paraphrases_two_by_two(plan, tmp_path):
+def test_rows_of_a_group_are_paraphrases_two_by_two(read, tmp_path):
     _write_groups(tmp_path, "abaacba")
-    pairs = load_paraphrases(_with(plan, paraphrases=(replace(GROUPED, columns={}, licence="MIT"),)), None)
-    assert _positions(pairs.rows) == [(0, 2), (1, 5), (3, 6)]
-    assert {row.negative for row in pairs.rows} == {None}
+    pairs = read(PARAPHRASES, replace(GROUPED, columns={}, licence="MIT"))
+    assert _positions(pairs.train) == [(0, 2), (1, 5), (3, 6)]
+    assert {row.negative for row in pairs.train} == {None}
     (record,) = pairs.sources
     assert (record.source, record.licence, record.rows) == ("g.kk.tsv", "MIT", 3)
     # The fourth of "a" has gone, so one is left over, and so is "c".
     _write_groups(tmp_path, "abaacb")
-    pairs = load_paraphrases(_with(plan, paraphrases=(replace(GROUPED, columns={}),)), None)
-    assert _positions(pairs.rows) == [(0, 2), (1, 5)]
+    pairs = read(PARAPHRASES, replace(GROUPED, columns={}))
+    assert _positions(pairs.train) == [(0, 2), (1, 5)]
 
 
-def test_each_of_a_group_goes_with_the_others_counterpart(plan, tmp_path):
+def test_each_of_a_group_goes_with_the_others_counterpart(read, tmp_path):
     _write_groups(tmp_path, "abacb")
-    rows = load_cross_paraphrases(_with(plan, cross_paraphrases=(GROUPED,)), None).rows
+    rows = read(CROSS_PARAPHRASES, GROUPED).train
     assert [(KK.index(row.text), EN.index(row.pivot)) for row in rows] == [(0, 2), (2, 0), (1, 4), (4, 1)]
     assert {row.pivot_negative for row in rows} == {None}
 
 
-def test_the_limit_of_grouped_rows_counts_pairs_and_filters_count_first(plan, tmp_path):
+def test_the_limit_of_grouped_rows_counts_pairs_and_filters_count_first(read, tmp_path):
     _write_groups(tmp_path, "aabbcc")
     source = replace(GROUPED, columns={}, limit=2)
-    found = load_paraphrases(_with(plan, paraphrases=(source,)), None).rows
+    found = read(PARAPHRASES, source).train
     assert _positions(found) == [(0, 1), (2, 3)]
-    found = load_cross_paraphrases(_with(plan, cross_paraphrases=(replace(GROUPED, limit=3),)), None).rows
+    found = read(CROSS_PARAPHRASES, replace(GROUPED, limit=3)).train
     assert [KK.index(row.text) for row in found] == [0, 1, 2]
     _write_groups(tmp_path, "aaabbb")
     source = replace(GROUPED, columns={}, at_least={"unknown": 0.05}, at_most={"unknown": 0.45})
-    assert _positions(load_paraphrases(_with(plan, paraphrases=(source,)), None).rows) == [(1, 2), (3, 4)]
+    assert _positions(read(PARAPHRASES, source).train) == [(1, 2), (3, 4)]
 
 
-def test_rows_without_a_group_or_text_are_left_out(plan, tmp_path):
+def test_rows_without_a_group_or_text_are_left_out(read, tmp_path):
     rows = [("", 0), ("", 1), ("a", 2), ("a", None), ("a", 3)]
     lines = [(group, "" if i is None else KK[i], EN[4 if i is None else i]) for group, i in rows]
     _write(tmp_path / "g.kk.tsv", ("image", "text", "en"), *lines)
-    found = load_paraphrases(_with(plan, paraphrases=(replace(GROUPED, columns={}),)), None).rows
+    found = read(PARAPHRASES, replace(GROUPED, columns={})).train
     assert _positions(found) == [(2, 3)]
     (tmp_path / "g.jsonl").write_text(
         "\n".join(json.dumps(row) for row in ({"image": 7, "text": KK[0]}, {"text": KK[1]}, {"image": 7}))
     )
     with pytest.raises(DataError, match=r"expected rows with the same 'image', found none among 3;"):
-        load_paraphrases(_with(plan, paraphrases=(Source(path="g.jsonl", group="image"),)), None)
+        read(PARAPHRASES, Source(path="g.jsonl", group="image"))
 
 
-def test_pairs_of_equal_texts_are_dropped_and_counted(plan, tmp_path):
+def test_pairs_of_equal_texts_are_dropped_and_counted(read, tmp_path):
     lines = [("a", KK[0], EN[0]), ("a", KK[0].upper(), EN[1]), ("b", KK[2], EN[2]), ("b", KK[3], EN[3])]
     _write(tmp_path / "g.kk.tsv", ("image", "text", "en"), *lines)
-    pairs = load_paraphrases(_with(plan, paraphrases=(replace(GROUPED, columns={}),)), None)
-    assert (_positions(pairs.rows), pairs.report.identical) == ([(2, 3)], 1)
+    pairs = read(PARAPHRASES, replace(GROUPED, columns={}))
+    assert (_positions(pairs.train), pairs.report.identical) == ([(2, 3)], 1)
     # Across, each is a translation of the other's counterpart.
-    assert len(load_cross_paraphrases(_with(plan, cross_paraphrases=(GROUPED,)), None).rows) == 4
+    assert len(read(CROSS_PARAPHRASES, GROUPED).train) == 4
 
 
-def test_a_group_that_no_two_rows_share_or_no_column_is_said(plan, tmp_path):
+def test_a_group_that_no_two_rows_share_or_no_column_is_said(read, tmp_path):
     _write_groups(tmp_path, "abc")
     told = r"g\.kk\.tsv: expected rows with the same 'image', found none among 3; name the column .* group = "
     with pytest.raises(DataError, match=told):
-        load_paraphrases(_with(plan, paraphrases=(replace(GROUPED, columns={}),)), None)
+        read(PARAPHRASES, replace(GROUPED, columns={}))
     with pytest.raises(DataError, match=told):
-        load_cross_paraphrases(_with(plan, cross_paraphrases=(GROUPED,)), None)
+        read(CROSS_PARAPHRASES, GROUPED)
     with pytest.raises(DataError, match=r"expected a column 'imag' .*did you mean 'image'\?"):
-        load_cross_paraphrases(_with(plan, cross_paraphrases=(replace(GROUPED, group="imag"),)), None)
+        read(CROSS_PARAPHRASES, replace(GROUPED, group="imag"))
     with pytest.raises(DataError, match=r"expected a column 'photo' .*name the right one in group = "):
-        load_cross_paraphrases(_with(plan, cross_paraphrases=(replace(GROUPED, group="photo"),)), None)
+        read(CROSS_PARAPHRASES, replace(GROUPED, group="photo"))
 
 
-def test_development_rows_of_one_score_are_refused(plan, tmp_path):
+def test_development_rows_of_one_score_are_refused(read, tmp_path):
     lines = ["sentence1\tsentence2\tscore", "Бір\tекі\t3.0", "үш\tтөрт\t3.0"]
     (tmp_path / "s.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     told = (
         r"kk: data\.dev\.cross_sts \(s\.tsv\): expected rows of different scores, found 2 with the score 3;"
     )
     with pytest.raises(DataError, match=told):
-        load_dev(_with(plan, dev=DevSources(cross_sts=(Source(path="s.tsv"),))))
+        load_sts([Source(path="s.tsv")], "kk", root=tmp_path, name="cross_sts")
 
 
-def test_development_rows_are_normalised_and_kept(plan, tmp_path):
+def test_development_rows_are_normalized_and_kept(read, tmp_path):
     _write(tmp_path / "s.tsv", ("score", "sentence1", "sentence2"), ("3.5", "Бір  екі", "x"), ("0", "x", "x"))
-    dev = load_dev(_with(plan, dev=DevSources(sts=(Source(path="s.tsv"),))))
-    assert dev.sts == [("Бір екі", "x", 3.5), ("x", "x", 0.0)]
-    assert dev.cross_sts == []
+    dev = load_sts([Source(path="s.tsv")], "kk", root=tmp_path)
+    assert dev == [ScoredRow("Бір екі", "x", 3.5), ScoredRow("x", "x", 0.0)]
 
 
-def test_parts_of_a_file_under_several_licenses_are_told_apart(plan, tmp_path):
+def test_parts_of_a_file_under_several_licenses_are_told_apart(read, tmp_path):
     rows = [(EN[i], KK[i], "news" if i % 2 else "web") for i in range(40)]
     _write(tmp_path / "p.tsv", ("pivot", "text", "source"), *rows)
     parts = {"news": "CC-BY-4.0", "web": "MIT"}
     parallel = tuple(
         Source(path="p.tsv", where={"source": (part,)}, licence=licence) for part, licence in parts.items()
     )
-    found = load_parallel(_with(plan, parallel=parallel), None).sources
+    found = read(PARALLEL, *parallel).sources
     # A card has one entry for each name.
     assert {record.source: record.licence for record in found} == {
         "p.tsv": "CC-BY-4.0",

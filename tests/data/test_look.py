@@ -173,7 +173,7 @@ def test_scores_and_filtered_columns_that_are_no_numbers(recipe):
     faults, _ = found(recipe, 'languages.sw.data.dev.sts=["scored.sw.tsv"]')
     assert faults == (
         "languages.sw.data.dev.sts[0]: scored.sw.tsv, row 10: expected a number as score, found 'high'; "
-        "mend or drop the row",
+        "fix or drop the row",
     )
     source = '{path="pairs.sw.tsv", columns={pivot="en",text="sw"}, licence="MIT", at_least={source=1}}'
     faults, _ = found(recipe, f"languages.sw.data.parallel=[{source}]")

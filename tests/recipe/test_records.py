@@ -6,12 +6,11 @@ from dataclasses import asdict, replace
 import pytest
 import tiny_models
 
-from modenc.data.corpus import load_text
-from modenc.data.pairs import load_parallel
 from modenc.provenance import TranslationRecord, read_record, record_path, write_record
 from modenc.recipe.issues import RecipeFaults
 from modenc.recipe.licenses import joint_license
 from modenc.recipe.loader import load_recipe
+from modenc.train.data_access import TrainingData
 
 RECORD = TranslationRecord(
     translator="apertium 3.8.3 (eng-kaz)",
@@ -111,7 +110,7 @@ def test_licenses_of_several_files(licenses, joint):
 
 def test_cards_name_text_translator_and_licence(recipe, tmp_path):
     plan = load_recipe(recipe('text = ["a.{lang}.txt", "b.{lang}.txt"]'), check_files=False).plans["kk"]
-    found = [(record.source, record.licence, record.translator) for record in load_text(plan, None).sources]
+    found = [(record.source, record.licence, record.translator) for record in TrainingData(plan).text.sources]
     assert found == [("a.kk.txt", "CC-BY-SA-4.0", RECORD.translator), ("b.kk.txt", "", "")]
 
 
@@ -123,7 +122,7 @@ def test_parts_of_one_translated_file_stay_apart_on_cards(recipe, tmp_path):
     part = '{ path = "p.tsv", columns = { pivot = "en", text = "kk" }, where = { part = ["%s"] } }'
     path = recipe(f"parallel = [{part % 'a'}, {part % 'b'}]\ntext = ['a.kk.txt']")
     plan = load_recipe(path, check_files=False).plans["kk"]
-    found = [(record.source, record.translator) for record in load_parallel(plan, None).sources]
+    found = [(record.source, record.translator) for record in TrainingData(plan).parallel.sources]
     assert found == [("p.tsv", RECORD.translator), ("p.tsv (b)", RECORD.translator)]
 
 

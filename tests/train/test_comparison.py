@@ -14,7 +14,6 @@ from trainings import NO_DEV, hashes
 
 from modenc import ModularEncoder
 from modenc.cli.main import main
-from modenc.data.pairs import DevSets
 from modenc.evaluate.retrieval import both_ways
 from modenc.evaluate.sts import spearman
 from modenc.hub.comparison import loses
@@ -24,7 +23,7 @@ from modenc.recipe.loader import load_recipe
 from modenc.train import comparison as comparison_module
 from modenc.train import publishing
 from modenc.train.comparison import HeldOut, compare_with_base, log_comparison
-from modenc.train.data_access import TrainingData
+from modenc.train.data_access import DevSets, TrainingData
 from modenc.train.monolithic import train_monolithic
 from modenc.train.pipeline import train_recipe
 

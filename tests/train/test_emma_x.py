@@ -9,7 +9,6 @@ import torch
 from scipy.stats import multivariate_normal
 from torch.nn import functional
 
-from modenc.recipe.paper_settings import EmmaXSettings
 from modenc.train.objectives.emma_x import (
     ClassifierWarmup,
     EmmaXLoss,
@@ -17,10 +16,10 @@ from modenc.train.objectives.emma_x import (
     EmmaXWarmup,
     GaussianRanks,
     NetworkRanks,
-    moved_means,
     ranking_info_nce,
     ranks_by_cosine,
     unit,
+    update_rank_means,
     virtual_ranks,
 )
 from modenc.train.objectives.momentum import MomentumCopy, VectorQueue
@@ -28,22 +27,10 @@ from modenc.train.objectives.momentum import MomentumCopy, VectorQueue
 HIDDEN = 6
 
 
-def _settings(**changes):
-    values = {
-        "ranks": 4,
-        "classifier": "gmm",
-        "warmup_share": 0.5,
-        "warmup_languages": (),
-        "queue": 8,
-        "momentum": 0.9,
-        "rank_momentum": 0.9,
-        "temperature": 0.04,
-        "temperature_top": 0.08,
-        "classifier_learning_rate": 1e-2,
-        "unpaired_rate_share": 1.0,
-        "chunk": 512,
-    }
-    return EmmaXSettings(**{**values, **changes})
+def _parts(encoder=None, **options):
+    return EmmaXParts(
+        encoder or _Encoder(), HIDDEN, **{"queue": 8, "momentum": 0.9, "rank_momentum": 0.9, **options}
+    )
 
 
 class _Encoder(torch.nn.Module):
@@ -98,7 +85,7 @@ def test_chunks_change_nothing(kind):
     results = []
     for chunk in (1, 4, 512):
         torch.manual_seed(1)
-        parts = EmmaXParts(encoder, HIDDEN, _settings(classifier=kind, chunk=chunk))
+        parts = _parts(encoder, classifier=kind, chunk=chunk)
         found = parts.log_ranks(left, right)
         found[..., 0].sum().backward()
         results.append((found, [parameter.grad for parameter in parts.classifier.parameters()]))
@@ -106,7 +93,7 @@ def test_chunks_change_nothing(kind):
     for found, gradients in results[1:]:
         torch.testing.assert_close(found, results[0][0])
         torch.testing.assert_close(gradients, results[0][1])
-    one = EmmaXParts(encoder, HIDDEN, _settings(classifier=kind))
+    one = _parts(encoder, classifier=kind)
     torch.testing.assert_close(one.log_ranks(left, right)[2, 3], one.classifier(left[2] - right[3]))
 
 
@@ -129,7 +116,7 @@ def test_ranks_by_cosine_are_the_nearest_means():
 def test_means_move_as_in_equation_11():
     means = torch.tensor([0.9, 0.5, 0.1])
     cosines, ranks = torch.tensor([[0.8, 0.6], [0.7, 0.0]]), torch.tensor([[0, 0], [0, 2]])
-    found = moved_means(means, cosines, ranks, 0.9)
+    found = update_rank_means(means, cosines, ranks, 0.9)
     assert found.tolist() == pytest.approx([0.9 * 0.9 + 0.1 * 0.7, 0.5, 0.9 * 0.1 + 0.1 * 0.0])
 
 
@@ -169,7 +156,7 @@ def test_ranking_info_nce_without_positives_is_nothing_and_has_a_gradient():
 
 
 def test_the_warmup_is_equation_4(monkeypatch):
-    parts = EmmaXParts(_Encoder(), HIDDEN, _settings())
+    parts = _parts()
     own, other = unit(torch.randn(3, HIDDEN)), unit(torch.randn(3, HIDDEN))
     share = torch.tensor([0.2, 0.5, 0.9])
     # Not the first batch, which sets the spreads.
@@ -182,7 +169,7 @@ def test_the_warmup_is_equation_4(monkeypatch):
         rank = math.ceil((1 - float(share[i])) + float(share[i]) * 4)
         for side, known in ((other[i], 1), (away, 4), (between, rank)):
             expected -= float(parts.classifier(own[i] - side)[known - 1].detach()) / 3
-    assert float(parts.warmed(own, other).detach()) == pytest.approx(expected, rel=1e-5)
+    assert float(parts.warmup_loss(own, other).detach()) == pytest.approx(expected, rel=1e-5)
 
 
 def test_expectation_maximisation_improves_its_objective_on_clusters():
@@ -220,7 +207,7 @@ def test_expectation_maximisation_improves_its_objective_on_clusters():
 @pytest.mark.parametrize("frozen", [True, False])
 def test_each_module_moves_by_its_own_loss_alone(frozen):
     encoder = _Encoder()
-    parts = EmmaXParts(encoder, HIDDEN, _settings())
+    parts = _parts(encoder)
     sides = [{"states": torch.randn(4, HIDDEN)} for _ in range(1 if frozen else 2)]
     loss = EmmaXWarmup(encoder, parts, torch.randn(4, HIDDEN) if frozen else None)
     loss(sides, torch.arange(4)[:, None]).backward()
@@ -237,7 +224,7 @@ def test_each_module_moves_by_its_own_loss_alone(frozen):
 
 def test_a_step_on_unpaired_text_is_equations_6_and_7():
     encoder = _Encoder()
-    parts = EmmaXParts(encoder, HIDDEN, _settings(momentum=0.5, queue=16))
+    parts = _parts(encoder, momentum=0.5, queue=16)
     parts.measured += 100.0
     pivot = torch.randn(5, HIDDEN)
     loss = EmmaXLoss(encoder, parts, pivot)
@@ -267,13 +254,13 @@ def test_a_step_on_unpaired_text_is_equations_6_and_7():
         found = loss([{"states": states}])
     assert float(found.detach()) == pytest.approx(float(expected.detach()), rel=1e-5)
     assert parts.means.tolist() == pytest.approx(
-        moved_means(means, cosines[~aside], ranks[~aside], 0.9).tolist()
+        update_rank_means(means, cosines[~aside], ranks[~aside], 0.9).tolist()
     )
     torch.testing.assert_close(parts.queue.vectors(), torch.cat([drawn, slow]))
 
 
 def test_the_classifier_alone_learns_from_cached_vectors():
-    parts = EmmaXParts(_Encoder(), HIDDEN, _settings())
+    parts = _parts()
     left = torch.randn(40, HIDDEN)
     warmup = ClassifierWarmup(parts, left, left + 0.05 * torch.randn(40, HIDDEN))
     optimizer = torch.optim.Adam(parts.classifier.parameters(), lr=0.02)
@@ -288,7 +275,7 @@ def test_the_classifier_alone_learns_from_cached_vectors():
 
 
 def test_means_are_plain_ones_until_momentum_forgets_faster():
-    parts = EmmaXParts(_Encoder(), HIDDEN, _settings())
+    parts = _parts()
     third = torch.tensor([0])
     for turn, cosine in enumerate((0.5, 0.7, 0.9), start=1):
         parts.measure(torch.tensor([cosine]), third)
@@ -300,10 +287,10 @@ def test_means_are_plain_ones_until_momentum_forgets_faster():
 
 
 def test_the_first_batch_sets_the_spreads():
-    parts = EmmaXParts(_Encoder(), HIDDEN, _settings())
+    parts = _parts()
     own = unit(torch.randn(40, HIDDEN) + 4.0)
     other = unit(own + 0.02 * torch.randn(40, HIDDEN))
-    parts.warmed(own, other)
+    parts.warmup_loss(own, other)
     variance = (2 * parts.classifier.log_std).exp()
     low, high = ((own - side).square().mean() for side in (other, other.roll(1, dims=0)))
     torch.testing.assert_close(variance[0], low.expand(HIDDEN))
@@ -311,7 +298,7 @@ def test_the_first_batch_sets_the_spreads():
     ranks = parts.log_ranks(own, other).argmax(-1)
     assert (ranks.diagonal() == 0).float().mean() > 0.8
     set_before = parts.classifier.log_std.clone()
-    parts.warmed(own, other.roll(3, dims=0))
+    parts.warmup_loss(own, other.roll(3, dims=0))
     torch.testing.assert_close(parts.classifier.log_std, set_before)
 
 

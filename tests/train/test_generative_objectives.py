@@ -9,12 +9,17 @@ import torch
 from scipy.stats import multivariate_normal
 from torch.nn import functional
 
-from modenc.recipe.paper_settings import DecoderSettings, VmsstSettings
-from modenc.train.objectives.contrast import symmetric_contrast, without_twins
+from modenc.train.objectives.contrast import ContrastiveLoss, mask_duplicates, symmetric_contrast
 from modenc.train.objectives.crossconst import CrossConstLoss, divergence
-from modenc.train.objectives.decoder import IGNORED, TargetTexts, VectorDecoder, on_sphere, written
+from modenc.train.objectives.decoder import (
+    IGNORED,
+    TargetTexts,
+    TransformerSize,
+    VectorDecoder,
+    scale_to_sqrt_dim,
+    sequence_nll,
+)
 from modenc.train.objectives.vmsst import (
-    ContrastiveLoss,
     Sentences,
     Side,
     SourceSeparation,
@@ -24,29 +29,7 @@ from modenc.train.objectives.vmsst import (
 )
 
 HIDDEN = 16
-DECODER = DecoderSettings(
-    layers=2,
-    heads=4,
-    inner_factor=2,
-    dropout=0.0,
-    label_smoothing=0.1,
-    max_length=12,
-    max_pieces=0,
-    learning_rate=1e-3,
-    pivot_steps=0,
-)
-VMSST = VmsstSettings(
-    elbo_weight=0.025,
-    joint_weight=0.5,
-    kl=True,
-    kl_steps=10,
-    encoder_layers=1,
-    language_encoders=1,
-    decoders="shared",
-    encoder_language=True,
-    decoder_language=True,
-    factored=False,
-)
+SIZE = TransformerSize(layers=2, heads=4, inner_factor=2, dropout=0.0, max_length=12)
 ENGLISH, KAZAKH = tiny_models.sentences("en")[:6], tiny_models.sentences("kk")[:6]
 
 
@@ -78,7 +61,7 @@ def targets(tokenizer):
 
 def _decoder(pieces=20, **changes):
     options = {"injection": "input", **changes}
-    return VectorDecoder(torch.randn(pieces, HIDDEN), HIDDEN, DECODER, **options).eval()
+    return VectorDecoder(torch.randn(pieces, HIDDEN), HIDDEN, SIZE, **options).eval()
 
 
 def _features(*rows):
@@ -124,9 +107,9 @@ def test_a_decoder_knows_its_input_by_the_vector_alone(injection):
     states, targets = torch.randn(3, 7, HIDDEN), torch.randint(0, 20, (3, 5))
     order = torch.randperm(7)
     for pool in (lambda x: x.mean(dim=1), lambda x: x.amax(dim=1)):
-        scores = decoder(on_sphere(pool(states)), targets)
-        torch.testing.assert_close(decoder(on_sphere(pool(states[:, order])), targets), scores)
-        assert not torch.allclose(decoder(on_sphere(pool(states.flip(0))), targets), scores)
+        scores = decoder(scale_to_sqrt_dim(pool(states)), targets)
+        torch.testing.assert_close(decoder(scale_to_sqrt_dim(pool(states[:, order])), targets), scores)
+        assert not torch.allclose(decoder(scale_to_sqrt_dim(pool(states.flip(0))), targets), scores)
 
 
 def test_the_loss_of_a_row_is_the_sum_over_its_pieces():
@@ -135,7 +118,7 @@ def test_the_loss_of_a_row_is_the_sum_over_its_pieces():
         -sum(float(scores[row, place].log_softmax(-1)[piece]) for place, piece in enumerate(pieces))
         for row, pieces in enumerate([[1, 2, 0], [4, 0]])
     ]
-    assert written(scores, targets).tolist() == pytest.approx(expected, rel=1e-5)
+    assert sequence_nll(scores, targets).tolist() == pytest.approx(expected, rel=1e-5)
 
 
 def test_divergence_against_its_sum():
@@ -147,7 +130,7 @@ def test_divergence_against_its_sum():
 
 
 def _cross_const(targets, pivot, encoder, **weights):
-    decoder = VectorDecoder(torch.randn(len(targets.pieces), HIDDEN), HIDDEN, DECODER, injection="input")
+    decoder = VectorDecoder(torch.randn(len(targets.pieces), HIDDEN), HIDDEN, SIZE, injection="input")
     options = {"consistency": 1.0, "copy_weight": 0.0, "smoothing": 0.1, **weights}
     return CrossConstLoss(encoder, decoder.eval(), targets, pivot, **options)
 
@@ -171,7 +154,7 @@ def test_crossconst_sends_its_gradient_into_both_passes(targets):
     loss = _cross_const(targets, None, encoder)
     rows = torch.tensor([[6], [7]])
     batch = targets.batch(rows[:, 0])
-    scores = [loss.parts(on_sphere(encoder.vectors[side]), batch) for side in ([0, 1], [2, 3])]
+    scores = [loss.parts(scale_to_sqrt_dim(encoder.vectors[side]), batch) for side in ([0, 1], [2, 3])]
     divergence(*scores, batch).sum().backward()
     moved = encoder.vectors.grad.abs().sum(dim=1) > 0
     assert moved.tolist() == [True, True, True, True, False, False]
@@ -182,8 +165,8 @@ def test_crossconst_with_a_frozen_pivot_is_the_formula(targets):
     loss = _cross_const(targets, pivot, encoder, consistency=0.7, copy_weight=0.3)
     rows = torch.tensor([[6], [9]])
     batch = targets.batch(rows[:, 0])
-    scores = loss.parts(on_sphere(encoder.vectors[[0, 1]]), batch)
-    copied = loss.parts(on_sphere(pivot[[6, 9]]), batch)
+    scores = loss.parts(scale_to_sqrt_dim(encoder.vectors[[0, 1]]), batch)
+    copied = loss.parts(scale_to_sqrt_dim(pivot[[6, 9]]), batch)
     pieces = (batch != IGNORED).sum()
     own, copies = (
         functional.cross_entropy(
@@ -193,7 +176,7 @@ def test_crossconst_with_a_frozen_pivot_is_the_formula(targets):
     )
     expected = own + 0.7 * divergence(scores, copied, batch).sum() / pieces + 0.3 * copies
     assert float(loss(_features([0, 1]), rows)) == pytest.approx(float(expected), rel=1e-5)
-    assert float(loss.copies(rows[:, 0])) == pytest.approx(float(copies), rel=1e-5)
+    assert float(loss.pivot_reconstruction_loss(rows[:, 0])) == pytest.approx(float(copies), rel=1e-5)
 
 
 def test_gaussian_divergence_against_the_closed_form_and_monte_carlo():
@@ -220,19 +203,18 @@ def test_samples_have_their_mean_and_variance_and_pass_gradients_on():
     assert (log_variance.grad != 0).all()
 
 
-def _separation(way, targets, languages=3, **changes):
-    settings = VmsstSettings(**{**vars(VMSST), **changes})
+def _separation(variant, targets, languages=3, **changes):
     table = torch.randn(len(targets.pieces), HIDDEN)
-    parts = SourceSeparation(way, table, languages, DECODER, settings)
+    parts = SourceSeparation(variant, table, languages, SIZE, **{"encoder_layers": 1, **changes})
     for decoder in parts.decoders:
         torch.nn.init.normal_(decoder.project.weight, std=0.1)
-    return parts.eval(), settings
+    return parts.eval()
 
 
-def _vmsst(way, targets, encoder, pivot=None, **changes):
-    parts, settings = _separation(way, targets, **changes)
-    embed = torch.nn.Embedding(1000, HIDDEN)
-    return VmsstLoss(encoder, parts, Sentences(targets, 6, embed.forward), pivot, settings, 20.0)
+def _vmsst(variant, targets, encoder, kl_steps=10):
+    parts = _separation(variant, targets)
+    sentences = Sentences(targets, 6, torch.nn.Embedding(1000, HIDDEN).forward)
+    return VmsstLoss(encoder, parts, sentences, None, joint_weight=0.5, kl_steps=kl_steps)
 
 
 def test_bitranslation_is_both_sentences_from_each_others_mean(targets):
@@ -245,7 +227,7 @@ def test_bitranslation_is_both_sentences_from_each_others_mean(targets):
     for condition, row, lang in ((7, 0, 1), (11, 4, 2), (0, 7, 0), (4, 11, 0)):
         batch = targets.batch(torch.tensor([row]))
         scores = decoder(encoder.vectors[[condition]], batch, torch.tensor([lang]))
-        expected += float(written(scores, batch))
+        expected += float(sequence_nll(scores, batch))
         pieces += int((batch != IGNORED).sum())
     assert float(found) == pytest.approx(expected / pieces, rel=1e-5)
 
@@ -259,7 +241,7 @@ def test_the_bound_against_monte_carlo_of_its_definition(targets):
     one = Side(encoder.vectors[[0]], targets.batch(torch.tensor([0])), torch.tensor([1]))
     two = Side(encoder.vectors[[7]], targets.batch(torch.tensor([7])), torch.tensor([0]))
     with torch.no_grad():
-        mean = torch.stack([loss.bound(one, two) for _ in range(1500)]).mean()
+        mean = torch.stack([loss.negative_elbo(one, two) for _ in range(1500)]).mean()
         # The first row of a batch feeds the first side to the semantic network.
         semantic = (one.mean, loss.parts.log_variance(one.mean))
         inferred = []
@@ -306,7 +288,7 @@ def test_the_divergence_rises_with_the_steps_and_can_be_left_out(targets):
     assert whole - half == pytest.approx(half - start, rel=1e-3)
     assert whole > half > start
     assert at(20) == whole
-    assert at(10, kl=False) == pytest.approx(start, rel=1e-6)
+    assert at(10, kl_steps=0) == pytest.approx(start, rel=1e-6)
 
 
 def test_vmsst_contrastive_is_the_sum_of_both(targets):
@@ -315,7 +297,7 @@ def test_vmsst_contrastive_is_the_sum_of_both(targets):
     loss = _vmsst("vmsst_contrastive", targets, encoder)
     torch.manual_seed(2)
     both = float(loss(features, labels))
-    loss.parts.way = "vmsst"
+    loss.parts.variant = "vmsst"
     torch.manual_seed(2)
     expected = 0.5 * float(loss(features, labels))
     rows = torch.tensor([0, 1])
@@ -337,7 +319,7 @@ def test_contrastive_against_a_loop():
 
 
 def test_a_sentence_is_no_negative_of_itself():
-    scores = without_twins(torch.arange(9.0).view(3, 3), torch.tensor([5, 7, 5]))
+    scores = mask_duplicates(torch.arange(9.0).view(3, 3), torch.tensor([5, 7, 5]))
     assert scores.tolist() == [[0.0, 1.0, -math.inf], [3.0, 4.0, 5.0], [-math.inf, 7.0, 8.0]]
 
 
@@ -361,7 +343,7 @@ def test_contrast_is_computed_in_full_precision():
 def test_ablations_hold_every_row_to_its_own_networks(targets, changes):
     """A mixed batch gives each row what it gets alone."""
     encoder = _Encoder(12)
-    parts, _ = _separation("vmsst", targets, **changes)
+    parts = _separation("vmsst", targets, **changes)
     if changes.get("decoders") == "each":
         assert len(parts.decoders) == len(parts.language_networks) == 3
     batch = targets.batch(torch.tensor([0, 7, 3]))
@@ -380,7 +362,7 @@ def test_ablations_hold_every_row_to_its_own_networks(targets, changes):
 
 @pytest.mark.parametrize("told", [True, False])
 def test_networks_are_told_the_language_or_not(targets, told):
-    parts, _ = _separation("vmsst", targets, encoder_language=told, decoder_language=told)
+    parts = _separation("vmsst", targets, encoder_language=told, decoder_language=told)
     batch, vector = targets.batch(torch.tensor([0])), torch.randn(1, HIDDEN)
     embedded = torch.randn(*batch.shape, HIDDEN)
     one, two = (

@@ -1,8 +1,9 @@
 """Several data sets in one training: which rows are read, how often, and what is said of it."""
 
 from collections import Counter
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import chain, islice
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,9 +21,9 @@ from modenc.train import mixing
 from modenc.train.all_pairs import batches_of_pairs
 from modenc.train.data_access import TrainingData, drawn
 from modenc.train.mixing import TurnsSampler, reading
-from modenc.train.objectives.all_pairs import Side
+from modenc.train.objective_inputs import ObjectiveInputs
+from modenc.train.objectives.all_pairs import ItemTexts
 from modenc.train.onto_pivot import alignment_rows
-from modenc.train.phases import Material
 from modenc.train.pipeline import train_recipe
 from modenc.train.processes import process_state
 from modenc.train.sentence_encoding import row_sets
@@ -248,9 +249,8 @@ def test_an_alignment_that_ends_within_a_turn_reads_no_row_again(tiny_recipe, op
 @pytest.mark.parametrize(("exponent", "rows"), [(0.0, 2 * 400), (0.5, 20 * (20 + 10)), (1.0, 500)])
 def test_drawn_languages_are_read_until_the_largest_was(optimizer, caplog, exponent, rows):
     pairs = {lang: [ParallelRow("a", "b")] * count for lang, count in {"kk": 400, "tr": 100}.items()}
-    values = dict.fromkeys(field.name for field in fields(Material))
-    material = Material(**(values | {"optimizer": optimizer, "pairs": pairs, "texts": {}}))
-    assert material.steps(exponent) == -(-rows // 8)
+    inputs = ObjectiveInputs(None, SimpleNamespace(optimizer=optimizer), None, None, pairs, {})
+    assert inputs.steps(exponent) == -(-rows // 8)
     order = drawn({lang: [lang] * len(found) for lang, found in pairs.items()}, rows, exponent, seed=1)
     assert order.count("kk") == 400
     mixing.announce_drawn(["kk", "tr"], [lang == "tr" for lang in order], pairs)
@@ -263,13 +263,13 @@ def test_all_pairs_of_languages_are_read_as_often_as_epochs_says(optimizer, tiny
     settings = load_recipe(tiny_recipe("decks")).plans["kk"].alignment
     settings = replace(settings, optimizer=optimizer)
     said = {
-        lang: {i: Side(f"{lang}{i}", f"{lang}{i}") for i in range(count)}
+        lang: {i: ItemTexts(f"{lang}{i}", f"{lang}{i}") for i in range(count)}
         for lang, count in {"en": 64, "kk": 64, "az": 16, "tr": 3}.items()
     }
     batches = batches_of_pairs({"parallel": said}, settings, seed=1)
     seen = Counter(tuple(batch["pair"]) for batch in batches)
     assert set(seen.values()) == {8}
-    meanings = [row for batch in batches if batch["pair"] == [0, 1] for row in batch["meanings"]]
+    meanings = [row for batch in batches if batch["pair"] == [0, 1] for row in batch["items"]]
     assert sorted(meanings) == list(range(64))
     assert (
         "parallel: never read, with fewer shared meanings than a batch of 8: en-tr (3), kk-tr" in caplog.text
@@ -284,5 +284,5 @@ def test_all_pairs_are_read_in_whole_steps(optimizer, tiny_recipe, accumulation,
     settings = replace(
         settings, optimizer=replace(optimizer, epochs=epochs, gradient_accumulation=accumulation)
     )
-    said = {lang: {i: Side(f"{lang}{i}", f"{lang}{i}") for i in range(8)} for lang in ("en", "kk")}
+    said = {lang: {i: ItemTexts(f"{lang}{i}", f"{lang}{i}") for i in range(8)} for lang in ("en", "kk")}
     assert len(batches_of_pairs({"parallel": said}, settings, seed=1)) == count

@@ -1,13 +1,13 @@
 """Losses against the formulas that open their files, spelled out with loops."""
 
 import math
-from types import SimpleNamespace
 
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
 
 from modenc.train.objectives.alignment import PivotAlignmentLoss
-from modenc.train.objectives.all_pairs import AllPairs, Side
+from modenc.train.objectives.all_pairs import AllPairs, ItemTexts
 from modenc.train.objectives.distillation import DistillationLoss
 from modenc.train.objectives.scored_alignment import ScoredAlignmentLoss
 
@@ -21,20 +21,6 @@ class _Encoder(torch.nn.Module):
         return {"sentence_embedding": self.vectors[features["rows"]]}
 
 
-def _settings(**changes):
-    return SimpleNamespace(
-        **{
-            "scale": 20.0,
-            "pivot_negatives": 0,
-            "symmetric": False,
-            "keep_weight": 0.0,
-            "similarity_weight": 0.0,
-            "scored_weight": 1.0,
-            **changes,
-        }
-    )
-
-
 @pytest.fixture
 def vectors():
     return torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
@@ -46,7 +32,7 @@ def _unit(tensor):
 
 def test_ranking_against_a_loop(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
-    loss = PivotAlignmentLoss(_Encoder(vectors), pivot, None, _settings(), "mnrl")
+    loss = PivotAlignmentLoss(_Encoder(vectors), pivot, losses="mnrl")
     labels = torch.tensor([[0, 5, 0], [1, -1, 1], [2, -1, 2]])
     rows = torch.arange(3)
     expected = 0.0
@@ -58,8 +44,8 @@ def test_ranking_against_a_loop(vectors):
 
 def test_a_pivot_sentence_is_not_its_own_negative(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
-    loss = PivotAlignmentLoss(_Encoder(vectors), pivot, None, _settings(pivot_negatives=64), "mnrl")
-    alone = PivotAlignmentLoss(_Encoder(vectors), pivot[:1], None, _settings(pivot_negatives=64), "mnrl")
+    loss = PivotAlignmentLoss(_Encoder(vectors), pivot, losses="mnrl", random_negatives=64)
+    alone = PivotAlignmentLoss(_Encoder(vectors), pivot[:1], losses="mnrl", random_negatives=64)
     assert float(alone([{"rows": torch.tensor([0])}], torch.tensor([[0, -1, 0]]))) == pytest.approx(
         0.0, abs=1e-6
     )
@@ -70,12 +56,10 @@ def test_cosine_and_keep_terms(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
     before = torch.randn(4, 8, generator=torch.Generator().manual_seed(2))
     rows, labels = torch.tensor([0, 1]), torch.tensor([[3, -1, 2], [4, -1, 3]])
-    cosine = PivotAlignmentLoss(_Encoder(vectors), pivot, None, _settings(), "cosine")(
-        [{"rows": rows}], labels
-    )
+    cosine = PivotAlignmentLoss(_Encoder(vectors), pivot, losses="cosine")([{"rows": rows}], labels)
     expected = sum(1 - float(_unit(vectors)[i] @ _unit(pivot)[3 + i]) for i in range(2)) / 2
     assert float(cosine) == pytest.approx(expected, rel=1e-5)
-    kept = PivotAlignmentLoss(_Encoder(vectors), pivot, before, _settings(keep_weight=2.0), "cosine")
+    kept = PivotAlignmentLoss(_Encoder(vectors), pivot, losses="cosine", before=before, keep_weight=2.0)
     own, old = _unit(vectors[:2]), _unit(before[2:])
     gap = float(((own @ own.T - old @ old.T) ** 2).mean())
     assert float(kept([{"rows": rows}], labels)) == pytest.approx(expected + 2 * gap, rel=1e-5)
@@ -85,7 +69,7 @@ def test_the_pivots_cosines_are_an_aim(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
     rows, labels = torch.tensor([0, 1]), torch.tensor([[3, -1, 0], [4, -1, 1]])
     plain, aimed = (
-        PivotAlignmentLoss(_Encoder(vectors), pivot, None, _settings(similarity_weight=weight), "cosine")
+        PivotAlignmentLoss(_Encoder(vectors), pivot, losses="cosine", similarity_weight=weight)
         for weight in (0.0, 3.0)
     )
     own, theirs = _unit(vectors[:2]), _unit(pivot[3:5])
@@ -100,7 +84,7 @@ def test_the_pivots_cosines_are_an_aim(vectors):
 
 def test_scored_pairs_are_ranked_within_the_language_and_across(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
-    loss = ScoredAlignmentLoss(_Encoder(vectors), pivot, _settings(scored_weight=0.5))
+    loss = ScoredAlignmentLoss(_Encoder(vectors), pivot, scored_weight=0.5)
     features = [{"rows": torch.tensor([0, 1])}, {"rows": torch.tensor([2, 3])}]
     labels = torch.tensor([[5.0, 1.0, 4.2], [0.0, 2.0, 1.0]])
     first, second = _unit(vectors[:2]), _unit(vectors[2:])
@@ -120,6 +104,18 @@ def test_distillation_is_zero_at_the_teacher(vectors):
     rows = torch.arange(4)
     assert float(loss([{"rows": rows}], rows)) == pytest.approx(0.0, abs=1e-6)
     assert float(loss([{"rows": rows}], rows.flip(0))) > 0.1
+
+
+def test_losses_take_any_sentence_transformer(tiny_xlmr):
+    model = SentenceTransformer(str(tiny_xlmr), device="cpu")
+    pivot = torch.from_numpy(model.encode(["one", "two"]))
+    features = model.preprocess(["бір", "екі"])
+    graded = ScoredAlignmentLoss(model, pivot)
+    pairs = [features, model.preprocess(["үш", "төрт"])]
+    loss = PivotAlignmentLoss(model, pivot)([features], torch.tensor([[0, -1, 0], [1, -1, 1]]))
+    loss = loss + graded(pairs, torch.tensor([[0, 1, 0.5], [1, 0, 0.8]]))
+    loss.backward()
+    assert model[0].auto_model.encoder.layer[0].attention.self.query.weight.grad.abs().sum() > 0
 
 
 class _Words(torch.nn.Module):
@@ -144,13 +140,13 @@ def test_all_pairs_against_a_loop(vectors, symmetric):
         "az": _Words(dict(zip("abcd", vectors, strict=True))),
         "kk": _Words(dict(zip("pqrst", other, strict=True))),
     }
-    sides = {
+    texts = {
         "paraphrase": {
-            "az": {0: Side("a", "b"), 7: Side("c", None)},
-            "kk": {0: Side("p", "q", "r"), 7: Side("s", "t")},
+            "az": {0: ItemTexts("a", "b"), 7: ItemTexts("c", None)},
+            "kk": {0: ItemTexts("p", "q", "r"), 7: ItemTexts("s", "t")},
         }
     }
-    loss = AllPairs(models, sides, _settings(parallel_loss="cosine", symmetric=symmetric))
+    loss = AllPairs(models, texts, {"paraphrase": "mnrl"}, symmetric=symmetric)
     value = loss(torch.tensor([0]), torch.tensor([[0, 1]]), torch.tensor([[0, 7]]))["loss"]
     queries, answers = _unit(vectors)[[0, 2]], _unit(other)[[1, 4, 2]]
     scores = [[20 * float(q @ a) for a in answers] for q in queries]

@@ -7,7 +7,7 @@ import pytest
 from modenc.recipe.loader import load_recipe
 from modenc.train.all_pairs import batches_a_step, batches_of_pairs
 from modenc.train.data_access import TrainingData
-from modenc.train.objectives.all_pairs import Side
+from modenc.train.objectives.all_pairs import ItemTexts
 from modenc.train.onto_pivot import alignment_rows
 from modenc.train.processes import process_state
 from modenc.train.sentence_encoding import training_sets
@@ -40,7 +40,7 @@ def test_two_processes_draw_the_rows_of_one_with_twice_the_batch(tiny_recipe, tw
 
 def test_two_processes_align_all_pairs_by_twice_the_batches(tiny_recipe, two):
     settings = larger(load_recipe(tiny_recipe("decks-of-two")).plans["kk"].alignment, 1)
-    said = {lang: {i: Side(f"{lang}{i}", f"{lang}{i}") for i in range(64)} for lang in ("en", "kk")}
+    said = {lang: {i: ItemTexts(f"{lang}{i}", f"{lang}{i}") for i in range(64)} for lang in ("en", "kk")}
     one = batches_of_pairs({"parallel": said}, settings, seed=1)
     assert len(one) // batches_a_step(settings.optimizer) == 3
     two()

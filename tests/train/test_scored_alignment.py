@@ -10,7 +10,7 @@ from modenc.data.pairs import CrossRow, CrossScoredRow
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
-from modenc.train.onto_pivot import alignment_rows, scored_rows
+from modenc.train.onto_pivot import alignment_rows
 from modenc.train.pipeline import train_recipe
 
 pytestmark = pytest.mark.slow
@@ -59,16 +59,16 @@ def test_pairs_held_out_as_translations_are_left_out(tiny_recipe, objective):
     rows = [CrossScoredRow(f"kk {i}", f"kk {i + 1}", f"en {i}", f"en {i + 1}", 1.0) for i in range(6)]
     data = SimpleNamespace(
         plan=plan,
-        cross_scored_pairs=SimpleNamespace(rows=rows),
-        parallel=SimpleNamespace(held_out=[SimpleNamespace(text="another", pivot="en 2")]),
+        cross_scored_pairs=SimpleNamespace(train=rows),
+        parallel=SimpleNamespace(train=[], held_out=[SimpleNamespace(text="another", pivot="en 2")]),
     )
     assert plan.data.parallel
     # Either sentence of a pair may be the held-out one.
     kept = [] if objective == "parallel" else [rows[i] for i in (0, 3, 4, 5)]
-    assert sorted(scored_rows(data, settings, 1), key=rows.index) == kept
+    assert sorted(alignment_rows(data, settings, 1).get("scored", []), key=rows.index) == kept
     data.plan = replace(plan, data=replace(plan.data, parallel=()))
     kept = [] if objective == "parallel" else rows
-    assert sorted(scored_rows(data, settings, 1), key=rows.index) == kept
+    assert sorted(alignment_rows(data, settings, 1).get("scored", []), key=rows.index) == kept
 
 
 def test_paraphrases_of_held_out_translations_are_left_out(tiny_recipe):
@@ -77,7 +77,7 @@ def test_paraphrases_of_held_out_translations_are_left_out(tiny_recipe):
     rows = [CrossRow(f"kk {i}", f"en {i + 1}", None) for i in range(5)]
     data = SimpleNamespace(
         plan=plan,
-        cross_paraphrases=SimpleNamespace(rows=rows),
+        cross_paraphrases=SimpleNamespace(train=rows),
         parallel=SimpleNamespace(train=[], held_out=[SimpleNamespace(text="kk 2", pivot="en 2")]),
     )
     settings = replace(plan.alignment, objective="paraphrase")

@@ -20,7 +20,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
-from modenc.recipe.settings import AlignmentSettings
+from modenc.train.objectives.contrast import ranking_loss
 from modenc.train.objectives.distillation import similarity_gap, teacher_gap
 
 
@@ -30,22 +30,42 @@ class PivotAlignmentLoss(nn.Module):
     Inputs:
         one text column; as label three integers: the row of ``pivot`` [n, hidden] that belongs to the
         text, the row of a hard negative (-1: none), and the row of ``before`` [m, hidden] of the text itself.
+
+    Args:
+        model: encodes the language's sentences.
+        pivot: cached vectors of the pivot's sentences [n, hidden].
+        losses: ``mnrl``, ``cosine`` or ``cosine+mnrl``.
+        scale: τ.
+        random_negatives: rows of ``pivot`` drawn as further negatives of a batch.
+        symmetric: rank the batch's texts for each pivot sentence, too.
+        similarity_weight: of the pivot's own cosines as an aim.
+        before: vectors of the language's sentences before alignment [m, hidden].
+        keep_weight: of their cosines.
     """
 
     def __init__(
         self,
         model: SentenceTransformer,
         pivot: Tensor,
-        before: Tensor | None,
-        settings: AlignmentSettings,
-        kind: str,
+        *,
+        losses: str = "mnrl",
+        scale: float = 20.0,
+        random_negatives: int = 0,
+        symmetric: bool = False,
+        similarity_weight: float = 0.0,
+        before: Tensor | None = None,
+        keep_weight: float = 0.0,
     ) -> None:
         super().__init__()
         self.model = model
         self.pivot = nn.functional.normalize(pivot, dim=-1)
+        self.losses = losses
+        self.scale = scale
+        self.random_negatives = random_negatives
+        self.symmetric = symmetric
+        self.similarity_weight = similarity_weight
         self.before = None if before is None else nn.functional.normalize(before, dim=-1)
-        self.settings = settings
-        self.kind = kind
+        self.keep_weight = keep_weight
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """The loss of one batch (a scalar)."""
@@ -53,28 +73,24 @@ class PivotAlignmentLoss(nn.Module):
         vectors = nn.functional.normalize(self.model(features)["sentence_embedding"], dim=-1)
         positive, negative, own = labels.cpu().unbind(dim=1)
         loss = vectors.new_zeros(())
-        if "cosine" in self.kind:
+        if "cosine" in self.losses:
             loss = loss + (1 - (vectors * self.pivot[positive].to(vectors)).sum(-1)).mean()
-        if "mnrl" in self.kind:
+        if "mnrl" in self.losses:
             loss = loss + self._ranking(vectors, positive, negative)
-        if self.settings.similarity_weight:
+        if self.similarity_weight:
             counterparts = self.pivot[positive].to(vectors)
-            loss = loss + self.settings.similarity_weight * teacher_gap(vectors, counterparts)
+            loss = loss + self.similarity_weight * teacher_gap(vectors, counterparts)
         if self.before is not None:
-            loss = loss + self.settings.keep_weight * similarity_gap(vectors, self.before[own].to(vectors))
+            loss = loss + self.keep_weight * similarity_gap(vectors, self.before[own].to(vectors))
         return loss
 
     def _ranking(self, vectors: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        extra = torch.randint(len(self.pivot), (self.settings.pivot_negatives,))
+        extra = torch.randint(len(self.pivot), (self.random_negatives,))
         candidates = torch.cat([positive, negative[negative >= 0], extra])
-        scores = self.settings.scale * vectors @ self.pivot[candidates].to(vectors).T
+        scores = self.scale * vectors @ self.pivot[candidates].to(vectors).T
         rows = torch.arange(len(vectors))
         # The same pivot sentence elsewhere among the candidates is not a negative.
         same = candidates[None, :] == positive[:, None]
         same[rows, rows] = False
         scores = scores.masked_fill(same.to(scores.device), float("-inf"))
-        target = rows.to(scores.device)
-        loss = nn.functional.cross_entropy(scores, target)
-        if self.settings.symmetric:
-            loss = (loss + nn.functional.cross_entropy(scores[:, : len(vectors)].T, target)) / 2
-        return loss
+        return ranking_loss(scores, symmetric=self.symmetric)

@@ -1,6 +1,6 @@
 r"""Alignment of every language with every other (modular_sentence_encoders, section 6.1).
 
-No language is frozen: in a batch of meanings that languages a and b share, with unit vectors q_i of a's
+No language is frozen: in a batch of items that languages a and b share, with unit vectors q_i of a's
 sentences and c_j of b's (and of its hard negatives),
 
     paraphrase: L = -mean_i log( exp(τ q_i·c_i) / Σ_j exp(τ q_i·c_j) )
@@ -15,22 +15,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
-from modenc.recipe.settings import AlignmentSettings
+from modenc.train.objectives.contrast import ranking_loss
 
 
 @dataclass(frozen=True)
-class Side:
-    """How one language says a meaning."""
+class ItemTexts:
+    """One language's sentences of an item."""
 
     query: str
-    answer: str | None
+    target: str | None
     """A sentence of the same meaning: a paraphrase of ``query``, or ``query`` itself; ``None``: not known."""
     negative: str | None = None
-    """One that looks like ``answer`` and is not."""
+    """One that looks like ``target`` and is not."""
 
 
 class AllPairs(nn.Module):
@@ -38,46 +37,51 @@ class AllPairs(nn.Module):
 
     Args:
         models: by language.
-        sides: kind of data → language → number of a meaning → how the language says it.
-        settings: losses and temperature.
+        texts: kind of data → language → id of an item → the language's sentences of it.
+        losses: kind of data → ``mnrl``, ``cosine`` or ``cosine+mnrl``.
+        scale: τ.
+        symmetric: rank the queries for each target, too.
     """
 
     def __init__(
         self,
         models: Mapping[str, SentenceTransformer],
-        sides: Mapping[str, Mapping[str, Mapping[int, Side]]],
-        settings: AlignmentSettings,
+        texts: Mapping[str, Mapping[str, Mapping[int, ItemTexts]]],
+        losses: Mapping[str, str],
+        *,
+        scale: float = 20.0,
+        symmetric: bool = False,
     ) -> None:
         super().__init__()
         self.models = nn.ModuleDict(dict(models))
         self.languages = list(models)
-        self.kinds = list(sides)
-        self.sides = sides
-        self.settings = settings
+        self.kinds = list(texts)
+        self.texts = texts
+        self.losses = losses
+        self.scale = scale
+        self.symmetric = symmetric
 
-    def forward(self, kind: Tensor, pair: Tensor, meanings: Tensor) -> dict[str, Tensor]:
+    def forward(self, kind: Tensor, pair: Tensor, items: Tensor) -> dict[str, Tensor]:
         """The loss of one batch.
 
         Args:
             kind: number [1] of the kind of data.
-            pair: numbers [1, 2] of the two languages.
-            meanings: numbers [1, batch] of meanings that both say.
+            pair: numbers [1, 2] of the languages of the queries and of the targets.
+            items: ids [1, batch] of items that both have.
         """
         name = self.kinds[int(kind)]
-        asked, answering = (self.languages[number] for number in pair[0].tolist())
-        rows = meanings[0].tolist()
-        queries = [self.sides[name][asked][row].query for row in rows]
-        said = [self.sides[name][answering][row] for row in rows]
-        answers = [side.answer or "" for side in said]
-        negatives = [side.negative for side in said if side.negative is not None]
-        left = self._encode(asked, queries)
-        right = self._encode(answering, [*answers, *negatives])
-        losses = "mnrl" if name == "paraphrase" else self.settings.parallel_loss
+        query_lang, target_lang = (self.languages[number] for number in pair[0].tolist())
+        ids = items[0].tolist()
+        queries = [self.texts[name][query_lang][item].query for item in ids]
+        found = [self.texts[name][target_lang][item] for item in ids]
+        negatives = [texts.negative for texts in found if texts.negative is not None]
+        left = self._encode(query_lang, queries)
+        right = self._encode(target_lang, [*(texts.target or "" for texts in found), *negatives])
         loss = left.new_zeros(())
-        if "cosine" in losses:
+        if "cosine" in self.losses[name]:
             loss = loss + (1 - (left * right[: len(left)]).sum(-1)).mean()
-        if "mnrl" in losses:
-            loss = loss + self._ranking(left, right)
+        if "mnrl" in self.losses[name]:
+            loss = loss + ranking_loss(self.scale * left @ right.T, symmetric=self.symmetric)
         return {"loss": loss}
 
     def _encode(self, lang: str, texts: Sequence[str]) -> Tensor:
@@ -85,11 +89,3 @@ class AllPairs(nn.Module):
         device = next(model.parameters()).device
         features = {name: part.to(device) for name, part in model.preprocess(list(texts)).items()}
         return nn.functional.normalize(model(features)["sentence_embedding"], dim=-1)
-
-    def _ranking(self, left: Tensor, right: Tensor) -> Tensor:
-        scores = self.settings.scale * left @ right.T
-        rows = torch.arange(len(left), device=scores.device)
-        loss = nn.functional.cross_entropy(scores, rows)
-        if self.settings.symmetric:
-            loss = (loss + nn.functional.cross_entropy(scores[:, : len(left)].T, rows)) / 2
-        return loss

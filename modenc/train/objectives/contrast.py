@@ -1,4 +1,7 @@
-"""What contrastive objectives on translations share: vectors of both sides, and softmax over a batch."""
+r"""Contrast of translations within a batch: VMSST's ``contrastive`` (section 6.3), and its parts.
+
+L = -½ mean_i [ log softmax_j(τ s_i·t_j)_i + log softmax_j(τ t_i·s_j)_i ]
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 
-def both_sides(
+def encode_pair(
     model: SentenceTransformer,
     sentence_features: Iterable[dict[str, Tensor]],
     pivot: Tensor | None,
@@ -40,21 +43,51 @@ def symmetric_contrast(left: Tensor, right: Tensor, rows: Tensor, scale: float) 
         scale: inverse temperature.
     """
     left, right = (nn.functional.normalize(side.float(), dim=-1) for side in (left, right))
-    with full_precision(left):
-        scores = without_twins(scale * left @ right.T, rows)
-        own = torch.arange(len(scores), device=scores.device)
-        forward, backward = (nn.functional.cross_entropy(side, own) for side in (scores, scores.T))
-        return (forward + backward) / 2
+    with autocast_disabled(left):
+        return ranking_loss(mask_duplicates(scale * left @ right.T, rows), symmetric=True)
 
 
-def without_twins(scores: Tensor, rows: Tensor) -> Tensor:
+def ranking_loss(scores: Tensor, *, symmetric: bool) -> Tensor:
+    """Cross-entropy (a scalar) of each row's own candidate among scores [batch, batch or more].
+
+    The first candidates are the rows' own, in order; ``symmetric`` ranks the rows for each of these, too.
+    """
+    own = torch.arange(len(scores), device=scores.device)
+    loss = nn.functional.cross_entropy(scores, own)
+    if symmetric:
+        loss = (loss + nn.functional.cross_entropy(scores[:, : len(scores)].T, own)) / 2
+    return loss
+
+
+def mask_duplicates(scores: Tensor, rows: Tensor) -> Tensor:
     """Scores [batch, batch] with -inf where another place of the batch holds the same sentence."""
     twins = rows[:, None] == rows[None, :]
     twins.fill_diagonal_(False)
     return scores.masked_fill(twins.to(scores.device), float("-inf"))
 
 
-def full_precision(tensor: Tensor) -> AbstractContextManager[None]:
-    """Within it, what the trainer computes in bfloat16 is computed as it comes."""
+def autocast_disabled(tensor: Tensor) -> AbstractContextManager[None]:
+    """Disable the trainer's autocast to bfloat16."""
     manager: AbstractContextManager[None] = torch.autocast(tensor.device.type, enabled=False)
     return manager
+
+
+class ContrastiveLoss(nn.Module):
+    """``contrastive``.
+
+    Inputs:
+        the text's column, and where ``pivot`` is None the pivot sentence's; as label [batch, 1] the row of
+        the pivot's sentence in ``pivot`` [rows, hidden].
+    """
+
+    def __init__(self, model: SentenceTransformer, pivot: Tensor | None, scale: float) -> None:
+        super().__init__()
+        self.model = model
+        self.pivot = pivot
+        self.scale = scale
+
+    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
+        """The loss of one batch (a scalar)."""
+        rows = labels.cpu()[:, 0]
+        own, other = encode_pair(self.model, sentence_features, self.pivot, rows)
+        return symmetric_contrast(own, other, rows, self.scale)

@@ -24,9 +24,9 @@ from modenc.train.objectives.decoder import (
     IGNORED,
     TargetTexts,
     VectorDecoder,
-    on_sphere,
     pieces_in,
-    written,
+    scale_to_sqrt_dim,
+    sequence_nll,
 )
 
 
@@ -45,9 +45,9 @@ class CrossConstLoss(nn.Module):
         targets: TargetTexts,
         pivot: Tensor | None,
         *,
-        consistency: float,
-        copy_weight: float,
-        smoothing: float,
+        consistency: float = 0.0,
+        copy_weight: float = 0.0,
+        smoothing: float = 0.0,
     ) -> None:
         super().__init__()
         self.model = model
@@ -62,30 +62,30 @@ class CrossConstLoss(nn.Module):
         """The loss of one batch (a scalar)."""
         features = list(sentence_features)
         rows = labels.cpu()[:, 0]
-        vectors = on_sphere(self.model(features[0])["sentence_embedding"].float())
+        vectors = scale_to_sqrt_dim(self.model(features[0])["sentence_embedding"].float())
         targets = self.targets.batch(rows).to(vectors.device)
         pieces = pieces_in(targets)
         scores = self.parts(vectors, targets)
-        loss = written(scores, targets, self.smoothing).sum() / pieces
+        loss = sequence_nll(scores, targets, self.smoothing).sum() / pieces
         if not (self.consistency or self.copy_weight):
             return loss
         if self.pivot is None:
             pivot = self.model(features[1])["sentence_embedding"].float()
         else:
             pivot = self.pivot[rows].to(vectors)
-        copied = self.parts(on_sphere(pivot), targets)
+        copied = self.parts(scale_to_sqrt_dim(pivot), targets)
         if self.consistency:
             loss = loss + self.consistency * divergence(scores, copied, targets).sum() / pieces
         if self.copy_weight:
-            loss = loss + self.copy_weight * written(copied, targets, self.smoothing).sum() / pieces
+            loss = loss + self.copy_weight * sequence_nll(copied, targets, self.smoothing).sum() / pieces
         return loss
 
-    def copies(self, rows: Tensor) -> Tensor:
+    def pivot_reconstruction_loss(self, rows: Tensor) -> Tensor:
         """CE(f(y, y), y) of the pivot's sentences in ``rows`` [batch], from their cached vectors."""
         assert self.pivot is not None
         targets = self.targets.batch(rows).to(self.parts.start.device)
-        scores = self.parts(on_sphere(self.pivot[rows].to(targets.device)), targets)
-        return written(scores, targets, self.smoothing).sum() / pieces_in(targets)
+        scores = self.parts(scale_to_sqrt_dim(self.pivot[rows].to(targets.device)), targets)
+        return sequence_nll(scores, targets, self.smoothing).sum() / pieces_in(targets)
 
 
 def divergence(scores: Tensor, copied: Tensor, targets: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
@@ -21,13 +22,11 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
-from modenc.recipe.paper_settings import DecoderSettings
-
 IGNORED = -100
 """Fills targets up to the longest; the libraries' cross-entropies pass over it."""
 
 
-def on_sphere(vectors: Tensor) -> Tensor:
+def scale_to_sqrt_dim(vectors: Tensor) -> Tensor:
     """Sentence vectors [..., hidden] at length √hidden: what cosine sees, at a network's usual scale."""
     scaled: Tensor = nn.functional.normalize(vectors, dim=-1) * vectors.shape[-1] ** 0.5
     return scaled
@@ -73,13 +72,36 @@ class TargetTexts:
         return self.pieces.to(targets.device)[targets.clamp(min=0)]
 
 
+@dataclass(frozen=True)
+class TransformerSize:
+    """The size of a small Transformer."""
+
+    layers: int = 2
+    heads: int = 8
+    inner_factor: int = 4
+    """Inner size of a feed-forward block over the hidden size."""
+    dropout: float = 0.1
+    max_length: int = 48
+    """Pieces that have a position."""
+
+    def stack(self, hidden: int) -> nn.ModuleList:
+        """Its layers, which normalize first, with gelu; with a causal mask, a decoder's."""
+        inner = hidden * self.inner_factor
+        return nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                hidden, self.heads, inner, self.dropout, "gelu", batch_first=True, norm_first=True
+            )
+            for _ in range(self.layers)
+        )
+
+
 class VectorDecoder(nn.Module):
     """See the module's text.
 
     Args:
         embeddings: start values of E, one row for each written piece [pieces, hidden].
         condition_size: length of the condition.
-        settings: its size.
+        size: its own.
         injection: where the condition goes in.
         starts: start symbols; one, or one for each language.
         factored: for ``layers``, whether the scores' projection is factored.
@@ -89,7 +111,7 @@ class VectorDecoder(nn.Module):
         self,
         embeddings: Tensor,
         condition_size: int,
-        settings: DecoderSettings,
+        size: TransformerSize,
         *,
         injection: Literal["input", "layers"],
         starts: int = 1,
@@ -100,16 +122,13 @@ class VectorDecoder(nn.Module):
         self.injection = injection
         self.embed = nn.Embedding(pieces, hidden, _weight=embeddings.clone().float())
         self.start = nn.Parameter(torch.randn(starts, hidden) * embeddings.std())
-        self.position = nn.Parameter(torch.randn(settings.max_length + 1, hidden) * embeddings.std())
-        self.layers = nn.ModuleList(
-            transformer_layer(hidden, settings.heads, settings.inner_factor, settings.dropout)
-            for _ in range(settings.layers)
-        )
+        self.position = nn.Parameter(torch.randn(size.max_length + 1, hidden) * embeddings.std())
+        self.layers = size.stack(hidden)
         self.norm = nn.LayerNorm(hidden)
         if injection == "input":
             self.join = nn.Linear(hidden + condition_size, hidden)
         else:
-            self.condition = nn.ModuleList(nn.Linear(condition_size, hidden) for _ in range(settings.layers))
+            self.condition = nn.ModuleList(nn.Linear(condition_size, hidden) for _ in range(size.layers))
             self.project = nn.Linear(hidden + condition_size, hidden if factored else pieces)
             # Starts with the tied scores, blind to the condition.
             with torch.no_grad():
@@ -148,16 +167,7 @@ class VectorDecoder(nn.Module):
         return nn.functional.linear(state, self.embed.weight, self.bias) if self.tied else state
 
 
-def transformer_layer(
-    hidden: int, heads: int, inner_factor: int, dropout: float
-) -> nn.TransformerEncoderLayer:
-    """A Transformer layer that normalises first, with gelu; with a causal mask, a decoder's."""
-    return nn.TransformerEncoderLayer(
-        hidden, heads, hidden * inner_factor, dropout, "gelu", batch_first=True, norm_first=True
-    )
-
-
-def written(scores: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+def sequence_nll(scores: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
     """Negative log-likelihood of each row's pieces, summed over the row [batch]."""
     losses = nn.functional.cross_entropy(
         scores.float().flatten(0, 1),

@@ -1,6 +1,6 @@
-r"""EMMA-X (Guo et al., 2023): an encoder and a classifier of likeness teach each other on unpaired text.
+r"""EMMA-X (Guo et al., 2023): an encoder and a classifier of similarity teach each other on unpaired text.
 
-Pairs of sentences fall into N ranks of likeness, 1 (paraphrases) to N (unrelated). With unit vectors γ the
+Pairs of sentences fall into N ranks of similarity, 1 (paraphrases) to N (unrelated). With unit vectors γ the
 classifier is a mixture over their differences, diagonal Gaussians of trained π, μ, σ (equation 5):
 
     P(c = r | x, y) = π_r N(γx - γy; μ_r, σ_r) / Σ_j π_j N(γx - γy; μ_j, σ_j)
@@ -33,14 +33,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Literal
 
 import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from modenc.recipe.paper_settings import EmmaXSettings
-from modenc.train.objectives.contrast import both_sides, full_precision, without_twins
+from modenc.train.objectives.contrast import (
+    autocast_disabled,
+    encode_pair,
+    mask_duplicates,
+    ranking_loss,
+)
 from modenc.train.objectives.momentum import MomentumCopy, VectorQueue
 
 
@@ -98,7 +103,7 @@ def ranks_by_cosine(cosines: Tensor, means: Tensor) -> Tensor:
     return (cosines[..., None] - means).abs().argmin(dim=-1)
 
 
-def moved_means(means: Tensor, cosines: Tensor, ranks: Tensor, momentum: Tensor | float) -> Tensor:
+def update_rank_means(means: Tensor, cosines: Tensor, ranks: Tensor, momentum: Tensor | float) -> Tensor:
     """Equation 11 over a batch: ranks without a pair keep their mean [ranks]; ``momentum`` may be each's."""
     chosen = nn.functional.one_hot(ranks.flatten(), len(means)).to(cosines)
     count = chosen.sum(dim=0)
@@ -141,31 +146,52 @@ class EmmaXParts(nn.Module):
     Args:
         model: the encoder that the momentum encoder follows.
         hidden: size of its vectors.
-        settings: sizes and rates.
+        ranks: N.
+        classifier: the mixture (``gmm``) or the network (``fcn``).
+        queue: K.
+        momentum: of the momentum encoder.
+        rank_momentum: ε.
+        temperature: τ of phase 1, and τ_1.
+        temperature_top: τ_{N-1}; those between rise evenly.
+        chunk: candidates whose differences are held in memory at once; changes no result.
     """
 
     means: Tensor
     measured: Tensor
 
-    def __init__(self, model: nn.Module, hidden: int, settings: EmmaXSettings) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        hidden: int,
+        *,
+        ranks: int = 4,
+        classifier: Literal["gmm", "fcn"] = "gmm",
+        queue: int = 256,
+        momentum: float = 0.99,
+        rank_momentum: float = 0.99,
+        temperature: float = 0.04,
+        temperature_top: float = 0.08,
+        chunk: int = 512,
+    ) -> None:
         super().__init__()
-        kind = {"gmm": GaussianRanks, "fcn": NetworkRanks}[settings.classifier]
-        self.classifier: nn.Module = kind(settings.ranks, hidden)
-        start = torch.arange(settings.ranks, 0, -1) / settings.ranks
-        self.register_buffer("means", start)
-        self.register_buffer("measured", torch.zeros(settings.ranks))
-        self.queue = VectorQueue(settings.queue, hidden)
-        self.momentum = MomentumCopy(model, settings.momentum)
-        self.settings = settings
+        kind = {"gmm": GaussianRanks, "fcn": NetworkRanks}[classifier]
+        self.classifier: nn.Module = kind(ranks, hidden)
+        self.register_buffer("means", torch.arange(ranks, 0, -1) / ranks)
+        self.register_buffer("measured", torch.zeros(ranks))
+        self.queue = VectorQueue(queue, hidden)
+        self.momentum = MomentumCopy(model, momentum)
+        self.rank_momentum = rank_momentum
+        self.temperature = temperature
+        self.temperature_top = temperature_top
+        self.chunk = chunk
 
     def temperatures(self) -> Tensor:
         """τ_1 … τ_{N-1}."""
-        low, high = self.settings.temperature, self.settings.temperature_top
-        return torch.linspace(low, high, self.settings.ranks - 1)
+        return torch.linspace(self.temperature, self.temperature_top, len(self.means) - 1)
 
     def log_ranks(self, left: Tensor, right: Tensor) -> Tensor:
         """The ``log P(c | x, y)`` of all of ``left`` [a, hidden] and ``right`` [b, hidden]: [a, b, ranks]."""
-        pieces = torch.split(right, self.settings.chunk)
+        pieces = torch.split(right, self.chunk)
         found = [checkpoint(self._log_ranks, left, piece, use_reentrant=False) for piece in pieces]
         return torch.cat(found, dim=1)
 
@@ -175,13 +201,13 @@ class EmmaXParts(nn.Module):
 
     def measure(self, cosines: Tensor, ranks: Tensor) -> None:
         """Equation 11, but that a rank's mean forgets nothing until it was measured 1 / (1 - ε) times."""
-        momentum = (self.measured / (self.measured + 1)).clamp(max=self.settings.rank_momentum)
-        self.means = moved_means(self.means, cosines, ranks, momentum)
+        momentum = (self.measured / (self.measured + 1)).clamp(max=self.rank_momentum)
+        self.means = update_rank_means(self.means, cosines, ranks, momentum)
         self.measured += torch.isin(torch.arange(len(self.means), device=ranks.device), ranks)
 
-    def warmed(self, own: Tensor, other: Tensor) -> Tensor:
+    def warmup_loss(self, own: Tensor, other: Tensor) -> Tensor:
         """Equation 4 on unit vectors [batch, hidden] of translations, with a turn of the batch for y'."""
-        ranks, last = self.settings.ranks, self.settings.ranks - 1
+        ranks, last = len(self.means), len(self.means) - 1
         away = other.roll(1, dims=0)
         if isinstance(self.classifier, GaussianRanks) and not self.measured.any():
             self.classifier.start_at(own - other, own - away)
@@ -213,12 +239,11 @@ class EmmaXWarmup(nn.Module):
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """The sum of both modules' losses on one batch; each moves by its own alone."""
         rows = labels.cpu()[:, 0]
-        own, other = (unit(side) for side in both_sides(self.model, sentence_features, self.pivot, rows))
-        with full_precision(own):
-            scores = own @ other.T / self.parts.settings.temperature
-            target = torch.arange(len(own), device=own.device)
-            contrast = nn.functional.cross_entropy(without_twins(scores, rows), target)
-            return contrast + self.parts.warmed(own.detach(), other.detach())
+        own, other = (unit(side) for side in encode_pair(self.model, sentence_features, self.pivot, rows))
+        with autocast_disabled(own):
+            scores = own @ other.T / self.parts.temperature
+            contrast = ranking_loss(mask_duplicates(scores, rows), symmetric=False)
+            return contrast + self.parts.warmup_loss(own.detach(), other.detach())
 
 
 class ClassifierWarmup:
@@ -237,7 +262,7 @@ class ClassifierWarmup:
     def __call__(self, rows: Tensor) -> Tensor:
         """The loss of the translations in ``rows`` [batch]."""
         device = self.parts.means.device
-        return self.parts.warmed(*(unit(side[rows]).to(device) for side in (self.left, self.right)))
+        return self.parts.warmup_loss(*(unit(side[rows]).to(device) for side in (self.left, self.right)))
 
 
 class EmmaXLoss(nn.Module):
@@ -265,7 +290,7 @@ class EmmaXLoss(nn.Module):
         self.parts.momentum.follow(self.model)
         slow = unit(self.parts.momentum(self.model, features)["sentence_embedding"])
         own = unit(self.model(dict(features))["sentence_embedding"])
-        with full_precision(own):
+        with autocast_disabled(own):
             return self._loss(own, slow)
 
     def _loss(self, own: Tensor, slow: Tensor) -> Tensor:

@@ -54,7 +54,7 @@ class MaskedLM(nn.Module):
         return {"loss": nn.functional.cross_entropy(self.head(output[chosen]), labels[chosen])}
 
     def loss_of(self, features: dict[str, Tensor]) -> Tensor:
-        """Mask a batch of whole sentences afresh and give its loss."""
+        """Mask a batch of whole sentences and give its loss."""
         special = _special_tokens(features["input_ids"], self.collator.tokenizer)
         masked, labels = self.collator.torch_mask_tokens(features["input_ids"].clone().cpu(), special.cpu())
         device = features["input_ids"].device

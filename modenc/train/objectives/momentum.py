@@ -72,7 +72,7 @@ class VectorQueue(nn.Module):
         """Put ``vectors`` [n, hidden] in; the oldest leave."""
         size = len(self.rows)
         places = (self.count + torch.arange(len(vectors), device=self.count.device)) % size
-        # Of more than fit, the last stay.
+        # The last stay, where there are more than fit.
         self.rows[places[-size:]] = vectors[-size:].to(self.rows)
         self.count += len(vectors)
 

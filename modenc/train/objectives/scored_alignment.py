@@ -1,4 +1,4 @@
-r"""Alignment with a frozen pivot by pairs whose likeness people have scored.
+r"""Alignment with a frozen pivot by pairs whose similarity people have scored.
 
 Both languages have the pair, so its score applies to three cosines: within the language, and from either
 sentence to the pivot's other. CoSENT (Su, 2022) ranks all of a batch's in one sum. With unit vectors a_i and
@@ -21,7 +21,6 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import CoSENTLoss
 from torch import Tensor, nn
 
-from modenc.recipe.settings import AlignmentSettings
 from modenc.train.objectives.distillation import teacher_gap
 
 
@@ -31,14 +30,30 @@ class ScoredAlignmentLoss(nn.Module):
     Inputs:
         two text columns; as label three numbers: the rows of ``pivot`` [n, hidden] that belong to the
         sentences, and the score of the pair.
+
+    Args:
+        model: encodes the language's sentences.
+        pivot: cached vectors of the pivot's sentences [n, hidden].
+        scale: τ.
+        scored_weight: w.
+        similarity_weight: of the pivot's own cosines as an aim.
     """
 
-    def __init__(self, model: SentenceTransformer, pivot: Tensor, settings: AlignmentSettings) -> None:
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        pivot: Tensor,
+        *,
+        scale: float = 20.0,
+        scored_weight: float = 1.0,
+        similarity_weight: float = 0.0,
+    ) -> None:
         super().__init__()
         self.model = model
         self.pivot = nn.functional.normalize(pivot, dim=-1)
-        self.settings = settings
-        self.ranking = CoSENTLoss(model, scale=settings.scale)
+        self.scored_weight = scored_weight
+        self.similarity_weight = similarity_weight
+        self.ranking = CoSENTLoss(model, scale=scale)
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """The loss of one batch (a scalar)."""
@@ -51,8 +66,8 @@ class ScoredAlignmentLoss(nn.Module):
         pairs = [torch.cat([first, first, pivot_first]), torch.cat([second, pivot_second, second])]
         ranking = self.ranking.compute_loss_from_embeddings(pairs, labels[:, 2].repeat(3))
         cosine = (first * pivot_first + second * pivot_second).sum(-1) / 2
-        loss: Tensor = self.settings.scored_weight * ranking + (1 - cosine).mean()
-        if self.settings.similarity_weight:
+        loss: Tensor = self.scored_weight * ranking + (1 - cosine).mean()
+        if self.similarity_weight:
             gap = teacher_gap(torch.cat([first, second]), torch.cat([pivot_first, pivot_second]))
-            loss = loss + self.settings.similarity_weight * gap
+            loss = loss + self.similarity_weight * gap
         return loss

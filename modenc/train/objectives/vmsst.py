@@ -1,4 +1,4 @@
-r"""VMSST (Wieting et al., 2023): source separation, and the ways it is compared with.
+r"""VMSST (Wieting et al., 2023): source separation, and the variants it is compared with.
 
 A pair of translations (x_i, x_j) in the languages i, j is explained by what they share, z_sem, and by what
 each adds, z_i and z_j, all of them vectors [hidden] with the prior N(0, I). One decoder (``decoder.py``,
@@ -20,33 +20,32 @@ piece. The sentence vector is μ. With all parameters learning it is a linear pr
 as in the paper, and is kept with the model. With modules it must stay in the frozen pivot's space: there μ
 is the pooled vector at length √hidden, and the divergence acts through σ alone. The paper does not say what
 z_lang is in the translation terms: here it is 0, its prior's mean, since through its posterior's, which
-nothing there restrains, the sentence would reach the decoder without μ. The paper's contrastive way takes
+nothing there restrains, the sentence would reach the decoder without μ. The paper's contrastive variant takes
 inner products without a temperature; here, as everywhere in modenc, cosines times τ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
-from modenc.recipe.paper_settings import DecoderSettings, VmsstSettings
-from modenc.train.objectives.contrast import both_sides, symmetric_contrast
+from modenc.train.objectives.contrast import encode_pair, symmetric_contrast
 from modenc.train.objectives.decoder import (
     IGNORED,
     TargetTexts,
+    TransformerSize,
     VectorDecoder,
-    on_sphere,
     pieces_in,
-    transformer_layer,
-    written,
+    scale_to_sqrt_dim,
+    sequence_nll,
 )
 
-Way = Literal["bitranslation", "vmsst", "vmsst_contrastive"]
+Variant = Literal["bitranslation", "vmsst", "vmsst_contrastive"]
 
 
 def gaussian_divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
@@ -65,21 +64,19 @@ class LanguageInference(nn.Module):
     Args:
         hidden: size of embeddings and of the variable.
         languages: how many there are.
-        decoder: heads, inner size and dropout.
-        settings: layers, and whether it is told the language.
+        size: its own.
+        std: of the embeddings.
+        use_language: whether it is given the language.
     """
 
     def __init__(
-        self, hidden: int, languages: int, decoder: DecoderSettings, settings: VmsstSettings, std: float
+        self, hidden: int, languages: int, size: TransformerSize, std: float, use_language: bool
     ) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            transformer_layer(hidden, decoder.heads, decoder.inner_factor, decoder.dropout)
-            for _ in range(settings.encoder_layers)
-        )
-        self.position = nn.Parameter(torch.randn(decoder.max_length + 1, hidden) * std)
+        self.layers = size.stack(hidden)
+        self.position = nn.Parameter(torch.randn(size.max_length + 1, hidden) * std)
         self.language = nn.Parameter(torch.randn(languages, hidden) * std)
-        self.told = settings.encoder_language
+        self.use_language = use_language
         self.norm = nn.LayerNorm(hidden)
         self.heads = GaussianHeads(hidden)
 
@@ -92,7 +89,7 @@ class LanguageInference(nn.Module):
             languages: of each row [batch].
         """
         state = embedded + self.position[: embedded.shape[1]]
-        if self.told:
+        if self.use_language:
             state = state + self.language[languages][:, None]
         for layer in self.layers:
             state = layer(state, src_key_padding_mask=~mask)
@@ -127,41 +124,54 @@ class SourceSeparation(nn.Module):
     """What is thrown away after training: the decoders, the language networks, σ of the semantic variable.
 
     Args:
-        way: of the module's text.
+        variant: of the module's text.
         embeddings: of the written pieces [pieces, hidden], where the decoders start.
         languages: how many there are.
-        decoder: the decoders' size.
-        settings: the ablations.
+        size: the decoders'.
+        decoders: one for all languages (``shared``), or one for ``each``.
+        factored: whether the projection to scores is.
+        decoder_language: whether a decoder is given the language.
+        encoder_layers: of a language inference network; 0: language variables are read off the sentence
+            encoder, too.
+        language_encoders: language inference networks, languages dealt to them in turn; 0: one for each.
+        encoder_language: whether they are given the language.
     """
 
     def __init__(
-        self, way: Way, embeddings: Tensor, languages: int, decoder: DecoderSettings, settings: VmsstSettings
+        self,
+        variant: Variant,
+        embeddings: Tensor,
+        languages: int,
+        size: TransformerSize,
+        *,
+        decoders: Literal["shared", "each"] = "shared",
+        factored: bool = False,
+        decoder_language: bool = True,
+        encoder_layers: int = 2,
+        language_encoders: int = 1,
+        encoder_language: bool = True,
     ) -> None:
         super().__init__()
         hidden, std = embeddings.shape[1], float(embeddings.std())
-        self.way = way
-        self.separates = way != "bitranslation"
-        self.of_language = range(languages) if settings.decoders == "each" else [0] * languages
+        self.variant = variant
+        self.has_language_variable = variant != "bitranslation"
+        condition = 2 * hidden if self.has_language_variable else hidden
+        self.of_language = range(languages) if decoders == "each" else [0] * languages
         self.decoders = nn.ModuleList(
             VectorDecoder(
-                embeddings,
-                2 * hidden if self.separates else hidden,
-                decoder,
-                injection="layers",
-                starts=languages,
-                factored=settings.factored,
+                embeddings, condition, size, injection="layers", starts=languages, factored=factored
             )
             for _ in range(max(self.of_language) + 1)
         )
-        self.told = settings.decoder_language
-        if not self.separates:
+        self.use_language = decoder_language
+        if not self.has_language_variable:
             return
         self.log_variance = log_variance_head(hidden)
-        if settings.encoder_layers:
-            count = settings.language_encoders or languages
+        if encoder_layers:
+            size = replace(size, layers=encoder_layers)
+            count = min(language_encoders or languages, languages)
             self.language_networks = nn.ModuleList(
-                LanguageInference(hidden, languages, decoder, settings, std)
-                for _ in range(min(count, languages))
+                LanguageInference(hidden, languages, size, std, encoder_language) for _ in range(count)
             )
         else:
             self.language_heads = GaussianHeads(hidden)
@@ -176,17 +186,17 @@ class SourceSeparation(nn.Module):
             languages: in which to write [batch].
         """
         condition = semantic
-        if self.separates:
+        if self.has_language_variable:
             own = torch.zeros_like(semantic) if language is None else language
             condition = torch.cat([semantic, own.to(semantic)], dim=-1)
-        start = languages if self.told else torch.zeros_like(languages)
+        start = languages if self.use_language else torch.zeros_like(languages)
         losses = semantic.new_zeros(len(semantic), dtype=torch.float32)
         for number, decoder in enumerate(self.decoders):
             rows = torch.tensor([self.of_language[lang] == number for lang in languages.tolist()])
             rows = rows.to(semantic.device)
             if rows.any():
                 scores = decoder(condition[rows], targets[rows], start[rows])
-                losses = losses.index_put((rows,), written(scores, targets[rows]))
+                losses = losses.index_put((rows,), sequence_nll(scores, targets[rows]))
         return losses
 
     def infer(
@@ -230,27 +240,6 @@ class Side:
     """[batch]"""
 
 
-class ContrastiveLoss(nn.Module):
-    """``contrastive``.
-
-    Inputs:
-        the text's column, and where ``pivot`` is None the pivot sentence's; as label [batch, 1] the row of
-        the pivot's sentence in ``pivot`` [rows, hidden].
-    """
-
-    def __init__(self, model: SentenceTransformer, pivot: Tensor | None, scale: float) -> None:
-        super().__init__()
-        self.model = model
-        self.pivot = pivot
-        self.scale = scale
-
-    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
-        """The loss of one batch (a scalar)."""
-        rows = labels.cpu()[:, 0]
-        own, other = both_sides(self.model, sentence_features, self.pivot, rows)
-        return symmetric_contrast(own, other, rows, self.scale)
-
-
 class VmsstLoss(nn.Module):
     """``bitranslation``, ``vmsst`` and ``vmsst_contrastive``.
 
@@ -263,8 +252,10 @@ class VmsstLoss(nn.Module):
         parts: what is thrown away; which of the three it is, is theirs.
         sentences: what they write.
         pivot: cached vectors of the pivot's sentences [rows, hidden].
-        settings: weights.
         scale: τ.
+        elbo_weight: λ.
+        joint_weight: λ'.
+        kl_steps: over which a rises to 1; 0: there is no divergence.
     """
 
     def __init__(
@@ -273,33 +264,38 @@ class VmsstLoss(nn.Module):
         parts: SourceSeparation,
         sentences: Sentences,
         pivot: Tensor | None,
-        settings: VmsstSettings,
-        scale: float,
+        *,
+        scale: float = 20.0,
+        elbo_weight: float = 0.025,
+        joint_weight: float = 5e-4,
+        kl_steps: int = 1000,
     ) -> None:
         super().__init__()
         self.model = model
         self.parts = parts
         self.sentences = sentences
         self.pivot = pivot
-        self.settings = settings
         self.scale = scale
+        self.elbo_weight = elbo_weight
+        self.joint_weight = joint_weight
+        self.kl_steps = kl_steps
         self.step = 0
 
     def begin_step(self, step: int) -> None:
-        """Told by the trainer before each optimiser step, from 0; the divergence's weight hangs on it."""
+        """Called by the trainer before each optimizer step, from 0; the KL weight depends on it."""
         self.step = step
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """The loss of one batch (a scalar)."""
         rows, pivot_rows, languages = labels.cpu().unbind(dim=1)
-        own, other = both_sides(self.model, sentence_features, self.pivot, pivot_rows)
+        own, other = encode_pair(self.model, sentence_features, self.pivot, pivot_rows)
         loss = self.generative(self._side(own, rows, languages), self._pivot_side(other, pivot_rows))
-        if self.parts.way != "vmsst_contrastive":
+        if self.parts.variant != "vmsst_contrastive":
             return loss
         contrast = symmetric_contrast(own, other, pivot_rows, self.scale)
-        return contrast + self.settings.joint_weight * loss
+        return contrast + self.joint_weight * loss
 
-    def copies(self, rows: Tensor) -> Tensor:
+    def pivot_reconstruction_loss(self, rows: Tensor) -> Tensor:
         """-log p(y | μ(y)) of the pivot's sentences in ``rows`` [batch], from their cached vectors."""
         assert self.pivot is not None
         vectors = self.pivot[rows].to(next(self.parts.parameters()).device)
@@ -311,12 +307,12 @@ class VmsstLoss(nn.Module):
         """The translation terms, and λ times the bound, negative and per piece (a scalar)."""
         losses = self.parts.write(two.mean, None, one.targets, one.languages)
         losses = losses + self.parts.write(one.mean, None, two.targets, two.languages)
-        if self.parts.separates:
-            losses = losses + self.settings.elbo_weight * self.bound(one, two)
+        if self.parts.has_language_variable:
+            losses = losses + self.elbo_weight * self.negative_elbo(one, two)
         total: Tensor = losses.sum() / (pieces_in(one.targets) + pieces_in(two.targets))
         return total
 
-    def bound(self, one: Side, two: Side) -> Tensor:
+    def negative_elbo(self, one: Side, two: Side) -> Tensor:
         """-ELBO of each row [batch], from one sample of each variable."""
         even = torch.arange(len(one.mean), device=one.mean.device) % 2 == 0
         mean = torch.where(even[:, None], one.mean, two.mean)
@@ -328,14 +324,14 @@ class VmsstLoss(nn.Module):
             inferred = self.parts.infer(side.mean, embedded, side.targets != IGNORED, side.languages)
             losses = losses + self.parts.write(semantic, sampled(*inferred), side.targets, side.languages)
             divergences = divergences + gaussian_divergence(*inferred)
-        if not self.settings.kl:
+        if not self.kl_steps:
             return losses
-        return losses + min(1.0, self.step / self.settings.kl_steps) * divergences
+        return losses + min(1.0, self.step / self.kl_steps) * divergences
 
     def _pivot_side(self, vectors: Tensor, rows: Tensor) -> Side:
         return self._side(vectors, rows + self.sentences.first_pivot, torch.zeros_like(rows))
 
     def _side(self, vectors: Tensor, rows: Tensor, languages: Tensor) -> Side:
-        mean = vectors.float() if self.pivot is None else on_sphere(vectors.float())
+        mean = vectors.float() if self.pivot is None else scale_to_sqrt_dim(vectors.float())
         targets = self.sentences.targets.batch(rows)
         return Side(mean, targets.to(mean.device), languages.to(mean.device))
