@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.cache import atomic_folder, cache_dir
-from modenc.composition.packed_body import embed
+from modenc.composition.bert import embed
 
 logger = logging.getLogger(__name__)
 
