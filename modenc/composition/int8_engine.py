@@ -20,7 +20,6 @@ from modenc.composition.int8 import compiled, int8_file
 from modenc.composition.modules import LanguageModules
 from modenc.composition.packing import Bucket, buckets
 from modenc.errors import BaseModelError
-from modenc.hardware import has_bf16
 from modenc.languages import BASE
 
 
@@ -116,9 +115,7 @@ class Int8Engine:
             body = compose(self._base, self._modules[code], align=align)
             tokenizer = self._modules[code].tokenizer
         file = int8_file(body, tokenizer or self._base_tokenizer(), code)
-        precision = "bf16" if has_bf16(body.device) else "fp32"
-        model = compiled(file, torch.get_num_threads(), precision)
-        return _Model(model, file.with_suffix(".bin").stat().st_size)
+        return _Model(compiled(file), file.with_suffix(".bin").stat().st_size)
 
     def _inputs(self, bucket: Bucket, code: str) -> list[Any]:
         """What the models take: see :func:`~modenc.composition.int8.int8_file`."""

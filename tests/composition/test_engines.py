@@ -13,7 +13,7 @@ from modenc.composition.batched_engine import BatchedEngine
 from modenc.composition.body import compose
 from modenc.composition.kernels import OneDnnDense, TorchDense, make_dense, onednn_works
 from modenc.composition.modules import LanguageModules, LowRank, ParallelLayer
-from modenc.composition.packing import one_of_few
+from modenc.composition.packing import round_up_tokens
 from modenc.errors import HubError
 from modenc.languages import BASE
 
@@ -304,7 +304,7 @@ def test_layers_meet_few_numbers_of_tokens(body, codes, monkeypatch):
     for width in range(20, 60):
         ids = torch.randint(5, 60, (3, width), generator=generator)
         assert close(engine, body, ids, torch.ones_like(ids), (codes * 3)[:3])
-    assert met == {one_of_few(3 * width) for width in range(20, 60)}
+    assert met == {round_up_tokens(3 * width) for width in range(20, 60)}
     assert len(met) < 15
 
 
