@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import logging
 import os
 import time
 from collections.abc import Iterator
@@ -25,15 +23,12 @@ from transformers import (
 )
 
 from modenc.base_model.me5_small import ME5_SMALL, converted_me5_small
-from modenc.base_model.safety import check_config, check_weights, folder_of, refuse_adapter
-from modenc.cache import cache_dir
+from modenc.base_model.trust import check_config, check_weights, model_folder, refuse_adapter
+from modenc.cache import Mark, cache_dir
 from modenc.errors import BaseModelError
-from modenc.storage import whole_file
-
-logger = logging.getLogger(__name__)
 
 SUPPORTED_FAMILIES = ("bert", "xlm-roberta", "roberta")
-_STORE = "fingerprints.json"
+# Clocks of disks stand still for up to two seconds.
 _CLOCK_NS = 2_000_000_000
 
 
@@ -68,16 +63,17 @@ class BaseModel:
         Raises:
             BaseModelError: as for :meth:`load_body`.
         """
-        state = self._state()
+        before = _files(self.folder)
         body = self.load_body()
-        if state != self._state():  # changed while it was read
-            return body, fingerprint_of(body)
-        known = _known_fingerprints()
-        if state.key not in known:
-            known[state.key] = fingerprint_of(body)
-            if state.settled():
-                _keep_fingerprints(known)
-        return body, known[state.key]
+        unchanged = before == _files(self.folder)
+        known = _known_fingerprint(self.folder, before)
+        if unchanged and (found := known.names()):
+            return body, found[0]
+        fingerprint = fingerprint_of(body)
+        # Kept only where a later change would show.
+        if unchanged and time.time_ns() - max(max(times) for _, _, _, *times in before) > _CLOCK_NS:
+            known.make([fingerprint])
+        return body, fingerprint
 
     @property
     def hidden_size(self) -> int:
@@ -94,6 +90,13 @@ class BaseModel:
             raise BaseModelError(
                 f"base {self.id!r} is a {config.model_type!r} model; modenc composes modules on "
                 f"{', '.join(SUPPORTED_FAMILIES)}. Choose such a base, for example {ME5_SMALL!r}."
+            )
+        positions = getattr(config, "position_embedding_type", None) or "absolute"
+        if positions != "absolute" or getattr(config, "is_decoder", False):
+            raise BaseModelError(
+                f"base {self.id!r}: expected an encoder with absolute positions in its config.json, found "
+                f"position_embedding_type {positions!r:.60}, is_decoder {config.is_decoder}; choose another "
+                f"base, for example {ME5_SMALL!r}"
             )
         check_config(self.id, config)
         return config
@@ -123,7 +126,7 @@ class BaseModel:
             BaseModelError: they cannot be had.
         """
         with self._clear_errors():
-            folder = folder_of(self.location, self.revision)
+            folder = model_folder(self.location, self.revision)
         return folder
 
     @contextmanager
@@ -138,60 +141,22 @@ class BaseModel:
     @cached_property
     def fingerprint(self) -> str:
         """sha256 over the body's tensors as float32, in the order of their names."""
-        state = self._state()
-        known = _known_fingerprints()
-        return known[state.key] if state.key in known else self.load_with_fingerprint()[1]
-
-    def _state(self) -> _FolderState:
-        with self._clear_errors():
-            state = _FolderState.of(self.folder)
-        return state
+        found = _known_fingerprint(self.folder, _files(self.folder)).names()
+        return found[0] if found else self.load_with_fingerprint()[1]
 
 
-@dataclass(frozen=True)
-class _FolderState:
-    """A folder's files that loading a body may read, as far as is seen without reading them."""
-
-    key: str
-    changed_ns: int
-
-    @classmethod
-    def of(cls, folder: Path) -> _FolderState:
-        """Name, size, place and times of each: the last of these cannot be set back."""
-        # No file below a subfolder is read: see `check_weights`.
-        files = sorted({file for pattern in ("*.json", "*.safetensors") for file in folder.glob(pattern)})
-        stats = [(file.name, file.stat()) for file in files if file.is_file()]
-        listed = [
-            (name, stat.st_size, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns) for name, stat in stats
-        ]
-        key = hashlib.sha256(repr((str(folder.resolve()), listed)).encode()).hexdigest()
-        return cls(key, max((max(stat.st_mtime_ns, stat.st_ctime_ns) for _, stat in stats), default=0))
-
-    def settled(self) -> bool:
-        """Whether a later change would show: clocks of disks stand still for up to two seconds."""
-        return time.time_ns() - self.changed_ns > _CLOCK_NS
+def _files(folder: Path) -> list[tuple[str, int, int, int, int]]:
+    """Name, size, inode and times of each file that loading a body may read; the last cannot be set back."""
+    # No file below a subfolder is read: see `check_weights`.
+    files = sorted(file for file in folder.iterdir() if file.suffix in (".json", ".safetensors"))
+    stats = [(file.name, file.stat()) for file in files if file.is_file()]
+    return [(name, stat.st_size, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns) for name, stat in stats]
 
 
-def _known_fingerprints() -> dict[str, str]:
-    store = cache_dir() / _STORE
-    try:
-        known = json.loads(store.read_text()) if store.is_file() else {}
-    except (OSError, ValueError):
-        known = None
-    if not isinstance(known, dict):
-        logger.warning("%s cannot be read; fingerprints are computed again", store)
-        return {}
-    return known
-
-
-def _keep_fingerprints(known: dict[str, str]) -> None:
-    store = cache_dir() / _STORE
-    try:
-        store.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(store) as temporary:
-            temporary.write_text(json.dumps(known, indent=1))
-    except OSError as error:
-        logger.warning("%s cannot be kept, and is computed again each time: %s", store, error)
+def _known_fingerprint(folder: Path, files: list[tuple[str, int, int, int, int]]) -> Mark:
+    """Where the fingerprint of a folder in this state is kept."""
+    key = hashlib.sha256(repr((str(folder.resolve()), files)).encode()).hexdigest()
+    return Mark(cache_dir() / "fingerprints" / key)
 
 
 def fingerprint_of(body: torch.nn.Module) -> str:

@@ -1,62 +1,37 @@
-"""How a batch of one or many languages runs through the body: one language merged, or all in one pass.
+"""The two engines that run batches of texts, each row with its language's modules, and which one to take.
 
-*Merged*: a language's adapters are added to the base's weights once, and its texts cost what the base's do.
-*Batched*: the base's weights serve all rows, and each language's adapters act beside them on its own rows.
-A batch of several languages is batched; one language is merged as soon as it has had enough tokens for that
-to pay; languages whose LA and SE are the same share the copy, and only their alignment acts beside it.
-In 8-bit integers, and in bodies that are not built like BERT's, one language runs after another.
+:class:`~modenc.composition.batched_engine.BatchedEngine` computes in floating point;
+:class:`~modenc.composition.int8_engine.Int8Engine` in 8-bit integers, on CPUs. Both have the same methods,
+and threads may share them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable
 
-from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from modenc.composition.modules import LanguageModules
+from modenc.composition.batched_engine import BatchedEngine
+from modenc.composition.int8_engine import Int8Engine
+from modenc.composition.settings import ComputeSettings
 from modenc.languages import BASE as BASE
 
+Engine = BatchedEngine | Int8Engine
 
-class Engine(Protocol):
-    """Runs batches with the languages that were put into it; threads may share it."""
 
-    def put(self, modules: LanguageModules) -> None:
-        """Take in a language.
+def make_engine(
+    body: PreTrainedModel, settings: ComputeSettings, base_tokenizer: Callable[[], PreTrainedTokenizerFast]
+) -> Engine:
+    """The engine that the settings ask for.
 
-        Raises:
-            HubError: its modules do not fit the body.
-        """
-        ...
+    Args:
+        body: the base, used in place.
+        settings: what it computes in, and how much memory it may take.
+        base_tokenizer: gives the base's tokenizer.
 
-    def cost(self, modules: LanguageModules) -> int:
-        """Bytes that :meth:`put` would add."""
-        ...
-
-    def remove(self, code: str) -> None:
-        """Forget a language that no batch is using."""
-        ...
-
-    def shrink(self, excess: int) -> None:
-        """Free what languages have only for speed, the longest unused first, until ``excess`` bytes are."""
-        ...
-
-    def tidy(self) -> None:
-        """Give all memory back that languages have left behind."""
-        ...
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that all languages take, the body's own weights not counted."""
-        ...
-
-    def run(self, ids: Tensor, mask: Tensor, languages: Sequence[str], *, align: bool) -> Tensor:
-        """Token vectors [rows, length, hidden], zero where there is no token.
-
-        Args:
-            ids: [rows, length], padded on the right.
-            mask: [rows, length], 1 where there is a token.
-            languages: a code a row, each put in before, or :data:`BASE`.
-            align: apply the cross-lingual alignment adapters.
-        """
-        ...
+    Raises:
+        BaseModelError: int8 is asked for, and the base is not on a CPU.
+    """
+    if settings.compute == "int8":
+        return Int8Engine(body, base_tokenizer)
+    return BatchedEngine(body, settings.precision(body.device), settings.memory_limit)

@@ -31,7 +31,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.cache import atomic_folder, cache_dir
-from modenc.composition.packed_body import embed
+from modenc.composition.bert import embed
+from modenc.hardware import has_bf16
 
 logger = logging.getLogger(__name__)
 
@@ -62,17 +63,12 @@ def int8_file(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: s
     return folder / "model.xml"
 
 
-def compiled(file: Path, threads: int, precision: str) -> Any:
-    """OpenVINO's compiled model of a file from :func:`int8_file`.
-
-    Args:
-        file: the model.
-        threads: of the processor.
-        precision: ``bf16`` or ``fp32``, of what is left in floating point.
-    """
+def compiled(file: Path) -> Any:
+    """OpenVINO's compiled model of a file from :func:`int8_file`, for as many threads as torch has."""
     hints = {
-        "INFERENCE_NUM_THREADS": threads,
-        "INFERENCE_PRECISION_HINT": {"fp32": "f32"}.get(precision, precision),
+        "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+        # Of what is left in floating point.
+        "INFERENCE_PRECISION_HINT": "bf16" if has_bf16(torch.device("cpu")) else "f32",
         "PERFORMANCE_HINT": "LATENCY",
     }
     return _openvino().Core().compile_model(file, "CPU", hints)

@@ -1,37 +1,35 @@
-"""Each language's merged body in 8-bit integers, run in turn: see :mod:`modenc.composition.engine`."""
+"""One language after another in 8-bit integers, each with a model of its own, on a CPU.
+
+Languages never share a batch's products, so that a text's vector is the same in every mixture.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from threading import RLock
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from modenc.composition.body import compose
-from modenc.composition.engine import BASE
+from modenc.composition.bert import embed
+from modenc.composition.body import check_fit, compose
 from modenc.composition.int8 import compiled, int8_file
-from modenc.composition.packed_body import embed
+from modenc.composition.modules import LanguageModules
 from modenc.composition.packing import Bucket, buckets
-from modenc.composition.serial_engine import SerialEngine
 from modenc.errors import BaseModelError
-from modenc.hardware import has_bf16
+from modenc.languages import BASE
 
 
-@dataclass(frozen=True)
-class _Model:
+class _Model(NamedTuple):
     compiled: Any
     nbytes: int
 
 
-class Int8Engine(SerialEngine[_Model]):
-    """For bodies of the BERT family on a CPU.
-
-    Languages never share a batch's products, so that a text's vector is the same in every mixture.
+class Int8Engine:
+    """Has the methods of :class:`~modenc.composition.batched_engine.BatchedEngine`.
 
     Args:
         body: the base.
@@ -47,45 +45,84 @@ class Int8Engine(SerialEngine[_Model]):
                 f"compute='int8': expected the encoder on a CPU, found {body.device}; "
                 "say device='cpu', or compute='bf16'"
             )
-        super().__init__(body)
+        self._base = body
         self._base_tokenizer = base_tokenizer
+        self._modules: dict[str, LanguageModules] = {}
+        # By language and alignment; the longest unused first.
+        self._models: dict[tuple[str, bool], _Model] = {}
+        self._lock = RLock()
 
-    def shrink(self, excess: int) -> None:
-        """Free models, the longest unused first; they are read from the cache again when they are needed."""
+    def put(self, modules: LanguageModules) -> None:
+        """Add a language.
+
+        Raises:
+            HubError: its modules do not fit the body.
+        """
+        check_fit(self._base, modules)
+        with self._lock:
+            self._modules[modules.lang] = modules
+
+    def cost(self, modules: LanguageModules) -> int:
+        """Bytes that :meth:`put` would add."""
+        return modules.nbytes
+
+    def remove(self, code: str) -> None:
+        """Remove a language that no batch is using."""
+        with self._lock:
+            del self._modules[code]
+            for align in (False, True):
+                self._models.pop((code, align), None)
+
+    def shrink(self, excess: int = 0) -> None:
+        """Free models until ``excess`` bytes are free; they are read from the cache again when needed."""
         with self._lock:
             for key in list(self._models):
                 if excess > 0:
                     excess -= self._models.pop(key).nbytes
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all languages take, the body's own weights not counted."""
+        with self._lock:
+            models = sum(model.nbytes for model in self._models.values())
+            return models + sum(modules.nbytes for modules in self._modules.values())
+
+    @torch.no_grad()
+    def run(self, ids: Tensor, mask: Tensor, languages: Sequence[str], *, align: bool) -> Tensor:
+        """Token vectors of a padded batch: see :meth:`BatchedEngine.run`."""
+        output = torch.zeros(*ids.shape, self._base.config.hidden_size, dtype=self._base.dtype)
+        for code in dict.fromkeys(languages):
+            members = torch.tensor([row for row, other in enumerate(languages) if other == code])
+            request = self._model(code, align).compiled.create_infer_request()
+            for bucket in buckets(ids[members], mask[members], [0] * len(members)):
+                rows = members if bucket.rows is None else members[bucket.rows]
+                found = request.infer(self._inputs(bucket, code), share_inputs=True)[0]
+                output[rows, : bucket.ids.shape[1]] = torch.from_numpy(found).to(output.dtype)
+        return output.masked_fill_(mask[..., None] == 0, 0.0)
+
+    def _model(self, code: str, align: bool) -> _Model:
+        with self._lock:
+            key = (code, align and code != BASE and bool(self._modules[code].parallel))
+            self._models[key] = self._models.pop(key) if key in self._models else self._make(*key)
+            return self._models[key]
+
+    # Weights made in inference mode could never be traced.
+    @torch.inference_mode(False)
+    @torch.no_grad()
     def _make(self, code: str, align: bool) -> _Model:
         body, tokenizer = self._base, None
         if code != BASE:
             body = compose(self._base, self._modules[code], align=align)
             tokenizer = self._modules[code].tokenizer
         file = int8_file(body, tokenizer or self._base_tokenizer(), code)
-        precision = "bf16" if has_bf16(body.device) else "fp32"
-        model = compiled(file, torch.get_num_threads(), precision)
-        return _Model(model, file.with_suffix(".bin").stat().st_size)
+        return _Model(compiled(file), file.with_suffix(".bin").stat().st_size)
 
-    def _models_nbytes(self) -> int:
-        return sum(model.nbytes for model in self._models.values())
-
-    @torch.no_grad()
-    def _vectors(self, model: _Model, code: str, ids: Tensor, mask: Tensor) -> Tensor:
-        output = torch.zeros(*ids.shape, self._base.config.hidden_size)
-        table = None if code == BASE else self._modules[code].embeddings
-        request = model.compiled.create_infer_request()
-        for bucket in buckets(ids, mask, [0] * len(ids)):
-            x, real = self._inputs(bucket, table)
-            hidden = torch.from_numpy(request.infer([x, real], share_inputs=True)[0])
-            output[slice(None) if bucket.rows is None else bucket.rows, : hidden.shape[1]] = hidden
-        return output.to(self._base.dtype)
-
-    def _inputs(self, bucket: Bucket, table: Tensor | None) -> tuple[np.ndarray, np.ndarray]:
+    def _inputs(self, bucket: Bucket, code: str) -> list[Any]:
         """What the models take: see :func:`~modenc.composition.int8.int8_file`."""
+        table = None if code == BASE else self._modules[code].embeddings
         words = self._base.get_input_embeddings().weight if table is None else table
         x = embed(self._base, functional.embedding(bucket.ids, words), bucket.ids)
         real = torch.ones(bucket.ids.shape)
         if bucket.mask is not None:
             real = (bucket.mask.view(bucket.ids.shape) == 0).float()
-        return x.float().numpy(), real.numpy()
+        return [x.float().numpy(), real.numpy()]

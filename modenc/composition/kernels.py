@@ -7,15 +7,22 @@ where its library is measured to be the faster one on this machine.
 
 from __future__ import annotations
 
+import hashlib
+import logging
+import os
+import platform
+import time
 from collections.abc import Callable
 from functools import cache
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from modenc.composition.kernel_choice import second_is_faster
+from modenc.cache import Mark, cache_dir
+
+logger = logging.getLogger(__name__)
 
 Precision = Literal["fp32", "bf16"]
 Activation = Literal["none", "relu", "gelu"]
@@ -26,23 +33,23 @@ _ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
 }
 # oneDNN packs for a number of rows; any other number still computes.
 _TYPICAL_ROWS = 1024
+_ROUNDS = 12
+# What is measured to be faster by less may be slower tomorrow.
+_MARGIN = 1.03
+# Limits to older instructions, which the libraries read from the environment.
+_LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS")
 
 
 class Dense(Protocol):
     """A dense layer: x [tokens, in] to [tokens, out]."""
 
+    nbytes: int
+    """Bytes that the weights take."""
+    wants_few_sizes: bool
+    """Whether each new number of tokens costs time and memory."""
+
     def __call__(self, x: Tensor, activation: Activation = "none", residual: Tensor | None = None) -> Tensor:
         """``activation(x W^T + b) + residual``; an activation and a residual never come together."""
-        ...
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the weights take."""
-        ...
-
-    @property
-    def wants_few_sizes(self) -> bool:
-        """Whether each new number of tokens costs time and memory."""
         ...
 
 
@@ -64,16 +71,12 @@ class TorchDense:
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
         self._weight, self._bias = weight, bias
+        self.nbytes = weight.nbytes + bias.nbytes
 
     def __call__(self, x: Tensor, activation: Activation = "none", residual: Tensor | None = None) -> Tensor:
         """See :class:`Dense`."""
         y: Tensor = _ACTIVATIONS[activation](functional.linear(x, self._weight, self._bias))
         return y if residual is None else y.add_(residual)
-
-    @property
-    def nbytes(self) -> int:
-        """See :class:`Dense`."""
-        return self._weight.nbytes + self._bias.nbytes
 
 
 class OneDnnDense:
@@ -83,7 +86,7 @@ class OneDnnDense:
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
         self._bias = bias
-        self._nbytes = weight.nbytes + bias.nbytes
+        self.nbytes = weight.nbytes + bias.nbytes
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _TYPICAL_ROWS)
 
     def __call__(self, x: Tensor, activation: Activation = "none", residual: Tensor | None = None) -> Tensor:
@@ -96,29 +99,49 @@ class OneDnnDense:
         y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self._bias, activation, [], "none")
         return y
 
-    @property
-    def nbytes(self) -> int:
-        """See :class:`Dense`."""
-        return self._nbytes
-
 
 @cache
 def torch_is_faster(threads: int) -> bool:
     """Whether torch's ``linear`` multiplies float32 clearly faster than oneDNN, with so many threads.
 
-    Measured once a machine, in a fraction of a second, on a feed-forward block of a small body.
+    Measured once a machine, in a fraction of a second, on a feed-forward block of a small body, and cached.
+    No rule by instruction set fits all: with AVX2 alone, torch's default library (MKL) was faster where it
+    took its path for Intel's processors (``benchmarks/performance_findings.md``); with AVX-512 on AMD's it is slower.
     """
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    machine = [torch.backends.cpu.get_cpu_capability(), platform.machine(), sorted(capabilities.items())]
+    limits = [os.environ.get(name, "") for name in _LIMITS]
+    key = repr([threads, torch.__version__, machine, limits])
+    mark = Mark(cache_dir() / "kernels" / hashlib.sha256(key.encode()).hexdigest())
+    faster = mark.names()
+    if not faster:
+        ratio = times_faster(_block(OneDnnDense), _block(TorchDense))
+        logger.info("float32: torch's product takes 1/%.2f of oneDNN's time", ratio)
+        faster = ["torch" if ratio >= _MARGIN else "oneDNN"]
+        mark.make(faster)
+    return faster == ["torch"]
+
+
+# Packed outside of any inference mode, as weights are.
+@torch.inference_mode(False)
+@torch.no_grad()
+def _block(dense: Callable[[Tensor, Tensor], Dense]) -> Callable[[], Tensor]:
     generator = torch.Generator().manual_seed(0)
     x, up, down = (torch.rand(shape, generator=generator) for shape in ((512, 384), (1536, 384), (384, 1536)))
+    inner, outer = dense(up, torch.zeros(len(up))), dense(down, torch.zeros(len(down)))
+    return torch.inference_mode()(lambda: outer(inner(x, activation="gelu"), residual=x))
 
-    def block(dense: Callable[[Tensor, Tensor], Dense]) -> Callable[[], Tensor]:
-        inner, outer = dense(up, torch.zeros(len(up))), dense(down, torch.zeros(len(down)))
-        return torch.inference_mode()(lambda: outer(inner(x, activation="gelu"), residual=x))
 
-    # Packed outside of any inference mode, as weights are.
-    with torch.inference_mode(False), torch.no_grad():
-        first, second = block(OneDnnDense), block(TorchDense)
-    return second_is_faster(first, second, "float32", threads)
+def times_faster(first: Callable[[], Any], second: Callable[[], Any]) -> float:
+    """How many times faster ``second`` is: the least time of each, since others' work only adds to it."""
+    least = [float("inf"), float("inf")]
+    # In turn, so that a busy moment meets both.
+    for _ in range(_ROUNDS):
+        for number, run in enumerate((first, second)):
+            start = time.perf_counter()
+            run()
+            least[number] = min(least[number], time.perf_counter() - start)
+    return least[0] / max(least[1], 1e-9)
 
 
 @cache

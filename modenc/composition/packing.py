@@ -37,7 +37,7 @@ class Bucket:
     @property
     def size(self) -> int:
         """Tokens to compute with in oneDNN: those of all rows, filled up to one of few numbers."""
-        return one_of_few(self.ids.numel())
+        return round_up_tokens(self.ids.numel())
 
     def spans(self) -> list[tuple[int, int, int]]:
         """Group, first row, end row of each stretch of rows."""
@@ -46,7 +46,7 @@ class Bucket:
         return list(zip(groups.tolist(), [0, *ends], ends, strict=False))
 
 
-def one_of_few(tokens: int) -> int:
+def round_up_tokens(tokens: int) -> int:
     """The least of a few numbers that is no smaller: a multiple of 8, above 64 at most an eighth more."""
     step = max(_LEAST_STEP, 1 << max(0, tokens.bit_length() - 1 - _SIZE_BITS))
     return -(-tokens // step) * step
@@ -74,7 +74,7 @@ def _cut(lengths: list[int]) -> list[int]:
     best: dict[int, tuple[int, list[int]]] = {0: (0, [])}
     for end in [*starts[1:], len(lengths)]:
         width = lengths[end - 1]
-        cost, start = min((best[start][0] + one_of_few((end - start) * width), start) for start in best)
+        cost, start = min((best[start][0] + round_up_tokens((end - start) * width), start) for start in best)
         best[end] = (cost + _TOKENS_A_BUCKET, [*best[start][1], end])
     return best[len(lengths)][1]
 

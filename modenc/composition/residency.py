@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,14 +15,10 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel
-from modenc.composition.composed_engine import ComposedEngine
-from modenc.composition.engine import BASE, Engine
-from modenc.composition.int8_engine import Int8Engine
+from modenc.composition.engine import BASE, Engine, make_engine
 from modenc.composition.modules import LanguageModules, read_modules
-from modenc.composition.packed_body import FAMILIES, PackedBody
-from modenc.composition.packed_engine import PackedEngine
 from modenc.composition.settings import ComputeSettings
-from modenc.errors import BaseModelError, HubError
+from modenc.errors import HubError
 from modenc.hub.card import Card
 from modenc.hub.store import Hub
 from modenc.hub.verify import check_language
@@ -119,7 +114,7 @@ class Residency:
     def run(
         self, ids: Tensor, mask: Tensor, languages: Sequence[str], versions: Sequence[int], *, align: bool
     ) -> Tensor:
-        """Token vectors of a padded batch: see :meth:`Engine.run`.
+        """Token vectors of a padded batch: see :meth:`BatchedEngine.run`.
 
         Raises:
             ReplacedError: a row's tokens are of another version than its language in memory now.
@@ -170,24 +165,8 @@ class Residency:
 
     def _running(self) -> Engine:
         if self._engine is None:
-            self._engine = self._suitable_engine()
+            self._engine = make_engine(self._body, self._settings, self.base_tokenizer)
         return self._engine
-
-    def _suitable_engine(self) -> Engine:
-        packed = PackedBody.supports(self._body)
-        if self._settings.compute == "int8":
-            if not packed:
-                raise BaseModelError(
-                    f"compute='int8': expected a base built like {', '.join(FAMILIES)}, found "
-                    f"{self._body.config.model_type} with relative positions or a decoder; say compute='fp32'"
-                )
-            return Int8Engine(self._body, self.base_tokenizer)
-        precision = self._settings.precision(self._body.device)
-        if packed:
-            return PackedEngine(self._body, precision, self._settings.memory_limit)
-        with torch.inference_mode(False):
-            body = copy.deepcopy(self._body).bfloat16() if precision == "bf16" else self._body
-        return ComposedEngine(body)
 
     def _take_in(self, code: str, engine: Engine) -> None:
         if code in self._residents:
@@ -226,7 +205,7 @@ class Residency:
     def _free_unwanted(self) -> None:
         for code in [code for code in self._unwanted if not self._users[code]]:
             self._free(code)
-            self._running().tidy()
+            self._running().shrink()
 
     def _make_room(self, engine: Engine, modules: LanguageModules | None = None) -> None:
         """Free what no batch uses until all, with ``modules`` to come, is within the limit."""
@@ -237,12 +216,13 @@ class Residency:
         def excess() -> int:
             return engine.nbytes + (0 if modules is None else engine.cost(modules)) - limit
 
-        engine.shrink(excess())
+        if excess() > 0:
+            engine.shrink(excess())
         for code in [code for code in self._residents if not self._users[code]]:
             if excess() > 0:
                 self._free(code)
-                if modules is None and excess() > 0:
-                    engine.tidy()
+            if excess() > 0:
+                engine.shrink(excess())
 
     def _free(self, code: str) -> None:
         self._unwanted.discard(code)

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from sentence_transformers import SentenceTransformer
 
 from modenc.base_model import ME5_SMALL, resolve_base
-from modenc.base_model.plain import checked_model
 from modenc.base_model.resolve import fingerprint_of
+from modenc.base_model.trust import checked_sentence_model
 from modenc.composition.engine import BASE
 from modenc.encoder import ModularEncoder
 from modenc.errors import BaseModelError, ModencError
@@ -187,7 +187,7 @@ def load_model(name: str, prompt: str | None = None, batch_size: int = 32) -> Se
         )
     else:
         try:
-            folder, options = checked_model(name)
+            folder, options = checked_sentence_model(name)
             model = SentenceTransformer(str(folder), **options)
         except ModencError:
             raise

@@ -41,7 +41,7 @@ def find_model(name: str) -> tuple[str, str | None, Path]:
         MissingExtraError: what reads tokenizers is not installed.
         BaseModelError: there is no such model, or it cannot be fetched.
     """
-    from modenc.base_model.safety import folder_of, refuse_adapter
+    from modenc.base_model.trust import model_folder, refuse_adapter
 
     require_extra("translate", "sentencepiece")
     local = Path(name).expanduser()
@@ -49,7 +49,7 @@ def find_model(name: str) -> tuple[str, str | None, Path]:
         raise BaseModelError(f"{name}: expected a translation model's folder, found no such folder")
     location, _, revision = (str(local), "", "") if local.is_dir() else name.partition("@")
     with clear_errors(name):
-        folder = folder_of(location, revision or None)
+        folder = model_folder(location, revision or None)
     refuse_adapter(name, folder)
     return location, revision or None, folder
 

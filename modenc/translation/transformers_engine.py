@@ -36,7 +36,7 @@ class TransformersModel:
         import torch
         from transformers import AutoConfig, AutoModelForSeq2SeqLM
 
-        from modenc.base_model.safety import check_config, has_safetensors
+        from modenc.base_model.trust import check_config, has_safetensors
 
         self.name = name
         self.generation = generation

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
 from modenc import ModularEncoder
-from modenc.base_model import resolve, resolve_base, safety
+from modenc.base_model import resolve, resolve_base, trust
 from modenc.composition.st_module import ModularTransformer
 from modenc.errors import BaseModelError, HubError
 
@@ -111,6 +111,24 @@ def test_no_loader_is_left_to_ask_whether_code_may_run(tiny_xlmr, loadings):
     assert not any(options["trust_remote_code"] for _, options in loadings)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "found"),
+    [
+        (
+            "position_embedding_type",
+            "relative_key",
+            "position_embedding_type 'relative_key', is_decoder False",
+        ),
+        ("is_decoder", True, "position_embedding_type 'absolute', is_decoder True"),
+    ],
+)
+def test_a_body_that_no_engine_can_run_is_refused(tiny_bert, tmp_path, key, value, found):
+    folder = shutil.copytree(tiny_bert, tmp_path / "base")
+    edited(folder / "config.json", **{key: value})
+    with pytest.raises(BaseModelError, match=f"expected an encoder with absolute positions.*{found}; choose"):
+        resolve_base(str(folder)).load_body()
+
+
 def test_a_peft_folder_is_no_base(tiny_xlmr, tmp_path):
     shutil.copytree(tiny_xlmr, tmp_path / "base")
     (tmp_path / "base" / "adapter_config.json").write_text("{}")
@@ -130,7 +148,7 @@ def snapshot(monkeypatch):
 
     def put(function):
         monkeypatch.setattr(HfApi, "model_info", lambda *_, **__: None)
-        monkeypatch.setattr(safety, "snapshot_download", function)
+        monkeypatch.setattr(trust, "snapshot_download", function)
 
     return put
 
@@ -146,7 +164,7 @@ def test_of_a_base_elsewhere_neither_code_nor_pickles_are_fetched(tiny_xlmr, sna
 
 
 def test_a_base_in_the_cache_is_taken_where_it_cannot_be_fetched(tiny_xlmr, elsewhere, snapshot, caplog):
-    fetch, patterns = safety.snapshot_download, []
+    fetch, patterns = trust.snapshot_download, []
     elsewhere(tiny_xlmr)
 
     def behind_a_proxy(name, *, local_files_only=False, **how):
@@ -520,12 +538,12 @@ def test_a_pinned_base_is_fetched_once(tiny_xlmr, elsewhere, snapshot, monkeypat
     snapshot(lambda _, local_files_only=False, **__: asked.append(local_files_only) or str(place))
     monkeypatch.setattr(HfApi, "model_info", lambda *_, **__: asked.append("info"))
     for _ in range(2):
-        assert safety.folder_of("somebody/base", COMMIT) == place
+        assert trust.model_folder("somebody/base", COMMIT) == place
     assert asked == ["info", False, True]
     # What a branch names may have changed, and other files of the commit were not fetched.
     for options in ({"revision": "main"}, {"revision": COMMIT, "subfolders": True}):
         asked.clear()
-        assert safety.folder_of("somebody/base", **options) == place
+        assert trust.model_folder("somebody/base", **options) == place
         assert asked == ["info", False]
 
 
@@ -543,8 +561,8 @@ def test_a_pinned_base_that_was_not_fetched_whole_is_asked_for_again(
 
     snapshot(cut_off)
     for _ in range(3):
-        assert safety.folder_of("somebody/base", COMMIT) == place
+        assert trust.model_folder("somebody/base", COMMIT) == place
     assert asked == [False, True, False, True]
-    monkeypatch.setattr(safety, "snapshot_download", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(trust, "snapshot_download", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        safety.folder_of("somebody/base", COMMIT)
+        trust.model_folder("somebody/base", COMMIT)

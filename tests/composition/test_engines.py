@@ -1,23 +1,21 @@
-"""Every engine gives what one composed body per language gives, whatever the mixture."""
+"""The batched engine gives what one composed body per language gives, whatever the mixture."""
 
 from itertools import chain
 from threading import Thread
 
 import pytest
 import torch
-from transformers import ElectraConfig, ElectraModel
 
 from modenc.base_model import resolve_base
-from modenc.composition import kernels, packed_body, packed_engine
+from modenc.composition import batched_engine, bert, kernels
+from modenc.composition.adapter_bank import QUERY
+from modenc.composition.batched_engine import BatchedEngine
 from modenc.composition.body import compose
-from modenc.composition.composed_engine import ComposedEngine
-from modenc.composition.engine import BASE
 from modenc.composition.kernels import OneDnnDense, TorchDense, make_dense, onednn_works
 from modenc.composition.modules import LanguageModules, LowRank, ParallelLayer
-from modenc.composition.packed_body import PackedBody
-from modenc.composition.packed_engine import PackedEngine
-from modenc.composition.packing import one_of_few
+from modenc.composition.packing import round_up_tokens
 from modenc.errors import HubError
+from modenc.languages import BASE
 
 HIDDEN, INNER, LAYERS = 32, 64, 2
 SITES = {
@@ -66,9 +64,9 @@ def body(request):
     return resolve_base(str(request.getfixturevalue(request.param))).load_body().requires_grad_(False)
 
 
-@pytest.fixture(params=[PackedEngine, ComposedEngine])
-def engine(request, body):
-    engine = PackedEngine(body, "fp32") if request.param is PackedEngine else ComposedEngine(body)
+@pytest.fixture
+def engine(body):
+    engine = BatchedEngine(body, "fp32")
     for modules in LANGUAGES:
         engine.put(modules)
     return engine
@@ -110,8 +108,8 @@ def test_a_mixed_batch_equals_one_body_per_language(engine, body, align):
 @pytest.mark.parametrize("align", [True, False])
 @pytest.mark.parametrize("code", ["kk", "en", BASE])
 def test_a_merged_language_equals_its_body(body, code, align, monkeypatch):
-    monkeypatch.setattr(packed_engine, "_TOKENS_BEFORE_MERGING", 1)
-    engine = PackedEngine(body, "fp32")
+    monkeypatch.setattr(batched_engine, "_TOKENS_BEFORE_MERGING", 1)
+    engine = BatchedEngine(body, "fp32")
     for modules in LANGUAGES:
         engine.put(modules)
     ids, mask = batch()
@@ -121,7 +119,7 @@ def test_a_merged_language_equals_its_body(body, code, align, monkeypatch):
 
 
 def test_merging_waits_until_it_pays(body):
-    engine = PackedEngine(body, "fp32")
+    engine = BatchedEngine(body, "fp32")
     engine.put(LANGUAGES[1])
     before = engine.nbytes
     ids, mask = batch(rows=64, longest=60)
@@ -133,8 +131,8 @@ def test_merging_waits_until_it_pays(body):
 
 
 def test_languages_with_the_same_adapter_share_a_merged_copy(body, monkeypatch):
-    monkeypatch.setattr(packed_engine, "_TOKENS_BEFORE_MERGING", 1)
-    engine = PackedEngine(body, "fp32")
+    monkeypatch.setattr(batched_engine, "_TOKENS_BEFORE_MERGING", 1)
+    engine = BatchedEngine(body, "fp32")
     alike = [made(code, 7) for code in ("kk", "az")]
     other = made("az", 8)
     engine.put(alike[0])
@@ -159,7 +157,7 @@ def test_languages_come_and_go(engine, body):
     engine.remove("en")
     engine.remove("az")
     engine.remove("ky")
-    engine.tidy()
+    engine.shrink()
     assert 0 < engine.nbytes < full
     assert close(engine, body, ids, mask, ["kk", BASE] * 4)
     for modules in LANGUAGES[::-1]:
@@ -168,13 +166,13 @@ def test_languages_come_and_go(engine, body):
     assert close(engine, body, ids, mask, ROWS)
     for modules in LANGUAGES:
         engine.remove(modules.lang)
-    engine.tidy()
+    engine.shrink()
     assert engine.nbytes == 0
     assert close(engine, body, ids, mask, [BASE] * 8)
 
 
 def test_what_the_bank_counts_is_what_it_holds(body):
-    engine = PackedEngine(body, "fp32")
+    engine = BatchedEngine(body, "fp32")
     bank = engine._bank
     narrow, wide = [made(f"n{i}", i, rank=4) for i in range(6)], made("wide", 9, rank=60, bottleneck=30)
     for modules in [*narrow, wide]:
@@ -183,18 +181,18 @@ def test_what_the_bank_counts_is_what_it_holds(body):
         assert engine.nbytes == before + cost
     for modules in [wide, *narrow[:0:-1]]:
         engine.remove(modules.lang)
-        engine.tidy()
-        parts = chain(*bank.tensors.low_rank.values(), *bank.tensors.parallel.values())
+        engine.shrink()
+        parts = chain(*bank.matrices.low_rank.values(), *bank.matrices.parallel.values())
         held = sum(tensor.nbytes for tensor in parts)
         assert engine.nbytes == held * (bank._capacity - 1) // bank._capacity
-    assert engine.nbytes == PackedEngine(body, "fp32").cost(narrow[0])
+    assert engine.nbytes == BatchedEngine(body, "fp32").cost(narrow[0])
 
 
 def test_no_copy_is_made_that_does_not_fit(body, monkeypatch):
-    monkeypatch.setattr(packed_engine, "_TOKENS_BEFORE_MERGING", 1)
+    monkeypatch.setattr(batched_engine, "_TOKENS_BEFORE_MERGING", 1)
     ids, mask = batch()
     for room, copies in ((None, True), (10**9, True), (100_000, False)):
-        engine = PackedEngine(body, "fp32", room)
+        engine = BatchedEngine(body, "fp32", room)
         engine.put(LANGUAGES[1])
         before = engine.nbytes
         assert close(engine, body, ids, mask, ["kk"] * 8)
@@ -208,7 +206,7 @@ def test_padding_inside_a_text_has_the_position_it_has_in_the_body(engine, body)
 
 
 def test_shrinking_frees_only_what_is_for_speed(engine, body, monkeypatch):
-    monkeypatch.setattr(packed_engine, "_TOKENS_BEFORE_MERGING", 1)
+    monkeypatch.setattr(batched_engine, "_TOKENS_BEFORE_MERGING", 1)
     ids, mask = batch()
     before = engine.nbytes
     engine.run(ids, mask, ["kk"] * 8, align=True)
@@ -220,7 +218,7 @@ def test_shrinking_frees_only_what_is_for_speed(engine, body, monkeypatch):
 
 def test_a_batch_sees_the_languages_that_it_began_with(body):
     """Others are put in and taken out while it computes."""
-    engine = PackedEngine(body, "fp32")
+    engine = BatchedEngine(body, "fp32")
     for modules in LANGUAGES:
         engine.put(modules)
     ids, mask = batch()
@@ -255,7 +253,7 @@ def test_a_batch_sees_the_languages_that_it_began_with(body):
 
 
 def test_bf16_is_near(body):
-    engine = PackedEngine(body, "bf16")
+    engine = BatchedEngine(body, "bf16")
     for modules in LANGUAGES:
         engine.put(modules)
     ids, mask = batch()
@@ -279,29 +277,11 @@ def test_what_does_not_fit_is_refused(engine):
         engine.put(LanguageModules("tr", None, None, {}, {0: wide}))
 
 
-def test_another_family_is_composed(tmp_path):
-    config = ElectraConfig(
-        vocab_size=80,
-        embedding_size=HIDDEN,
-        hidden_size=HIDDEN,
-        intermediate_size=INNER,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=4,
-    )
-    body = ElectraModel(config).eval().requires_grad_(False)
-    assert not PackedBody.supports(body)
-    engine = ComposedEngine(body)
-    for modules in LANGUAGES:
-        engine.put(modules)
-    ids, mask = batch()
-    assert close(engine, body, ids, mask, ROWS)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("codes", [["kk"], ["kk", "az", BASE]])
 def test_layers_meet_few_numbers_of_tokens(body, codes, monkeypatch):
     monkeypatch.setattr(kernels, "torch_is_faster", lambda threads: False)
-    monkeypatch.setattr(packed_engine, "_TOKENS_BEFORE_MERGING", 1)
+    monkeypatch.setattr(batched_engine, "_TOKENS_BEFORE_MERGING", 1)
     met = set()
 
     def recorded(*given):
@@ -316,27 +296,27 @@ def test_layers_meet_few_numbers_of_tokens(body, codes, monkeypatch):
 
         return Recorded()
 
-    monkeypatch.setattr(packed_body, "make_dense", recorded)
-    engine = PackedEngine(body, "fp32")
+    monkeypatch.setattr(bert, "make_dense", recorded)
+    engine = BatchedEngine(body, "fp32")
     for modules in LANGUAGES:
         engine.put(modules)
     generator = torch.Generator().manual_seed(0)
     for width in range(20, 60):
         ids = torch.randint(5, 60, (3, width), generator=generator)
         assert close(engine, body, ids, torch.ones_like(ids), (codes * 3)[:3])
-    assert met == {one_of_few(3 * width) for width in range(20, 60)}
+    assert met == {round_up_tokens(3 * width) for width in range(20, 60)}
     assert len(met) < 15
 
 
 @pytest.mark.parametrize("faster", [True, False])
 def test_the_faster_library_multiplies_and_results_agree(body, faster, monkeypatch):
     monkeypatch.setattr(kernels, "torch_is_faster", lambda threads: faster)
-    monkeypatch.setattr(packed_engine, "_TOKENS_BEFORE_MERGING", 1)
-    engine = PackedEngine(body, "fp32")
+    monkeypatch.setattr(batched_engine, "_TOKENS_BEFORE_MERGING", 1)
+    engine = BatchedEngine(body, "fp32")
     for modules in LANGUAGES:
         engine.put(modules)
     ids, mask = batch()
-    assert isinstance(engine._own_layers()[0].query, TorchDense) == (
+    assert isinstance(engine._own_layers()[0].dense[QUERY], TorchDense) == (
         faster or not onednn_works(torch.float32)
     )
     assert close(engine, body, ids, mask, ROWS)

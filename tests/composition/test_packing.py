@@ -2,7 +2,7 @@
 
 import torch
 
-from modenc.composition.packing import buckets, one_of_few
+from modenc.composition.packing import buckets, round_up_tokens
 
 
 def test_buckets_waste_little_and_keep_every_row():
@@ -26,7 +26,7 @@ def test_buckets_waste_little_and_keep_every_row():
 
 
 def test_sizes_are_few_and_near():
-    assert [one_of_few(tokens) for tokens in (1, 8, 9, 64, 65, 100, 129)] == [8, 8, 16, 64, 72, 104, 144]
-    sizes = [one_of_few(tokens) for tokens in range(1, 20_000)]
+    assert [round_up_tokens(tokens) for tokens in (1, 8, 9, 64, 65, 100, 129)] == [8, 8, 16, 64, 72, 104, 144]
+    sizes = [round_up_tokens(tokens) for tokens in range(1, 20_000)]
     assert all(tokens <= size <= max(tokens + 7, tokens * 9 / 8) for tokens, size in enumerate(sizes, 1))
     assert len(set(sizes)) <= 8 * 10

@@ -5,7 +5,6 @@ import pytest
 
 from modenc import ModularEncoder
 from modenc.composition.modules import read_modules
-from modenc.composition.packed_body import PackedBody
 from modenc.composition.settings import ComputeSettings
 from modenc.errors import HubError, OptionError
 
@@ -34,9 +33,7 @@ def test_memory_is_kept_within_its_limit(tiny_hub):
     assert (none.loaded, none.memory) == ([], 0)
 
 
-@pytest.mark.parametrize("packed", [True, False])
-def test_a_vocabulary_counts_with_its_tokenizer(tiny_hub, monkeypatch, packed):
-    monkeypatch.setattr(PackedBody, "supports", lambda body: packed)
+def test_a_vocabulary_counts_with_its_tokenizer(tiny_hub):
     own, bases = read_modules(tiny_hub.layout("kk")), read_modules(tiny_hub.layout("en"))
     assert bases.tokenizer is None
     encoder = ModularEncoder(tiny_hub.path)
@@ -46,9 +43,7 @@ def test_a_vocabulary_counts_with_its_tokenizer(tiny_hub, monkeypatch, packed):
     assert encoder.memory - without >= own.embeddings.nbytes + 600 * len(own.tokenizer)
 
 
-@pytest.mark.parametrize("packed", [True, False])
-def test_the_least_recently_used_make_room(tiny_hub, monkeypatch, packed):
-    monkeypatch.setattr(PackedBody, "supports", lambda body: packed)
+def test_the_least_recently_used_make_room(tiny_hub):
     free = ModularEncoder(tiny_hub.path)
     needed = {}
     for pair in (["kk", "az"], ["kk", "en"], ["az", "en"]):

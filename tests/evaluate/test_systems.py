@@ -18,7 +18,7 @@ from sentence_transformers.sentence_transformer.modules import (
 )
 
 from modenc import ModularEncoder
-from modenc.base_model import resolve_base, safety
+from modenc.base_model import resolve_base, trust
 from modenc.errors import BaseModelError
 from modenc.evaluate.systems import load_model
 
@@ -107,7 +107,7 @@ def fetched(monkeypatch, tmp_path):
             return shutil.copytree(folder, tmp_path / "fetched")
 
         monkeypatch.setattr(HfApi, "model_info", lambda *_, **__: None)
-        monkeypatch.setattr(safety, "snapshot_download", snapshot)
+        monkeypatch.setattr(trust, "snapshot_download", snapshot)
         return asked
 
     return of

@@ -1,13 +1,13 @@
-"""The body of the BERT family: every layer's norm after its residual.
+"""The frozen body for inference: BERT's layers, with the norm after each residual.
 
 ``x = norm(x + Attention(x))``, then ``x = norm(x + FFN(x) + scaling * Up(relu(Down(x))))``. The layers'
-weights are merged ones, or the base's with a :class:`~modenc.composition.bank.BankRows` beside them.
+weights are merged ones, or the base's with :class:`~modenc.composition.adapter_bank.RowAdapters` beside them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,45 +16,41 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 from transformers.activations import ACT2FN
 
-from modenc.composition.bank import BankRows, Site
+from modenc.composition.adapter_bank import (
+    ATTENTION_OUTPUT,
+    INTERMEDIATE,
+    KEY,
+    LINEAR_LAYERS,
+    OUTPUT,
+    QUERY,
+    VALUE,
+    Matrices,
+    RowAdapters,
+)
 from modenc.composition.kernels import Dense, Precision, make_dense
-from modenc.composition.modules import LowRank
 from modenc.composition.packing import Bucket
 
-FAMILIES = ("bert", "roberta", "xlm-roberta")
-"""Model types whose bodies are built alike."""
-QUERY, KEY, VALUE = (f"attention.self.{part}" for part in ("query", "key", "value"))
-ATTENTION_OUTPUT, INTERMEDIATE, OUTPUT = "attention.output.dense", "intermediate.dense", "output.dense"
+_DOWN, _UP = "down", "up"
 _SCORES_AT_A_TIME = 400_000
-
-Parallel = tuple[Tensor, Tensor, Tensor, Tensor]
-"""Down [bottleneck, hidden], its bias, up [bottleneck, hidden] with the scaling in it, its bias."""
 
 
 @dataclass(frozen=True)
 class Layer:
     """One layer's weights, ready to compute with."""
 
-    query: Dense
-    key: Dense
-    value: Dense
-    attention_output: Dense
+    dense: dict[str, Dense]
+    """By name; with those of a parallel adapter where one is merged."""
     attention_norm: tuple[Tensor, Tensor]
-    intermediate: Dense
-    output: Dense
     norm: tuple[Tensor, Tensor]
-    down: Dense | None
-    up: Dense | None
 
     @property
     def nbytes(self) -> int:
         """Bytes that the dense layers take."""
-        parts = (getattr(self, part.name) for part in fields(self))
-        return sum(dense.nbytes for dense in parts if hasattr(dense, "nbytes"))
+        return sum(dense.nbytes for dense in self.dense.values())
 
 
-class PackedBody:
-    """A frozen body of one of the :data:`FAMILIES`, for inference.
+class Bert:
+    """A frozen body of the BERT family, for inference.
 
     Args:
         body: the model; its embeddings are used in place.
@@ -75,123 +71,91 @@ class PackedBody:
         self.dtype = torch.bfloat16 if precision == "bf16" else own
         """Type that tokens have between the layers."""
 
-    @staticmethod
-    def supports(body: PreTrainedModel) -> bool:
-        """Whether a model is built as this class computes."""
-        config: Any = body.config
-        absolute = getattr(config, "position_embedding_type", "absolute") in ("absolute", None)
-        return config.model_type in FAMILIES and absolute and not getattr(config, "is_decoder", False)
+    def layers(self, low_rank: Matrices, parallel: Matrices) -> list[Layer]:
+        """The layers' weights with a language's adapters merged into them.
 
-    @property
-    def sites(self) -> dict[Site, tuple[int, int]]:
-        """Inputs and outputs of every linear layer that an adapter can change."""
-        names = (QUERY, KEY, VALUE, ATTENTION_OUTPUT, INTERMEDIATE, OUTPUT)
-        return {
-            (number, name): (layer.get_submodule(name).in_features, layer.get_submodule(name).out_features)
-            for number, layer in enumerate(self._body.encoder.layer)
-            for name in names
-        }
-
-    def layers(
-        self, low_rank: Mapping[Site, LowRank] | None = None, parallel: Mapping[int, Parallel] | None = None
-    ) -> list[Layer]:
-        """The layers' weights with a language's changes merged, or the base's own."""
-        low_rank, parallel = low_rank or {}, parallel or {}
+        Args:
+            low_rank: a slot's: see :class:`~modenc.composition.adapter_bank.BankMatrices`. Empty for none.
+            parallel: likewise.
+        """
         return [
             self._layer(number, layer, low_rank, parallel.get(number))
             for number, layer in enumerate(self._body.encoder.layer)
         ]
 
-    def run(self, words: Tensor, bucket: Bucket, layers: list[Layer], rows: BankRows | None = None) -> Tensor:
+    def run(self, words: Tensor, bucket: Bucket, layers: list[Layer], adapters: RowAdapters) -> Tensor:
         """Vectors after all layers.
 
         Args:
             words: [rows, length, hidden], each token's row of its language's embeddings.
             bucket: the rows.
             layers: see :meth:`layers`.
-            rows: what acts beside the layers.
+            adapters: what acts beside the layers.
 
         Returns:
-            [rows, length, hidden], of no meaning where there is no token.
+            [rows, length, hidden], meaningless where there is no token.
         """
         x = embed(self._body, words, bucket.ids)
         before = x.dtype
         x = x.to(self.dtype).flatten(0, 1)
-        if layers[0].query.wants_few_sizes:
+        if layers[0].dense[QUERY].wants_few_sizes:
             x = functional.pad(x, (0, 0, 0, bucket.size - len(x)))
         for number, layer in enumerate(layers):
-            x = self._step(x, bucket, number, layer, rows)
+            x = self._step(x, bucket, number, layer, adapters)
         y: Tensor = _in_rows(x, bucket).to(before)
         return y
 
-    def _step(self, x: Tensor, bucket: Bucket, number: int, layer: Layer, rows: BankRows | None) -> Tensor:
+    def _step(self, x: Tensor, bucket: Bucket, number: int, layer: Layer, adapters: RowAdapters) -> Tensor:
         """One layer over [tokens, hidden]: the bucket's rows one after another, then what fills up."""
 
-        def add(y: Tensor, name: str, x: Tensor) -> Tensor:
-            if rows is not None:
-                rows.add((number, name), _in_rows(y, bucket), _in_rows(x, bucket))
+        def adapted(y: Tensor, name: str, x: Tensor) -> Tensor:
+            if (number, name) in adapters.low_rank:
+                adapters.add_low_rank(number, name, _in_rows(y, bucket), _in_rows(x, bucket))
             return y
 
-        hidden = x.shape[1:]
-        query, key, value = (
-            add(dense(x), name, x)
-            for dense, name in ((layer.query, QUERY), (layer.key, KEY), (layer.value, VALUE))
-        )
+        dense, hidden = layer.dense, x.shape[1:]
+        query, key, value = (adapted(dense[name](x), name, x) for name in (QUERY, KEY, VALUE))
         context = _attention(query, key, value, bucket, self._heads)
-        y = add(layer.attention_output(context, residual=x), ATTENTION_OUTPUT, context)
+        y = adapted(dense[ATTENTION_OUTPUT](context, residual=x), ATTENTION_OUTPUT, context)
         x = functional.layer_norm(y, hidden, *layer.attention_norm, self._epsilon)
-        if self._fused is not None and not (rows and rows.changes((number, INTERMEDIATE))):
-            inner = layer.intermediate(x, activation=self._fused)
+        if self._fused is not None and (number, INTERMEDIATE) not in adapters.low_rank:
+            inner = dense[INTERMEDIATE](x, activation=self._fused)
         else:
-            inner = self._activation(add(layer.intermediate(x), INTERMEDIATE, x))
-        y = layer.output(inner, residual=x)
-        if layer.down is not None and layer.up is not None:
-            y = layer.up(layer.down(x, activation="relu"), residual=y)
-        y = add(y, OUTPUT, inner)
-        if rows is not None:
-            rows.add_beside(number, _in_rows(y, bucket), _in_rows(x, bucket))
+            inner = self._activation(adapted(dense[INTERMEDIATE](x), INTERMEDIATE, x))
+        y = dense[OUTPUT](inner, residual=x)
+        if _DOWN in dense:
+            y = dense[_UP](dense[_DOWN](x, activation="relu"), residual=y)
+        y = adapted(y, OUTPUT, inner)
+        if number in adapters.parallel:
+            adapters.add_parallel(number, _in_rows(y, bucket), _in_rows(x, bucket))
         return functional.layer_norm(y, hidden, *layer.norm, self._epsilon)
 
     def _layer(
-        self, number: int, layer: nn.Module, low_rank: Mapping[Site, LowRank], parallel: Parallel | None
+        self, number: int, layer: nn.Module, low_rank: Matrices, parallel: tuple[Tensor, ...] | None
     ) -> Layer:
-        def merged(name: str) -> tuple[Tensor, Tensor]:
+        def merged(name: str) -> Dense:
             linear: Any = layer.get_submodule(name)
             weight = linear.weight.detach()
-            if change := low_rank.get((number, name)):
-                weight = weight + (change.b.float() @ change.a.float()).to(weight)
-            return weight, linear.bias.detach()
-
-        def dense(name: str) -> Dense:
-            return make_dense(*merged(name), self._precision)
+            if (number, name) in low_rank:
+                a, b = low_rank[number, name]
+                weight = weight + (b.T.float() @ a.float()).to(weight)
+            return make_dense(weight, linear.bias.detach(), self._precision)
 
         def norm(name: str) -> tuple[Tensor, Tensor]:
             part: Any = layer.get_submodule(name)
             return part.weight.detach().to(self.dtype), part.bias.detach().to(self.dtype)
 
-        down, up = None, None
+        dense = {name: merged(name) for name in LINEAR_LAYERS}
         if parallel is not None:
-            kind = self._body.dtype
             # Copies: views would keep the whole bank as it is now in memory.
-            down_weight, down_bias, up_weight, up_bias = (part.to(kind, copy=True) for part in parallel)
-            down = make_dense(down_weight, down_bias, self._precision)
-            up = make_dense(up_weight.T, up_bias, self._precision)
-        return Layer(
-            query=dense(QUERY),
-            key=dense(KEY),
-            value=dense(VALUE),
-            attention_output=dense(ATTENTION_OUTPUT),
-            attention_norm=norm("attention.output.LayerNorm"),
-            intermediate=dense(INTERMEDIATE),
-            output=dense(OUTPUT),
-            norm=norm("output.LayerNorm"),
-            down=down,
-            up=up,
-        )
+            down, down_bias, up, up_bias = (part.to(self._body.dtype, copy=True) for part in parallel)
+            dense[_DOWN] = make_dense(down, down_bias, self._precision)
+            dense[_UP] = make_dense(up.T, up_bias, self._precision)
+        return Layer(dense, norm("attention.output.LayerNorm"), norm("output.LayerNorm"))
 
 
 def embed(body: PreTrainedModel, words: Tensor, ids: Tensor) -> Tensor:
-    """What enters the first layer of a body of one of the :data:`FAMILIES`.
+    """What enters the first layer of a body of the BERT family.
 
     Args:
         body: the model.
