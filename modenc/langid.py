@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from modenc.errors import LanguageError
 from modenc.extras import require_extra
-from modenc.languages import dominant_script, expected_scripts, main_scripts, normalize_code
+from modenc.languages import dominant_script, expected_scripts, find_code, main_scripts, normalize_code
 
 # Log odds. Uzbek is written in Cyrillic too, but of two Cyrillic words among en az kk ky ug uz Kyrgyz
 # is identified correctly 91 % of the time with these odds against a second script, 82 % without.
@@ -91,7 +91,9 @@ class _ModelIdentifier(ABC):
 
     def __init__(self, name: str, labels: Iterable[str]) -> None:
         self._name = name
-        self._code_of = {label: code for label in labels if (code := _code_of_label(label)) is not None}
+        # Without those that are no language, such as zxx.
+        codes = {label: find_code(label.removeprefix("__label__")) for label in labels}
+        self._code_of = {label: code for label, code in codes.items() if code is not None}
 
     @property
     def languages_known(self) -> frozenset[str]:
@@ -237,13 +239,6 @@ def get_identifier(spec: str | Path | None = None) -> LanguageIdentifier:
 
 
 _shared_py3langid = cache(Py3LangidIdentifier)
-
-
-def _code_of_label(label: str) -> str | None:
-    try:
-        return normalize_code(label.removeprefix("__label__"))
-    except LanguageError:
-        return None  # such as zxx, "no language"
 
 
 def _decide(

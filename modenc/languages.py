@@ -42,7 +42,6 @@ _SEVERAL_SCRIPTS: dict[str, frozenset[str]] = {
 }
 
 
-@lru_cache(maxsize=4096)
 def normalize_code(code: str) -> str:
     """The shortest standard code of a language, without script and region.
 
@@ -51,10 +50,22 @@ def normalize_code(code: str) -> str:
     Raises:
         LanguageError: ``code`` names no language; the message guesses the one meant.
     """
-    language = _parse(code).language
-    if language is None or language in _NO_LANGUAGE or not _is_known(language):
+    if (language := find_code(code)) is None:
         raise LanguageError(_unknown(code))
     return language
+
+
+@lru_cache(maxsize=4096)
+def find_code(code: str) -> str | None:
+    """:func:`normalize_code`, or None where ``code`` names no language; quick, since it guesses nothing."""
+    if not isinstance(code, str):
+        return None
+    try:
+        # Replaces deprecated codes, and those that a macrolanguage covers.
+        language = Language.get(standardize_tag(code.strip(), macro=True)).language
+    except LanguageTagError:
+        return None
+    return language if language and language not in _NO_LANGUAGE and _is_known(language) else None
 
 
 def language_name(code: str) -> str:
@@ -123,16 +134,6 @@ def dominant_script(text: str) -> str | None:
         if script is not None:
             counts[script] += count
     return max(counts, key=counts.__getitem__) if counts else None
-
-
-def _parse(code: str) -> Language:
-    """The parsed code with deprecated and macrolanguage-covered codes replaced."""
-    if not isinstance(code, str):
-        raise LanguageError(f"expected a language code such as 'kk', found {code!r:.80}")
-    try:
-        return Language.get(standardize_tag(code.strip(), macro=True))
-    except LanguageTagError as error:
-        raise LanguageError(_unknown(code)) from error
 
 
 def _is_known(language: str) -> bool:

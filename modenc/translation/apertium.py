@@ -12,8 +12,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from modenc.errors import DataError, LanguageError, MissingExtraError
-from modenc.languages import normalize_code
+from modenc.errors import DataError, MissingExtraError
+from modenc.languages import find_code
 from modenc.translation.apertium_stream import from_stream, to_stream
 from modenc.translation.null_flush import NullFlushProgram
 from modenc.translation.steps import Translated
@@ -89,11 +89,8 @@ def languages_of(mode: str) -> tuple[str, str] | None:
     """The normalized codes in a mode's name; None where there are none (``eng-kaz-tagger``)."""
     if mode.count("-") != 1:
         return None
-    try:
-        source, target = map(normalize_code, mode.split("-"))
-    except LanguageError:
-        return None
-    return source, target
+    source, target = map(find_code, mode.split("-"))
+    return (source, target) if source and target else None
 
 
 def mode_between(source: str, target: str, folder: Path | None = None) -> str:

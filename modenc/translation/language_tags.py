@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from langcodes import Language
 
 from modenc.errors import LanguageError
-from modenc.languages import normalize_code, script_of_code
+from modenc.languages import find_code, normalize_code, script_of_code
 
 _MOST_SHOWN = 40
 
@@ -81,16 +81,9 @@ def _choose(code: str, tags: Iterable[str], model: str) -> str:
     if code in (known := sorted(tags)):
         return code
     wanted = normalize_code(code)
-    found = [tag for tag in known if _normalized(tag) == wanted]
+    found = [tag for tag in known if find_code(tag) == wanted]
     if not found:
         shown = ", ".join(known[:_MOST_SHOWN]) + (" …" if len(known) > _MOST_SHOWN else "")
         raise LanguageError(f"{model}: expected a language that it has, found {code!r}; it has {shown}")
     script = Language.get(code.replace("_", "-")).maximize().script
     return min(found, key=lambda tag: (script_of_code(tag) not in (None, script), tag))
-
-
-def _normalized(tag: str) -> str | None:
-    try:
-        return normalize_code(tag)
-    except LanguageError:
-        return None  # a token that only looks like a language's

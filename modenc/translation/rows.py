@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from modenc.data.columns import text_of
 from modenc.data.files import Converted, Row
 from modenc.data.text import normalise
-from modenc.errors import DataError, LanguageError
-from modenc.languages import normalize_code
+from modenc.errors import DataError
+from modenc.languages import find_code
 from modenc.translation.steps import Translated
 from modenc.translation.tables import Record, typed
 
@@ -87,7 +86,7 @@ class Layout:
 
     def output_column(self, column: str) -> str:
         """The column that the translations of ``column`` go into."""
-        return self.target if _code_of(column) == self.source else column
+        return self.target if find_code(column) == self.source else column
 
     def _new_columns(self) -> Iterator[str]:
         for column in self.columns:
@@ -99,12 +98,3 @@ class Layout:
             yield UNKNOWN
         if self.similarity:
             yield SIMILARITY
-
-
-@cache
-def _code_of(column: str) -> str | None:
-    """The normalized code that a column is named by; None for any other name, which takes time to see."""
-    try:
-        return normalize_code(column)
-    except LanguageError:
-        return None

@@ -34,13 +34,10 @@ class TranslationJob:
     output: Path
     """``.txt``, ``.tsv``, ``.jsonl`` (also ``.gz``) or ``.parquet``."""
     layout: Layout
-    """Columns and languages."""
     filters: FilterSettings = field(default_factory=FilterSettings)
-    """Conditions for keeping a row."""
     licence: str = ""
     """License of the text."""
     shard_size: int = RULES_SHARD
-    """Rows in a shard."""
     before: TranslationRecord | None = None
     """The input's own record, where it is a translation itself."""
     encoder: dict[str, Any] = field(default_factory=dict)

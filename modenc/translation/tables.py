@@ -34,15 +34,14 @@ def output_format(path: Path) -> str:
     Raises:
         DataError: it is none of :data:`OUTPUT_FORMATS`.
     """
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    packed = suffixes[-1:] == [".gz"]
-    ending = (suffixes[:-1] if packed else suffixes)[-1:]
-    if not ending or ending[0] not in OUTPUT_FORMATS or (packed and ending[0] == ".parquet"):
+    name = path.name.lower()
+    ending = Path(name.removesuffix(".gz")).suffix
+    if ending not in OUTPUT_FORMATS or name.endswith(".parquet.gz"):
         raise DataError(
             f"{path}: expected an output ending in {', '.join(OUTPUT_FORMATS)} (all but the last also .gz), "
-            f"found {''.join(suffixes[-2:]) or 'no ending'!r}; rename it"
+            f"found {''.join(path.suffixes[-2:]) or 'no ending'!r}; rename it"
         )
-    return ending[0]
+    return ending
 
 
 def typed(text: str) -> Value:
