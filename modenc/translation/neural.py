@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from modenc.errors import BaseModelError
+from modenc.errors import BaseModelError, ModencError
 from modenc.extras import require_extra
 from modenc.translation.language_tags import language_tags
-from modenc.translation.model_files import clear_errors, commit_of, digest_of, find_model, public_name
 from modenc.translation.steps import Translated
 
 _MOST_TOKENS = 512
 """Longest text of any model: none of the families was trained on more."""
+_MOST_SHOWN = 500
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_DIGITS = 16
 
 
 class NeuralStep:
@@ -43,7 +48,7 @@ class NeuralStep:
         from transformers import AutoTokenizer
 
         folder = model.tokenizer_folder
-        with clear_errors(model.name):
+        with _clear_errors(model.name):
             # A fast one would be made of the other files by packages that are not needed otherwise.
             fast = (folder / "tokenizer.json").is_file()
             self.tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=fast, trust_remote_code=False)
@@ -112,10 +117,10 @@ class TransformersModel:
         self.name = name
         location, folder = find_model(name)
         self.tokenizer_folder = folder
-        with clear_errors(name):
+        with _clear_errors(name):
             self.description: dict[str, Any] = {
                 "tool": f"transformers {version('transformers')}",
-                "name": public_name(location),
+                "name": _public_name(location),
                 "data": digest_of(folder),
             }
             config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
@@ -125,7 +130,7 @@ class TransformersModel:
             if not has_safetensors(name, folder):
                 # Many of these models are only pickles, which torch reads as tensors and numbers alone. They
                 # are fetched here, of the same commit as the other files.
-                where, options = location, {"weights_only": True, "revision": commit_of(folder)}
+                where, options = location, {"weights_only": True, "revision": _commit_of(folder)}
             model = AutoModelForSeq2SeqLM.from_pretrained(
                 where, config=config, dtype=torch.float32, trust_remote_code=False, **options
             )
@@ -189,12 +194,12 @@ class CTranslate2Model:
                 f"{found} folder. Convert the model, or take --engine transformers"
             )
         location, self.tokenizer_folder = find_model(tokenizer or name)
-        with clear_errors(name):
+        with _clear_errors(name):
             self.description: dict[str, Any] = {
                 "tool": f"ctranslate2 {version('ctranslate2')}",
-                "name": public_name(str(folder)),
+                "name": _public_name(str(folder)),
                 "data": digest_of(folder),
-                "tokenizer": public_name(location),
+                "tokenizer": _public_name(location),
                 "tokenizer_data": digest_of(self.tokenizer_folder),
             }
             threads = torch.get_num_threads()
@@ -212,3 +217,61 @@ class CTranslate2Model:
             max_decoding_length=step.max_new_tokens(max(map(len, inputs))),
         )
         return [step.tokenizer.convert_tokens_to_ids(result.hypotheses[0]) for result in results]
+
+
+def find_model(name: str) -> tuple[str, Path]:
+    """A model's location, its folder or Hugging Face id, and the folder of its files, fetched if need be.
+
+    Args:
+        name: a folder, or a Hugging Face id as ``id`` or ``id@revision``.
+
+    Raises:
+        MissingExtraError: the package that reads tokenizers is not installed.
+        BaseModelError: there is no such model, or it cannot be fetched.
+    """
+    from modenc.base_model.safety import folder_of, refuse_adapter
+
+    require_extra("translate", "sentencepiece")
+    local = Path(name).expanduser()
+    location, _, revision = (str(local), "", "") if local.is_dir() else name.partition("@")
+    with _clear_errors(name):
+        folder = folder_of(location, revision or None)
+    refuse_adapter(name, folder)
+    return location, folder
+
+
+@contextmanager
+def _clear_errors(name: str) -> Iterator[None]:
+    """Turn what libraries raise on a damaged or missing model into a :class:`BaseModelError`."""
+    try:
+        yield
+    except ModencError:
+        raise
+    except Exception as error:  # of several libraries, and whatever a damaged file makes of it
+        raise BaseModelError(
+            f"{name}: expected a translation model's folder, or its id on Hugging Face; found "
+            f"{str(error)[:_MOST_SHOWN]}"
+        ) from error
+
+
+def _commit_of(folder: Path) -> str | None:
+    """The commit of a fetched model's folder; None for other folders."""
+    fetched = folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name)
+    return folder.name if fetched else None
+
+
+def digest_of(folder: Path) -> str:
+    """What tells a model from others of its name: its commit, or a digest of its folder's files."""
+    if commit := _commit_of(folder):
+        return commit
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and not path.name.startswith(".") and path.suffix.lower() != ".md":
+            with path.open("rb") as stream:
+                digest.update(f"{path.name}\0{hashlib.file_digest(stream, 'sha256').hexdigest()}\n".encode())
+    return digest.hexdigest()[:_DIGITS]
+
+
+def _public_name(location: str) -> str:
+    """A model's name on cards: its id, or its folder's name, which says nothing of this machine."""
+    return Path(location).resolve().name if Path(location).is_dir() else location

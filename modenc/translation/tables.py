@@ -51,11 +51,11 @@ def typed(text: str) -> Value:
     if not text:
         return None
     try:
-        value = json.loads(text)
+        value: Value = json.loads(text)
     except ValueError:
         return str(text)  # such as a date
-    fits = isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < _INT64_END)
-    return value if fits else str(text)
+    too_large = isinstance(value, int) and abs(value) >= _INT64_END
+    return str(text) if too_large else value
 
 
 def write_table(path: Path, ending: str, columns: Columns, records: Iterable[Record]) -> None:

@@ -11,7 +11,7 @@ import tiny_translators
 
 from modenc.errors import BaseModelError, DataError, LanguageError
 from modenc.translation.language_tags import language_tags
-from modenc.translation.model_files import digest_of, find_model
+from modenc.translation.neural import digest_of, find_model
 from modenc.translation.open_chain import model_chain
 from modenc.translation.steps import Translated
 
