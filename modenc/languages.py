@@ -15,7 +15,7 @@ from modenc.errors import LanguageError
 from modenc.near import LONGEST
 
 BASE = "base"
-"""In place of a language code: the base's own tokenizer and weights, no modules."""
+"""Instead of a language code: the base's own tokenizer and weights, no modules."""
 
 # Valid subtags that name no language: undetermined, multiple, uncoded, no linguistic content.
 _NO_LANGUAGE = frozenset({"und", "mul", "mis", "zxx"})
@@ -153,7 +153,7 @@ def _unknown(code: str) -> str:
 
 
 def _guess(code: str) -> list[str]:
-    """Codes that a wrong code may stand for: a name in any language, a near name, a country's code."""
+    """Codes that a wrong code may mean: a name in any language, a similar name, a country's code."""
     # The library takes no lone surrogates, which file names may have.
     wanted = code.strip().casefold().encode("utf-8", "replace").decode("utf-8")
     if len(wanted) == 2:
