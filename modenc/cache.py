@@ -1,4 +1,4 @@
-"""Where modenc keeps what it can make again: converted bases, fingerprints, what was fetched."""
+"""The cache of what modenc can make again: converted bases, fingerprints, fetched files."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ def cache_dir() -> Path:
 
 @dataclass(frozen=True)
 class Mark:
-    """A file that stands for something that was done to its end; it may name what was made."""
+    """A file that marks something as completed; it may name what was made."""
 
     path: Path
 
     def there(self) -> bool:
-        """Whether it was done."""
+        """Whether it was completed."""
         return self.path.is_file()
 
     def names(self) -> list[str]:
-        """What was made; nothing where it was not done, or did not say."""
+        """What was made; empty where it was not completed, or the mark has no names."""
         with suppress(OSError):
             return self.path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")[:-1]
         return []
 
     def make(self, names: Iterable[str] = ()) -> None:
-        """Note that it is done; where the cache cannot be written it will be done again."""
+        """Mark it as completed; where the cache cannot be written it will be done again."""
         with suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             content = "".join(f"{name}\n" for name in names)
@@ -58,15 +58,15 @@ class Mark:
 
 
 def fetched_whole(*what: object) -> Mark:
-    """The mark of a commit's files that were fetched without an error: nothing more is to be asked for."""
+    """The mark of a commit's files that were all fetched, so that they need not be requested again."""
     return Mark(cache_dir() / "fetched" / hashlib.sha256(repr(what).encode()).hexdigest())
 
 
 @contextmanager
 def atomic_folder(target: Path) -> Iterator[Path]:
-    """Yield a temporary sibling of ``target`` that takes its name once the block succeeds.
+    """Yield a temporary folder beside ``target`` that is renamed to it once the block succeeds.
 
-    If another process finishes ``target`` first, its folder is kept and ours is thrown away.
+    If another process finishes ``target`` first, its folder is kept and this one is removed.
 
     Raises:
         StorageError: the cache cannot be written.

@@ -1,14 +1,14 @@
-"""Every error modenc raises on purpose: expected, found, what to do next."""
+"""The errors that modenc raises: expected, found, next step."""
 
 from __future__ import annotations
 
 
 class ModencError(Exception):
-    """Root of modenc's own errors; the command line prints these without a traceback."""
+    """Base class of modenc's errors; the command line prints them without a traceback."""
 
 
 class RecipeError(ModencError, ValueError):
-    """A recipe says something that cannot be run; the message lists all faults at once."""
+    """A recipe cannot be run; the message lists all errors at once."""
 
 
 class StorageError(ModencError, OSError):
@@ -32,11 +32,11 @@ class BaseModelError(ModencError, ValueError):
 
 
 class OptionError(ModencError, ValueError):
-    """An option of an encoder, or of a call, has a value that means nothing."""
+    """An option of an encoder, or of a call, has an invalid value."""
 
 
 class TextError(ModencError, TypeError):
-    """Something that is not a text was given where a text is expected."""
+    """Something other than a text was given where a text is expected."""
 
 
 class MissingExtraError(ModencError, ImportError):
@@ -47,10 +47,10 @@ class TextsCutWarning(UserWarning):
     """Texts were longer than an encoder takes.
 
     Args:
-        cut: how many were.
-        total: of how many.
-        limit: tokens that were taken of each.
-        most: to which the limit can be raised.
+        cut: number of texts that were cut.
+        total: number of all texts.
+        limit: most tokens of a text.
+        most: value to which the limit can be raised.
     """
 
     def __init__(self, cut: int, total: int, limit: int, most: int) -> None:

@@ -1,4 +1,4 @@
-"""What a device computes fast in."""
+"""Number formats that devices compute quickly."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import torch
 
 
 def has_bf16(device: torch.device) -> bool:
-    """Whether ``device`` multiplies bfloat16 matrices in hardware (elsewhere it is slower than fp32).
+    """Whether ``device`` multiplies bfloat16 matrices in hardware (otherwise it is slower than fp32).
 
-    A CPU that is limited to older instructions by ``ONEDNN_MAX_CPU_ISA`` does not.
+    A CPU that ``ONEDNN_MAX_CPU_ISA`` limits to older instructions does not.
     """
     if device.type == "cuda":
         with torch.cuda.device(device):

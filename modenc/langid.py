@@ -1,17 +1,18 @@
-"""Which language each text is in, among all that a model knows or among a few.
+"""Identification of each text's language, among all that a model knows or among a few.
 
 A model knows a hundred languages and more and errs on short texts; the script and, where texts are
-likely to be in a few languages, a prior for these narrow its choice. Script decides first: a text is
-never taken for a language that is not written in the text's script while a candidate that is remains.
+likely to be in a few languages, a prior for these narrow its choice. The script decides first: a text is
+never identified as a language that is not written in the text's script if a candidate is.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Collection, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,16 +21,16 @@ from numpy.typing import NDArray
 
 from modenc.errors import LanguageError
 from modenc.extras import require_extra
-from modenc.languages import dominant_script, expected_scripts, main_scripts, normalize_code
+from modenc.languages import dominant_script, expected_scripts, find_code, main_scripts, normalize_code
 
 # Log odds. Uzbek is written in Cyrillic too, but of two Cyrillic words among en az kk ky ug uz Kyrgyz
 # is identified correctly 91 % of the time with these odds against a second script, 82 % without.
 _SECOND_SCRIPT = -2.0
 _FOREIGN_SCRIPT = -7.0
 
-# Of a text being in a language of the hub, in nats. With 13, of texts of the six shipped languages that
-# are taken for the right one among the six, 0.2 % or fewer a language are lost to all others that
-# py3langid knows; 98.5 % of sentences in others are kept out of the hub, 87 % of Tatoeba's Turkish ones
+# Log odds, in nats, of a text being in a language of the hub. With 13, of the texts of the six shipped
+# languages that are identified correctly among the six, 0.2 % or fewer a language are lost to all others
+# that py3langid knows; 98.5 % of sentences in others are kept out of the hub, 87 % of Tatoeba's Turkish ones
 # (first halves of the files of benchmarks/language_identification.py). With 10: 1.9 % of Uzbek, 99.1 %, 92 %.
 _HUB_PRIOR = 13.0
 
@@ -45,21 +46,21 @@ _Restricted = tuple[Any, NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Identification:
-    """What a text was taken for."""
+    """The language that a text was identified as."""
 
     code: str
     """Normalised language code."""
     confidence: float
     """Probability among the languages compared (all that the model knows, or those asked for), 0 to 1; 0
-    where neither letters nor script say anything."""
+    where there are no letters, or none of a script that fits."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """A text's language among all that a model knows, and what speaks for one of a few."""
+    """A text's language among all that a model knows, and whether it is one of a few."""
 
     found: Identification
-    """Among all, no prior; :data:`UNDETERMINED` where neither letters nor script say anything."""
+    """Among all, without a prior; :data:`UNDETERMINED` where there are no letters of a known script."""
     member: str | None
     """The one of the few that the text goes to: likelier, prior included, than any other language."""
     share: float
@@ -67,10 +68,10 @@ class Match:
 
 
 class LanguageIdentifier(Protocol):
-    """Anything that tells the language of texts.
+    """Anything that identifies the language of texts.
 
-    One that also has ``match`` (see :meth:`Py3LangidIdentifier.match`) weighs a hub's languages against
-    all others itself; of one that has not, the likeliest of all languages is what counts.
+    One that also has ``match`` (as :class:`Py3LangidIdentifier` does) weighs a hub's languages against all
+    others itself; otherwise the likeliest of all languages is taken.
     """
 
     def identify(
@@ -80,22 +81,24 @@ class LanguageIdentifier(Protocol):
         ...
 
 
-class Py3LangidIdentifier:
-    """py3langid's naive Bayes model of byte n-grams: 139 languages, no download."""
+class _ModelIdentifier(ABC):
+    """Weighs a model's probabilities with the scripts, and a hub's languages with a prior.
 
-    def __init__(self) -> None:
-        self._model = _py3langid_model()
-        self._labels: dict[str, list[str]] = {}
-        for label in self._model.labels:
-            code = _code_of_label(label)
-            if code is not None:
-                self._labels.setdefault(code, []).append(label)
-        self._restricted: dict[tuple[str, ...], _Restricted] = {}
+    Args:
+        name: the model's name in messages.
+        labels: the model's labels.
+    """
+
+    def __init__(self, name: str, labels: Iterable[str]) -> None:
+        self._name = name
+        # Without those that are no language, such as zxx.
+        codes = {label: find_code(label.removeprefix("__label__")) for label in labels}
+        self._code_of = {label: code for label, code in codes.items() if code is not None}
 
     @property
     def languages_known(self) -> frozenset[str]:
-        """Normalised codes of the languages the model can tell."""
-        return frozenset(self._labels)
+        """Normalized codes of the languages that the model can identify."""
+        return frozenset(self._code_of.values())
 
     def identify(
         self, texts: Sequence[str], languages: Collection[str] | None = None
@@ -107,7 +110,7 @@ class Py3LangidIdentifier:
         Raises:
             LanguageError: the model knows none of ``languages``.
         """
-        candidates = _candidates(languages, self._labels, "py3langid")
+        candidates = self._candidates(languages)
         return _decide(texts, candidates, self._probabilities(texts, tuple(candidates)))
 
     def match(self, texts: Sequence[str], languages: Collection[str]) -> list[Match]:
@@ -116,13 +119,64 @@ class Py3LangidIdentifier:
         Raises:
             LanguageError: the model knows none of ``languages``.
         """
-        members = _candidates(languages, self._labels, "py3langid")
-        # The model divides its log odds by the square root of a text's bytes, and so is the prior.
-        prior = partial(_over_root_of_bytes, _HUB_PRIOR)
-        return _matched(texts, members, sorted(self._labels), self._probabilities, prior)
+        members, known = self._candidates(languages), sorted(self.languages_known)
+        matches = [Match(Identification(UNDETERMINED, 0.0), None, 0.0)] * len(texts)
+        rows_of: dict[str | None, list[int]] = {}
+        for row, text in enumerate(texts):
+            rows_of.setdefault(dominant_script(text), []).append(row)
+        for script, rows in rows_of.items():
+            if not any(script in expected_scripts(code) for code in known):
+                continue  # no letters, or a script that says nothing: those of rare languages are not known
+            fits = {code: fit for code in known if (fit := _script_fit(code, script)) > _FOREIGN_SCRIPT}
+            same_script = [texts[row] for row in rows]
+            scores = np.maximum(self._probabilities(same_script, tuple(fits)), np.float32(1e-30))
+            logits = np.log(scores) + np.array([*fits.values()], dtype=np.float32)
+            priors = np.array([self._prior(text) for text in same_script], dtype=np.float32)
+            for row, match in zip(rows, _weighed(logits, tuple(fits), members, priors), strict=True):
+                matches[row] = match
+        return matches
+
+    def _candidates(self, languages: Collection[str] | None) -> list[str]:
+        """Those of the languages asked for that the model knows, in the order given."""
+        known = self.languages_known
+        if languages is None:
+            return sorted(known)
+        asked = [normalize_code(code) for code in languages]
+        if not isinstance(languages, Sequence):
+            asked.sort()  # a set's order changes from run to run
+        candidates = [code for code in dict.fromkeys(asked) if code in known]
+        if not candidates:
+            raise LanguageError(
+                f"{self._name} cannot tell any of: {', '.join(asked) or 'no languages'}; name the texts' "
+                "language with lang=, or use a fastText model that knows it, such as GlotLID's"
+            )
+        return candidates
+
+    @abstractmethod
+    def _probabilities(self, texts: Sequence[str], candidates: tuple[str, ...]) -> NDArray[np.float32]:
+        """Probabilities [texts, candidates], up to a factor for each text."""
+
+    def _prior(self, text: str) -> float:
+        """Log odds of a text being in a language of the hub, before it was read."""
+        return 0.0
+
+
+class Py3LangidIdentifier(_ModelIdentifier):
+    """py3langid's naive Bayes model of byte n-grams: 139 languages, no download."""
+
+    def __init__(self) -> None:
+        from py3langid.langid import MODEL_FILE
+        from py3langid.langid import LanguageIdentifier as Model
+
+        self._model: Any = Model.from_model_file(MODEL_FILE, norm_probs=True)
+        super().__init__("py3langid", self._model.labels)
+        self._restricted: dict[tuple[str, ...], _Restricted] = {}
+
+    def _prior(self, text: str) -> float:
+        # The model divides its log odds by the square root of a text's bytes.
+        return _HUB_PRIOR / math.sqrt(len(text.encode("utf-8", "surrogatepass")) + 2)
 
     def _probabilities(self, texts: Sequence[str], candidates: tuple[str, ...]) -> NDArray[np.float32]:
-        """Of each candidate [texts, candidates], up to a factor a text."""
         model, owners = self._restricted_to(candidates)
         columns = np.zeros((len(texts), len(owners)), dtype=np.float32)
         for row, text in enumerate(texts):
@@ -135,16 +189,16 @@ class Py3LangidIdentifier:
         """The model with the candidates' columns alone; a small matrix is in the type sums are made in."""
         if candidates not in self._restricted:
             model = copy.copy(self._model)
-            model.set_languages([label for code in candidates for label in self._labels[code]])
+            model.set_languages([label for label, code in self._code_of.items() if code in candidates])
             # float32 is a tenth faster; 89 languages in Latin script would take 36 MB in it.
             kind = np.float32 if len(candidates) <= _FEW else model.nb_ptc.dtype
             model.nb_ptc = np.ascontiguousarray(model.nb_ptc, dtype=kind)
-            codes = np.array([[_code_of_label(label)] for label in model.nb_classes])
+            codes = np.array([[self._code_of[label]] for label in model.nb_classes])
             self._restricted[candidates] = model, (codes == np.array(candidates)).astype(np.float32)
         return self._restricted[candidates]
 
 
-class FastTextIdentifier:
+class FastTextIdentifier(_ModelIdentifier):
     """A fastText classifier whose labels are codes with scripts, as GlotLID's ``__label__kaz_Cyrl``."""
 
     def __init__(self, path: str | Path) -> None:
@@ -160,47 +214,15 @@ class FastTextIdentifier:
             self._model = fasttext.load_model(str(path))
         except ValueError as error:
             raise LanguageError(f"{path}: expected a fastText model, found: {error}") from error
-        self._code_of: dict[str, str] = {}
-        for label in self._model.get_labels():
-            code = _code_of_label(label.removeprefix("__label__"))
-            if code is not None:
-                self._code_of[label] = code
-
-    @property
-    def languages_known(self) -> frozenset[str]:
-        """Normalised codes of the languages the model can tell."""
-        return frozenset(self._code_of.values())
-
-    def identify(
-        self, texts: Sequence[str], languages: Collection[str] | None = None
-    ) -> list[Identification]:
-        """The likeliest of ``languages`` (None: of all known) for each text.
-
-        Raises:
-            LanguageError: the model knows none of ``languages``.
-        """
-        candidates = _candidates(languages, dict.fromkeys(self._code_of.values()), "the fastText model")
-        return _decide(texts, candidates, self._probabilities(texts, tuple(candidates)))
-
-    def match(self, texts: Sequence[str], languages: Collection[str]) -> list[Match]:
-        """As :meth:`Py3LangidIdentifier.match`, without a prior.
-
-        Raises:
-            LanguageError: the model knows none of ``languages``.
-        """
-        known = sorted(set(self._code_of.values()))
-        members = _candidates(languages, known, "the fastText model")
-        return _matched(texts, members, known, self._probabilities, lambda _: 0.0)
+        super().__init__("the fastText model", self._model.get_labels())
 
     def _probabilities(self, texts: Sequence[str], candidates: tuple[str, ...]) -> NDArray[np.float32]:
-        """Of each candidate [texts, candidates]."""
         column = {code: position for position, code in enumerate(candidates)}
         scores = np.zeros((len(texts), len(candidates)), dtype=np.float32)
         for row, text in enumerate(texts):
             # The Python wrapper's predict() cannot run under numpy 2; its C++ object can.
-            for probability, label in self._model.f.predict(
-                " ".join(text.split()) + "\n", -1, 0.0, "replace"
-            ):
+            line = " ".join(text.split()) + "\n"
+            for probability, label in self._model.f.predict(line, -1, 0.0, "replace"):
                 position = column.get(self._code_of.get(label, ""))
                 if position is not None:
                     scores[row, position] += probability
@@ -213,45 +235,10 @@ def get_identifier(spec: str | Path | None = None) -> LanguageIdentifier:
     Raises:
         LanguageError: there is no such file, or it is no fastText model.
     """
-    if spec is None or spec == "py3langid":
-        return _shared_py3langid()
-    return FastTextIdentifier(spec)
+    return _shared_py3langid() if spec in (None, "py3langid") else FastTextIdentifier(spec)
 
 
-@cache
-def _shared_py3langid() -> Py3LangidIdentifier:
-    return Py3LangidIdentifier()
-
-
-@cache
-def _py3langid_model() -> Any:
-    from py3langid.langid import MODEL_FILE
-    from py3langid.langid import LanguageIdentifier as Model
-
-    return Model.from_model_file(MODEL_FILE, norm_probs=True)
-
-
-def _code_of_label(label: str) -> str | None:
-    try:
-        return normalize_code(label)
-    except LanguageError:
-        return None  # such as zxx, "no language"
-
-
-def _candidates(languages: Collection[str] | None, known: Collection[str], model: str) -> list[str]:
-    """Those of the languages asked for that the model knows, in the order given."""
-    if languages is None:
-        return sorted(known)
-    asked = [normalize_code(code) for code in languages]
-    if not isinstance(languages, Sequence):
-        asked.sort()  # a set's order changes from run to run
-    candidates = [code for code in dict.fromkeys(asked) if code in known]
-    if not candidates:
-        raise LanguageError(
-            f"{model} cannot tell any of: {', '.join(asked) or 'no languages'}; name the texts' language "
-            "with lang=, or use a fastText model that knows it, such as GlotLID's"
-        )
-    return candidates
+_shared_py3langid = cache(Py3LangidIdentifier)
 
 
 def _decide(
@@ -261,7 +248,7 @@ def _decide(
     if not texts:
         return []
     scripts = [dominant_script(text) for text in texts]
-    scores[[script is None for script in scripts]] = 0.0  # digits are no hint: the first candidate
+    scores[[script is None for script in scripts]] = 0.0  # digits say nothing: the first candidate
     fit_of = {script: [_script_fit(code, script) for code in candidates] for script in set(scripts)}
     fits = np.array([fit_of[script] for script in scripts], dtype=np.float32)
     fitting = fits > _FOREIGN_SCRIPT
@@ -273,35 +260,6 @@ def _decide(
         Identification(candidates[position], float(probability))
         for position, probability in zip(best.tolist(), confidence.tolist(), strict=True)
     ]
-
-
-def _over_root_of_bytes(nats: float, text: str) -> float:
-    return nats / math.sqrt(len(text.encode("utf-8", "surrogatepass")) + 2)
-
-
-def _matched(
-    texts: Sequence[str],
-    members: Sequence[str],
-    known: Sequence[str],
-    probabilities: Callable[[Sequence[str], tuple[str, ...]], NDArray[np.float32]],
-    prior: Callable[[str], float],
-) -> list[Match]:
-    """Texts a script at a time, among the known languages that are written in it."""
-    matches = [Match(Identification(UNDETERMINED, 0.0), None, 0.0)] * len(texts)
-    rows_of: dict[str | None, list[int]] = {}
-    for row, text in enumerate(texts):
-        rows_of.setdefault(dominant_script(text), []).append(row)
-    for script, rows in rows_of.items():
-        if not any(script in expected_scripts(code) for code in known):
-            continue  # no letters, or a script that says nothing: those of rare languages are not known
-        fits = {code: fit for code in known if (fit := _script_fit(code, script)) > _FOREIGN_SCRIPT}
-        alike = [texts[row] for row in rows]
-        scores = np.maximum(probabilities(alike, tuple(fits)), np.float32(1e-30))
-        logits = np.log(scores) + np.array([*fits.values()], dtype=np.float32)
-        priors = np.array([prior(text) for text in alike], dtype=np.float32)
-        for row, match in zip(rows, _weighed(logits, tuple(fits), members, priors), strict=True):
-            matches[row] = match
-    return matches
 
 
 def _weighed(

@@ -15,7 +15,7 @@ from modenc.errors import LanguageError
 from modenc.near import LONGEST
 
 BASE = "base"
-"""In place of a language code: the base's own tokenizer and weights, no modules."""
+"""Instead of a language code: the base's own tokenizer and weights, no modules."""
 
 # Valid subtags that name no language: undetermined, multiple, uncoded, no linguistic content.
 _NO_LANGUAGE = frozenset({"und", "mul", "mis", "zxx"})
@@ -42,7 +42,6 @@ _SEVERAL_SCRIPTS: dict[str, frozenset[str]] = {
 }
 
 
-@lru_cache(maxsize=4096)
 def normalize_code(code: str) -> str:
     """The shortest standard code of a language, without script and region.
 
@@ -51,10 +50,22 @@ def normalize_code(code: str) -> str:
     Raises:
         LanguageError: ``code`` names no language; the message guesses the one meant.
     """
-    language = _parse(code).language
-    if language is None or language in _NO_LANGUAGE or not _is_known(language):
+    if (language := find_code(code)) is None:
         raise LanguageError(_unknown(code))
     return language
+
+
+@lru_cache(maxsize=4096)
+def find_code(code: str) -> str | None:
+    """:func:`normalize_code`, or None where ``code`` names no language; quick, since it guesses nothing."""
+    if not isinstance(code, str):
+        return None
+    try:
+        # Replaces deprecated codes, and those that a macrolanguage covers.
+        language = Language.get(standardize_tag(code.strip(), macro=True)).language
+    except LanguageTagError:
+        return None
+    return language if language and language not in _NO_LANGUAGE and _is_known(language) else None
 
 
 def language_name(code: str) -> str:
@@ -125,16 +136,6 @@ def dominant_script(text: str) -> str | None:
     return max(counts, key=counts.__getitem__) if counts else None
 
 
-def _parse(code: str) -> Language:
-    """The parsed code with deprecated and macrolanguage-covered codes replaced."""
-    if not isinstance(code, str):
-        raise LanguageError(f"expected a language code such as 'kk', found {code!r:.80}")
-    try:
-        return Language.get(standardize_tag(code.strip(), macro=True))
-    except LanguageTagError as error:
-        raise LanguageError(_unknown(code)) from error
-
-
 def _is_known(language: str) -> bool:
     if language in LIKELY_SUBTAGS:
         return True  # without the table of names, some 30 MB
@@ -152,7 +153,7 @@ def _unknown(code: str) -> str:
 
 
 def _guess(code: str) -> list[str]:
-    """Codes that a wrong code may stand for: a name in any language, a near name, a country's code."""
+    """Codes that a wrong code may mean: a name in any language, a similar name, a country's code."""
     # The library takes no lone surrogates, which file names may have.
     wanted = code.strip().casefold().encode("utf-8", "replace").decode("utf-8")
     if len(wanted) == 2:

@@ -1,4 +1,4 @@
-"""Which name a misspelt one was meant to be."""
+"""Suggestions for misspelled names."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 LONGEST = 60
-"""Longer ones are no misspelt names, and difflib's time grows with the square of the length."""
+"""Longest name that is compared: difflib's time grows with the square of the length."""
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The one of ``names`` that ``name`` most probably stands for, if any is near."""
+    """The closest match for ``name`` among ``names``, if any is close."""
     if len(name) > LONGEST:
         return None
     by_lower_case = {candidate.lower(): candidate for candidate in names}

@@ -1,7 +1,7 @@
-"""What is written beside a file that ``modenc translate`` made: what translated it, and under which licence.
+"""Records beside files that ``modenc translate`` wrote: the translator, and the license of the text.
 
-``kk.tsv.translation.json`` is beside ``kk.tsv``. A recipe that names the file takes the licence from it, and
-the cards of what is trained on it the translator.
+``kk.tsv.translation.json`` is beside ``kk.tsv``. A recipe that names the file takes the license from it, and
+the cards of modules trained on it the translator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TEXTS = ("translator", "licence", "text", "source", "target")
 
 @dataclass(frozen=True)
 class TranslationRecord:
-    """How a file of translations came about; nothing in it depends on when or where."""
+    """How a file of translations was made; nothing in it depends on when or where."""
 
     translator: str
     """Tools with their versions, and modes or models: ``apertium 3.8.3 (eng-kaz)``.
@@ -32,7 +32,7 @@ class TranslationRecord:
     Where the text was a translation itself, its translator comes first (``…, then …``).
     """
     licence: str
-    """Of the text that was translated; empty where it was not stated."""
+    """License of the text that was translated; empty where it was not stated."""
     text: str
     """Name of the file that was translated."""
     source: str
@@ -42,17 +42,17 @@ class TranslationRecord:
     made_by: str
     """modenc's version."""
     steps: list[dict[str, Any]]
-    """Of each step what its engine says of itself; first those that the text came from."""
+    """The engine's description of each step; first the steps that the text itself came from."""
     columns: list[str]
-    """Those that were translated."""
+    """The translated columns."""
     filters: dict[str, Any]
-    """What rows had to pass."""
+    """Conditions for keeping a row."""
     counts: dict[str, Any]
     """What became of the rows."""
 
 
 def record_path(path: Path) -> Path:
-    """Where a file's record is."""
+    """The path of a file's record."""
     return path.with_name(f"{path.name}{_ENDING}")
 
 
@@ -68,9 +68,9 @@ def write_record(path: Path, record: TranslationRecord) -> None:
 
 
 def copy_record(source: Path, path: Path) -> None:
-    """Write the record of ``source``, where it has one, for a file that was made of it.
+    """Write the record of ``source`` for a file that was made from it.
 
-    Without one, a record that another file of this name has left is removed.
+    If there is none, a record that another file of this name has left is removed.
 
     Raises:
         StorageError: the disk is full or read-only.
@@ -80,15 +80,15 @@ def copy_record(source: Path, path: Path) -> None:
         write_record(path, record)
         return
     place = record_path(path)
-    with storing(place, "what was there is as it was"):
+    with storing(place, "what was there is kept"):
         place.unlink(missing_ok=True)
 
 
 def read_record(path: Path) -> TranslationRecord | None:
-    """The record of a file; None where it has none, or, with a warning, one that is damaged.
+    """The record of a file; None where it has none, or, with a warning, a damaged one.
 
-    A file that was packed since (``kk.tsv.gz``) has that of the name without the ending. What a later
-    version of modenc adds to records is left out.
+    A file that was compressed later (``kk.tsv.gz``) has the record of the name without the ending. Fields
+    that a later version of modenc adds are ignored.
     """
     place = record_path(path)
     try:
@@ -104,7 +104,7 @@ def read_record(path: Path) -> TranslationRecord | None:
         return TranslationRecord(**{key: value for key, value in content.items() if key in known})
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         logger.warning(
-            "%s: not what modenc translate writes (%s), and left out; translate again, or state the source's "
+            "%s: not what modenc translate writes (%s), and ignored; translate again, or state the source's "
             "licence in the recipe",
             place,
             error,

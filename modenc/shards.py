@@ -1,6 +1,6 @@
-"""Work done a shard at a time, so that a long run resumes and its result need not fit in memory.
+"""Work in shards, so that a long run resumes and its result need not fit in memory.
 
-``OUTPUT.parts/`` holds one file a shard and ``job.json``, which says what the shards are of. Each
+``OUTPUT.parts/`` holds one file for each shard and ``job.json``, which says what they were made from. Each
 shard is written under another name and renamed, so one that exists is whole. One process at a time writes
 them.
 """
@@ -12,7 +12,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -34,11 +34,11 @@ class ShardFolder:
     """The shards of one output file."""
 
     output: Path
-    """What they are joined to in the end."""
+    """The file that they are joined to in the end."""
 
     @property
     def folder(self) -> Path:
-        """Where the shards lie until they are joined."""
+        """Where the shards are until they are joined."""
         return self.output.with_name(f"{self.output.name}.parts")
 
     @property
@@ -48,46 +48,31 @@ class ShardFolder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the folder, made where it is missing.
+        """Lock the folder, made where it is missing.
 
         Raises:
-            DataError: something that is not a folder of shards has its name, or another process holds it.
+            DataError: another process holds it.
+            StorageError: the disk is full or read-only.
         """
-        if self.folder.exists() and not self._is_ours():
-            raise DataError(
-                f"{self.folder}: expected a folder of shards with {_JOB_FILE}, found something else; "
-                "move it away, or write the output elsewhere"
-            )
         busy = DataError(
             f"{self.output}: another process writes it; wait until it is done, or write elsewhere"
         )
-        with ExitStack() as held:
-            with storing(self.folder, KEPT):
-                held.enter_context(alone_in(self.folder, busy))
+        with storing(self.folder, KEPT), alone_in(self.folder, busy):
             yield
 
-    def _is_ours(self) -> bool:
-        if not self.folder.is_dir():
-            return False
-        names = {path.name for path in self.folder.iterdir()}
-        return _JOB_FILE in names or names <= {LOCK_FILE}
-
     def begin(self, job: dict[str, Any], *, resumable: bool) -> int:
-        """Make the folder ready for ``job``; returns how many shards of it are done already.
+        """Prepare the folder for ``job``; returns how many shards of it are done already.
 
         Shards of another job (the input, its date or a setting differs) are removed, and the log
         says which entries differ.
         """
         job_file = self.folder / _JOB_FILE
-        if job_file.is_file():
+        if resumable and job_file.is_file():
             found = _read_job(job_file)
             changed = [name for name in job if found.get(name) != job[name]]
-            if resumable and not changed:
+            if not changed:
                 return self._done()
-            if resumable:
-                logger.info(
-                    "%s is of another job (%s changed); starting over", self.folder, ", ".join(changed)
-                )
+            logger.info("%s is of another job (%s changed); starting over", self.folder, ", ".join(changed))
         with storing(self.folder, "nothing has been computed yet"):
             self._clear()
             job_file.write_text(json.dumps(job, indent=1), encoding="utf-8")
@@ -95,10 +80,10 @@ class ShardFolder:
 
     @contextmanager
     def writing(self, number: int) -> Iterator[BinaryIO]:
-        """A stream whose content is shard ``number`` once the block succeeds."""
+        """A stream whose content becomes shard ``number`` once the block succeeds."""
         target = self.shard(number)
         temporary = target.with_name(f".{target.name}")
-        with storing(self.folder, KEPT), temporary.open("wb") as stream:
+        with temporary.open("wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -109,14 +94,13 @@ class ShardFolder:
         return self.folder / f"{number:07d}{self.suffix}"
 
     def remove(self) -> None:
-        """Remove the shards, and the folder unless somebody else's files are in it."""
+        """Remove the shards, and the folder unless other files are in it."""
         self._clear()
         (self.folder / LOCK_FILE).unlink(missing_ok=True)
         with suppress(OSError):
             self.folder.rmdir()
 
     def _clear(self) -> None:
-        # The job last, by which a folder that was half cleared is known.
         for path in [path for path in self.folder.iterdir() if _SHARD.fullmatch(path.name)]:
             path.unlink()
         (self.folder / _JOB_FILE).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Folders that are written to: by one process at a time, on a disk that may be full or read-only."""
+"""Writing to folders: by one process at a time, on disks that may be full or read-only."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from filelock import FileLock, Timeout
 from modenc.errors import ModencError, StorageError
 
 LOCK_FILE = ".lock"
-"""In a folder that one process at a time works in."""
+"""Name of the lock in a folder that one process at a time works in."""
 
 _CODES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
-# Of a file elsewhere, one that was to be read.
+# Elsewhere these are of files that were to be read.
 _CODES_BELOW = {errno.EACCES, errno.EPERM}
-# numpy, torch and others say what they met, but not which error it was.
+# numpy, torch and others describe the failure, but not which error it was.
 _WORDLESS = re.compile(
     r"requested and \d+ written|inline_container|PytorchStreamWriter|file write failed|iostream error"
 )
@@ -28,11 +28,11 @@ _WORDLESS = re.compile(
 
 @contextmanager
 def storing(where: Path, kept: str) -> Iterator[None]:
-    """Within the block files below ``where`` are written.
+    """Turn errors of a full or read-only disk in the block into a :class:`StorageError`.
 
     Args:
-        where: for the message.
-        kept: what is not lost by a failure.
+        where: the file or folder that the block writes.
+        kept: what is not lost by a failure, for the message.
 
     Raises:
         StorageError: the disk is full, over its quota or read-only, or this user may not write there.
@@ -41,8 +41,8 @@ def storing(where: Path, kept: str) -> Iterator[None]:
         yield
     except ModencError:
         raise
-    except Exception as error:  # tokenizers raises no other
-        # Another place may be full: the cache, or where temporary files go.
+    except Exception as error:  # tokenizers raises nothing more specific
+        # Another place may be full: the cache, or the folder of temporary files.
         name = getattr(error, "filename", None)
         below = not isinstance(name, str | bytes) or Path(os.fsdecode(name)).is_relative_to(where)
         reason = _reason(error, _CODES | _CODES_BELOW if below else _CODES)
@@ -51,14 +51,14 @@ def storing(where: Path, kept: str) -> Iterator[None]:
         place = where if below else name
         raise StorageError(
             f"{place}: cannot be written ({reason}); {kept}. "
-            "Make room or have it writable, then do the same again"
+            "Make room or make it writable, then run the same again"
         ) from error
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A name beside ``path``, whose file takes its place once the block succeeds."""
-    # Processes in containers may share a number, and threads do.
+    """A temporary name beside ``path``; its file replaces ``path`` once the block succeeds."""
+    # Processes in containers may share an id, and threads do.
     own = f"{os.getpid()}-{secrets.token_hex(4)}"
     temporary = path.with_name(f".{path.stem}.tmp-{own}{path.suffix}")
     try:
@@ -77,7 +77,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def sync(path: Path) -> None:
-    """Have the system write a file or a folder's entries to disk now."""
+    """Flush a file or a folder's entries to disk."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except PermissionError:
@@ -90,29 +90,26 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def alone_in(folder: Path, otherwise: ModencError) -> Iterator[None]:
-    """Hold a folder, made where it is missing; the system lets it go when this process ends, however it ends.
+    """Lock a folder, made where it is missing; the lock ends with this process, however it ends.
 
     Args:
-        folder: it.
-        otherwise: raised where another process holds it.
+        folder: the folder.
+        otherwise: raised where another process holds the lock.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / LOCK_FILE)
     try:
-        lock.acquire(timeout=0)
+        lock = FileLock(folder / LOCK_FILE).acquire(timeout=0)
     except Timeout:
         raise otherwise from None
-    try:
+    with lock:
         yield
-    finally:
-        lock.release()
 
 
 def _reason(error: Exception, wanted: set[int]) -> str | None:
-    """Why nothing could be written, where it was one of ``wanted``; ``None``: that was not it."""
+    """What kept a file from being written; None where the error is of another kind."""
     text = str(error)
     codes = {getattr(error, "errno", None)}
-    # safetensors gives the number in its text, shutil the texts of many errors.
+    # safetensors puts the number into its message, shutil the messages of many errors.
     codes |= {int(code) for code in re.findall(r"(?:os error |Errno )(\d+)", text)}
     for code in wanted & codes:
         return os.strerror(code)

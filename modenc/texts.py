@@ -1,4 +1,4 @@
-"""Texts as they come in: what is one, what is not, and what is taken out of it."""
+"""Input texts: conversion of what callers give to a list of clean texts."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class Tokens(NamedTuple):
-    """What a text became, and what that depends on besides the text."""
+    """A tokenized text, and what the tokens depend on besides the text."""
 
     prompt: str
-    """Put before the text."""
+    """Prefix of the text."""
     max_length: int
-    """Where it was cut."""
+    """Most tokens."""
     version: int
-    """Of the language whose tokenizer it was."""
+    """Version of the language whose tokenizer was used."""
     ids: array[int]
-    """Token ids, with the prompt's."""
+    """Token ids, including the prompt's."""
     cut: bool = False
-    """Whether there were more."""
+    """Whether the text was longer and was cut."""
 
 
 class TaggedText(str):
-    """A text that carries the code of its language, wherever it is sorted or sent to."""
+    """A text that keeps the code of its language when it is sorted or sent elsewhere."""
 
     __slots__ = ("lang", "order", "tokens")
     lang: str
     tokens: Tokens | None
-    """Where it has been tokenised."""
+    """Set once it has been tokenized."""
     order: int | None
-    """Texts of similar order belong into one batch."""
+    """Texts of similar order belong in one batch."""
 
     def __new__(cls, text: str, lang: str) -> TaggedText:
         """A text in the language ``lang``."""
@@ -93,7 +93,7 @@ def clean(text: str, max_characters: int) -> str:
     if len(text) > max_characters:
         text = text.lstrip()[:max_characters]
     if _SURROGATE.search(text):
-        # Pairs, which some JSON readers leave, are joined; what cannot be joined is dropped.
+        # Pairs, which some JSON readers leave, are joined; single surrogates are dropped.
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
     return _CONTROL.sub("", text)
 
@@ -103,7 +103,7 @@ def _found(thing: Any) -> str:
 
 
 def is_missing(thing: Any) -> bool:
-    """Whether a table would call it missing: None, NaN, or pandas' NA."""
+    """Whether it is a missing value: None, NaN, or pandas' NA."""
     if thing is None or type(thing).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(thing, float) and math.isnan(thing)

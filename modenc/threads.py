@@ -1,11 +1,10 @@
-"""How many threads compute, and how they wait for each other beside other busy processes.
+"""The number of threads that compute, and how they wait for each other beside other busy processes.
 
 On Linux torch computes with libgomp, whose threads wait for each other by spinning for some ten
-milliseconds. Alone on the machine that is quickest. Beside another busy process a thread spins in the place
-of the one that it waits for. libgomp reads once, when it is loaded, whether to (``OMP_WAIT_POLICY``,
-``GOMP_SPINCOUNT``), with one documented exception: the threads of a process that has more of them than there
-are cores sleep at once. A second pool of threads that has nothing to do makes a process one of those, for as
-long as it is there.
+milliseconds. That is fastest while no other process computes; beside a busy process, a spinning thread takes
+the core of the thread that it waits for. libgomp reads its setting once, when it is loaded
+(``OMP_WAIT_POLICY``, ``GOMP_SPINCOUNT``), with one documented exception: if a process has more threads than
+there are cores, they sleep at once. So a second, idle pool of threads makes them sleep while it exists.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ _NUMBERS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _POLICIES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 # Processes come and go; the clock of their times has ticks of 10 ms.
 _SECONDS_BETWEEN_LOOKS = 0.5
-# What was seen longer ago says nothing of now; threads that nobody looks after wait as the runtime has them.
+# Older observations are out of date; without newer ones, threads wait as the runtime does by default.
 _SECONDS_OF_A_LOOK = 10.0
-# Of a core: what machines do beside their work.
+# Share of a core that an otherwise idle machine uses.
 _BACKGROUND_LOAD = 0.2
-# More pools are needed only where the threads are few beside the cores, and then spinning is in nobody's way.
+# More pools are needed only where threads are few and cores many, and then spinning harms nobody.
 _MOST_POOLS = 3
-# Torch divides what has at least 32,768 numbers.
+# Torch computes in parallel from 32,768 numbers on.
 _DIVIDED = 1 << 17
 
 
@@ -41,11 +40,11 @@ def usable_cores() -> int:
 
 
 def set_threads(asked: int) -> int:
-    """Have torch compute with ``asked`` threads from now on; returns their number.
+    """Set the number of threads that torch computes with; returns the number.
 
     0 leaves torch's own number, the physical cores, or what ``OMP_NUM_THREADS``, ``MKL_NUM_THREADS`` or
     ``torch.set_num_threads`` say; unless a variable says otherwise, no more than :func:`usable_cores`, which
-    torch asks for the affinity alone. The number never depends on what else runs: it decides the bytes.
+    torch looks at the affinity alone. The number never depends on other processes, since results do on it.
     """
     own = torch.get_num_threads()
     from_environment = any(os.environ.get(name) for name in _NUMBERS)
@@ -56,10 +55,10 @@ def set_threads(asked: int) -> int:
 
 
 class Waiting:
-    """Has torch's threads sleep while they wait, but only while other processes are busy.
+    """Makes torch's threads sleep while they wait, but only while other processes are busy.
 
     Results are the same either way. :meth:`look` is called before each batch and training step; ten seconds
-    after the last call threads wait as the runtime has them. Threads may share one object.
+    after the last call threads wait as the runtime does by default. Threads may share one object.
     """
 
     def __init__(self) -> None:
@@ -74,7 +73,7 @@ class Waiting:
         return self._pools is not None and self._pools.alive
 
     def look(self) -> None:
-        """See whether other processes are busy, at most twice a second; takes next to no time."""
+        """Check whether other processes are busy, at most twice a second; takes almost no time."""
         if time.monotonic() - self._looked < _SECONDS_BETWEEN_LOOKS or not self._lock.acquire(blocking=False):
             return
         try:
@@ -83,7 +82,7 @@ class Waiting:
                 self._decide()
             else:
                 self.stop()
-        # What containers show of the machine, and the threads that they allow, may be anything.
+        # Containers may hide the machine's load, or allow no more threads.
         except (OSError, RuntimeError, LookupError, ValueError, psutil.Error):
             self.stop()
         finally:
@@ -105,18 +104,18 @@ class Waiting:
             self._pools = _IdlePools(count)
 
     def stop(self) -> None:
-        """Have threads wait as the runtime has them."""
+        """Let threads wait as the runtime does by default."""
         if self._pools is not None:
             self._pools.stop()
             self._pools = None
 
 
 waiting = Waiting()
-"""The process's own."""
+"""Shared by the whole process."""
 
 
 def _may_sleep() -> bool:
-    """Whether there is anything to choose, and nobody has chosen."""
+    """Whether the way of waiting can be chosen here, and the user has not chosen it."""
     return (
         sys.platform == "linux"
         and torch.backends.openmp.is_available()  # type: ignore[no-untyped-call]
@@ -130,25 +129,25 @@ def _cores() -> int:
 
 
 def _running() -> int:
-    """Threads that compute at this moment or could, with this one."""
+    """Number of threads that compute at this moment or could, including this one."""
     return int(Path("/proc/loadavg").read_text().split()[3].split("/")[0])
 
 
 def _times() -> tuple[float, float, float]:
-    """Seconds: of the clock, of all processes on the cores of this one, of this one."""
+    """Seconds of the clock, of all processes on this process's cores, and of this process."""
     every = psutil.cpu_times(percpu=True)
     busy = sum(sum(every[core][:3]) + sum(every[core][5:8]) for core in os.sched_getaffinity(0))
     return time.monotonic(), busy, time.process_time()
 
 
 def _pools_needed(threads: int) -> int:
-    """Idle pools that make the OpenMP threads more than the cores; 0: that would take too many."""
+    """Idle pools that make OpenMP threads outnumber the cores; 0 if that takes too many."""
     pools = math.ceil(_cores() / (threads - 1)) - 1
     return pools if pools <= _MOST_POOLS else 0
 
 
 class _IdlePools:
-    """Pools of OpenMP threads that have nothing to do, until they are stopped or no longer renewed.
+    """Idle pools of OpenMP threads that exist until they are stopped or no longer renewed.
 
     Raises:
         RuntimeError: no more threads can be started; none is left behind.
@@ -172,19 +171,19 @@ class _IdlePools:
 
     @property
     def alive(self) -> bool:
-        """Whether all are there; in a process that was forked from theirs they are not."""
+        """Whether all exist; they do not in a forked process."""
         return all(thread.is_alive() for thread in self._threads)
 
     def renew(self) -> None:
-        """Keep them for as long as a look says something."""
+        """Keep them for as long as an observation is valid."""
         self._until = time.monotonic() + _SECONDS_OF_A_LOOK
 
     def stop(self) -> None:
-        """End them."""
+        """Stop all pools."""
         self._done.set()
 
     def _hold(self, ready: Event) -> None:
-        """Have libgomp start a pool for this thread, and keep it."""
+        """Make libgomp start a pool for this thread, and keep it."""
         try:
             torch.zeros(_DIVIDED).add_(1)
         finally:

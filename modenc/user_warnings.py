@@ -6,7 +6,7 @@ import sys
 import warnings
 from types import FrameType
 
-# What may stand between a user's call and the place that warns; torch's decorators have frames, too.
+# Packages between a user's call and the place that warns; torch's decorators have frames, too.
 _INSIDE = frozenset({"modenc", "sentence_transformers", "torch"})
 
 

@@ -36,7 +36,7 @@ def test_what_is_no_language_is_refused(code: str) -> None:
 
 
 def test_what_is_no_text_is_refused() -> None:
-    with pytest.raises(LanguageError, match="expected a language code such as 'kk', found None"):
+    with pytest.raises(LanguageError, match="or 'kaz_Cyrl', found None; codes are listed"):
         normalize_code(None)  # type: ignore[arg-type]
 
 

@@ -209,20 +209,18 @@ def _job(args: argparse.Namespace, source: str, target: str, filters: FilterSett
         licence=licence,
         shard_size=size,
         before=before,
-        column_option="--column",
     )
 
 
 def _filtered(args: argparse.Namespace, job: TranslationJob) -> tuple[TranslationJob, PairFilter]:
     """The job with what makes its vectors, where any are made, and what checks the translations."""
-    from modenc.translation.filters import PairFilter
+    from modenc.translation.filters import PairFilter, cosines_by
 
     source, target = job.layout.source, job.layout.target
     if args.min_similarity is None:
         return job, PairFilter(job.filters, source, target)
     from modenc.evaluate.systems import open_system
-    from modenc.translation.similarity import cosines_by
 
     system, _ = open_system(args.hub)
-    similarity, digest = cosines_by(system, source, target)
-    return replace(job, encoder_digest=digest), PairFilter(job.filters, source, target, similarity)
+    similarity = cosines_by(system.encode, source, target)
+    return replace(job, encoder=system.describe()), PairFilter(job.filters, source, target, similarity)

@@ -106,7 +106,8 @@ def torch_is_faster(threads: int) -> bool:
 
     Measured once a machine, in a fraction of a second, on a feed-forward block of a small body, and cached.
     No rule by instruction set fits all: with AVX2 alone, torch's default library (MKL) was faster where it
-    took its path for Intel's processors (``benchmarks/performance_findings.md``); with AVX-512 on AMD's it is slower.
+    took its path for Intel's processors; with AVX-512 on AMD's it is slower (see
+    ``benchmarks/performance_findings.md``).
     """
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     machine = [torch.backends.cpu.get_cpu_capability(), platform.machine(), sorted(capabilities.items())]

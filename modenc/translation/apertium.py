@@ -1,4 +1,4 @@
-"""Translation by rules: apertium, a program beside modenc, and its modes (``eng-kaz``)."""
+"""Rule-based translation by Apertium, an external program, and its modes (``eng-kaz``)."""
 
 from __future__ import annotations
 
@@ -12,33 +12,29 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from modenc.errors import DataError, LanguageError, MissingExtraError
-from modenc.languages import normalize_code
-from modenc.translation.answering import AnsweringProgram
+from modenc.errors import DataError, MissingExtraError
+from modenc.languages import find_code
 from modenc.translation.apertium_stream import from_stream, to_stream
+from modenc.translation.null_flush import NullFlushProgram
 from modenc.translation.steps import Translated
 
 SECONDS = 30.0
-"""That one sentence may take, if not told otherwise."""
+"""Default time limit for one sentence."""
 
-_PROGRAM = "apertium"
-_SECONDS_TO_LIST = 60.0
 _DATA = Path("/usr/share/apertium")
 _DIGITS = 16
-# Every mode passes a number on.
-_PROBE = "1"
 
 
 class Apertium:
-    """One mode of apertium.
+    """One mode of Apertium.
 
     Args:
-        mode: such as ``eng-kaz``; :func:`installed_modes` has those that there are.
-        folder: of a pair that was built, not installed (``apertium -d``).
-        seconds: that one sentence may take.
+        mode: such as ``eng-kaz``; :func:`installed_modes` lists them.
+        folder: of a language pair built from source (``apertium -d``).
+        seconds: time limit for one sentence.
 
     Raises:
-        MissingExtraError: there is no apertium.
+        MissingExtraError: Apertium is not installed.
         DataError: there is no such folder or mode.
     """
 
@@ -48,9 +44,9 @@ class Apertium:
             raise DataError(_no_mode(mode, modes, folder))
         self.mode = mode
         self._folder = folder
-        # Deformatted here, since apertium's own deformatter drops the null bytes.
+        # Without Apertium's own deformatter, which drops the null bytes. Every mode passes numbers on.
         command = [*_command(folder), "-f", "none", "-z", mode]
-        self._program = AnsweringProgram(command, seconds, to_stream(_PROBE).encode("utf-8"))
+        self._program = NullFlushProgram(command, seconds, to_stream("1").encode())
 
     def translate(self, texts: Sequence[str]) -> list[Translated]:
         """A translation of each text.
@@ -58,7 +54,7 @@ class Apertium:
         Raises:
             DataError: the mode has never translated anything.
         """
-        answers = self._program.ask([to_stream(text).encode("utf-8") for text in texts])
+        answers = self._program.ask([to_stream(text).encode() for text in texts])
         return [
             Translated("", failed=answer)
             if isinstance(answer, str)
@@ -68,42 +64,45 @@ class Apertium:
 
     def describe(self) -> dict[str, Any]:
         """Apertium's version, the mode, and a digest of the mode's dictionaries and rules."""
-        return {"tool": f"apertium {_version()}", "name": self.mode, "data": _digest(self.mode, self._folder)}
+        version = re.search(r"\d+(?:\.\d+)+", _output_of([*_command(None), "-V"]))
+        return {
+            "tool": f"apertium {version.group() if version else 'of unknown version'}",
+            "name": self.mode,
+            "data": _digest(self.mode, self._folder),
+        }
 
 
 def installed_modes(folder: Path | None = None) -> list[str]:
-    """The modes of apertium's own folder, or of a built pair's.
+    """The installed modes, or those of a pair built in ``folder``.
 
     Raises:
-        MissingExtraError: there is no apertium.
+        MissingExtraError: Apertium is not installed.
         DataError: there is no such folder.
     """
     if folder is not None and not folder.is_dir():
         raise DataError(f"{folder}: no such folder; give --data-dir the folder of a pair that was built")
-    done = _run([*_command(folder), "-l"])
-    return sorted({line.strip() for line in done.splitlines() if line.strip() and "*" not in line})
+    lines = _output_of([*_command(folder), "-l"]).splitlines()
+    return sorted({line.strip() for line in lines if line.strip() and "*" not in line})
 
 
 def languages_of(mode: str) -> tuple[str, str] | None:
-    """The normalised codes that a mode's name states; None where it states none (``eng-kaz-tagger``)."""
-    parts = mode.split("-")
-    if len(parts) != 2:
+    """The normalized codes in a mode's name; None where there are none (``eng-kaz-tagger``)."""
+    if mode.count("-") != 1:
         return None
-    try:
-        source, target = map(normalize_code, parts)
-    except LanguageError:
-        return None
-    return source, target
+    source, target = map(find_code, mode.split("-"))
+    return (source, target) if source and target else None
 
 
-def mode_between(source: str, target: str, modes: Sequence[str], folder: Path | None = None) -> str:
-    """The one of the installed modes that translates between two languages, by normalised codes.
+def mode_between(source: str, target: str, folder: Path | None = None) -> str:
+    """The installed mode that translates between two languages, by normalized codes.
 
     Raises:
+        MissingExtraError: Apertium is not installed.
         DataError: there is none, or there are several.
     """
+    modes = installed_modes(folder)
     found = [mode for mode in modes if languages_of(mode) == (source, target)]
-    # Those with a variant, such as spa-eng_US, are for whom they are named by.
+    # A mode with a variant, such as spa-eng_US, is chosen by its name only.
     found = [mode for mode in found if "_" not in mode] or found
     if len(found) > 1:
         raise DataError(f"several modes from {source} to {target} ({', '.join(found)}); name one with --mode")
@@ -114,11 +113,10 @@ def mode_between(source: str, target: str, modes: Sequence[str], folder: Path | 
 
 def _no_mode(mode: str, modes: Sequence[str], folder: Path | None) -> str:
     near = get_close_matches(mode, modes, n=1, cutoff=0.6)
+    meant = f"did you mean {near[0]!r}? Or " if near else ""
+    hint = f"install its pair (apt-get install apertium-{mode}), or build it and give --data-dir"
     if folder is not None:
         hint = "build the pair (make), or give another folder"
-    else:
-        hint = f"install its pair (apt-get install apertium-{mode}), or build it and give --data-dir"
-    meant = f"did you mean {near[0]!r}? Or " if near else ""
     return (
         f"expected a mode that apertium has ({', '.join(modes) or 'there are none'}), found {mode!r}; "
         f"{meant}{hint}"
@@ -126,33 +124,20 @@ def _no_mode(mode: str, modes: Sequence[str], folder: Path | None) -> str:
 
 
 def _command(folder: Path | None) -> list[str]:
-    if (found := shutil.which(_PROGRAM)) is None:
+    if (program := shutil.which("apertium")) is None:
         raise MissingExtraError(
             "apertium: no such program on PATH; install it with the pair of languages: "
             "apt-get install apertium apertium-eng-spa (apertium.org has others)"
         )
-    return [found] if folder is None else [found, "-d", str(folder.resolve())]
+    return [program] if folder is None else [program, "-d", str(folder.resolve())]
 
 
-def _run(command: Sequence[str]) -> str:
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_SECONDS_TO_LIST, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise DataError(
-            f"{' '.join(command)}: no answer within {_SECONDS_TO_LIST:g} s; check the installation"
-        ) from error
-    return done.stdout
-
-
-def _version() -> str:
-    found = re.search(r"\d+(?:\.\d+)+", _run([*_command(None), "-V"]))
-    return found.group() if found else "of unknown version"
+def _output_of(command: Sequence[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False).stdout
 
 
 def _digest(mode: str, folder: Path | None) -> str:
-    """Of the files that a mode's pipeline names; of none where these are not found."""
+    """Digest of the files that a mode's pipeline names; empty where the mode's file is not found."""
     data = folder or Path(os.environ.get("APERTIUM_DATADIR", _DATA))
     path = data / "modes" / f"{mode}.mode"
     if not path.is_file():

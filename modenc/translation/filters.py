@@ -38,46 +38,46 @@ _FEW_CHARACTERS = 20
 
 @dataclass(frozen=True)
 class FilterSettings:
-    """What translations must be like."""
+    """Conditions for keeping a translation."""
 
     max_unknown: float = 0.25
-    """Most of a translation's words that the engine may have marked as unknown, as a share."""
+    """Largest share of its words that the engine marked as unknown."""
     max_length_ratio: float = 4.0
-    """How many times the characters of the shorter side the longer one may have."""
+    """Largest ratio of the longer side's characters to the shorter side's."""
     check_language: bool = True
     """Drop translations in a script or language other than the target's."""
     min_similarity: float | None = None
-    """Least cosine of a translation's vector and its source's; None: vectors are not made."""
+    """Smallest cosine of the vectors of translation and source; None: no vectors are made."""
 
 
 class PairFilter:
-    """Checks translations by themselves.
+    """Checks each translation separately.
 
     Args:
-        settings: what they must be like.
+        settings: conditions for keeping it.
         source: code of the texts' language.
-        target: code of the translations'.
-        similarity: makes the cosines that ``min_similarity`` needs.
+        target: code of the translations' language.
+        similarity: computes the cosines, where ``min_similarity`` needs them.
     """
 
     def __init__(
         self, settings: FilterSettings, source: str, target: str, similarity: Similarity | None = None
     ) -> None:
         self._settings = settings
-        self._similarity = similarity if settings.min_similarity is not None else None
+        self._similarity = similarity
         self._language_check = (
             LanguageCheck(target, get_identifier(None), source) if settings.check_language else None
         )
 
     def check(self, pairs: Sequence[Pair]) -> tuple[list[str], list[float | None]]:
-        """The reason to drop each pair, empty where there is none; and each one's cosine, where it was made.
+        """The reason to drop each pair, empty where there is none; and each pair's cosine, if computed.
 
         Pairs of an empty text are kept: there was nothing to translate.
         """
-        reasons = [self._plain_fault(text, result) for text, result in pairs]
+        reasons = [self._plain_reason(text, result) for text, result in pairs]
         good = [i for i, (text, _) in enumerate(pairs) if text and not reasons[i]]
         if self._language_check is not None:
-            # Of what has no letters nobody can tell.
+            # A text without letters, such as a number, is in no language.
             lettered = [i for i in good if count_letters(pairs[i][0])]
             verdicts = self._language_check.verdicts([pairs[i][1].text for i in lettered])
             for i, verdict in zip(lettered, verdicts, strict=True):
@@ -92,7 +92,7 @@ class PairFilter:
                     reasons[i] = "dissimilar"
         return reasons, cosines
 
-    def _plain_fault(self, text: str, result: Translated) -> str:
+    def _plain_reason(self, text: str, result: Translated) -> str:
         if not text:
             return ""
         if result.failed:
@@ -101,7 +101,7 @@ class PairFilter:
             return "empty"
         if result.unknown > self._settings.max_unknown:
             return "unknown_words"
-        # What has no letters is rightly the same in both.
+        # Texts without letters are rightly the same on both sides.
         if count_letters(text) and letters_key(text) == letters_key(result.text):
             return "copy"
         shorter, longer = sorted((len(text), len(result.text)))
@@ -111,5 +111,25 @@ class PairFilter:
 
 
 def first_reason(reasons: Sequence[str]) -> str:
-    """Of the reasons of a row's columns the one that is checked first; empty where all are."""
+    """Among the reasons of a row's columns, the one that is checked first; empty where all are."""
     return min(filter(None, reasons), key=list(REASONS).index, default="")
+
+
+def cosines_by(
+    encode: Callable[[list[str], str], npt.NDArray[np.float32]], source: str, target: str
+) -> Similarity:
+    """Cosines of texts in one language and their translations into another.
+
+    Args:
+        encode: vectors [n, hidden] of texts [n] in a language.
+        source: code of the texts' language.
+        target: code of the translations' language.
+    """
+
+    def cosines(texts: Sequence[str], translations: Sequence[str]) -> npt.NDArray[np.float32]:
+        sides = [encode(list(texts), source), encode(list(translations), target)]
+        left, right = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in sides)
+        found: npt.NDArray[np.float32] = (left * right).sum(axis=1)
+        return found
+
+    return cosines

@@ -1,106 +1,89 @@
-"""How a translation model is told its languages: ``kaz_Cyrl``, ``__kk__``, ``<2kk>``, ``>>kaz<<``."""
+"""How translation models are given their languages: ``kaz_Cyrl``, ``__kk__``, ``<2kk>``, ``>>kaz<<``."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from langcodes import Language
 
 from modenc.errors import LanguageError
-from modenc.languages import normalize_code, script_of_code
+from modenc.languages import find_code, normalize_code, script_of_code
 
 _MOST_SHOWN = 40
 
 
-@dataclass(frozen=True)
-class Family:
-    """Models that are told their languages in one way."""
+class _Family(NamedTuple):
+    """Models that are given their languages in the same way."""
 
     name: str
     tag: re.Pattern[str]
-    """A token of the vocabulary that is a language's; its group is the code."""
+    """A language's token; its group is the code."""
     in_text: bool
-    """The target's tag is put before the source text, and the source is not told; else each side of the
-    model begins with its own."""
-    may_lack: bool = False
-    """Models of one target language have no tags."""
+    """The target's tag precedes the source text, and there is none for the source; otherwise the encoder's
+    input begins with the source's tag and the decoder's with the target's."""
 
 
 _FAMILIES = {
-    "nllb": Family("NLLB", re.compile(r"([a-z]{3}_[A-Z][a-z]{3})"), in_text=False),
-    "m2m100": Family("M2M100", re.compile(r"__([a-z]{2,3})__"), in_text=False),
-    "t5": Family("MADLAD", re.compile(r"<2([a-z]{2,3}(?:_\w+)?)>"), in_text=True),
-    "marian": Family("Marian", re.compile(r">>([a-z]{2,3}(?:_\w+)?)<<"), in_text=True, may_lack=True),
+    "nllb": _Family("NLLB", re.compile(r"([a-z]{3}_[A-Z][a-z]{3})"), in_text=False),
+    "m2m100": _Family("M2M100", re.compile(r"__([a-z]{2,3})__"), in_text=False),
+    "t5": _Family("MADLAD", re.compile(r"<2([a-z]{2,3}(?:_\w+)?)>"), in_text=True),
+    "marian": _Family("Marian", re.compile(r">>([a-z]{2,3}(?:_\w+)?)<<"), in_text=True),
 }
-"""By what a tokenizer's class is called."""
+"""By the start of the tokenizer's class name."""
 
 
-@dataclass(frozen=True)
-class LanguageTags:
+class LanguageTags(NamedTuple):
     """The languages of one step of one model."""
 
     before_text: str
-    """Put before each text."""
+    """Prefix of each text."""
     source: str | None
-    """What the tokenizer takes as ``src_lang``."""
+    """The tokenizer's ``src_lang``."""
     target: str | None
     """The token that the translation begins with."""
 
 
 def language_tags(tokenizer: Any, source: str, target: str, model: str) -> LanguageTags:
-    """What tells a model to translate from one language to another.
+    """What makes a model translate from one language to another.
 
     Args:
         tokenizer: the model's.
-        source: a language code in any standard form; a model's own tag is taken as it is.
+        source: a language code in any standard form, or the model's own tag.
         target: the same.
-        model: what messages call the model.
+        model: the model's name in messages.
 
     Raises:
-        LanguageError: the model is of no family that is known here, or lacks a language.
+        LanguageError: the model is of no supported family, or lacks a language.
     """
-    family = _family(tokenizer, model)
-    # M2M100's are outside the vocabulary.
+    kind = type(tokenizer).__name__
+    family = next((known for start, known in _FAMILIES.items() if kind.lower().startswith(start)), None)
+    if family is None:
+        names = ", ".join(known.name for known in _FAMILIES.values())
+        raise LanguageError(
+            f"{model}: expected a translation model of {names}, found a tokenizer of class {kind}; "
+            "choose a model of one of these families"
+        )
+    # M2M100's tags are outside the vocabulary.
     tokens = [*tokenizer.get_vocab(), *getattr(tokenizer, "lang_token_to_id", ())]
     tags = {found.group(1): token for token in tokens if (found := family.tag.fullmatch(token))}
-    if not tags and family.may_lack:
-        return LanguageTags("", None, None)
-    wanted = _chosen(target, tags, model)
+    if not tags and family.name == "Marian":
+        return LanguageTags("", None, None)  # a model of one target language has no tags
+    wanted = _choose(target, tags, model)
     if family.in_text:
         return LanguageTags(f"{tags[wanted]} ", None, None)
-    return LanguageTags("", _chosen(source, tags, model), tags[wanted])
+    return LanguageTags("", _choose(source, tags, model), tags[wanted])
 
 
-def _family(tokenizer: Any, model: str) -> Family:
-    kind = type(tokenizer).__name__
-    for start, family in _FAMILIES.items():
-        if kind.lower().startswith(start):
-            return family
-    known = ", ".join(family.name for family in _FAMILIES.values())
-    raise LanguageError(
-        f"{model}: expected a translation model of {known}, found a tokenizer of class {kind}; of other "
-        "models it is not known how they are told their languages"
-    )
-
-
-def _chosen(code: str, tags: Iterable[str], model: str) -> str:
-    """The model's tag for a code: itself, or of those of its language the one in its usual script."""
+def _choose(code: str, tags: Iterable[str], model: str) -> str:
+    """The model's tag for a code: the code itself, or a tag of its language, best in its usual script."""
     if code in (known := sorted(tags)):
         return code
     wanted = normalize_code(code)
-    found = [tag for tag in known if wanted in _normalized(tag)]
+    found = [tag for tag in known if find_code(tag) == wanted]
     if not found:
         shown = ", ".join(known[:_MOST_SHOWN]) + (" …" if len(known) > _MOST_SHOWN else "")
         raise LanguageError(f"{model}: expected a language that it has, found {code!r}; it has {shown}")
     script = Language.get(code.replace("_", "-")).maximize().script
     return min(found, key=lambda tag: (script_of_code(tag) not in (None, script), tag))
-
-
-def _normalized(tag: str) -> Iterator[str]:
-    try:
-        yield normalize_code(tag)
-    except LanguageError:
-        return  # a token that only looks like a language's

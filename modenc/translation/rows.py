@@ -1,22 +1,21 @@
-"""From a row of a file to the row that is written: which column a translation goes into."""
+"""Which column of an output row a translation goes into."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from modenc.data.columns import text_of
 from modenc.data.files import Converted, Row
 from modenc.data.text import normalize
-from modenc.errors import DataError, LanguageError
-from modenc.languages import normalize_code
+from modenc.errors import DataError
+from modenc.languages import find_code
 from modenc.translation.steps import Translated
 from modenc.translation.tables import Record, typed
 
 UNKNOWN, SIMILARITY = "unknown", "similarity"
-"""Columns of figures: the largest share of unknown words of a row's translations, and their least cosine."""
+"""Columns of numbers: the largest share of unknown words of a row's translations, and their least cosine."""
 
 
 @dataclass(frozen=True)
@@ -24,55 +23,59 @@ class Layout:
     """Where translations go.
 
     A translation takes its column's place, and the original moves to ``COLUMN_SOURCE`` (``sentence1_en``).
-    A column that is called by the source's code (``en``) keeps its text, and the translation is in one that
-    is called by the target's.
+    A column named by the source's code (``en``) keeps its text, and the translation goes into a column named
+    by the target's.
     """
 
     columns: tuple[str, ...]
-    """Those that are translated."""
+    """Columns to translate."""
     source: str
     """Code of their language."""
     target: str
-    """Code of the translations'."""
+    """Code of the translations' language."""
     originals: bool = True
-    """Whether the originals stay."""
+    """Whether the originals are kept."""
     unknown: bool = False
     """Whether there is a column of shares of unknown words."""
     similarity: bool = False
     """Whether there is a column of cosines."""
 
-    def texts(self, row: Row, path: Path, number: int, option: str = "") -> list[str]:
-        """The texts of a row to translate, normalized; null is empty.
+    def texts(self, row: Row, path: Path, number: int) -> list[str]:
+        """The normalized texts to translate; null is empty.
 
         Args:
-            row: it.
-            path: its file, for messages.
-            number: which row of it, from 1.
-            option: what the columns were named with, for messages.
+            row: row ``number`` of ``path``, from 1.
+            path: for messages.
+            number: for messages.
 
         Raises:
-            DataError: no such column, a value that is no text, or a column that is there already.
+            DataError: no such column, a value that is no text, or a column with the name of a new one.
         """
-        for name in self._added():
-            if name in row and name not in self.columns:
+        for name in self._new_columns():
+            if name in row:
                 raise DataError(
                     f"{path}, row {number}: expected no column {name!r}, which is written beside the "
                     "translations; rename it"
                 )
-        return [normalize(self._text(row, column, path, number, option)) for column in self.columns]
+        texts = []
+        for column in self.columns:
+            null = isinstance(row.get(column), Converted) and not row[column]
+            texts.append("" if null else normalize(text_of(row, column, path, number)))
+        return texts
 
     def record(
         self, row: Row, texts: Sequence[str], results: Sequence[Translated], cosines: Sequence[float | None]
     ) -> Record:
-        """The row that is written."""
+        """The output row."""
         record: Record = {name: typed(value) for name, value in row.items()}
         added: Record = {}
         for column, text, result in zip(self.columns, texts, results, strict=True):
             place = self.output_column(column)
-            record |= {column: text} if place != column else {}
             if place == column and self.originals:
                 added[f"{column}_{self.source}"] = text
-            elif place != column and not self.originals:
+            elif self.originals:
+                record[column] = text
+            elif place != column:
                 del record[column]
             record[place] = result.text
         if self.unknown:
@@ -83,25 +86,15 @@ class Layout:
 
     def output_column(self, column: str) -> str:
         """The column that the translations of ``column`` go into."""
-        return self.target if _code_of(column) == self.source else column
+        return self.target if find_code(column) == self.source else column
 
-    def _added(self) -> list[str]:
-        moved = [f"{column}_{self.source}" for column in self.columns if self.output_column(column) == column]
-        figures: Mapping[str, bool] = {UNKNOWN: self.unknown, SIMILARITY: self.similarity}
-        places = [self.output_column(column) for column in self.columns]
-        return [*places, *(moved if self.originals else ()), *(name for name in figures if figures[name])]
-
-    def _text(self, row: Row, column: str, path: Path, number: int, option: str) -> str:
-        value = row.get(column)
-        if isinstance(value, Converted) and not value:
-            return ""
-        return text_of(row, column, path, number, option)
-
-
-@cache
-def _code_of(column: str) -> str | None:
-    """The normalized code that a column is called by; None for any other name, which takes long to see."""
-    try:
-        return normalize_code(column)
-    except LanguageError:
-        return None
+    def _new_columns(self) -> Iterator[str]:
+        for column in self.columns:
+            if (place := self.output_column(column)) != column:
+                yield place
+            elif self.originals:
+                yield f"{column}_{self.source}"
+        if self.unknown:
+            yield UNKNOWN
+        if self.similarity:
+            yield SIMILARITY

@@ -1,4 +1,4 @@
-"""A whole file translated: a shard at a time, filtered, and with a record of how it came about."""
+"""Translation of a whole file: in shards, filtered, and with a record of how it was made."""
 
 from __future__ import annotations
 
@@ -15,38 +15,33 @@ from modenc.data.files import Row, format_of, read_file
 from modenc.errors import DataError
 from modenc.provenance import TranslationRecord, write_record
 from modenc.shards import KEPT, ShardFolder
-from modenc.storage import storing, sync
+from modenc.storage import storing, sync, whole_file
 from modenc.translation.filters import REASONS, FilterSettings, PairFilter, first_reason
 from modenc.translation.rows import Layout
 from modenc.translation.steps import Chain, credit
 from modenc.translation.tables import Columns, Record, output_format, write_table
 
 RULES_SHARD, MODELS_SHARD = 512, 64
-"""Rows of a shard, by engine: a minute's work or less, which a run that is cut off may lose."""
+"""Rows in a shard, by engine: at most a minute of work, which an interrupted run may lose."""
 
 
 @dataclass(frozen=True)
 class TranslationJob:
-    """What is translated to what."""
+    """What is translated, and how it is written."""
 
     input: Path
     """Text, TSV, CSV, JSONL or Parquet."""
     output: Path
     """``.txt``, ``.tsv``, ``.jsonl`` (also ``.gz``) or ``.parquet``."""
     layout: Layout
-    """Columns and languages."""
     filters: FilterSettings = field(default_factory=FilterSettings)
-    """What the translations must be like."""
     licence: str = ""
-    """Of the text."""
+    """License of the text."""
     shard_size: int = RULES_SHARD
-    """Rows between two savings."""
     before: TranslationRecord | None = None
     """The input's own record, where it is a translation itself."""
-    encoder_digest: str = ""
-    """Of what makes the vectors for ``filters.min_similarity``."""
-    column_option: str = ""
-    """What the columns were named with, for messages, such as ``--column``."""
+    encoder: dict[str, Any] = field(default_factory=dict)
+    """What the encoder says of itself that makes the vectors for ``filters.min_similarity``."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +51,9 @@ class Summary:
     read: int
     kept: int
     dropped: dict[str, int]
-    """Reason → rows; the reasons are those of ``filters.REASONS``."""
+    """Reason, one of ``filters.REASONS``, to number of rows."""
     cut: int
-    """Rows of which the end was not translated, since the model takes no more."""
+    """Rows whose end was not translated, because they are longer than the model takes."""
 
     def line(self) -> str:
         """One line: ``read 1,000, kept 940 (40 with unknown words, 20 copies of the source)``."""
@@ -67,7 +62,7 @@ class Summary:
 
 
 class _Shards(ShardFolder):
-    """Rows with the reason to drop them, until the output is written."""
+    """Rows, each with the reason to drop it."""
 
     @property
     def suffix(self) -> str:
@@ -80,20 +75,19 @@ def translate_file(
     pair_filter: PairFilter,
     progress: Callable[[int], object] = lambda rows: None,
 ) -> Summary:
-    """Translate a file; a run that was cut off goes on from its last shard, to the same bytes.
+    """Translate a file; an interrupted run resumes from its last shard, and its output has the same bytes.
 
     Args:
-        job: what is translated to what.
-        chain: what translates.
-        pair_filter: what checks the translations.
-        progress: called with the number of rows that are newly done.
+        job: what is translated.
+        chain: the translator.
+        pair_filter: checks the translations.
+        progress: called with the number of newly finished rows.
 
     Raises:
-        DataError: the input cannot be read, has no rows or lacks a column; the engine translates nothing; or
-            another process writes the output.
+        DataError: the input cannot be read or lacks a column; the engine translates nothing; or another
+            process writes the output.
         StorageError: the disk is full or read-only.
     """
-    check_first_row(job)
     shards = _Shards(job.output)
     with shards.alone():
         state = _state(job.input)
@@ -102,89 +96,83 @@ def translate_file(
         rows = _rows(job)
         progress(sum(1 for _ in islice(rows, done * job.shard_size)))
         while batch := list(islice(rows, job.shard_size)):
-            lines = list(_translated(job, chain, pair_filter, batch))
+            lines = list(_translate(job, chain, pair_filter, batch))
             if _state(job.input) != state:
                 raise DataError(f"{job.input}: changed while it was translated; run the same again")
             with shards.writing(done) as stream:
                 stream.writelines(f"{json.dumps(line)}\n".encode() for line in lines)
             done += 1
             progress(len(batch))
-        summary = _finish(job, [shards.shard(number) for number in range(done)], steps)
+        summary = _write_output(job, [shards.shard(number) for number in range(done)], steps)
         shards.remove()
     return summary
 
 
 def check_first_row(job: TranslationJob) -> None:
-    """See that there are rows with the job's columns, before a model is loaded or anything is written.
+    """Check that there are rows with the job's columns, before a model is loaded or anything is written.
 
     Raises:
         DataError: the input cannot be read, has no rows or lacks a column.
     """
-    for number, row in _rows(job):
-        job.layout.texts(row, job.input, number, job.column_option)
-        return
-    raise DataError(f"{job.input}: expected rows to translate, found none")
+    first = next(_rows(job), None)
+    if first is None:
+        raise DataError(f"{job.input}: expected rows to translate, found none")
+    job.layout.texts(first[1], job.input, first[0])
 
 
 def _rows(job: TranslationJob) -> Iterator[tuple[int, Row]]:
-    """Numbered rows from 1; a line of text has the column that the layout names."""
+    """Rows numbered from 1; a line of plain text is in the layout's column."""
     plain = job.input.is_file() and format_of(job.input) == ".txt"
     for number, row in enumerate(read_file(job.input), start=1):
         yield number, {job.layout.columns[0]: row["text"]} if plain else row
 
 
-def _translated(
+def _translate(
     job: TranslationJob, chain: Chain, pair_filter: PairFilter, batch: list[tuple[int, Row]]
 ) -> Iterator[dict[str, Any]]:
-    """What a shard has of each row."""
+    """A line of the shard for each row."""
     width = len(job.layout.columns)
-    texts = [
-        text for number, row in batch for text in job.layout.texts(row, job.input, number, job.column_option)
-    ]
-    pairs = list(zip(texts, chain.translate(texts), strict=True))
-    reasons, cosines = pair_filter.check(pairs)
-    for position, (_, row) in enumerate(batch):
-        part = slice(position * width, (position + 1) * width)
-        results = [result for _, result in pairs[part]]
+    texts = [text for number, row in batch for text in job.layout.texts(row, job.input, number)]
+    results = chain.translate(texts)
+    reasons, cosines = pair_filter.check(list(zip(texts, results, strict=True)))
+    for i, (_, row) in enumerate(batch):
+        part = slice(i * width, (i + 1) * width)
         yield {
-            "record": job.layout.record(row, texts[part], results, cosines[part]),
+            "record": job.layout.record(row, texts[part], results[part], cosines[part]),
             "reason": first_reason(reasons[part]),
-            "cut": any(result.cut for result in results),
+            "cut": any(result.cut for result in results[part]),
         }
 
 
-def _finish(job: TranslationJob, shards: list[Path], steps: list[dict[str, Any]]) -> Summary:
+def _write_output(job: TranslationJob, shards: list[Path], steps: list[dict[str, Any]]) -> Summary:
     """Write the output and its record."""
-    ending = output_format(job.output)
-    columns, counts, cut = Columns(), Counter[str](), 0
+    columns: Columns = {}
+    counts, cut = Counter[str](), 0
     for line in _lines(shards):
-        columns.see(line["record"])
+        for name, value in line["record"].items():
+            columns.setdefault(name, set()).add(type(value))
         counts[line["reason"]] += 1
         cut += line["cut"]
     dropped = {reason: counts[reason] for reason in REASONS if counts[reason]}
     summary = Summary(counts.total(), counts[""], dropped, cut)
-    # The same name each time, so that one that a killed run left is written over.
-    temporary = job.output.with_name(f".tmp-{job.output.name}")
-    with storing(job.output, KEPT):
-        try:
-            write_table(temporary, ending, columns, _kept(shards, job, ending))
-            sync(temporary)
-            # First, so that no output is ever without.
-            write_record(job.output, _record(job, steps, summary))
-            temporary.replace(job.output)
-        finally:
-            temporary.unlink(missing_ok=True)
+    ending = output_format(job.output)
+    if ending == ".txt":
+        columns = {job.layout.output_column(job.layout.columns[0]): {str}}
+    with storing(job.output, KEPT), whole_file(job.output) as temporary:
+        write_table(temporary, ending, columns, _kept_rows(shards, ending))
+        sync(temporary)
+        # Before the output, which is so never without a record.
+        write_record(job.output, _record(job, steps, summary))
     return summary
 
 
-def _kept(shards: list[Path], job: TranslationJob, ending: str) -> Iterator[Record]:
-    """The rows that are written; in plain text a dropped one is an empty line, so that lines stay aligned."""
-    place = job.layout.output_column(job.layout.columns[0])
+def _kept_rows(shards: list[Path], ending: str) -> Iterator[Record]:
+    """The rows to write; in plain text a dropped one is an empty line, so that lines stay aligned."""
     for line in _lines(shards):
-        if ending == ".txt":
-            yield {place: "" if line["reason"] else line["record"][place]}
-        elif not line["reason"]:
+        if not line["reason"]:
             yield line["record"]
+        elif ending == ".txt":
+            yield {}
 
 
 def _lines(shards: list[Path]) -> Iterator[dict[str, Any]]:
@@ -194,23 +182,20 @@ def _lines(shards: list[Path]) -> Iterator[dict[str, Any]]:
 
 
 def _entries(job: TranslationJob, steps: list[dict[str, Any]]) -> dict[str, Any]:
-    """What must be the same for finished shards to count."""
+    """What must be the same for finished shards to be used again."""
     entries = {
         "input": str(job.input.resolve()),
         "layout": asdict(job.layout),
         "filters": asdict(job.filters),
-        "encoder": job.encoder_digest,
+        "encoder": job.encoder,
         "shard_size": job.shard_size,
         "engine": steps,
     }
-    plain: dict[str, Any] = json.loads(json.dumps(entries))  # tuples as the lists that they are read back as
+    plain: dict[str, Any] = json.loads(json.dumps(entries))  # tuples as lists, as they will be read back
     return plain
 
 
 def _state(path: Path) -> dict[str, Any]:
-    """What others may change while a run is at work; nothing of a file that is not there."""
-    if not path.is_file():
-        return {}
     found = path.stat()
     return {"size": found.st_size, "date": found.st_mtime_ns}
 

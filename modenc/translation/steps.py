@@ -1,4 +1,4 @@
-"""What every engine is: steps that translate texts, one after the other."""
+"""Translation steps, one for each pair of languages, and chains of them."""
 
 from __future__ import annotations
 
@@ -16,46 +16,43 @@ class Translated:
     text: str
     """Empty where there is none."""
     unknown: float = 0.0
-    """Share of its words that the engine marked as unknown to it, 0 to 1."""
+    """Share of its words that the engine marked as unknown, 0 to 1."""
     failed: Failure = ""
-    """What kept it from being translated."""
+    """Why there is no translation."""
     cut: bool = False
-    """Whether the source was longer than the engine takes, and its end is missing."""
+    """Whether the source was longer than the engine takes, so that its end is missing."""
 
 
 class Step(Protocol):
-    """From one language to another."""
+    """Translation from one language to another by one engine."""
 
     def translate(self, texts: Sequence[str]) -> list[Translated]:
-        """A translation of each text, in the order given.
-
-        There is at least one text; each is one line and not empty.
-        """
+        """A translation of each text, in order; there is at least one text, each one line and not empty."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """What makes its translations what they are: at least ``tool`` and ``name`` (its mode or model)."""
+        """What determines the translations: at least ``tool`` and ``name`` (its mode or model)."""
         ...
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Steps applied in their order: ``en>tr>az`` is two."""
+    """Steps applied in order: ``en>tr>az`` is two."""
 
     steps: tuple[Step, ...]
 
     def translate(self, texts: Sequence[str]) -> list[Translated]:
         """A translation of each text by all steps; equal texts are translated once.
 
-        The share of unknown words is the largest of the steps'.
+        The share of unknown words is the largest of all steps.
         """
         found = {text: Translated(text) for text in texts}
         for step in self.steps:
-            going = [text for text, so_far in found.items() if so_far.text]
-            if not going:
-                break  # an engine takes no empty list
-            results = step.translate([found[text].text for text in going])
-            for text, result in zip(going, results, strict=True):
+            left = [text for text, so_far in found.items() if so_far.text]
+            if not left:
+                break
+            results = step.translate([found[text].text for text in left])
+            for text, result in zip(left, results, strict=True):
                 before = found[text]
                 found[text] = replace(
                     result, unknown=max(before.unknown, result.unknown), cut=before.cut or result.cut
@@ -68,7 +65,6 @@ class Chain:
 
 
 def credit(steps: Sequence[dict[str, Any]]) -> str:
-    """What cards call a chain of described steps: ``apertium 3.8.3 (eng-tur, tur-aze)``."""
-    tools = ", ".join(dict.fromkeys(str(step["tool"]) for step in steps))
-    names = ", ".join(dict.fromkeys(str(step["name"]) for step in steps))
+    """A chain of described steps as cards name it: ``apertium 3.8.3 (eng-tur, tur-aze)``."""
+    tools, names = (", ".join(dict.fromkeys(str(step[key]) for step in steps)) for key in ("tool", "name"))
     return f"{tools} ({names})"

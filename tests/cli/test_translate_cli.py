@@ -332,7 +332,9 @@ def test_neural_engines_want_models_and_languages(table, tmp_path, capsys):
     assert main([*words, "kk", "--column", "sentence3"]) == 2
     assert "expected a column 'sentence3'" in capsys.readouterr().err
     assert main([*words, "kk"]) == 2
-    assert "expected a translation model's folder, found no such folder" in capsys.readouterr().err
+    assert (
+        "expected a translation model's folder, or its id on Hugging Face; found" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.slow
@@ -358,7 +360,7 @@ def test_a_resumed_run_never_mixes_two_models(tmp_path, monkeypatch, caplog):
     pytest.importorskip("sentencepiece", reason="the extra translate is not installed")
     import tiny_translators
 
-    from modenc.translation.transformers_engine import TransformersStep
+    from modenc.translation.neural import NeuralStep
 
     model = tiny_translators.save_tiny_marian(tmp_path / "opus-mt")
     source = tmp_path / "t.txt"
@@ -376,7 +378,7 @@ def test_a_resumed_run_never_mixes_two_models(tmp_path, monkeypatch, caplog):
     ]
     words += ["--beams", "1", "--no-language-check", "--max-length-ratio", "1000", "--shard-size", "1", "-o"]
     with monkeypatch.context() as patch:
-        real, seen = TransformersStep.translate, []
+        real, seen = NeuralStep.translate, []
 
         def once(self, texts):
             if seen:
@@ -384,7 +386,7 @@ def test_a_resumed_run_never_mixes_two_models(tmp_path, monkeypatch, caplog):
             seen.append(texts)
             return real(self, texts)
 
-        patch.setattr(TransformersStep, "translate", once)
+        patch.setattr(NeuralStep, "translate", once)
         assert main([*words, str(tmp_path / "o.txt")]) == 130
     shutil.rmtree(model)
     tiny_translators.save_tiny_marian(model, (">>kaz<<", ">>uzb_Latn<<", ">>tur<<"))

@@ -124,16 +124,19 @@ def test_no_apertium_says_what_to_install(monkeypatch, tmp_path):
         Apertium("eng-kaz")
 
 
-def test_modes_by_their_languages():
+def test_modes_by_their_languages(fake_apertium, tmp_path):
     assert languages_of("eng-kaz") == ("en", "kk")
     assert languages_of("spa-eng_US") == ("es", "en")
     assert languages_of("eng-kaz-tagger") is None
     assert languages_of("nosuch-xx") is None
-    assert mode_between("es", "en", ["spa-eng", "spa-eng_US"]) == "spa-eng"
+    assert mode_between("es", "en") == "spa-eng"
+    for mode in ("es-en", "spa-eng"):
+        (tmp_path / "modes").mkdir(exist_ok=True)
+        (tmp_path / "modes" / f"{mode}.mode").touch()
     with pytest.raises(
         DataError, match=r"several modes from es to en \(es-en, spa-eng\); name one with --mode"
     ):
-        mode_between("es", "en", ["es-en", "spa-eng"])
+        mode_between("es", "en", tmp_path)
 
 
 def test_a_chain_takes_the_worst_share_and_stops_at_a_failure(fake_apertium):
@@ -146,7 +149,7 @@ def test_a_chain_takes_the_worst_share_and_stops_at_a_failure(fake_apertium):
     assert found[1].failed == "crashed"
     with pytest.raises(DataError, match="expected a --mode for each of the 2 steps, found 1"):
         apertium_chain(["eng-tur"], ["en", "tr", "az"], None, 5)
-    with pytest.raises(DataError, match="not told which languages these are; give --source and --target"):
+    with pytest.raises(DataError, match="does not tell which languages these are; give --source"):
         apertium_chain(["eng-kaz-tagger"], [], None, 5)
 
 
@@ -156,7 +159,7 @@ def test_a_chain_takes_the_worst_share_and_stops_at_a_failure(fake_apertium):
         (
             ["tur-aze", "eng-tur"],
             [],
-            "--mode eng-tur: expected a mode from az, to which tur-aze translates, f",
+            "--mode eng-tur: expected a mode from az to tr, found one from en to tr; change it, the order",
         ),
         (
             ["eng-kaz"],

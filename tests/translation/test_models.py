@@ -11,7 +11,7 @@ import tiny_translators
 
 from modenc.errors import BaseModelError, DataError, LanguageError
 from modenc.translation.language_tags import language_tags
-from modenc.translation.models import content_of, find_model
+from modenc.translation.neural import digest_of, find_model
 from modenc.translation.open_chain import model_chain
 from modenc.translation.steps import Translated
 
@@ -60,34 +60,33 @@ def test_texts_with_nothing_to_translate_do_not_reach_the_model(models):
 
 def test_the_target_is_the_first_token_and_the_source_before_the_text(models):
     step = model_chain("transformers", [str(models["nllb"])], ["en", "kk"]).steps[0]
-    pair_tokenizer = step._pair_tokenizer
-    (tokens,) = pair_tokenizer.tokens(["The new book"])
-    names = pair_tokenizer.tokenizer.convert_ids_to_tokens(tokens)
+    (tokens,) = step.tokenize(["The new book"])
+    names = step.tokenizer.convert_ids_to_tokens(tokens)
     assert (names[0], names[-1]) == ("eng_Latn", "</s>")
-    assert pair_tokenizer.tokenizer.convert_ids_to_tokens(pair_tokenizer.target_id()) == "kaz_Cyrl"
+    assert step.tokenizer.convert_ids_to_tokens(step.target_id) == "kaz_Cyrl"
     seen = []
-    generate = step._model.model.generate
-    step._model.model.generate = lambda **options: seen.append(options) or generate(**options)
+    generate = step.model.model.generate
+    step.model.model.generate = lambda **options: seen.append(options) or generate(**options)
     step.translate(TEXTS)
-    assert seen[0]["forced_bos_token_id"] == pair_tokenizer.target_id()
+    assert seen[0]["forced_bos_token_id"] == step.target_id
     assert (seen[0]["num_beams"], seen[0]["do_sample"]) == (4, False)
 
 
 @pytest.mark.parametrize(("family", "tag"), [("madlad", "<2kk>"), ("marian", ">>kaz<<")])
 def test_the_targets_tag_is_one_token_before_the_text(models, family, tag):
-    pair_tokenizer = model_chain("transformers", [str(models[family])], ["en", "kk"]).steps[0]._pair_tokenizer
-    (tokens,) = pair_tokenizer.tokens(["The new book"])
-    names = pair_tokenizer.tokenizer.convert_ids_to_tokens(tokens)
+    step = model_chain("transformers", [str(models[family])], ["en", "kk"]).steps[0]
+    (tokens,) = step.tokenize(["The new book"])
+    names = step.tokenizer.convert_ids_to_tokens(tokens)
     assert tag in names[:2]
     assert names[-1] == "</s>"
-    assert pair_tokenizer.target_id() is None
+    assert step.target_id is None
 
 
 def test_a_long_text_is_cut_with_its_end_kept(models):
     step = model_chain("transformers", [str(models["nllb"])], ["en", "kk"], beams=1).steps[0]
-    (tokens,) = step._pair_tokenizer.tokens(["the new book " * 50])
+    (tokens,) = step.tokenize(["the new book " * 50])
     assert len(tokens) > 32
-    cut = step._pair_tokenizer.cut(tokens)
+    cut = step.cut(tokens)
     assert (len(cut), cut[0], cut[-1]) == (32, tokens[0], tokens[-1])
     short, long = step.translate(["the book", "the new book " * 50])
     assert (short.cut, long.cut) == (False, True)
@@ -97,7 +96,7 @@ def test_a_chain_has_one_model_or_one_for_each_step(models):
     nllb, m2m100 = str(models["nllb"]), str(models["m2m100"])
     chain = model_chain("transformers", [nllb], ["en", "tr", "az"], beams=1)
     assert tags_of(chain) == [["eng_Latn", "tur_Latn"], ["tur_Latn", "azj_Latn"]]
-    assert chain.steps[0]._model is chain.steps[1]._model
+    assert chain.steps[0].model is chain.steps[1].model
     chain = model_chain("transformers", [m2m100, nllb], ["en", "tr", "az"], beams=1)
     assert tags_of(chain) == [["en", "__tr__"], ["tur_Latn", "azj_Latn"]]
     assert len(chain.translate(TEXTS)) == len(TEXTS)
@@ -156,7 +155,7 @@ def test_languages_and_models_that_are_not_known():
 
 
 def test_models_that_are_not_there(tmp_path, tiny_xlmr):
-    with pytest.raises(BaseModelError, match=r"none: expected a translation model's folder, found no such"):
+    with pytest.raises(BaseModelError, match=r"none: expected a translation model's folder, or its id"):
         find_model(str(tmp_path / "none"))
     with pytest.raises(BaseModelError, match="or its id on Hugging Face; found"):
         find_model("nobody/nothing@0123456789012345678901234567890123456789")
@@ -206,7 +205,7 @@ def test_a_model_is_told_from_another_of_its_name(models, tmp_path):
 def test_a_fetched_model_is_known_by_its_commit(tmp_path):
     folder = tmp_path / "snapshots" / ("0a" * 20)
     folder.mkdir(parents=True)
-    assert content_of(folder) == "0a" * 20
+    assert digest_of(folder) == "0a" * 20
 
 
 def test_ctranslate2_wants_a_converted_model(models, tmp_path):

@@ -1,0 +1,277 @@
+"""Neural translation (NLLB, M2M100, MADLAD, Marian) by transformers or CTranslate2."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from modenc.errors import BaseModelError, ModencError
+from modenc.extras import require_extra
+from modenc.translation.language_tags import language_tags
+from modenc.translation.steps import Translated
+
+_MOST_TOKENS = 512
+"""Longest text of any model: none of the families was trained on more."""
+_MOST_SHOWN = 500
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_DIGITS = 16
+
+
+class NeuralStep:
+    """Translation from one language to another.
+
+    Args:
+        model: the model.
+        source: a language code in any standard form, or the model's own tag.
+        target: the same.
+        beams: width of the beam search; 1 is greedy, and fastest.
+        batch_size: texts in a batch.
+
+    Raises:
+        BaseModelError: the tokenizer cannot be read.
+        LanguageError: the model lacks a language.
+    """
+
+    def __init__(
+        self,
+        model: TransformersModel | CTranslate2Model,
+        source: str,
+        target: str,
+        beams: int = 4,
+        batch_size: int = 16,
+    ) -> None:
+        from transformers import AutoTokenizer
+
+        folder = model.tokenizer_folder
+        with _clear_errors(model.name):
+            # A fast one would be made of the other files by packages that are not needed otherwise.
+            fast = (folder / "tokenizer.json").is_file()
+            self.tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=fast, trust_remote_code=False)
+        self.model = model
+        self.beams = beams
+        self.batch_size = batch_size
+        self.tags = language_tags(self.tokenizer, source, target, model.name)
+        tag = self.tags.target
+        self.target_id = None if tag is None else int(self.tokenizer.convert_tokens_to_ids(tag))
+        limits = (int(self.tokenizer.model_max_length), model.max_tokens or _MOST_TOKENS, _MOST_TOKENS)
+        self.max_tokens = min(limits)
+
+    def translate(self, texts: Sequence[str]) -> list[Translated]:
+        """A translation of each text."""
+        tokens = self.tokenize(texts)
+        answers = self.model.generate([self.cut(ids) for ids in tokens], self)
+        return [
+            Translated(self._decode(answer), cut=len(ids) > self.max_tokens)
+            for answer, ids in zip(answers, tokens, strict=True)
+        ]
+
+    def describe(self) -> dict[str, Any]:
+        """The model's description, the languages' tags and the settings of the search."""
+        # Of these the batch size, too: a batch's longest text limits all of its translations.
+        search = {"beams": self.beams, "batch_size": self.batch_size}
+        return {**self.model.description, "tags": [tag.strip() for tag in self.tags if tag], **search}
+
+    def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
+        """The token ids of each text, tags included, not cut."""
+        if self.tags.source is not None:
+            self.tokenizer.src_lang = self.tags.source
+        found = self.tokenizer([self.tags.before_text + text for text in texts], verbose=False)
+        return [list(ids) for ids in found["input_ids"]]
+
+    def cut(self, tokens: list[int]) -> list[int]:
+        """At most as many tokens as the model takes; the end-of-text token stays at the end."""
+        return tokens if len(tokens) <= self.max_tokens else [*tokens[: self.max_tokens - 1], tokens[-1]]
+
+    def max_new_tokens(self, longest: int) -> int:
+        """Longest translation of a text of ``longest`` tokens."""
+        return min(self.max_tokens, 2 * longest + 20)
+
+    def _decode(self, tokens: Sequence[int]) -> str:
+        # Not every tokenizer treats language tags as special tokens.
+        kept = [token for token in tokens if token != self.target_id]
+        return str(self.tokenizer.decode(kept, skip_special_tokens=True)).strip()
+
+
+class TransformersModel:
+    """A model for any number of steps, run by transformers.
+
+    Args:
+        name: a folder, or a Hugging Face id as ``id`` or ``id@revision``.
+
+    Raises:
+        MissingExtraError: the package that reads tokenizers is not installed.
+        BaseModelError: there is no such model, or it is no translation model.
+    """
+
+    def __init__(self, name: str) -> None:
+        import torch
+        from transformers import AutoConfig, AutoModelForSeq2SeqLM
+
+        from modenc.base_model.trust import check_config, has_safetensors
+
+        self.name = name
+        location, folder = find_model(name)
+        self.tokenizer_folder = folder
+        with _clear_errors(name):
+            self.description: dict[str, Any] = {
+                "tool": f"transformers {version('transformers')}",
+                "name": _public_name(location),
+                "data": digest_of(folder),
+            }
+            config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+            check_config(name, config)
+            where: str | Path = folder
+            options: dict[str, Any] = {"use_safetensors": True}
+            if not has_safetensors(name, folder):
+                # Many of these models are only pickles, which torch reads as tensors and numbers alone. They
+                # are fetched here, of the same commit as the other files.
+                where, options = location, {"weights_only": True, "revision": _commit_of(folder)}
+            model = AutoModelForSeq2SeqLM.from_pretrained(
+                where, config=config, dtype=torch.float32, trust_remote_code=False, **options
+            )
+        model.generation_config.max_length = None  # each call sets it
+        self.model = model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
+        self.max_tokens: int | None = getattr(config, "max_position_embeddings", None)
+
+    def generate(self, inputs: Sequence[list[int]], step: NeuralStep) -> list[list[int]]:
+        """The translation of each text, both as token ids; batches are of texts of similar lengths."""
+        order = sorted(range(len(inputs)), key=lambda i: (-len(inputs[i]), i))
+        found: dict[int, list[int]] = {}
+        for first in range(0, len(order), step.batch_size):
+            batch = order[first : first + step.batch_size]
+            found |= zip(batch, self._generate([inputs[i] for i in batch], step), strict=True)
+        return [found[i] for i in range(len(inputs))]
+
+    def _generate(self, batch: list[list[int]], step: NeuralStep) -> list[list[int]]:
+        import torch
+
+        longest = max(map(len, batch))
+        padded = [ids + [step.tokenizer.pad_token_id] * (longest - len(ids)) for ids in batch]
+        mask = [[1] * len(ids) + [0] * (longest - len(ids)) for ids in batch]
+        with torch.inference_mode():
+            generated = self.model.generate(
+                input_ids=torch.tensor(padded, device=self.model.device),
+                attention_mask=torch.tensor(mask, device=self.model.device),
+                num_beams=step.beams,
+                do_sample=False,
+                max_new_tokens=step.max_new_tokens(longest),
+                **({} if step.target_id is None else {"forced_bos_token_id": step.target_id}),
+            )
+        found: list[list[int]] = generated.tolist()
+        return found
+
+
+class CTranslate2Model:
+    """A model for any number of steps, run by CTranslate2: faster on processors, and 8-bit.
+
+    Args:
+        name: a folder that ``ct2-transformers-converter`` wrote.
+        tokenizer: folder or id of the model that it was made from; None: the files are in the folder too.
+
+    Raises:
+        MissingExtraError: ctranslate2 is not installed.
+        BaseModelError: there is no such folder, or it holds no converted model; or no such tokenizer.
+    """
+
+    max_tokens: int | None = None
+
+    def __init__(self, name: str, tokenizer: str | None) -> None:
+        require_extra("translate", "ctranslate2", "sentencepiece")
+        import ctranslate2
+        import torch
+
+        self.name = name
+        folder = Path(name).expanduser()
+        if not (folder / "model.bin").is_file():
+            found = "another" if folder.is_dir() else "no such"
+            raise BaseModelError(
+                f"{name}: expected a folder with model.bin, as ct2-transformers-converter writes it; found "
+                f"{found} folder. Convert the model, or take --engine transformers"
+            )
+        location, self.tokenizer_folder = find_model(tokenizer or name)
+        with _clear_errors(name):
+            self.description: dict[str, Any] = {
+                "tool": f"ctranslate2 {version('ctranslate2')}",
+                "name": _public_name(str(folder)),
+                "data": digest_of(folder),
+                "tokenizer": _public_name(location),
+                "tokenizer_data": digest_of(self.tokenizer_folder),
+            }
+            threads = torch.get_num_threads()
+            self.translator = ctranslate2.Translator(str(folder), device="auto", intra_threads=threads)
+
+    def generate(self, inputs: Sequence[list[int]], step: NeuralStep) -> list[list[int]]:
+        """The translation of each text, both as token ids; the library sorts texts into batches."""
+        target = step.tags.target
+        results = self.translator.translate_batch(
+            [step.tokenizer.convert_ids_to_tokens(ids) for ids in inputs],
+            target_prefix=None if target is None else [[target]] * len(inputs),
+            beam_size=step.beams,
+            max_batch_size=step.batch_size,
+            max_input_length=0,
+            max_decoding_length=step.max_new_tokens(max(map(len, inputs))),
+        )
+        return [step.tokenizer.convert_tokens_to_ids(result.hypotheses[0]) for result in results]
+
+
+def find_model(name: str) -> tuple[str, Path]:
+    """A model's location, its folder or Hugging Face id, and the folder of its files, fetched if need be.
+
+    Args:
+        name: a folder, or a Hugging Face id as ``id`` or ``id@revision``.
+
+    Raises:
+        MissingExtraError: the package that reads tokenizers is not installed.
+        BaseModelError: there is no such model, or it cannot be fetched.
+    """
+    from modenc.base_model.trust import model_folder, refuse_adapter
+
+    require_extra("translate", "sentencepiece")
+    local = Path(name).expanduser()
+    location, _, revision = (str(local), "", "") if local.is_dir() else name.partition("@")
+    with _clear_errors(name):
+        folder = model_folder(location, revision or None)
+    refuse_adapter(name, folder)
+    return location, folder
+
+
+@contextmanager
+def _clear_errors(name: str) -> Iterator[None]:
+    """Turn what libraries raise on a damaged or missing model into a :class:`BaseModelError`."""
+    try:
+        yield
+    except ModencError:
+        raise
+    except Exception as error:  # of several libraries, and whatever a damaged file makes of it
+        raise BaseModelError(
+            f"{name}: expected a translation model's folder, or its id on Hugging Face; found "
+            f"{str(error)[:_MOST_SHOWN]}"
+        ) from error
+
+
+def _commit_of(folder: Path) -> str | None:
+    """The commit of a fetched model's folder; None for other folders."""
+    fetched = folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name)
+    return folder.name if fetched else None
+
+
+def digest_of(folder: Path) -> str:
+    """What tells a model from others of its name: its commit, or a digest of its folder's files."""
+    if commit := _commit_of(folder):
+        return commit
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and not path.name.startswith(".") and path.suffix.lower() != ".md":
+            with path.open("rb") as stream:
+                digest.update(f"{path.name}\0{hashlib.file_digest(stream, 'sha256').hexdigest()}\n".encode())
+    return digest.hexdigest()[:_DIGITS]
+
+
+def _public_name(location: str) -> str:
+    """A model's name on cards: its id, or its folder's name, which says nothing of this machine."""
+    return Path(location).resolve().name if Path(location).is_dir() else location
