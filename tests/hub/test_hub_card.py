@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from modenc.cli.show import sections
+from modenc.cli.hub import sections
 from tiny_languages import make_card
 
 from modenc.errors import HubError
