@@ -51,7 +51,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             OpenVINO, on CPUs; in the second), or ``auto``: bf16 where the device has it in hardware.
         max_memory: bytes, or a text such as ``2GB``, that languages may take beside the base; the least
             recently used make room. ``None``: no limit.
-        verify: what is checked before a language is used: ``full``, every checksum, or ``sizes`` and headers.
+        verify: what is checked before a language is used: ``full``, or ``sizes``, all but the checksums.
         device: where to compute, as in ``SentenceTransformer``.
         revision: for a hub on Hugging Face, the commit (40 hexadecimal digits). It is fetched once, into the
             cache folder; the same checks are made as of any hub.

@@ -20,6 +20,16 @@ from modenc.languages import language_name
 
 HIDDEN, RANK, PIECES = 8, 2, 5
 
+PARALLEL_CONFIG = {
+    "config": {
+        "is_parallel": True,
+        "output_adapter": True,
+        "mh_adapter": False,
+        "non_linearity": "relu",
+        "scaling": 4.0,
+    }
+}
+
 INFO = HubInfo(
     base_id="tiny/base",
     base_fingerprint="f00d",
@@ -60,9 +70,7 @@ def write_modules(root: Path, fill: float = 0.5, pivot: bool = False) -> None:
         write_lora(root / part, RANK, fill)
     if not pivot:
         (root / "cla").mkdir()
-        (root / "cla" / "adapter_config.json").write_text(
-            json.dumps({"config": {"is_parallel": True, "scaling": 4.0}})
-        )
+        (root / "cla" / "adapter_config.json").write_text(json.dumps(PARALLEL_CONFIG))
         key, bottleneck = "encoder.layer.0.output.adapters.cla.adapter_", HIDDEN // 2
         weights = {
             f"{key}down.0.weight": np.full((bottleneck, HIDDEN), fill, np.float16),

@@ -19,18 +19,16 @@ from modenc.base_model import BaseModel
 from modenc.composition.composed_engine import ComposedEngine
 from modenc.composition.engine import BASE, Engine
 from modenc.composition.int8_engine import Int8Engine
-from modenc.composition.modules import LanguageModules, read_modules
+from modenc.composition.modules import LanguageModules, modules_of
 from modenc.composition.packed_body import FAMILIES, PackedBody
 from modenc.composition.packed_engine import PackedEngine
 from modenc.composition.settings import ComputeSettings
 from modenc.errors import BaseModelError, HubError
-from modenc.hub.card import Card
-from modenc.hub.store import Hub
-from modenc.hub.verify import check_language
+from modenc.hub.reader import Language
+from modenc.hub.store import Hub, MissingLanguageError
 
 logger = logging.getLogger(__name__)
 
-_TRIES = 20
 BASE_VERSION = 0
 
 
@@ -196,31 +194,17 @@ class Residency:
         logger.debug("loading the modules of %s from %s", code, self._hub.path)
         # Weights made in inference mode could never be trained on or moved by others.
         with torch.inference_mode(False), torch.no_grad():
-            card, modules = self._checked_modules(code)
+            language = self._read(code)
+            modules = modules_of(language)
             self._make_room(engine, modules)
             engine.put(modules)
         # Sixty of the digest's bits, to go with the texts in a tensor.
-        self._residents[code] = _Resident(modules.tokenizer, int(card.digest()[:15], 16))
+        self._residents[code] = _Resident(modules.tokenizer, int(language.digest[:15], 16))
 
-    def _checked_modules(self, code: str) -> tuple[Card, LanguageModules]:
-        """Of one state of the hub: read again where another process has replaced the language meanwhile."""
-        for _ in range(_TRIES):
-            before = self._stamp(code)
-            try:
-                card = check_language(self._hub, code, full=self._settings.verify == "full")
-                modules = read_modules(self._hub.layout(code))
-            except (HubError, FileNotFoundError):
-                if self._stamp(code) == before:
-                    raise
-            else:
-                if self._stamp(code) == before:
-                    return card, modules
-        raise HubError(f"{self._hub.path}: {code} is being replaced over and over; try again later")
-
-    def _stamp(self, code: str) -> tuple[int, ...]:
+    def _read(self, code: str) -> Language:
         try:
-            return self._hub.stamp(code)
-        except HubError as error:  # the hub's own words: which languages there are
+            return self._hub.read(code, checksums=self._settings.verify == "full")
+        except MissingLanguageError as error:
             raise ReplacedError(str(error)) from error
 
     def _free_unwanted(self) -> None:

@@ -26,9 +26,10 @@ from modenc.composition.residency import Residency
 from modenc.composition.settings import ComputeSettings, prompt_text, whole
 from modenc.composition.st_options import refuse_without_effect
 from modenc.errors import BaseModelError, HubError, LanguageError
+from modenc.hub.checks.tokenizer import TokenizerPanic, panics_caught
+from modenc.hub.layout import HUB_FILE
 from modenc.hub.remote import hub_folder
 from modenc.hub.store import Hub
-from modenc.hub.tokenizer_faults import TokenizerPanic, panics_caught
 from modenc.texts import TaggedText, Tokens, as_texts, clean
 from modenc.threads import waiting
 
@@ -273,6 +274,11 @@ def _matching_body(base: BaseModel, hub: Hub) -> PreTrainedModel:
             f"({hub.info.base_id!r}, fingerprint {hub.info.base_fingerprint[:12]}…), "
             f"found fingerprint {found[:12]}…. "
             "Say where that base is with base=, or train modules for this one"
+        )
+    if body.config.hidden_size != hub.info.hidden_size:
+        raise HubError(
+            f"{hub.path / HUB_FILE}: expected hidden_size {body.config.hidden_size} as in the base, "
+            f"found {hub.info.hidden_size}; correct it"
         )
     return body.requires_grad_(False)
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict
 
 from modenc.errors import HubError
+from modenc.hub.checks.schema import OPTIONAL, key_faults, listed
 from modenc.hub.files import json_object
-from modenc.hub.schema import OPTIONAL, key_faults, listed
 from modenc.hub.seal import SEAL, check_seal, sealed_text
 
 # Key → what its values are, and in words; booleans are none of these.

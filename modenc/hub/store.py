@@ -14,27 +14,43 @@ from typing import Any
 from modenc.errors import HubError, LanguageError
 from modenc.hub import swap
 from modenc.hub.card import Card, FileRecord
+from modenc.hub.checks.folder import refuse
+from modenc.hub.checks.schema import key_faults, listed
 from modenc.hub.files import files_below, json_object, read_text, sha256, sync_tree
-from modenc.hub.integrity import check_folder, check_nothing_lost
 from modenc.hub.layout import (
     CARD_FILE,
     FORMAT_VERSION,
     HUB_FILE,
+    PART_FILES,
     README_FILE,
     HubInfo,
     LanguageLayout,
     info_faults,
 )
+from modenc.hub.reader import Language, read_language
 from modenc.hub.readme import readme
-from modenc.hub.schema import key_faults, listed
 from modenc.hub.seal import SEAL, check_seal, sealed_text
 from modenc.hub.st_files import CONFIG_FILE, MODULES_FILE, POOLING_FOLDER, write_sentence_transformers_files
 from modenc.languages import language_name, normalize_code
 from modenc.storage import storing, write_atomically
 
+# More often than any language is replaced while it is being read.
+_TRIES = 20
 _KEPT = "the hub is as it was"
 _NO_HALF = "no half of a hub can be opened"
+# Part → the stage of training that makes it.
+_STAGE_OF = {
+    "tokenizer": "vocabulary",
+    "embeddings": "vocabulary",
+    "la": "language_adaptation",
+    "se": "sentence_encoding",
+    "cla": "alignment",
+}
 _EACH_WHOLE = "each language there is whole, the old one or the new"
+
+
+class MissingLanguageError(HubError):
+    """The hub lacks a language."""
 
 
 class Hub:
@@ -141,28 +157,50 @@ class Hub:
         """
         return _read_card(self.layout(lang).card)
 
-    def stamp(self, lang: str) -> tuple[int, ...]:
-        """Changes whenever a language is installed anew, also with the same modules.
+    def read(self, lang: str, *, checksums: bool = True) -> Language:
+        """A language's modules, checked, and of one state where another process replaces them meanwhile.
+
+        Args:
+            lang: the language.
+            checksums: compare every file with its checksum on the card, beside its size and content.
 
         Raises:
-            HubError: the hub lacks the language.
+            MissingLanguageError: the hub lacks the language.
+            HubError: its modules cannot be used; the reasons are listed.
         """
+        for _ in range(_TRIES):
+            before = self._stamp(lang)
+            try:
+                layout, card = self.layout(lang), self.card(lang)
+                code = layout.root.name
+                language, problems = read_language(layout, card, self.info, code, checksums=checksums)
+                refuse(problems, code, layout.root)
+            except (HubError, FileNotFoundError):
+                if self._stamp(lang) == before:
+                    raise
+            else:
+                if self._stamp(lang) == before:
+                    return language
+        raise HubError(f"{self.path}: {lang} keeps changing on disk; retry when installations have finished")
+
+    def _stamp(self, lang: str) -> tuple[int, ...]:
+        """Changes whenever a language is installed again, also with the same modules."""
         try:
             found = self._folder(lang).stat()
         except OSError as error:
-            raise HubError(self._no_language(lang)) from error
+            raise self._no_language(lang) from error
         return found.st_dev, found.st_ino, found.st_ctime_ns
 
     def layout(self, lang: str) -> LanguageLayout:
         """The folder of a language.
 
         Raises:
-            HubError: the hub lacks the language; the message lists those it has.
+            MissingLanguageError: the hub lacks the language; the message lists those it has.
             LanguageError: ``lang`` names no language.
         """
         root = self._folder(lang)
         if not (root / CARD_FILE).is_file():
-            raise HubError(self._no_language(lang))
+            raise self._no_language(lang)
         return LanguageLayout(root)
 
     @contextmanager
@@ -196,7 +234,7 @@ class Hub:
         """
         self._check_base(card)
         layout = LanguageLayout(staging_dir)
-        check_nothing_lost(layout, card, self._card_if_whole(card.lang))
+        self._check_nothing_lost(layout, card)
         layout.card.unlink(missing_ok=True)
         layout.readme.write_text(readme(card), encoding="utf-8", errors="backslashreplace")
         sealed = replace(card, files=_records(staging_dir))
@@ -204,11 +242,25 @@ class Hub:
         self._take_in(staging_dir, sealed, shown_as=self._folder(card.lang))
         return sealed
 
-    def _card_if_whole(self, lang: str) -> Card | None:
+    def _check_nothing_lost(self, layout: LanguageLayout, card: Card) -> None:
+        """See that an alignment adapter does not replace the modules that it was trained on top of."""
         try:
-            return self.card(lang)
-        except HubError:  # publishing is how a damaged language is replaced
-            return None
+            earlier = self.card(card.lang).files
+        except HubError:  # none, or damaged: publishing is how it is replaced
+            return
+        parts = layout.present()
+        lost = [
+            part
+            for part, files in PART_FILES.items()
+            if part not in parts and _STAGE_OF[part] not in card.stages and set(files) <= set(earlier)
+        ]
+        if "cla" in parts and lost:
+            stages = ", ".join(dict.fromkeys(_STAGE_OF[part] for part in lost))
+            raise HubError(
+                f"{card.lang}: expected the alignment with the modules it builds on, found cla without "
+                f"{', '.join(lost)}, which the hub has, and no record of {stages}; the hub is as it was; "
+                f"train {card.lang} from the start, or remove {card.lang} from the hub first"
+            )
 
     def remove(self, lang: str) -> None:
         """Remove a language's modules.
@@ -241,8 +293,8 @@ class Hub:
         card = _read_card(source / CARD_FILE)
         self._check_base(card)
         expected = card.lang if lang is None else normalize_code(lang)
-        # Before anything is copied, which of a folder made to harm could fill the disk.
-        check_folder(LanguageLayout(source), card, self.info, expected, full=False, shown_as=source)
+        # Before anything is copied: a malicious folder could fill the disk.
+        self._check(source, card, expected, shown_as=source)
         with self._staging(card.lang, kept) as staging:
             for name, path in files_below(source):
                 if path.is_symlink() or not path.is_file():
@@ -255,10 +307,14 @@ class Hub:
 
     def _take_in(self, staging: Path, card: Card, shown_as: Path) -> None:
         """Check a finished folder and swap it in."""
-        check_folder(LanguageLayout(staging), card, self.info, card.lang, full=True, shown_as=shown_as)
+        self._check(staging, card, card.lang, shown_as=shown_as)
         sync_tree(staging)
         swap.clean_up(self.path)
         swap.replace_folder(staging, self._folder(card.lang))
+
+    def _check(self, folder: Path, card: Card, lang: str, shown_as: Path) -> None:
+        _, problems = read_language(LanguageLayout(folder), card, self.info, lang)
+        refuse(problems, lang, shown_as)
 
     def _check_base(self, card: Card) -> None:
         code = normalize_code(card.lang)
@@ -274,10 +330,10 @@ class Hub:
     def _folder(self, lang: str) -> Path:
         return self.path / normalize_code(lang)
 
-    def _no_language(self, lang: str) -> str:
+    def _no_language(self, lang: str) -> MissingLanguageError:
         code, has = normalize_code(lang), self.languages()
         listed = ", ".join(has) if has else "none yet"
-        return (
+        return MissingLanguageError(
             f"{self.path}: no modules for {code} ({language_name(code)}); languages here: {listed}. "
             "Train it with a recipe (modenc train) or copy it in (modenc install)"
         )

@@ -23,7 +23,7 @@ from transformers import PreTrainedTokenizerFast
 from modenc.composition.modules import quantize_rows
 from modenc.errors import BaseModelError
 from modenc.hub.layout import EMBEDDINGS_TENSOR, SCALES_TENSOR, LanguageLayout
-from modenc.hub.tokenizer_faults import tokenizer_faults
+from modenc.hub.reader import read_parts
 from modenc.recipe.settings import EmbeddingStorage, VocabularySettings
 from modenc.train.focus import MIN_COUNT, focus_embeddings
 from modenc.train.progress import readable
@@ -48,12 +48,13 @@ class Vocabulary:
         """
         self.tokenizer.save_pretrained(folder / "tokenizer")
         # Now, and not when all stages are trained.
-        if faults := [message for _, message in tokenizer_faults(folder / "tokenizer")]:
-            raise BaseModelError(
-                f"the base's tokenizer cannot be a language's own ({faults[0]}); say vocabulary.method = "
-                "'base', or choose another base"
-            )
         save_embeddings(self.embeddings, folder, storage)
+        _, problems = read_parts(LanguageLayout(folder), self.embeddings.shape[1], ["tokenizer"])
+        if problems:
+            raise BaseModelError(
+                f"the base's tokenizer cannot be a language's own ({problems[0].message}); say "
+                "vocabulary.method = 'base', or choose another base"
+            )
 
 
 def save_embeddings(embeddings: Tensor, folder: Path, storage: EmbeddingStorage) -> None:

@@ -11,16 +11,19 @@ import pytest
 import tiny_models
 import torch
 from safetensors.numpy import load_file, save_file
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
 
 from modenc import ModularEncoder
 from modenc.composition import st_module
 from modenc.composition.language_choice import LanguageChooser
-from modenc.composition.modules import dequantize_rows, load_tokenizer, quantize_rows, read_modules
+from modenc.composition.modules import dequantize_rows, quantize_rows, read_modules
 from modenc.composition.residency import Residency
 from modenc.composition.st_module import tokenised
 from modenc.errors import HubError
+from modenc.hub import store
+from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
-from modenc.hub.tokenizer_faults import tokenizer_faults
 from modenc.train.vocabulary import save_embeddings
 
 TEXTS = ["Қайырлы таң, достар", "Бүгін ауа райы жақсы", "Кітап оқу пайдалы"]
@@ -33,6 +36,11 @@ def with_another_kk(hub, folder):
         shutil.copytree(other.path / "az" / "se", staging / "se")
         other.publish(staging, other.card("kk"))
     return other
+
+
+def read(hub):
+    """Kazakh as its folder holds it, whatever its card says."""
+    return read_modules(LanguageLayout(hub.path / "kk"), tiny_models.HIDDEN)
 
 
 def replacing_before(run, residency, hub, sources, first=0):
@@ -50,12 +58,12 @@ def replacing_before(run, residency, hub, sources, first=0):
 
 def test_a_tokenizer_names_no_other_file(hub_copy, tmp_path):
     folder = hub_copy.path / "kk" / "tokenizer"
-    right = load_tokenizer(folder)
+    right = read(hub_copy).tokenizer
     elsewhere = tmp_path / "elsewhere.json"
     elsewhere.write_text((folder / "tokenizer.json").read_text().replace("▁", "_"))
     path = folder / "tokenizer_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "tokenizer_file": str(elsewhere)}))
-    found = load_tokenizer(folder)
+    found = read(hub_copy).tokenizer
     assert found.backend_tokenizer.to_str() == right.backend_tokenizer.to_str()
     assert found.special_tokens_map == right.special_tokens_map
 
@@ -65,9 +73,11 @@ def test_a_tokenizer_that_gives_up_on_a_text_says_so(hub_copy):
     content = json.loads(path.read_text())
     content["model"]["unk_id"] = None
     path.write_text(json.dumps(content))
+    with pytest.raises(HubError, match="expected unk_id, the piece for"):
+        read(hub_copy)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_file(str(path)))
     with pytest.raises(HubError, match=r"gave up on a text \(.*unk_id.*\); install its language again"):
-        list(tokenised(load_tokenizer(path.parent), ["☃"], 16))
-    assert any("expected unk_id, the piece for" in message for _, message in tokenizer_faults(path.parent))
+        list(tokenised(tokenizer, ["☃"], 16))
 
 
 def rounded(table):
@@ -96,33 +106,37 @@ def test_embeddings_are_read_as_they_were_stored(hub_copy):
     layout = hub_copy.layout("kk")
     stored = load_file(layout.embeddings)["embeddings"]
     assert stored.dtype == np.float16
-    assert np.array_equal(read_modules(layout).embeddings, stored.astype(np.float32))
+    assert np.array_equal(read(hub_copy).embeddings, stored.astype(np.float32))
     table = torch.from_numpy(stored).float()
     save_embeddings(table, layout.root, "float16")
     assert np.array_equal(load_file(layout.embeddings)["embeddings"], stored)
     size = layout.embeddings.stat().st_size
     save_embeddings(table, layout.root, "int8")
-    read = read_modules(layout).embeddings
-    assert read.dtype == torch.float32
-    assert np.array_equal(read, rounded(table.numpy()))
+    found = read(hub_copy).embeddings
+    assert found.dtype == torch.float32
+    assert np.array_equal(found, rounded(table.numpy()))
     # A byte a number and four a row instead of two a number, beside the header.
     assert layout.embeddings.stat().st_size < size * (0.5 + 2 / table.shape[1]) + 200
 
 
 def test_integers_without_scales_are_not_read(hub_copy):
     layout = hub_copy.layout("kk")
-    rows, scales = quantize_rows(read_modules(layout).embeddings)
-    for tensors in ({"embeddings": rows.numpy()}, {"scales": scales.numpy()}, {}):
+    rows, scales = quantize_rows(read(hub_copy).embeddings)
+    for tensors, message in (
+        ({"embeddings": rows.numpy()}, "expected 'embeddings' in I8 with 'scales', found embeddings"),
+        ({"scales": scales.numpy()}, "expected one tensor 'embeddings', found scales"),
+        ({}, "expected one tensor 'embeddings', found no tensor"),
+    ):
         save_file(tensors, layout.embeddings)
-        with pytest.raises(HubError, match="floating-point numbers alone, or as int8 with scales; found"):
-            read_modules(layout)
+        with pytest.raises(HubError, match=message):
+            read(hub_copy)
 
 
 @pytest.mark.parametrize("length", [16, 32])
 def test_a_tokenizers_own_way_to_cut_texts_is_not_taken(hub_copy, length):
     path = hub_copy.path / "kk" / "tokenizer" / "tokenizer.json"
     long = [" ".join(tiny_models.sentences("kk")[:5])]
-    right = list(tokenised(load_tokenizer(path.parent), long, length))
+    right = list(tokenised(read(hub_copy).tokenizer, long, length))
     content = json.loads(path.read_text())
     content["truncation"] = {
         "max_length": 32,
@@ -139,7 +153,7 @@ def test_a_tokenizers_own_way_to_cut_texts_is_not_taken(hub_copy, length):
         "pad_token": "<pad>",
     }
     path.write_text(json.dumps(content))
-    tokenizer = load_tokenizer(path.parent)
+    tokenizer = read(hub_copy).tokenizer
     assert tokenizer.backend_tokenizer.truncation is None
     assert list(tokenised(tokenizer, long, length)) == right
     # Nor one that a training set meanwhile.
@@ -148,7 +162,7 @@ def test_a_tokenizers_own_way_to_cut_texts_is_not_taken(hub_copy, length):
 
 
 def test_few_long_texts_are_tokenised_at_once(hub_copy, monkeypatch):
-    tokenizer = load_tokenizer(hub_copy.path / "kk" / "tokenizer")
+    tokenizer = read(hub_copy).tokenizer
     texts = ["ab " * 20_000, *["ab"] * 6000, *["ab " * 40_000] * 5]
     portions = list(st_module._portions(texts))
     assert [text for portion in portions for text in portion] == texts
@@ -163,61 +177,68 @@ def test_few_long_texts_are_tokenised_at_once(hub_copy, monkeypatch):
 
 @pytest.mark.slow
 def test_reading_again_and_again_leaves_nothing_behind(hub_copy):
-    layout, process = hub_copy.layout("kk"), psutil.Process()
+    process = psutil.Process()
     for _ in range(300):
-        read_modules(layout)
+        read(hub_copy)
     before = process.memory_info().rss
     for _ in range(1500):
-        read_modules(layout)
+        read(hub_copy)
     # safetensors 0.8 kept 64 bytes a tensor, 3 kB a language here.
     assert process.memory_info().rss - before < 1500 * 1000
 
 
 def test_a_language_replaced_while_it_is_read_is_read_again(hub_copy, tmp_path, monkeypatch):
-    from modenc.composition import residency
-
     other = with_another_kk(hub_copy, tmp_path / "other")
-    read, states = residency.read_modules, []
+    read_language, states = store.read_language, []
 
-    def replaced_after(layout):
-        modules = read(layout)
+    def replaced_after(layout, *args, **options):
+        found = read_language(layout, *args, **options)
         if not states:
+            monkeypatch.setattr(store, "read_language", read_language)
             hub_copy.install(other.path / "kk")
-        states.append(modules)
-        return modules
+        states.append(found)
+        return found
 
-    monkeypatch.setattr(residency, "read_modules", replaced_after)
-    encoder = ModularEncoder(hub_copy.path)
-    encoder.load("kk")
-    assert [modules.embeddings is None for modules in states] == [False, True]
+    monkeypatch.setattr(store, "read_language", replaced_after)
+    assert hub_copy.read("kk").embeddings is None
+    assert states[0][0].embeddings is not None
 
 
 def test_a_language_installed_anew_as_it_was_is_read_again(hub_copy, tmp_path, monkeypatch):
-    from modenc.composition import residency
-
     whole = shutil.copytree(hub_copy.path, tmp_path / "whole")
-    check, tries = residency.check_language, []
+    read_language, tries = store.read_language, []
 
     def half_seen(*args, **options):
         tries.append(args)
-        if len(tries) == 1:
-            hub_copy.install(whole / "kk")
-            raise HubError("files of the folder that went were not found")
-        return check(*args, **options)
+        monkeypatch.setattr(store, "read_language", read_language)
+        hub_copy.install(whole / "kk")
+        raise HubError("files of the folder that went were not found")
 
-    monkeypatch.setattr(residency, "check_language", half_seen)
-    ModularEncoder(hub_copy.path).load("kk")
-    assert len(tries) == 2
+    monkeypatch.setattr(store, "read_language", half_seen)
+    assert hub_copy.read("kk").lang == "kk"
+    assert len(tries) == 1
+
+
+def test_a_language_that_keeps_changing_is_reported(hub_copy, monkeypatch):
+    card = hub_copy.card
+
+    def touched(lang):
+        folder = hub_copy.path / lang
+        (folder / "new").touch()
+        (folder / "new").unlink()
+        return card(lang)
+
+    monkeypatch.setattr(hub_copy, "card", touched)
+    with pytest.raises(HubError, match="kk keeps changing on disk; retry when installations have finished"):
+        hub_copy.read("kk")
 
 
 def test_a_language_removed_while_it_is_read_is_missed_clearly(hub_copy, monkeypatch):
-    from modenc.composition import residency
-
-    def removed_before(layout):
+    def removed_before(layout, *args, **options):
         shutil.rmtree(layout.root)
         raise FileNotFoundError(layout.root)
 
-    monkeypatch.setattr(residency, "read_modules", removed_before)
+    monkeypatch.setattr(store, "read_language", removed_before)
     with pytest.raises(HubError, match="no modules for kk"):
         ModularEncoder(hub_copy.path).load("kk")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from modenc import ModularEncoder
-from modenc.composition.modules import read_modules
+from modenc.composition.modules import modules_of
 from modenc.composition.packed_body import PackedBody
 from modenc.composition.settings import ComputeSettings
 from modenc.errors import HubError, OptionError
@@ -37,7 +37,7 @@ def test_memory_is_kept_within_its_limit(tiny_hub):
 @pytest.mark.parametrize("packed", [True, False])
 def test_a_vocabulary_counts_with_its_tokenizer(tiny_hub, monkeypatch, packed):
     monkeypatch.setattr(PackedBody, "supports", lambda body: packed)
-    own, bases = read_modules(tiny_hub.layout("kk")), read_modules(tiny_hub.layout("en"))
+    own, bases = modules_of(tiny_hub.read("kk")), modules_of(tiny_hub.read("en"))
     assert bases.tokenizer is None
     encoder = ModularEncoder(tiny_hub.path)
     encoder.load("en")

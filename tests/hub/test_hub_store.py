@@ -139,7 +139,7 @@ def test_broken_modules_are_not_published(hub: Hub) -> None:
     before = hub.card("kk")
     with hub.staging("kk") as staging:
         write_modules(staging)
-        (staging / "se" / "adapter_config.json").write_text('{"r": 4, "lora_alpha": 8}')
+        (staging / "se" / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 4, "lora_alpha": 8}')
         with pytest.raises(HubError, match=r"the modules of kk cannot be used:\n  se/.*expected rank 4"):
             hub.publish(staging, make_card("kk"))
     assert hub.card("kk") == before
