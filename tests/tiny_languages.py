@@ -14,7 +14,6 @@ from tokenizers.models import WordLevel
 from modenc.hub.card import Card
 from modenc.hub.files import sha256
 from modenc.hub.layout import HubInfo
-from modenc.hub.seal import sealed_text
 from modenc.hub.store import Hub
 from modenc.languages import language_name
 
@@ -92,12 +91,12 @@ def write_lora(folder: Path, rank: int, fill: float = 0.5) -> None:
     save_file(weights, folder / "adapter_model.safetensors")
 
 
-def reseal(file: Path, **changes: object) -> None:
-    """Change keys of a sealed JSON file as its author might."""
-    file.write_text(sealed_text(json.loads(file.read_text()) | changes))
+def edit_json(file: Path, **changes: object) -> None:
+    """Change keys of a JSON file."""
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
-def reseal_files(root: Path, **changes: object) -> None:
+def update_card(root: Path, **changes: object) -> None:
     """Have a language's card agree with its files, as one who means harm would."""
     files = {
         path.relative_to(root).as_posix(): {
@@ -107,7 +106,7 @@ def reseal_files(root: Path, **changes: object) -> None:
         for path in sorted(root.rglob("*"))
         if path.name != "card.json" and path.is_file() and not path.is_symlink()
     }
-    reseal(root / "card.json", **{"files": files, **changes})
+    edit_json(root / "card.json", **{"files": files, **changes})
 
 
 def publish(hub: Hub, lang: str, fill: float = 0.5) -> Card:

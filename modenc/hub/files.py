@@ -34,6 +34,13 @@ def json_object(content: str | bytes, where: str) -> dict[str, Any]:
     return parsed
 
 
+def json_text(content: dict[str, Any] | list[Any]) -> str:
+    """The text of a JSON file, for people too."""
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    # A file name that is not UTF-8 reads as surrogates, which JSON has an escape for.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object; of a key that is there twice, other readers might take the other value."""
     found = dict(pairs)

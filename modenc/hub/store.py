@@ -6,46 +6,35 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from modenc.errors import HubError, LanguageError
 from modenc.hub import swap
 from modenc.hub.card import Card, FileRecord
 from modenc.hub.checks.folder import refuse
-from modenc.hub.checks.schema import key_faults, listed
-from modenc.hub.files import files_below, json_object, read_text, sha256, sync_tree
+from modenc.hub.files import files_below, read_text, sha256, sync_tree
+from modenc.hub.hub_file import read_info, write_info
 from modenc.hub.layout import (
     CARD_FILE,
-    FORMAT_VERSION,
     HUB_FILE,
-    PART_FILES,
     README_FILE,
     HubInfo,
     LanguageLayout,
     info_faults,
 )
+from modenc.hub.publishing import check_base, check_nothing_lost
 from modenc.hub.reader import Language, read_language
 from modenc.hub.readme import readme
-from modenc.hub.seal import SEAL, check_seal, sealed_text
 from modenc.hub.st_files import CONFIG_FILE, MODULES_FILE, POOLING_FOLDER, write_sentence_transformers_files
 from modenc.languages import language_name, normalize_code
-from modenc.storage import storing, write_atomically
+from modenc.storage import storing
 
 # More often than any language is replaced while it is being read.
 _TRIES = 20
 _KEPT = "the hub is as it was"
 _NO_HALF = "no half of a hub can be opened"
-# Part → the stage of training that makes it.
-_STAGE_OF = {
-    "tokenizer": "vocabulary",
-    "embeddings": "vocabulary",
-    "la": "language_adaptation",
-    "se": "sentence_encoding",
-    "cla": "alignment",
-}
 _EACH_WHOLE = "each language there is whole, the old one or the new"
 
 
@@ -68,13 +57,7 @@ class Hub:
             HubError: there is no hub, or it is of a format this version cannot read.
         """
         root = _path(path)
-        try:
-            found = (root / HUB_FILE).is_file()
-        except OSError as error:  # a name that is too long
-            raise HubError(f"expected a hub's folder, found {str(root)!r:.60}… ({error.strerror})") from error
-        if not found:
-            raise HubError(_no_hub(root))
-        info = _read_info(root / HUB_FILE)
+        info = read_info(root)
         if swap.needs_recovery(root):
             swap.clean_up(root)
         return cls(root, info)
@@ -132,7 +115,7 @@ class Hub:
     def _write_info(self) -> None:
         """Last, since it is what makes the folder a hub."""
         with storing(self.path, _NO_HALF), swap.writing_files(self.path):
-            write_atomically(self.path / HUB_FILE, _info_text(self.info))
+            write_info(self.path, self.info)
 
     def languages(self) -> list[str]:
         """Codes of the languages that have modules here, sorted, the pivot first.
@@ -232,35 +215,21 @@ class Hub:
             HubError: the card is for another base, the modules are not fit for use, or an alignment would
                 replace the modules that it builds on; the hub is left as it was.
         """
-        self._check_base(card)
+        check_base(card, self.info)
         layout = LanguageLayout(staging_dir)
-        self._check_nothing_lost(layout, card)
+        check_nothing_lost(layout, card, self._earlier_card(card.lang))
         layout.card.unlink(missing_ok=True)
         layout.readme.write_text(readme(card), encoding="utf-8", errors="backslashreplace")
-        sealed = replace(card, files=_records(staging_dir))
-        layout.card.write_text(sealed.to_json(), encoding="utf-8")
-        self._take_in(staging_dir, sealed, shown_as=self._folder(card.lang))
-        return sealed
+        complete = replace(card, files=_records(staging_dir))
+        layout.card.write_text(complete.to_json(), encoding="utf-8")
+        self._take_in(staging_dir, complete, shown_as=self._folder(card.lang))
+        return complete
 
-    def _check_nothing_lost(self, layout: LanguageLayout, card: Card) -> None:
-        """See that an alignment adapter does not replace the modules that it was trained on top of."""
+    def _earlier_card(self, lang: str) -> Card | None:
         try:
-            earlier = self.card(card.lang).files
-        except HubError:  # none, or damaged: publishing is how it is replaced
-            return
-        parts = layout.present()
-        lost = [
-            part
-            for part, files in PART_FILES.items()
-            if part not in parts and _STAGE_OF[part] not in card.stages and set(files) <= set(earlier)
-        ]
-        if "cla" in parts and lost:
-            stages = ", ".join(dict.fromkeys(_STAGE_OF[part] for part in lost))
-            raise HubError(
-                f"{card.lang}: expected the alignment with the modules it builds on, found cla without "
-                f"{', '.join(lost)}, which the hub has, and no record of {stages}; the hub is as it was; "
-                f"train {card.lang} from the start, or remove {card.lang} from the hub first"
-            )
+            return self.card(lang)
+        except HubError:  # none, or a damaged one: publishing is how it is replaced
+            return None
 
     def remove(self, lang: str) -> None:
         """Remove a language's modules.
@@ -291,7 +260,7 @@ class Hub:
     def _copy_in(self, folder: Path, lang: str | None, kept: str) -> Card:
         source = _language_folder(folder, lang)
         card = _read_card(source / CARD_FILE)
-        self._check_base(card)
+        check_base(card, self.info)
         expected = card.lang if lang is None else normalize_code(lang)
         # Before anything is copied: a malicious folder could fill the disk.
         self._check(source, card, expected, shown_as=source)
@@ -315,17 +284,6 @@ class Hub:
     def _check(self, folder: Path, card: Card, lang: str, shown_as: Path) -> None:
         _, problems = read_language(LanguageLayout(folder), card, self.info, lang)
         refuse(problems, lang, shown_as)
-
-    def _check_base(self, card: Card) -> None:
-        code = normalize_code(card.lang)
-        if code != card.lang:
-            raise HubError(f"expected a card with lang {code!r}, found {card.lang!r}; correct the card")
-        if card.base_fingerprint != self.info.base_fingerprint:
-            raise HubError(
-                f"{card.lang}: expected modules for the base {self.info.base_id} "
-                f"({self.info.base_fingerprint}), found modules for {card.base_id} "
-                f"({card.base_fingerprint}); use a hub of that base, or train the language for this one"
-            )
 
     def _folder(self, lang: str) -> Path:
         return self.path / normalize_code(lang)
@@ -356,42 +314,6 @@ def _is_code(name: str) -> bool:
 
 def _read_card(path: Path) -> Card:
     return Card.from_json(read_text(path), where=str(path))
-
-
-def _read_info(path: Path) -> HubInfo:
-    text = read_text(path)
-    content = json_object(text, str(path))
-    seal = content.pop(SEAL, None)
-    version = content.pop("format_version", None)
-    if version != FORMAT_VERSION:
-        raise HubError(
-            f"{path}: expected format_version {FORMAT_VERSION}, found {version!r:.60}; update modenc"
-        )
-    check_seal(text, seal, str(path))
-    faults = listed(key_faults(content, HubInfo)) or listed(info_faults(HubInfo(**content)))
-    if faults:
-        raise HubError(f"{path}: {faults}; restore the file or make the hub anew")
-    return HubInfo(**content)
-
-
-def _info_text(info: HubInfo) -> str:
-    content: dict[str, Any] = {"format_version": FORMAT_VERSION, **asdict(info)}
-    return sealed_text(content)
-
-
-def _no_hub(root: Path) -> str:
-    if not root.exists():
-        found = "no such folder"
-    elif not root.is_dir():
-        found = "a file"
-    elif (root / CARD_FILE).is_file():
-        found = f"a language's folder; its hub is {root.resolve().parent}"
-    else:
-        inside = sorted(hub.parent.name for hub in root.glob(f"*/{HUB_FILE}"))
-        found = f"a folder without it (hubs inside: {', '.join(inside)})" if inside else "a folder without it"
-    return (
-        f"{root}: expected a hub (a folder with {HUB_FILE}), found {found}; give a hub's path, or train one"
-    )
 
 
 def _refuse_foreign_folder(root: Path, source: Hub | None) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tiny_models
 from safetensors.numpy import load_file, save_file
-from tiny_languages import reseal_files
+from tiny_languages import update_card
 
 from modenc import ModularEncoder
 from modenc.errors import HubError
@@ -41,12 +41,12 @@ def test_the_largest_weights_give_vectors(hub_copy: Hub, compute: str, signs: tu
         }
         save_file(weights, path)
     set_scaling(root, 1000)
-    reseal_files(root)
+    update_card(root)
     encoder = ModularEncoder(hub_copy.path, compute=compute)
     assert np.isfinite(encoder.encode(TEXTS[:2], lang="kk")).all()
     assert np.isfinite(encoder.encode(TEXTS, lang=["kk", "kk", "az"])).all()
     set_scaling(root, 1001)
-    reseal_files(root)
+    update_card(root)
     with pytest.raises(HubError, match="expected a number up to 1000 for scaling in adapter_config"):
         hub_copy.read("kk", checksums=False)
 
@@ -63,7 +63,7 @@ def test_weights_are_within_bounds(hub_copy: Hub, kind: type, sign: int, name: s
     for value in (most, most + 1):
         weights[min(weights)].flat[-1] = sign * value
         save_file(weights, path)
-        reseal_files(root)
+        update_card(root)
         if value == most:
             hub_copy.read("kk")
     with pytest.raises(HubError, match=f"expected weights from -{most} to {most}, found {most + 1}; train"):

@@ -32,7 +32,6 @@ from modenc.errors import ModencError
 from modenc.hub.card import Card
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.readme import readme
-from modenc.hub.seal import sealed_text
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 
@@ -263,8 +262,7 @@ def _json_target(act: Call, sound: bytes) -> Target:
         content = json.loads(sound)
         for start in range(1, len(data) - 2, 3):
             _edit(content, *data[start : start + 3])
-        seal = content.pop("seal", None)
-        act((json.dumps(content) if seal is None else sealed_text(content)).encode("utf-8", "replace"))
+        act(json.dumps(content).encode("utf-8", "replace"))
 
     return call, [b"\0" + sound, bytes([1, *range(60)])]
 
@@ -354,7 +352,7 @@ def _part_of_a_language(folder: Path, name: str) -> tuple[Call, bytes]:
                     assert len(ids) <= tiny_models.POSITIONS
                     assert max(ids) < len(modules.embeddings)
             # As from one who means harm: the card agrees with the files.
-            tiny_languages.reseal_files(layout.root)
+            tiny_languages.update_card(layout.root)
             encoder.unload("kk")
             vector = encoder.encode(_TEXTS[3], lang="kk")
             assert vector.shape == (tiny_models.HIDDEN,)
