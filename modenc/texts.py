@@ -23,8 +23,8 @@ class Tokens(NamedTuple):
     """Put before the text."""
     max_length: int
     """Where it was cut."""
-    version: int
-    """Of the language whose tokenizer it was."""
+    digest: str
+    """Of the modules whose tokenizer it was."""
     ids: array[int]
     """Token ids, with the prompt's."""
     cut: bool = False

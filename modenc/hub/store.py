@@ -38,8 +38,8 @@ _NO_HALF = "no half of a hub can be opened"
 _EACH_WHOLE = "each language there is whole, the old one or the new"
 
 
-class MissingLanguageError(HubError):
-    """The hub lacks a language."""
+class LanguageGoneError(HubError):
+    """The hub lacks a language, or has by now other modules for it than those in use."""
 
 
 class Hub:
@@ -148,7 +148,7 @@ class Hub:
             checksums: compare every file with its checksum on the card, beside its size and content.
 
         Raises:
-            MissingLanguageError: the hub lacks the language.
+            LanguageGoneError: the hub lacks the language.
             HubError: its modules cannot be used; the reasons are listed.
         """
         for _ in range(_TRIES):
@@ -178,7 +178,7 @@ class Hub:
         """The folder of a language.
 
         Raises:
-            MissingLanguageError: the hub lacks the language; the message lists those it has.
+            LanguageGoneError: the hub lacks the language; the message lists those it has.
             LanguageError: ``lang`` names no language.
         """
         root = self._folder(lang)
@@ -187,19 +187,18 @@ class Hub:
         return LanguageLayout(root)
 
     @contextmanager
-    def staging(self, lang: str) -> Iterator[Path]:
+    def staging(self, lang: str, kept: str = _KEPT) -> Iterator[Path]:
         """A new empty folder inside the hub to build a language's modules in.
 
         It is gone when the context ends, unless :meth:`publish` has made it the language.
 
+        Args:
+            lang: the language.
+            kept: what is not lost where the disk is full, for the message.
+
         Raises:
             StorageError: the disk is full or read-only; the hub is left as it was.
         """
-        with self._staging(lang, _KEPT) as folder:
-            yield folder
-
-    @contextmanager
-    def _staging(self, lang: str, kept: str) -> Iterator[Path]:
         with storing(self.path, kept), swap.side_folder(self._folder(lang)) as folder:
             yield folder
 
@@ -220,7 +219,11 @@ class Hub:
         check_nothing_lost(layout, card, self._earlier_card(card.lang))
         layout.card.unlink(missing_ok=True)
         layout.readme.write_text(readme(card), encoding="utf-8", errors="backslashreplace")
-        complete = replace(card, files=_records(staging_dir))
+        records = {
+            name: FileRecord(sha256=sha256(path), bytes=path.stat().st_size)
+            for name, path in files_below(staging_dir)
+        }
+        complete = replace(card, files=records)
         layout.card.write_text(complete.to_json(), encoding="utf-8")
         self._take_in(staging_dir, complete, shown_as=self._folder(card.lang))
         return complete
@@ -264,7 +267,7 @@ class Hub:
         expected = card.lang if lang is None else normalize_code(lang)
         # Before anything is copied: a malicious folder could fill the disk.
         self._check(source, card, expected, shown_as=source)
-        with self._staging(card.lang, kept) as staging:
+        with self.staging(card.lang, kept) as staging:
             for name, path in files_below(source):
                 if path.is_symlink() or not path.is_file():
                     raise HubError(f"{path}: expected a plain file, found a link or special file")
@@ -288,10 +291,10 @@ class Hub:
     def _folder(self, lang: str) -> Path:
         return self.path / normalize_code(lang)
 
-    def _no_language(self, lang: str) -> MissingLanguageError:
+    def _no_language(self, lang: str) -> LanguageGoneError:
         code, has = normalize_code(lang), self.languages()
         listed = ", ".join(has) if has else "none yet"
-        return MissingLanguageError(
+        return LanguageGoneError(
             f"{self.path}: no modules for {code} ({language_name(code)}); languages here: {listed}. "
             "Train it with a recipe (modenc train) or copy it in (modenc install)"
         )
@@ -357,9 +360,3 @@ def _language_folder(folder: Path, lang: str | None) -> Path:
         return hub.layout(lang).root
     found = "a folder without it" if folder.is_dir() else "no such folder"
     raise HubError(f"{folder}: expected a language's folder (with {CARD_FILE}), found {found}")
-
-
-def _records(root: Path) -> dict[str, FileRecord]:
-    return {
-        name: FileRecord(sha256=sha256(path), bytes=path.stat().st_size) for name, path in files_below(root)
-    }

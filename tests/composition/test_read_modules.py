@@ -11,6 +11,7 @@ import pytest
 import tiny_models
 import torch
 from safetensors.numpy import load_file, save_file
+from tiny_languages import edit_json
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
@@ -18,8 +19,8 @@ from modenc import ModularEncoder
 from modenc.composition import st_module
 from modenc.composition.language_choice import LanguageChooser
 from modenc.composition.modules import dequantize_rows, quantize_rows, read_modules
-from modenc.composition.residency import Residency
-from modenc.composition.st_module import tokenised
+from modenc.composition.residency import LanguageCache
+from modenc.composition.st_module import tokenize
 from modenc.errors import HubError
 from modenc.hub import store
 from modenc.hub.layout import LanguageLayout
@@ -43,14 +44,14 @@ def read(hub):
     return read_modules(LanguageLayout(hub.path / "kk"), tiny_models.HIDDEN)
 
 
-def replacing_before(run, residency, hub, sources, first=0):
+def replacing_before(run, cache, hub, sources, first=0):
     """Before each batch from ``first`` on, the next of ``sources`` is installed, and out of memory."""
     calls = itertools.count()
 
     def replaced(*args, **options):
         if next(calls) >= first and sources:
             hub.install(sources.pop(0))
-            residency.unload("kk")
+            cache.unload("kk")
         return run(*args, **options)
 
     return replaced
@@ -77,7 +78,7 @@ def test_a_tokenizer_that_gives_up_on_a_text_says_so(hub_copy):
         read(hub_copy)
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_file(str(path)))
     with pytest.raises(HubError, match=r"gave up on a text \(.*unk_id.*\); install its language again"):
-        list(tokenised(tokenizer, ["☃"], 16))
+        list(tokenize(tokenizer, ["☃"], 16))
 
 
 def rounded(table):
@@ -136,7 +137,7 @@ def test_integers_without_scales_are_not_read(hub_copy):
 def test_a_tokenizers_own_way_to_cut_texts_is_not_taken(hub_copy, length):
     path = hub_copy.path / "kk" / "tokenizer" / "tokenizer.json"
     long = [" ".join(tiny_models.sentences("kk")[:5])]
-    right = list(tokenised(read(hub_copy).tokenizer, long, length))
+    right = list(tokenize(read(hub_copy).tokenizer, long, length))
     content = json.loads(path.read_text())
     content["truncation"] = {
         "max_length": 32,
@@ -155,10 +156,10 @@ def test_a_tokenizers_own_way_to_cut_texts_is_not_taken(hub_copy, length):
     path.write_text(json.dumps(content))
     tokenizer = read(hub_copy).tokenizer
     assert tokenizer.backend_tokenizer.truncation is None
-    assert list(tokenised(tokenizer, long, length)) == right
+    assert list(tokenize(tokenizer, long, length)) == right
     # Nor one that a training set meanwhile.
     tokenizer.backend_tokenizer.enable_truncation(length, stride=8, direction="left")
-    assert list(tokenised(tokenizer, long, length)) == right
+    assert list(tokenize(tokenizer, long, length)) == right
 
 
 def test_few_long_texts_are_tokenised_at_once(hub_copy, monkeypatch):
@@ -170,8 +171,8 @@ def test_few_long_texts_are_tokenised_at_once(hub_copy, monkeypatch):
     assert len(portions) > 4
     monkeypatch.setattr(st_module, "_CHARACTERS_AT_A_TIME", 100)
     short = tiny_models.sentences("kk")[:20]
-    assert list(tokenised(tokenizer, short, 16)) == [
-        row for text in short for row in tokenised(tokenizer, [text], 16)
+    assert list(tokenize(tokenizer, short, 16)) == [
+        row for text in short for row in tokenize(tokenizer, [text], 16)
     ]
 
 
@@ -219,6 +220,12 @@ def test_a_language_installed_anew_as_it_was_is_read_again(hub_copy, tmp_path, m
     assert len(tries) == 1
 
 
+def test_a_hub_of_another_width_than_its_base_is_refused(hub_copy):
+    edit_json(hub_copy.path / "hub.json", hidden_size=64)
+    with pytest.raises(HubError, match=r"hub\.json: expected hidden_size 32 as in the base, found 64"):
+        ModularEncoder(hub_copy.path)
+
+
 def test_a_language_that_keeps_changing_is_reported(hub_copy, monkeypatch):
     card = hub_copy.card
 
@@ -247,9 +254,9 @@ def test_all_vectors_of_a_call_are_of_one_version_of_a_language(hub_copy, tmp_pa
     other = with_another_kk(hub_copy, tmp_path / "other")
     encoder = ModularEncoder(hub_copy.path)
     before = encoder.encode(TEXTS, lang="kk")
-    residency = encoder[0].residency
+    cache = encoder[0].cache
     monkeypatch.setattr(
-        residency, "run", replacing_before(residency.run, residency, hub_copy, [other.path / "kk"], first=1)
+        cache, "run", replacing_before(cache.run, cache, hub_copy, [other.path / "kk"], first=1)
     )
     after = encoder.encode(TEXTS, lang="kk", batch_size=1)
     assert np.allclose(after, ModularEncoder(other.path).encode(TEXTS, lang="kk"), atol=1e-6)
@@ -278,7 +285,7 @@ def with_change(act, change, number=0):
         (LanguageChooser.choose, None, None),
         (LanguageChooser.choose, None, ["kk"] * len(TEXTS)),
         (LanguageChooser.choose, ["cpu"], None),
-        (Residency.run, None, None),  # of the first batch
+        (LanguageCache.run, None, None),  # of the first batch
     ],
 )
 def test_a_language_removed_meanwhile_is_missed_as_by_one_who_comes_later(
@@ -295,7 +302,7 @@ def test_a_language_removed_meanwhile_is_missed_as_by_one_who_comes_later(
         hub_copy.remove("kk")
         encoder.unload("kk")
 
-    owner = {"choose": LanguageChooser, "run": Residency}[after.__name__]
+    owner = {"choose": LanguageChooser, "run": LanguageCache}[after.__name__]
     monkeypatch.setattr(owner, after.__name__, with_change(after, remove))
     given = iter(lang) if isinstance(lang, list) else lang
     found = encoder.encode(TEXTS, lang=given, batch_size=1, device=device)
@@ -305,7 +312,7 @@ def test_a_language_removed_meanwhile_is_missed_as_by_one_who_comes_later(
 def test_a_language_removed_between_batches_is_used_to_the_end(hub_copy, monkeypatch):
     encoder = ModularEncoder(hub_copy.path)
     right = encoder.encode(TEXTS, lang="kk")
-    monkeypatch.setattr(Residency, "run", with_change(Residency.run, lambda: hub_copy.remove("kk")))
+    monkeypatch.setattr(LanguageCache, "run", with_change(LanguageCache.run, lambda: hub_copy.remove("kk")))
     assert np.allclose(encoder.encode(TEXTS, lang="kk", batch_size=1), right, atol=1e-5)
 
 
@@ -314,8 +321,8 @@ class ReplacedInPool(ModularEncoder):
 
     @staticmethod
     def _multi_process_worker(target_device, model, *queues):
-        residency = model[0].residency
-        residency.run = replacing_before(residency.run, residency, model.hub, model.sources, len(TEXTS) + 1)
+        cache = model[0].cache
+        cache.run = replacing_before(cache.run, cache, model.hub, model.sources, len(TEXTS) + 1)
         ModularEncoder._multi_process_worker(target_device, model, *queues)
 
 
@@ -338,9 +345,9 @@ def test_all_vectors_of_a_pools_chunk_are_of_one_version_of_a_language(hub_copy,
 def test_a_language_that_is_replaced_over_and_over_is_said_to_be(hub_copy, tmp_path, monkeypatch):
     other = with_another_kk(hub_copy, tmp_path / "other")
     first = shutil.copytree(hub_copy.path, tmp_path / "first") / "kk"
-    residency = (encoder := ModularEncoder(hub_copy.path))[0].residency
+    cache = (encoder := ModularEncoder(hub_copy.path))[0].cache
     sources = [other.path / "kk", first] * 10
-    monkeypatch.setattr(residency, "run", replacing_before(residency.run, residency, hub_copy, sources))
+    monkeypatch.setattr(cache, "run", replacing_before(cache.run, cache, hub_copy, sources))
     with pytest.raises(HubError, match="kk was replaced while its texts were encoded; encode them again"):
         encoder.encode(TEXTS, lang="kk")
     sources.clear()
@@ -350,13 +357,14 @@ def test_a_language_that_is_replaced_over_and_over_is_said_to_be(hub_copy, tmp_p
 def test_a_restart_leaves_a_batch_what_it_has(hub_copy, monkeypatch):
     encoder = ModularEncoder(hub_copy.path)
     right = encoder.encode(TEXTS, lang="kk")
-    residency = encoder[0].residency
-    make_room = residency._take_in
+    cache = encoder[0].cache
+    load = cache._load
 
     def restarting(code, engine):
-        make_room(code, engine)
-        Thread(target=residency.restart).start()
+        language = load(code, engine)
+        Thread(target=cache.restart).start()
+        return language
 
-    monkeypatch.setattr(residency, "_take_in", restarting)
+    monkeypatch.setattr(cache, "_load", restarting)
     for _ in range(20):
         assert np.allclose(encoder.encode(TEXTS, lang="kk"), right, atol=1e-5)

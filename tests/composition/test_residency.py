@@ -111,9 +111,9 @@ def test_settings_of_computing(tiny_hub):
 def test_many_texts_of_one_language_have_batches_of_their_own(tiny_hub, monkeypatch):
     encoder = ModularEncoder(tiny_hub.path)
     seen = []
-    run = encoder[0].residency.run
+    run = encoder[0].cache.run
     monkeypatch.setattr(
-        encoder[0].residency,
+        encoder[0].cache,
         "run",
         lambda i, m, codes, v, **o: seen.append(set(codes)) or run(i, m, codes, v, **o),
     )

@@ -26,7 +26,7 @@ from tiny_recipe import save_tiny_recipe
 from modenc import ModularEncoder
 from modenc.cli import show
 from modenc.composition.modules import quantize_rows, read_modules
-from modenc.composition.st_module import tokenised
+from modenc.composition.st_module import tokenize
 from modenc.data.files import read_file
 from modenc.errors import ModencError
 from modenc.hub.card import Card
@@ -234,7 +234,7 @@ def components(folder: Path) -> Target:
             assert found is not None
             normalizer = found.backend_tokenizer.normalizer
             for text in _LONG:
-                list(tokenised(found, [text], tiny_models.POSITIONS))
+                list(tokenize(found, [text], tiny_models.POSITIONS))
                 assert len(normalizer.normalize_str(text[:1000])) <= 100 * len(text[:1000])
 
     return call, [bytes([0, 1, 2]), bytes(range(20)), bytes([8, 8, 8, 8, 6, 6, 6, 6])]
@@ -348,7 +348,7 @@ def _part_of_a_language(folder: Path, name: str) -> tuple[Call, bytes]:
             assert all(torch.isfinite(change.b).all() for change in modules.low_rank.values())
             assert all(abs(layer.scaling) < inf for layer in modules.parallel.values())
             if modules.tokenizer is not None and modules.embeddings is not None:
-                for ids in tokenised(modules.tokenizer, _TEXTS, tiny_models.POSITIONS):
+                for ids in tokenize(modules.tokenizer, _TEXTS, tiny_models.POSITIONS):
                     assert len(ids) <= tiny_models.POSITIONS
                     assert max(ids) < len(modules.embeddings)
             # As from one who means harm: the card agrees with the files.
