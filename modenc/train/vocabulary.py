@@ -21,9 +21,9 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from modenc.composition.modules import quantize_rows
-from modenc.errors import BaseModelError
+from modenc.errors import BaseModelError, HubError
+from modenc.hub.checks.tokenizer import parse_tokenizer
 from modenc.hub.layout import EMBEDDINGS_TENSOR, SCALES_TENSOR, LanguageLayout
-from modenc.hub.reader import read_parts
 from modenc.recipe.settings import EmbeddingStorage, VocabularySettings
 from modenc.train.focus import MIN_COUNT, focus_embeddings
 from modenc.train.progress import readable
@@ -48,13 +48,14 @@ class Vocabulary:
         """
         self.tokenizer.save_pretrained(folder / "tokenizer")
         # Now, and not when all stages are trained.
-        save_embeddings(self.embeddings, folder, storage)
-        _, problems = read_parts(LanguageLayout(folder), self.embeddings.shape[1], ["tokenizer"])
-        if problems:
+        try:
+            parse_tokenizer({path.name: path.read_bytes() for path in (folder / "tokenizer").iterdir()})
+        except HubError as error:
             raise BaseModelError(
-                f"the base's tokenizer cannot be a language's own ({problems[0].message}); say "
-                "vocabulary.method = 'base', or choose another base"
-            )
+                f"the base's tokenizer cannot be a language's own ({error}); say vocabulary.method = 'base', "
+                "or choose another base"
+            ) from error
+        save_embeddings(self.embeddings, folder, storage)
 
 
 def save_embeddings(embeddings: Tensor, folder: Path, storage: EmbeddingStorage) -> None:

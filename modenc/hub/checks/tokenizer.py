@@ -96,6 +96,10 @@ def parse_tokenizer(files: Mapping[str, bytes]) -> LanguageTokenizer:
     Raises:
         HubError: it is damaged, or has more than a tokenizer needs.
     """
+    for name, content in files.items():
+        if len(content) > (most := TOKENIZER_FILES.get(name, -1)):
+            allowed = f"at most {most >> 20} MB" if most > 0 else f"{', '.join(TOKENIZER_FILES)} alone"
+            raise HubError(f"expected {allowed}, found {name} of {len(content)} bytes")
     parsed = {name: json_object(content, name) for name, content in files.items()}
     try:
         faults = listed(_content_faults(parsed[TOKENIZER_FILE]))
