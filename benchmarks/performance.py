@@ -42,10 +42,10 @@ from peers import HUB, PROMPT, against_peft, gflop_of, int8_peers, lines, stock,
 from performance_report import report
 from sentence_transformers import SentenceTransformer
 from training_steps import stage_four, stage_three
+from transformers import PreTrainedTokenizerFast
 
 from modenc import ModularEncoder
 from modenc.base_model import resolve_base
-from modenc.composition.modules import load_tokenizer
 from modenc.data.files import read_file
 from modenc.evaluate.sts import spearman
 from modenc.hardware import has_bf16
@@ -388,7 +388,7 @@ def _focus(folder: Path, quick: bool) -> Row:
         with Watch() as memory:
             start = time.perf_counter()
             found = deep.FOCUS(
-                load_tokenizer(folder / "tokenizer"),
+                PreTrainedTokenizerFast.from_pretrained(folder / "tokenizer"),
                 base.load_tokenizer(),
                 vectors,
                 fasttext_model_path=str(folder / "model.bin"),

@@ -25,7 +25,7 @@ from scipy.stats import spearmanr
 from transformers import PreTrainedTokenizerFast
 
 from modenc import ModularEncoder
-from modenc.composition.modules import load_tokenizer
+from modenc.composition.modules import modules_of
 from modenc.data.readers import read_rows
 from modenc.hub.store import Hub
 from modenc.recipe.settings import Source
@@ -141,9 +141,8 @@ def _encoder(hub: Path) -> ModularEncoder:
 
 
 def _tokenizer(encoder: ModularEncoder, lang: str) -> PreTrainedTokenizerFast:
-    layout = encoder.hub.layout(lang)
-    tokenizer: PreTrainedTokenizerFast = encoder.tokenizer
-    return load_tokenizer(layout.tokenizer) if "tokenizer" in layout.present() else tokenizer
+    base: PreTrainedTokenizerFast = encoder.tokenizer
+    return modules_of(encoder.hub.read(lang)).tokenizer or base
 
 
 @cache

@@ -15,14 +15,13 @@ from torch import Tensor
 
 from modenc.composition.engine import BASE
 from modenc.composition.language_choice import ChoiceSettings, Routing
-from modenc.composition.residency import ReplacedError
 from modenc.composition.settings import ComputeSettings, prompt_text, whole
 from modenc.composition.st_module import ModularTransformer
 from modenc.composition.st_options import NO_TRAINING, refuse_in_call, refuse_without_effect
 from modenc.errors import LanguageError, OptionError, TextsCutWarning
 from modenc.hub.remote import hub_folder
 from modenc.hub.st_files import PROMPT_NAMES
-from modenc.hub.store import Hub
+from modenc.hub.store import Hub, LanguageGoneError
 from modenc.langid import LanguageIdentifier
 from modenc.languages import normalize_code
 from modenc.texts import TaggedText, as_texts
@@ -51,7 +50,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             OpenVINO, on CPUs; in the second), or ``auto``: bf16 where the device has it in hardware.
         max_memory: bytes, or a text such as ``2GB``, that languages may take beside the base; the least
             recently used make room. ``None``: no limit.
-        verify: what is checked before a language is used: ``full``, every checksum, or ``sizes`` and headers.
+        verify: what is checked before a language is used: ``full``, or ``sizes``, all but the checksums.
         device: where to compute, as in ``SentenceTransformer``.
         revision: for a hub on Hugging Face, the commit (40 hexadecimal digits). It is fetched once, into the
             cache folder; the same checks are made as of any hub.
@@ -127,12 +126,12 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
     @property
     def loaded(self) -> list[str]:
         """Codes of the languages in memory."""
-        return self._transformer.residency.loaded()
+        return self._transformer.cache.loaded()
 
     @property
     def memory(self) -> int:
         """Bytes that the languages in memory take, the base's own weights not counted."""
-        return self._transformer.residency.nbytes
+        return self._transformer.cache.nbytes
 
     def load(self, codes: str | Iterable[str]) -> None:
         """Read languages now instead of on first use.
@@ -142,7 +141,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             HubError: its modules are damaged or made for another base.
         """
         for code in _listed(codes):
-            self._transformer.residency.load(self._transformer.chooser.require(code))
+            self._transformer.cache.load(self._transformer.chooser.require(code))
 
     def unload(self, codes: str | Iterable[str]) -> None:
         """Free the memory that languages take; they load again on their next use.
@@ -151,7 +150,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             LanguageError: a code is unknown.
         """
         for code in _listed(codes):
-            self._transformer.residency.unload(normalize_code(code))
+            self._transformer.cache.unload(normalize_code(code))
 
     def identify(self, texts: Any) -> list[Routing]:
         """The language of each text among all that the identifier knows, and whose modules it goes to.
@@ -224,9 +223,9 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         def attempt() -> Any:
             if in_pool:
                 for code in {text.lang for text in tagged} - {BASE}:
-                    module.residency.load(code)
+                    module.cache.load(code)
             else:
-                module.tokenise(tagged, prompt, given["batch_size"])
+                module.tokenize_ahead(tagged, prompt, given["batch_size"])
             return encoded(tagged[0] if single else tagged, *args, align=align, **options)
 
         vectors = _in_one_state(attempt, tagged, lambda: module.chooser.choose(texts, lang))
@@ -236,7 +235,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
     def _warn_of_cuts(self, texts: Sequence[TaggedText], prompt: str, *, in_pool: bool) -> None:
         module, cut = self._transformer, 0
         if in_pool:
-            with suppress(ReplacedError):  # meanwhile; the vectors are there
+            with suppress(LanguageGoneError):  # meanwhile; the vectors are there
                 cut = module.count_cut(texts, prompt)
         elif self._counts_cuts:
             cut = sum(text.tokens is not None and text.tokens.cut for text in texts)
@@ -257,7 +256,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         module = self._transformer
 
         def attempt() -> Any:
-            module.tokenise(inputs, options.get("prompt") or "", options["batch_size"])
+            module.tokenize_ahead(inputs, options.get("prompt") or "", options["batch_size"])
             return infer(inputs, **options)
 
         return _in_one_state(attempt, inputs, lambda: module.chooser.choose(inputs))
@@ -326,7 +325,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
 def _in_one_state(
     attempt: Callable[[], Any], texts: Sequence[TaggedText], choose: Callable[[], list[str]]
 ) -> Any:
-    """Vectors of one state of each language: anew, if one is replaced in the hub or removed meanwhile.
+    """Vectors of one state of each language: tried again if one is replaced in the hub or removed.
 
     Args:
         attempt: computes them.
@@ -334,7 +333,7 @@ def _in_one_state(
         choose: the languages that the texts go to now.
     """
     for _ in range(_TRIES - 1):
-        with suppress(ReplacedError):
+        with suppress(LanguageGoneError):
             return attempt()
         for text, code in zip(texts, choose(), strict=True):
             text.lang, text.tokens = code, None

@@ -23,8 +23,8 @@ class Tokens(NamedTuple):
     """Prefix of the text."""
     max_length: int
     """Most tokens."""
-    version: int
-    """Version of the language whose tokenizer was used."""
+    digest: str
+    """Of the modules whose tokenizer was used."""
     ids: array[int]
     """Token ids, including the prompt's."""
     cut: bool = False

@@ -22,7 +22,7 @@ from safetensors.torch import load_file
 
 from modenc import ModularEncoder
 from modenc.data.files import read_file
-from modenc.errors import HubError, RecipeError
+from modenc.errors import RecipeError
 from modenc.hub.card import Card
 from modenc.langid import get_identifier
 from modenc.recipe.loader import load_recipe
@@ -130,17 +130,6 @@ def test_what_is_written_is_read(tmp_path, rows, data):
 def test_a_card_comes_back_as_it_was(text, key):
     card = replace(tiny_languages.make_card("kk"), **{key: text})
     assert Card.from_json(card.to_json()) == card
-
-
-@given(place=st.integers(0), change=st.characters(exclude_categories=["Cs"]))
-@settings(max_examples=200)
-def test_a_card_with_a_character_changed_is_refused(place, change):
-    sealed = tiny_languages.make_card("kk").to_json()
-    place %= len(sealed)
-    damaged = sealed[:place] + change + sealed[place + 1 :]
-    if damaged != sealed:
-        with pytest.raises(HubError):
-            Card.from_json(damaged)
 
 
 @pytest.fixture(scope="module")

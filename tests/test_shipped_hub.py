@@ -9,7 +9,7 @@ from sentence_transformers import SentenceTransformer
 
 from modenc import ModularEncoder
 from modenc.base_model import resolve_base
-from modenc.composition.modules import read_modules
+from modenc.composition.modules import modules_of
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 from modenc.recipe.licenses import is_allowed
@@ -80,9 +80,9 @@ def test_the_open_hub_has_nothing_that_forbids_commercial_use():
 def test_composition_equals_the_libraries(path, lang, encoder):
     adapters = pytest.importorskip("adapters", reason="the training half is not installed")
     peft = pytest.importorskip("peft", reason="the training half is not installed")
-    layout = Hub.open(path).layout(lang)
+    hub = Hub.open(path)
+    layout, modules = hub.layout(lang), modules_of(hub.read(lang))
     encoder = encoder if path == HUB else ModularEncoder(path)
-    modules = read_modules(layout)
     base = resolve_base("me5-small")
     body = base.load_body()
     tokenizer = modules.tokenizer or base.load_tokenizer()

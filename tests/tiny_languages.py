@@ -21,7 +21,6 @@ from tokenizers.models import WordLevel
 from modenc.hub.card import Card
 from modenc.hub.files import sha256
 from modenc.hub.layout import HubInfo
-from modenc.hub.seal import sealed_text
 from modenc.hub.store import Hub
 from modenc.languages import language_name
 
@@ -215,12 +214,12 @@ def _write_part(
     (folder / "adapter_config.json").write_text(json.dumps(config, indent=2))
 
 
-def reseal(file: Path, **changes: object) -> None:
-    """Change keys of a sealed JSON file as its author might."""
-    file.write_text(sealed_text(json.loads(file.read_text()) | changes))
+def edit_json(file: Path, **changes: object) -> None:
+    """Change keys of a JSON file."""
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
-def reseal_files(root: Path, **changes: object) -> None:
+def update_card(root: Path, **changes: object) -> None:
     """Have a language's card agree with its files, as one who means harm would."""
     files = {
         path.relative_to(root).as_posix(): {
@@ -230,7 +229,7 @@ def reseal_files(root: Path, **changes: object) -> None:
         for path in sorted(root.rglob("*"))
         if path.name != "card.json" and path.is_file() and not path.is_symlink()
     }
-    reseal(root / "card.json", **{"files": files, **changes})
+    edit_json(root / "card.json", **{"files": files, **changes})
 
 
 def publish(hub: Hub, lang: str, fill: float = 0.5) -> Card:

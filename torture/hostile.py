@@ -17,7 +17,6 @@ from outcome import Outcome
 from modenc import ModularEncoder
 from modenc.errors import ModencError
 from modenc.hub.card import Card
-from modenc.hub.seal import sealed_text
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 
@@ -45,8 +44,7 @@ WORDS = {
     "a piece of a thousand characters": "pieces of at most 128 characters",
     "a key twice": "the key 'normalizer' twice",
     "folders in folders": "at most 8 folders in each other",
-    "a score of four hundred digits": "scores: expected numbers",
-    "an empty seal": "found another (no seal)",
+    "a score of four hundred digits": "scores.x: expected float",
     "an empty character map": "whole precompiled character map",
     "an id of four thousand million": "expected ids from 0",
     "no piece for what is unknown": "expected unk_id",
@@ -62,9 +60,9 @@ WORDS = {
     "code on the card": "evil.py: expected safetensors and JSON only",
     "a header that claims a terabyte": "expected a whole safetensors file",
     "a header of a terabyte": "header of at most 16 MB",
-    "a terabyte of holes": "16 times the hidden size",
+    "a terabyte of holes": "expected at most",
     "an expression that backtracks": "of one character or class",
-    "half a million added tokens": "at most 32 MB",
+    "half a million added tokens": "at most 33554432 bytes",
     "ten million added tokens": "at most 10000 tokens",
     "added tokens in another file": "found another file; delete it",
     "a million brackets": "expected readable JSON",
@@ -72,7 +70,7 @@ WORDS = {
     "a weight that is no number": "found NaN or infinity",
     "a scaling that is no number": "for lora_alpha in adapter_config.json, found nan",
     "a list for a configuration": "expected an AdapterHub configuration",
-    "a link": "README.md: not in the card",
+    "a link": "README.md: expected a plain file",
     "a link to a device": "adapter_config.json not found",
     "a link for a language's folder": "found a link",
     "a link for a card": "found a link",
@@ -90,9 +88,9 @@ WORDS = {
     "a scale below zero": "expected scales of 0 or more, found -1",
     "a scale beyond all training": "expected weights from 0 to 7.87402, found 3e+38",
     "a tensor beside integers and scales": "with 'scales', found embeddings, junk, scales",
-    "a tensor of no module": "lora_A and lora_B weights once, found 'junk'",
-    "a tensor of no parallel adapter": "adapter_down and adapter_up once, found 'junk'",
-    "a tensor of a layer that no base has": "layer 9999: expected one bottleneck",
+    "a tensor of no module": "expected at most",
+    "a tensor of no parallel adapter": "expected at most",
+    "a tensor of a layer that no base has": "expected at most",
     "numbers whose product is none": "expected weights from -10 to 10, found 1e+38",
     "embeddings whose square is none": "expected weights from -1000 to 1000, found 3e+38",
     "a scaling beyond all training": "up to 1000 for scaling in adapter_config.json, found 1000000.0",
@@ -113,8 +111,7 @@ WORDS = {
     "a device for an include": "found '/dev/zero'",
     "NUL": "expected TOML, found a syntax error",
     "many keys": "k19'; and more",
-    "many keys without a seal": "expected the text that was sealed",
-    "many files that are none": "'k19', found 1; and more",
+    "many files that are none": "files.k19: expected dict, found 1; and more",
     "a key of megabytes": "unknown key 'langlang",
     "a base with a long name": "base_id: expected at most",
 }
@@ -129,7 +126,7 @@ CARDS: dict[str, dict[str, object]] = {
     "a score of four hundred digits": {"scores": {"x": 10**400}},
 }
 
-SEALED: dict[str, dict[str, object]] = {
+LARGE_CARDS: dict[str, dict[str, object]] = {
     "many keys": MANY_KEYS,
     "many files that are none": {"files": MANY_KEYS},
     "a key of megabytes": {"lang" * 3_000_000: 1},
@@ -176,35 +173,30 @@ def hubs_and_recipes(folder: Path) -> Outcome:
     for name, damage in FILES.items():
         root = restored()
         damage(root)
-        tiny_languages.reseal_files(root)
+        tiny_languages.update_card(root)
         outcome.add(_refused(name, lambda: encoder.load("kk"), WORDS[name]))
         other = Hub.create(folder / "other", hub.info)
         outcome.add(_refused(f"{name}, installed", lambda r=root, o=other: o.install(r), WORDS[name]))
     for name, changes in CARDS.items():
-        tiny_languages.reseal_files(restored(), **changes)
+        tiny_languages.update_card(restored(), **changes)
         outcome.add(_refused(name, lambda: encoder.load("kk"), WORDS[name]))
     for name in ("../../../etc/passwd", "/etc/passwd", "../az/card.json"):
         root = restored()
         files = json.loads((root / "card.json").read_text())["files"]
-        tiny_languages.reseal_files(root, files={**files, name: {"sha256": "0" * 64, "bytes": 1}})
+        tiny_languages.update_card(root, files={**files, name: {"sha256": "0" * 64, "bytes": 1}})
         words = f"{name}: expected by the card, not found"
         outcome.add(_refused(f"{name} on the card", lambda: encoder.load("kk"), words))
     for name, changes in HUBS.items():
         restored()
         file = hub.path / "hub.json"
-        file.write_text(sealed_text({**json.loads(file.read_text()), **changes}))
+        tiny_languages.edit_json(file, **changes)
         outcome.add(_refused(name, lambda: Hub.open(hub.path), WORDS[name]))
     card = restored() / "card.json"
-    card.write_text(json.dumps({**json.loads(card.read_text()), "seal": ""}))
-    outcome.add(_refused("an empty seal", lambda: encoder.load("kk"), WORDS["an empty seal"]))
     brackets = "expected readable JSON"
     outcome.add(_refused("a card of brackets", lambda: Card.from_json("[" * 1_000_000), brackets))
     content = json.loads(card.read_text())
-    unsealed = json.dumps({**content, **MANY_KEYS})
-    words = WORDS["many keys without a seal"]
-    outcome.add(_refused("many keys without a seal", lambda: Card.from_json(unsealed), words))
-    for name, changes in SEALED.items():
-        text = sealed_text({**content, **changes})
+    for name, changes in LARGE_CARDS.items():
+        text = json.dumps({**content, **changes})
         outcome.add(_refused(f"{name} of a card", lambda t=text: Card.from_json(t), WORDS[name]))
     recipe = folder / "recipe.toml"
     for name, text in RECIPES.items():

@@ -55,7 +55,7 @@ def compose(body: PreTrainedModel, modules: LanguageModules, *, align: bool) -> 
         A new module in evaluation mode; ``body`` is not changed and shares its other tensors with it.
 
     Raises:
-        HubError: a module names a layer that the body lacks, or its shape does not fit.
+        HubError: as :func:`check_fit`.
     """
     check_fit(body, modules)
     shared = {id(tensor): tensor for tensor in chain(body.parameters(), body.buffers())}
@@ -75,65 +75,29 @@ def compose(body: PreTrainedModel, modules: LanguageModules, *, align: bool) -> 
 
 
 def check_fit(body: PreTrainedModel, modules: LanguageModules) -> None:
-    """See that a language's modules were made for a body like this one.
+    """Check what only the body can tell: its layers, and the id that it counts positions from.
 
     Raises:
-        HubError: a module names a layer that the body lacks, or its shape does not fit.
+        HubError: a module is for a layer that the body lacks or of another shape, or the padding ids differ.
     """
     for name, change in modules.low_rank.items():
         layer = _linear(body, name, modules.lang)
-        if change.a.ndim != 2 or change.b.ndim != 2 or change.a.shape[0] != change.b.shape[1]:
-            raise HubError(
-                f"{modules.lang}: expected matrices of one rank for {name}, "
-                f"found A {list(change.a.shape)}, B {list(change.b.shape)}; install the language again"
-            )
         if (layer.out_features, layer.in_features) != (change.b.shape[0], change.a.shape[1]):
             raise HubError(
                 f"{modules.lang}: the adapter of {name} maps {change.a.shape[1]} to {change.b.shape[0]}, "
                 f"the base's layer {layer.in_features} to {layer.out_features}; "
                 "these modules were made for another base"
             )
-    hidden, layers = body.config.hidden_size, body.config.num_hidden_layers
-    for number, adapter in modules.parallel.items():
-        if number >= layers:
-            raise HubError(f"{modules.lang}: alignment of layer {number}, the base has {layers}")
-        _check_parallel(adapter, hidden, f"{modules.lang}: the alignment of layer {number}")
+    layers = body.config.num_hidden_layers
+    if beyond := [number for number in modules.parallel if number >= layers]:
+        raise HubError(f"{modules.lang}: alignment of layer {beyond[0]}, the base has {layers}")
     if modules.embeddings is not None:
-        _check_embeddings(body, modules, modules.embeddings)
-
-
-def _check_parallel(adapter: ParallelLayer, hidden: int, name: str) -> None:
-    down, up = adapter.down_weight.shape, adapter.up_weight.shape
-    biases = adapter.down_bias.shape, adapter.up_bias.shape
-    if len(down) != 2 or up != down[::-1] or biases != (down[:1], up[:1]):
-        found = ", ".join(str(list(shape)) for shape in (down, biases[0], up, biases[1]))
-        raise HubError(
-            f"{name}: expected one bottleneck and one width, found the shapes {found}; "
-            "install the language again"
-        )
-    if down[1] != hidden:
-        raise HubError(
-            f"{name} is {down[1]} wide, the base {hidden}; these modules were made for another base"
-        )
-
-
-def _check_embeddings(body: PreTrainedModel, modules: LanguageModules, table: Tensor) -> None:
-    before = body.get_input_embeddings()
-    if table.ndim != 2 or table.shape[1] != before.embedding_dim:
-        raise HubError(
-            f"{modules.lang}: embeddings of width {list(table.shape[1:])}, the base's are "
-            f"{before.embedding_dim} wide; these modules were made for another base"
-        )
-    pad = None if modules.tokenizer is None else modules.tokenizer.pad_token_id
-    # RoBERTa-like bodies count positions from the padding id.
-    if (
-        hasattr(body.embeddings, "padding_idx")
-        and body.config.model_type != "bert"
-        and pad != before.padding_idx
-    ):
-        raise HubError(
-            f"{modules.lang}: expected padding id {before.padding_idx} as in the base, found {pad}"
-        )
+        pad = None if modules.tokenizer is None else modules.tokenizer.pad_token_id
+        expected = body.get_input_embeddings().padding_idx
+        # RoBERTa-like bodies count positions from the padding id.
+        counts_from_padding = hasattr(body.embeddings, "padding_idx") and body.config.model_type != "bert"
+        if counts_from_padding and pad != expected:
+            raise HubError(f"{modules.lang}: expected padding id {expected} as in the base, found {pad}")
 
 
 def _set_embeddings(body: PreTrainedModel, modules: LanguageModules) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,32 +15,28 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel
 from modenc.composition.engine import BASE, Engine, make_engine
-from modenc.composition.modules import LanguageModules, read_modules
+from modenc.composition.modules import LanguageModules, modules_of
 from modenc.composition.settings import ComputeSettings
-from modenc.errors import HubError
-from modenc.hub.card import Card
-from modenc.hub.store import Hub
-from modenc.hub.verify import check_language
+from modenc.hub.store import Hub, LanguageGoneError
 
 logger = logging.getLogger(__name__)
 
-_TRIES = 20
-BASE_VERSION = 0
 
-
-class ReplacedError(HubError):
-    """A language was replaced in the hub, or removed from it, after it had been chosen for texts."""
-
-
-@dataclass(frozen=True)
-class _Resident:
-    """What is known of a language in memory beside its weights, which the engine has."""
+@dataclass
+class LoadedLanguage:
+    """A language in memory; its weights are the engine's."""
 
     tokenizer: PreTrainedTokenizerFast | None
-    version: int
+    """``None``: the language keeps the base's vocabulary."""
+    digest: str
+    """Of its files: other modules have another."""
+    users: int = 0
+    """Batches that it may not be freed under."""
+    unload: bool = False
+    """Whether to free it once it has no users."""
 
 
-class Residency:
+class LanguageCache:
     """The languages of a hub that are in memory, and the engine that runs them.
 
     Threads may share it. A language that a batch is using is not freed before the batch is done.
@@ -64,14 +59,12 @@ class Residency:
 
     def _start(self) -> None:
         self._engine: Engine | None = None
-        # In the order of their last use.
-        self._residents: dict[str, _Resident] = {}
-        self._users: Counter[str] = Counter()
-        self._unwanted: set[str] = set()
+        # The least recently used first.
+        self._languages: dict[str, LoadedLanguage] = {}
 
     def loaded(self) -> list[str]:
         """Codes of the languages in memory, sorted."""
-        return sorted(set(self._residents) - self._unwanted)
+        return sorted(code for code, language in list(self._languages.items()) if not language.unload)
 
     @property
     def nbytes(self) -> int:
@@ -83,7 +76,7 @@ class Residency:
         """Read and check a language's modules, unless they are in memory.
 
         Raises:
-            ReplacedError: the hub lacks it.
+            LanguageGoneError: the hub lacks it.
             HubError: a file is missing, foreign or damaged, or made for another base.
         """
         with self._using([code]):
@@ -92,16 +85,16 @@ class Residency:
     def unload(self, code: str) -> None:
         """Free a language, now or when the batches that use it are done; it may be out of memory already."""
         with self._lock:
-            if code in self._residents:
-                self._unwanted.add(code)
-                self._free_unwanted()
+            if code in self._languages:
+                self._languages[code].unload = True
+                self._free_unloaded()
 
-    def tokenizer(self, code: str) -> tuple[PreTrainedTokenizerFast, int]:
-        """The tokenizer of a language, its own or the base's, and the language's version."""
+    def tokenizer(self, code: str) -> tuple[PreTrainedTokenizerFast, str]:
+        """The tokenizer of a language, its own or the base's, and the digest of its modules."""
         if code == BASE:
-            return self.base_tokenizer(), BASE_VERSION
-        with self._using([code]) as (_, residents):
-            return residents[code].tokenizer or self.base_tokenizer(), residents[code].version
+            return self.base_tokenizer(), ""
+        with self._using([code]) as (_, used):
+            return used[code].tokenizer or self.base_tokenizer(), used[code].digest
 
     def base_tokenizer(self) -> PreTrainedTokenizerFast:
         """The base's own tokenizer."""
@@ -112,54 +105,52 @@ class Residency:
             return self._base_tokenizer
 
     def run(
-        self, ids: Tensor, mask: Tensor, languages: Sequence[str], versions: Sequence[int], *, align: bool
+        self, ids: Tensor, mask: Tensor, languages: Sequence[str], digests: Sequence[str], *, align: bool
     ) -> Tensor:
         """Token vectors of a padded batch: see :meth:`BatchedEngine.run`.
 
         Raises:
-            ReplacedError: a row's tokens are of another version than its language in memory now.
+            LanguageGoneError: a row was tokenized for other modules than its language has now.
         """
-        with self._using(languages) as (engine, residents):
-            for code, version in dict.fromkeys(zip(languages, versions, strict=True)):
-                if code != BASE and residents[code].version != version:
-                    raise ReplacedError(
+        with self._using(languages) as (engine, used):
+            for code, digest in dict.fromkeys(zip(languages, digests, strict=True)):
+                if code != BASE and used[code].digest != digest:
+                    raise LanguageGoneError(
                         f"{self._hub.path}: {code} was replaced while its texts were encoded; "
                         "encode them again"
                     )
             return engine.run(ids, mask, languages, align=align)
 
     @contextmanager
-    def _using(self, codes: Sequence[str]) -> Iterator[tuple[Engine, dict[str, _Resident]]]:
+    def _using(self, codes: Sequence[str]) -> Iterator[tuple[Engine, dict[str, LoadedLanguage]]]:
         """Languages in memory as long as the context lasts: the engine that has them, and themselves.
 
         Raises:
-            ReplacedError: the hub lacks a language.
+            LanguageGoneError: the hub lacks a language.
             HubError: a language cannot be loaded.
         """
         needed = [code for code in dict.fromkeys(codes) if code != BASE]
-        with self._lock:
-            engine = self._running()
-            self._users.update(needed)
-            self._unwanted.difference_update(needed)
-            try:
-                for code in needed:
-                    self._take_in(code, engine)
-            except BaseException:
-                self._users.subtract(needed)
-                raise
-            # Taken now: others move them, and a restart forgets them all.
-            residents = {code: self._residents[code] for code in needed}
+        used: dict[str, LoadedLanguage] = {}
+        engine: Engine | None = None
         try:
-            yield engine, residents
+            with self._lock:
+                engine = self._running()
+                # Those in memory first, so that none of them makes room for the others.
+                for code in sorted(needed, key=lambda code: code not in self._languages):
+                    used[code] = self._load(code, engine)
+                    used[code].users += 1
+                    used[code].unload = False
+            yield engine, used
         finally:
             with self._lock:
-                if engine is self._engine:
-                    self._users.subtract(needed)
-                    self._free_unwanted()
+                for language in used.values():
+                    language.users -= 1
+                if engine is not None and engine is self._engine:
+                    self._free_unloaded()
                     self._make_room(engine)
 
     def restart(self) -> None:
-        """Load all languages anew on their next use, because the base has moved or changed type."""
+        """Load all languages again on their next use, because the base has moved or changed type."""
         with self._lock:
             self._start()
 
@@ -168,44 +159,26 @@ class Residency:
             self._engine = make_engine(self._body, self._settings, self.base_tokenizer)
         return self._engine
 
-    def _take_in(self, code: str, engine: Engine) -> None:
-        if code in self._residents:
-            self._residents[code] = self._residents.pop(code)
-            return
+    def _load(self, code: str, engine: Engine) -> LoadedLanguage:
+        """A language, now the most recently used one."""
+        if code in self._languages:
+            self._languages[code] = self._languages.pop(code)
+            return self._languages[code]
         logger.debug("loading the modules of %s from %s", code, self._hub.path)
         # Weights made in inference mode could never be trained on or moved by others.
         with torch.inference_mode(False), torch.no_grad():
-            card, modules = self._checked_modules(code)
+            language = self._hub.read(code, checksums=self._settings.verify == "full")
+            modules = modules_of(language)
             self._make_room(engine, modules)
             engine.put(modules)
-        # Sixty of the digest's bits, to go with the texts in a tensor.
-        self._residents[code] = _Resident(modules.tokenizer, int(card.digest()[:15], 16))
+        self._languages[code] = LoadedLanguage(modules.tokenizer, language.digest)
+        return self._languages[code]
 
-    def _checked_modules(self, code: str) -> tuple[Card, LanguageModules]:
-        """Of one state of the hub: read again where another process has replaced the language meanwhile."""
-        for _ in range(_TRIES):
-            before = self._stamp(code)
-            try:
-                card = check_language(self._hub, code, full=self._settings.verify == "full")
-                modules = read_modules(self._hub.layout(code))
-            except (HubError, FileNotFoundError):
-                if self._stamp(code) == before:
-                    raise
-            else:
-                if self._stamp(code) == before:
-                    return card, modules
-        raise HubError(f"{self._hub.path}: {code} is being replaced over and over; try again later")
-
-    def _stamp(self, code: str) -> tuple[int, ...]:
-        try:
-            return self._hub.stamp(code)
-        except HubError as error:  # the hub's own words: which languages there are
-            raise ReplacedError(str(error)) from error
-
-    def _free_unwanted(self) -> None:
-        for code in [code for code in self._unwanted if not self._users[code]]:
-            self._free(code)
-            self._running().shrink()
+    def _free_unloaded(self) -> None:
+        for code, language in list(self._languages.items()):
+            if language.unload and not language.users:
+                self._free(code)
+                self._running().shrink()
 
     def _make_room(self, engine: Engine, modules: LanguageModules | None = None) -> None:
         """Free what no batch uses until all, with ``modules`` to come, is within the limit."""
@@ -218,15 +191,14 @@ class Residency:
 
         if excess() > 0:
             engine.shrink(excess())
-        for code in [code for code in self._residents if not self._users[code]]:
+        for code in [code for code, language in self._languages.items() if not language.users]:
             if excess() > 0:
                 self._free(code)
             if excess() > 0:
                 engine.shrink(excess())
 
     def _free(self, code: str) -> None:
-        self._unwanted.discard(code)
-        del self._residents[code]
+        del self._languages[code]
         self._running().remove(code)
 
     def __getstate__(self) -> dict[str, Any]:

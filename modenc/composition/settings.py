@@ -38,8 +38,7 @@ class ComputeSettings:
     """Bytes, or a text such as ``2GB``, that all languages may take, the base's own weights not counted;
     ``None``: no limit. A batch of more languages than fit takes what it needs, and gives it back."""
     verify: str = "full"
-    """What is checked of a language before it is used: ``full``: every checksum; ``sizes``: sizes and headers
-    alone, for a hub on a slow disk that nobody else writes to."""
+    """What is checked of a language before it is used: ``full``, or ``sizes``: all but the checksums."""
 
     def __post_init__(self) -> None:
         if self.compute not in COMPUTE:

@@ -6,7 +6,6 @@ padding, so that neither neighbours nor their padding touch a result.
 
 from __future__ import annotations
 
-import itertools
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -22,13 +21,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel, resolve_base
 from modenc.composition.language_choice import ChoiceSettings, LanguageChooser
-from modenc.composition.residency import Residency
+from modenc.composition.residency import LanguageCache
 from modenc.composition.settings import ComputeSettings, prompt_text, whole
 from modenc.composition.st_options import refuse_without_effect
 from modenc.errors import BaseModelError, HubError, LanguageError
+from modenc.hub.checks.tokenizer import TokenizerPanic, panics_caught
+from modenc.hub.layout import HUB_FILE
 from modenc.hub.remote import hub_folder
 from modenc.hub.store import Hub
-from modenc.hub.tokenizer_faults import TokenizerPanic, panics_caught
 from modenc.texts import TaggedText, Tokens, as_texts, clean
 from modenc.threads import waiting
 
@@ -42,7 +42,7 @@ _FAR = 1 << 20
 _CHARACTERS_AT_A_TIME, _CHARACTERS_PER_TEXT = 1 << 17, 50
 _CUT = {"stride": 0, "strategy": "longest_first", "direction": "right"}
 _truncation_lock = Lock()
-_NO_TOKENS = Tokens("", 0, 0, array("i"))
+_NO_TOKENS = Tokens("", 0, "", array("i"))
 # Of the options that a hub has no use for, those that loading is told of.
 _HEARD = ("backend", "processor_kwargs", "tokenizer_kwargs", "config_kwargs")
 
@@ -76,7 +76,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         self.chooser = LanguageChooser(hub, choice or ChoiceSettings())
         found = resolve_base(base or hub.info.base_id)
         self.auto_model = _matching_body(found, hub)
-        self.residency = Residency(hub, found, self.auto_model, compute or ComputeSettings())
+        self.cache = LanguageCache(hub, found, self.auto_model, compute or ComputeSettings())
         self._max_seq_length = min(hub.info.max_length, _positions(self.auto_model))
 
     @classmethod
@@ -116,7 +116,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
     @property
     def tokenizer(self) -> PreTrainedTokenizerFast:
         """The base's tokenizer; languages may have their own."""
-        return self.residency.base_tokenizer()
+        return self.cache.base_tokenizer()
 
     @property
     def max_seq_length(self) -> int:
@@ -139,7 +139,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
 
     @property
     def max_characters(self) -> int:
-        """Characters at which texts are cut before they are tokenised."""
+        """Characters at which texts are cut before they are tokenized."""
         return self._max_seq_length * _CHARACTERS_PER_TOKEN
 
     def get_embedding_dimension(self) -> int:
@@ -154,8 +154,8 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
 
     def preprocess(
         self, inputs: Sequence[str], prompt: str | None = None, lang: str | None = None, **_: Any
-    ) -> dict[str, Tensor]:
-        """Tokenise texts, each with its language's tokenizer.
+    ) -> dict[str, Any]:
+        """Tokenize texts, each with its language's tokenizer.
 
         Args:
             inputs: texts; a :class:`~modenc.texts.TaggedText` states its language, others are identified.
@@ -163,7 +163,8 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             lang: one code for all.
 
         Returns:
-            Of int64: ``input_ids``, ``attention_mask`` [batch, length], ``language``, ``version`` [batch].
+            ``input_ids`` and ``attention_mask`` [batch, length] in int64; lists of each row's ``language``
+            and of the ``digest`` of its modules.
 
         Raises:
             TextError: an input is not a text.
@@ -175,11 +176,11 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
                 "follow them. Use modenc.ModularEncoder, or give modenc.texts.TaggedText(text, code)"
             )
         texts, _single = as_texts(list(inputs), self.max_characters)
-        # What is tokenised has its language, also where the hub has lost it since.
+        # What is tokenized has its language, also where the hub has lost it since.
         chosen = [text.lang for text in texts if isinstance(text, TaggedText) and text.tokens is not None]
         known = lang is None and len(chosen) == len(texts)
         codes = chosen if known else self.chooser.choose(texts, lang)
-        rows = self._tokenised(texts, codes, prompt_text(prompt))
+        rows = self._token_rows(texts, codes, prompt_text(prompt))
         lengths = np.array([len(row.ids) for row in rows])
         mask = np.arange(lengths.max()) < lengths[:, None]
         # Padding is never looked at, but has to be in the row's own table: its first token is.
@@ -189,12 +190,12 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         return {
             "input_ids": torch.from_numpy(ids),
             "attention_mask": torch.from_numpy(mask.astype(np.int64)),
-            "language": torch.tensor([_number(code) for code in codes]),
-            "version": torch.tensor([row.version for row in rows]),
+            "language": codes,
+            "digest": [row.digest for row in rows],
         }
 
-    def tokenise(self, texts: Sequence[TaggedText], prompt: str, batch_size: int) -> None:
-        """Tokenise texts ahead of :meth:`preprocess`, and order them so that batches hold alike ones.
+    def tokenize_ahead(self, texts: Sequence[TaggedText], prompt: str, batch_size: int) -> None:
+        """Tokenize texts ahead of :meth:`preprocess`, and order them so that batches hold alike ones.
 
         A language with texts for two batches or more has batches of its own; texts of the others share
         theirs with texts of the same length.
@@ -203,11 +204,11 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         count = Counter(codes)
         many = [code for code in count if count[code] >= 2 * batch_size]
         place = {code: position * _FAR for position, code in enumerate(many, start=1)}
-        for text, tokens in zip(texts, self._tokenised(texts, codes, prompt), strict=True):
+        for text, tokens in zip(texts, self._token_rows(texts, codes, prompt), strict=True):
             text.tokens = tokens
             text.order = place.get(text.lang, 0) + len(tokens.ids)
 
-    def _tokenised(self, texts: Sequence[str], codes: Sequence[str], prompt: str) -> list[Tokens]:
+    def _token_rows(self, texts: Sequence[str], codes: Sequence[str], prompt: str) -> list[Tokens]:
         rows: list[Tokens] = [_NO_TOKENS] * len(texts)
         left: dict[str, list[int]] = {}
         for row, (text, code) in enumerate(zip(texts, codes, strict=True)):
@@ -218,21 +219,19 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
                 left.setdefault(code, []).append(row)
         before = clean(prompt, self.max_characters)
         for code, members in left.items():
-            tokenizer, version = self.residency.tokenizer(code)
-            batch = _tokenised_or_cut(
-                tokenizer, [before + texts[row] for row in members], self._max_seq_length
-            )
+            tokenizer, digest = self.cache.tokenizer(code)
+            batch = _tokenize(tokenizer, [before + texts[row] for row in members], self._max_seq_length)
             for row, (ids, cut) in zip(members, batch, strict=True):
-                rows[row] = Tokens(prompt, self._max_seq_length, version, ids, cut)
+                rows[row] = Tokens(prompt, self._max_seq_length, digest, ids, cut)
         return rows
 
     def count_cut(self, texts: Sequence[TaggedText], prompt: str) -> int:
-        """How many texts are cut at :attr:`max_seq_length`, where other processes tokenise them."""
+        """How many texts are cut at :attr:`max_seq_length`, where other processes tokenize them."""
         least = self._max_seq_length // _TOKENS_PER_CHARACTER - len(prompt)
         long = [text for text in texts if len(text) > least]
-        return sum(tokens.cut for tokens in self._tokenised(long, [text.lang for text in long], prompt))
+        return sum(tokens.cut for tokens in self._token_rows(long, [text.lang for text in long], prompt))
 
-    def forward(self, features: dict[str, Tensor], align: bool = True, **_: Any) -> dict[str, Tensor]:
+    def forward(self, features: dict[str, Any], align: bool = True, **_: Any) -> dict[str, Any]:
         """Run all rows through the body, each with its language's modules.
 
         Args:
@@ -243,14 +242,15 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             ``features`` with ``token_embeddings`` [batch, length, hidden], zero where there is no token.
 
         Raises:
-            ReplacedError: a language was replaced in the hub, or removed, after its texts had been tokenised.
+            LanguageGoneError: a language was replaced in the hub, or removed, after its texts had been
+                tokenized.
         """
         waiting.look()
-        features["token_embeddings"] = self.residency.run(
+        features["token_embeddings"] = self.cache.run(
             features["input_ids"],
             features["attention_mask"],
-            [_code(number) for number in features["language"].tolist()],
-            features["version"].tolist(),
+            features["language"],
+            features["digest"],
             align=align,
         )
         return features
@@ -261,7 +261,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         super()._apply(fn, recurse)
         after = next(self.auto_model.parameters())
         if (after.device, after.dtype) != place:
-            self.residency.restart()
+            self.cache.restart()
         return self
 
 
@@ -274,6 +274,11 @@ def _matching_body(base: BaseModel, hub: Hub) -> PreTrainedModel:
             f"found fingerprint {found[:12]}…. "
             "Say where that base is with base=, or train modules for this one"
         )
+    if body.config.hidden_size != hub.info.hidden_size:
+        raise HubError(
+            f"{hub.path / HUB_FILE}: expected hidden_size {body.config.hidden_size} as in the base, "
+            f"found {hub.info.hidden_size}; correct it"
+        )
     return body.requires_grad_(False)
 
 
@@ -283,16 +288,16 @@ def _positions(body: PreTrainedModel) -> int:
     return int(body.config.max_position_embeddings - skipped)
 
 
-def tokenised(tokenizer: PreTrainedTokenizerFast, texts: list[str], max_length: int) -> Iterator[array[int]]:
+def tokenize(tokenizer: PreTrainedTokenizerFast, texts: list[str], max_length: int) -> Iterator[array[int]]:
     """The ids of each text, cut to ``max_length``; at least one.
 
     Raises:
         HubError: the tokenizer gives up on a text.
     """
-    return (ids for ids, _ in _tokenised_or_cut(tokenizer, texts, max_length))
+    return (ids for ids, _ in _tokenize(tokenizer, texts, max_length))
 
 
-def _tokenised_or_cut(
+def _tokenize(
     tokenizer: PreTrainedTokenizerFast, texts: list[str], max_length: int
 ) -> Iterator[tuple[array[int], bool]]:
     """The same, and whether the text was cut."""
@@ -331,12 +336,3 @@ def _portions(texts: list[str]) -> Iterator[list[str]]:
             portion, size = [], 0
     if portion:
         yield portion
-
-
-def _number(code: str) -> int:
-    """A language subtag has at most eight ASCII letters, so it fits an int64 without any table."""
-    return int.from_bytes(code.encode("ascii"), "big")
-
-
-def _code(number: int) -> str:
-    return "".join(map(chr, itertools.dropwhile(lambda byte: byte == 0, number.to_bytes(8, "big"))))

@@ -1,4 +1,4 @@
-"""Reading, writing, hashing and listing the files of a hub."""
+"""Reading, hashing and listing the files of a hub."""
 
 from __future__ import annotations
 
@@ -18,28 +18,27 @@ MOST_JSON_BYTES = 1 << 24
 _MOST_DEEP = 8
 
 
-def read_json(path: Path, most_bytes: int = MOST_JSON_BYTES) -> dict[str, Any]:
-    """The JSON object in a file of at most ``most_bytes``.
-
-    Raises:
-        HubError: the file is missing, unreadable, too large or holds something else.
-    """
-    return json_object(read_text(path, most_bytes), str(path))
-
-
-def json_object(text: str, where: str) -> dict[str, Any]:
-    """The JSON object that a text is; ``where`` is its file's name for messages.
+def json_object(content: str | bytes, where: str) -> dict[str, Any]:
+    """The JSON object in a file's content; ``where`` is the file's name for messages.
 
     Raises:
         HubError: it is something else.
     """
     try:
-        content = json.loads(text, object_pairs_hook=_without_doubles)
+        text = content if isinstance(content, str) else content.decode("utf-8")
+        parsed = json.loads(text, object_pairs_hook=_without_doubles)
     except (ValueError, RecursionError) as error:
         raise HubError(f"{where}: expected readable JSON, found: {error}") from error
-    if not isinstance(content, dict):
-        raise HubError(f"{where}: expected a JSON object, found {type(content).__name__}")
-    return content
+    if not isinstance(parsed, dict):
+        raise HubError(f"{where}: expected a JSON object, found {type(parsed).__name__}")
+    return parsed
+
+
+def json_text(content: dict[str, Any] | list[Any]) -> str:
+    """The text of a JSON file, for people too."""
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    # A file name that is not UTF-8 reads as surrogates, which JSON has an escape for.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from modenc.errors import HubError
-from modenc.hub.files import read_text
+from modenc.hub.files import json_text, read_text
 from modenc.hub.layout import HubInfo
 from modenc.storage import write_atomically
 
@@ -59,11 +57,7 @@ def _files(info: HubInfo) -> dict[str, str]:
     }
     # What refers to the others comes last.
     return {
-        f"{POOLING_FOLDER}/config.json": _json(pooling),
-        CONFIG_FILE: _json(config),
-        MODULES_FILE: _json(modules),
+        f"{POOLING_FOLDER}/config.json": json_text(pooling),
+        CONFIG_FILE: json_text(config),
+        MODULES_FILE: json_text(modules),
     }
-
-
-def _json(content: Any) -> str:
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

@@ -6,35 +6,40 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from modenc.errors import HubError, LanguageError
 from modenc.hub import swap
 from modenc.hub.card import Card, FileRecord
-from modenc.hub.files import files_below, json_object, read_text, sha256, sync_tree
-from modenc.hub.integrity import check_folder, check_nothing_lost
+from modenc.hub.checks.folder import refuse
+from modenc.hub.files import files_below, read_text, sha256, sync_tree
+from modenc.hub.hub_file import read_info, write_info
 from modenc.hub.layout import (
     CARD_FILE,
-    FORMAT_VERSION,
     HUB_FILE,
     README_FILE,
     HubInfo,
     LanguageLayout,
     info_faults,
 )
+from modenc.hub.publishing import check_base, check_nothing_lost
+from modenc.hub.reader import Language, read_language
 from modenc.hub.readme import readme
-from modenc.hub.schema import key_faults, listed
-from modenc.hub.seal import SEAL, check_seal, sealed_text
 from modenc.hub.st_files import CONFIG_FILE, MODULES_FILE, POOLING_FOLDER, write_sentence_transformers_files
 from modenc.languages import language_name, normalize_code
-from modenc.storage import storing, write_atomically
+from modenc.storage import storing
 
+# More often than any language is replaced while it is being read.
+_TRIES = 20
 _KEPT = "the hub is as it was"
 _NO_HALF = "no half of a hub can be opened"
 _EACH_WHOLE = "each language there is whole, the old one or the new"
+
+
+class LanguageGoneError(HubError):
+    """The hub lacks a language, or has by now other modules for it than those in use."""
 
 
 class Hub:
@@ -52,13 +57,7 @@ class Hub:
             HubError: there is no hub, or it is of a format this version cannot read.
         """
         root = _path(path)
-        try:
-            found = (root / HUB_FILE).is_file()
-        except OSError as error:  # a name that is too long
-            raise HubError(f"expected a hub's folder, found {str(root)!r:.60}… ({error.strerror})") from error
-        if not found:
-            raise HubError(_no_hub(root))
-        info = _read_info(root / HUB_FILE)
+        info = read_info(root)
         if swap.needs_recovery(root):
             swap.clean_up(root)
         return cls(root, info)
@@ -116,7 +115,7 @@ class Hub:
     def _write_info(self) -> None:
         """Last, since it is what makes the folder a hub."""
         with storing(self.path, _NO_HALF), swap.writing_files(self.path):
-            write_atomically(self.path / HUB_FILE, _info_text(self.info))
+            write_info(self.path, self.info)
 
     def languages(self) -> list[str]:
         """Codes of the languages that have modules here, sorted, the pivot first.
@@ -141,44 +140,65 @@ class Hub:
         """
         return _read_card(self.layout(lang).card)
 
-    def stamp(self, lang: str) -> tuple[int, ...]:
-        """Changes whenever a language is installed anew, also with the same modules.
+    def read(self, lang: str, *, checksums: bool = True) -> Language:
+        """A language's modules, checked, and of one state where another process replaces them meanwhile.
+
+        Args:
+            lang: the language.
+            checksums: compare every file with its checksum on the card, beside its size and content.
 
         Raises:
-            HubError: the hub lacks the language.
+            LanguageGoneError: the hub lacks the language.
+            HubError: its modules cannot be used; the reasons are listed.
         """
+        for _ in range(_TRIES):
+            before = self._stamp(lang)
+            try:
+                layout, card = self.layout(lang), self.card(lang)
+                code = layout.root.name
+                language, problems = read_language(layout, card, self.info, code, checksums=checksums)
+                refuse(problems, code, layout.root)
+            except (HubError, FileNotFoundError):
+                if self._stamp(lang) == before:
+                    raise
+            else:
+                if self._stamp(lang) == before:
+                    return language
+        raise HubError(f"{self.path}: {lang} keeps changing on disk; retry when installations have finished")
+
+    def _stamp(self, lang: str) -> tuple[int, ...]:
+        """Changes whenever a language is installed again, also with the same modules."""
         try:
             found = self._folder(lang).stat()
         except OSError as error:
-            raise HubError(self._no_language(lang)) from error
+            raise self._no_language(lang) from error
         return found.st_dev, found.st_ino, found.st_ctime_ns
 
     def layout(self, lang: str) -> LanguageLayout:
         """The folder of a language.
 
         Raises:
-            HubError: the hub lacks the language; the message lists those it has.
+            LanguageGoneError: the hub lacks the language; the message lists those it has.
             LanguageError: ``lang`` names no language.
         """
         root = self._folder(lang)
         if not (root / CARD_FILE).is_file():
-            raise HubError(self._no_language(lang))
+            raise self._no_language(lang)
         return LanguageLayout(root)
 
     @contextmanager
-    def staging(self, lang: str) -> Iterator[Path]:
+    def staging(self, lang: str, kept: str = _KEPT) -> Iterator[Path]:
         """A new empty folder inside the hub to build a language's modules in.
 
         It is gone when the context ends, unless :meth:`publish` has made it the language.
 
+        Args:
+            lang: the language.
+            kept: what is not lost where the disk is full, for the message.
+
         Raises:
             StorageError: the disk is full or read-only; the hub is left as it was.
         """
-        with self._staging(lang, _KEPT) as folder:
-            yield folder
-
-    @contextmanager
-    def _staging(self, lang: str, kept: str) -> Iterator[Path]:
         with storing(self.path, kept), swap.side_folder(self._folder(lang)) as folder:
             yield folder
 
@@ -194,20 +214,24 @@ class Hub:
             HubError: the card is for another base, the modules are not fit for use, or an alignment would
                 replace the modules that it builds on; the hub is left as it was.
         """
-        self._check_base(card)
+        check_base(card, self.info)
         layout = LanguageLayout(staging_dir)
-        check_nothing_lost(layout, card, self._card_if_whole(card.lang))
+        check_nothing_lost(layout, card, self._earlier_card(card.lang))
         layout.card.unlink(missing_ok=True)
         layout.readme.write_text(readme(card), encoding="utf-8", errors="backslashreplace")
-        sealed = replace(card, files=_records(staging_dir))
-        layout.card.write_text(sealed.to_json(), encoding="utf-8")
-        self._take_in(staging_dir, sealed, shown_as=self._folder(card.lang))
-        return sealed
+        records = {
+            name: FileRecord(sha256=sha256(path), bytes=path.stat().st_size)
+            for name, path in files_below(staging_dir)
+        }
+        complete = replace(card, files=records)
+        layout.card.write_text(complete.to_json(), encoding="utf-8")
+        self._take_in(staging_dir, complete, shown_as=self._folder(card.lang))
+        return complete
 
-    def _card_if_whole(self, lang: str) -> Card | None:
+    def _earlier_card(self, lang: str) -> Card | None:
         try:
             return self.card(lang)
-        except HubError:  # publishing is how a damaged language is replaced
+        except HubError:  # none, or a damaged one: publishing is how it is replaced
             return None
 
     def remove(self, lang: str) -> None:
@@ -239,11 +263,11 @@ class Hub:
     def _copy_in(self, folder: Path, lang: str | None, kept: str) -> Card:
         source = _language_folder(folder, lang)
         card = _read_card(source / CARD_FILE)
-        self._check_base(card)
+        check_base(card, self.info)
         expected = card.lang if lang is None else normalize_code(lang)
-        # Before anything is copied, which of a folder made to harm could fill the disk.
-        check_folder(LanguageLayout(source), card, self.info, expected, full=False, shown_as=source)
-        with self._staging(card.lang, kept) as staging:
+        # Before anything is copied: a malicious folder could fill the disk.
+        self._check(source, card, expected, shown_as=source)
+        with self.staging(card.lang, kept) as staging:
             for name, path in files_below(source):
                 if path.is_symlink() or not path.is_file():
                     raise HubError(f"{path}: expected a plain file, found a link or special file")
@@ -255,29 +279,22 @@ class Hub:
 
     def _take_in(self, staging: Path, card: Card, shown_as: Path) -> None:
         """Check a finished folder and swap it in."""
-        check_folder(LanguageLayout(staging), card, self.info, card.lang, full=True, shown_as=shown_as)
+        self._check(staging, card, card.lang, shown_as=shown_as)
         sync_tree(staging)
         swap.clean_up(self.path)
         swap.replace_folder(staging, self._folder(card.lang))
 
-    def _check_base(self, card: Card) -> None:
-        code = normalize_code(card.lang)
-        if code != card.lang:
-            raise HubError(f"expected a card with lang {code!r}, found {card.lang!r}; correct the card")
-        if card.base_fingerprint != self.info.base_fingerprint:
-            raise HubError(
-                f"{card.lang}: expected modules for the base {self.info.base_id} "
-                f"({self.info.base_fingerprint}), found modules for {card.base_id} "
-                f"({card.base_fingerprint}); use a hub of that base, or train the language for this one"
-            )
+    def _check(self, folder: Path, card: Card, lang: str, shown_as: Path) -> None:
+        _, problems = read_language(LanguageLayout(folder), card, self.info, lang)
+        refuse(problems, lang, shown_as)
 
     def _folder(self, lang: str) -> Path:
         return self.path / normalize_code(lang)
 
-    def _no_language(self, lang: str) -> str:
+    def _no_language(self, lang: str) -> LanguageGoneError:
         code, has = normalize_code(lang), self.languages()
         listed = ", ".join(has) if has else "none yet"
-        return (
+        return LanguageGoneError(
             f"{self.path}: no modules for {code} ({language_name(code)}); languages here: {listed}. "
             "Train it with a recipe (modenc train) or copy it in (modenc hub install)"
         )
@@ -300,42 +317,6 @@ def _is_code(name: str) -> bool:
 
 def _read_card(path: Path) -> Card:
     return Card.from_json(read_text(path), where=str(path))
-
-
-def _read_info(path: Path) -> HubInfo:
-    text = read_text(path)
-    content = json_object(text, str(path))
-    seal = content.pop(SEAL, None)
-    version = content.pop("format_version", None)
-    if version != FORMAT_VERSION:
-        raise HubError(
-            f"{path}: expected format_version {FORMAT_VERSION}, found {version!r:.60}; update modenc"
-        )
-    check_seal(text, seal, str(path))
-    faults = listed(key_faults(content, HubInfo)) or listed(info_faults(HubInfo(**content)))
-    if faults:
-        raise HubError(f"{path}: {faults}; restore the file or make the hub anew")
-    return HubInfo(**content)
-
-
-def _info_text(info: HubInfo) -> str:
-    content: dict[str, Any] = {"format_version": FORMAT_VERSION, **asdict(info)}
-    return sealed_text(content)
-
-
-def _no_hub(root: Path) -> str:
-    if not root.exists():
-        found = "no such folder"
-    elif not root.is_dir():
-        found = "a file"
-    elif (root / CARD_FILE).is_file():
-        found = f"a language's folder; its hub is {root.resolve().parent}"
-    else:
-        inside = sorted(hub.parent.name for hub in root.glob(f"*/{HUB_FILE}"))
-        found = f"a folder without it (hubs inside: {', '.join(inside)})" if inside else "a folder without it"
-    return (
-        f"{root}: expected a hub (a folder with {HUB_FILE}), found {found}; give a hub's path, or train one"
-    )
 
 
 def _refuse_foreign_folder(root: Path, source: Hub | None) -> None:
@@ -379,9 +360,3 @@ def _language_folder(folder: Path, lang: str | None) -> Path:
         return hub.layout(lang).root
     found = "a folder without it" if folder.is_dir() else "no such folder"
     raise HubError(f"{folder}: expected a language's folder (with {CARD_FILE}), found {found}")
-
-
-def _records(root: Path) -> dict[str, FileRecord]:
-    return {
-        name: FileRecord(sha256=sha256(path), bytes=path.stat().st_size) for name, path in files_below(root)
-    }

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from modenc.errors import HubError, LanguageError
-from modenc.hub.card import Card
+from modenc.hub.checks.folder import PICKLES, Problem
 from modenc.hub.files import files_below
-from modenc.hub.integrity import PICKLES, Problem, check_folder, folder_faults
 from modenc.hub.layout import CARD_FILE
+from modenc.hub.reader import read_language
 from modenc.hub.st_files import POOLING_FOLDER, sentence_transformers_faults
 from modenc.hub.store import Hub
 from modenc.hub.swap import SIDE_FOLDER
 from modenc.languages import normalize_code
 
-__all__ = ["Problem", "check_language", "verify_hub"]
+__all__ = ["Problem", "verify_hub"]
 
 
 def verify_hub(hub: Hub, lang: str | None = None, base_fingerprint: str | None = None) -> list[Problem]:
@@ -46,23 +47,9 @@ def verify_hub(hub: Hub, lang: str | None = None, base_fingerprint: str | None =
         except (HubError, LanguageError) as error:
             problems.append(Problem(code, CARD_FILE, str(error)))
             continue
-        faults = folder_faults(layout, card, hub.info, code, full=True)
-        problems += [Problem(code, name, message) for name, message in faults]
+        _, found = read_language(layout, card, hub.info, code)
+        problems += [replace(problem, lang=code) for problem in found]
     return problems
-
-
-def check_language(hub: Hub, lang: str, full: bool = False) -> Card:
-    """Check one language before it is used: file sizes and headers; checksums too if ``full``.
-
-    Returns:
-        Its card.
-
-    Raises:
-        HubError: the hub lacks the language, or its modules cannot be used; all reasons are listed.
-    """
-    layout, card = hub.layout(lang), hub.card(lang)
-    check_folder(layout, card, hub.info, layout.root.name, full=full, shown_as=layout.root)
-    return card
 
 
 def _root_problems(root: Path, languages: list[str]) -> Iterator[Problem]:

@@ -182,7 +182,7 @@ class _Systems:
 
         def encode(texts: list[str]) -> Vectors:
             if not models:
-                modules = read_modules(layout)
+                modules = read_modules(layout, self.base.hidden_size)
                 body = compose(self.body, modules, align=align)
                 models.append(self._model(body, modules.tokenizer or self.tokenizer))
             key = tuple(texts)
@@ -230,7 +230,7 @@ def compare_with_base(
                 comparison[name] = held_out.measure(own, counterparts[across], comparison[BASE])
         if held_out.text:
             # Of its own: encoding has left cutting and padding in the other one.
-            _count_tokens(comparison, held_out.text, systems.base.load_tokenizer(), modules)
+            _count_tokens(comparison, held_out.text, systems.base, modules)
     log_comparison(plan.lang, comparison)
     return comparison
 
@@ -267,10 +267,11 @@ def compare_model(data: Mapping[str, TrainingData], model: SentenceTransformer) 
 def _count_tokens(
     comparison: dict[str, dict[str, float]],
     texts: Sequence[str],
-    base: PreTrainedTokenizerFast,
+    base_model: BaseModel,
     modules: LanguageLayout,
 ) -> None:
-    own = read_modules(modules).tokenizer or base
+    base = base_model.load_tokenizer()
+    own = read_modules(modules, base_model.hidden_size).tokenizer or base
     for name, figures in comparison.items():
         if name != ROWS:
             figures[TOKENS] = round(tokens_per_sentence(base if name == BASE else own, texts), 2)

@@ -166,7 +166,7 @@ def _block_set(blocks: Blocks) -> Dataset:
 def _as_stage_three_starts(run: StageRun) -> PreTrainedModel:
     """The body with the language's vocabulary and the SE of ``sentence_encoding.start``."""
     adapter = adapter_of(run, run.plan.sentence_encoding.start)
-    encoding = LanguageModules(run.plan.lang, None, None, read_lora(adapter), {})
+    encoding = LanguageModules(run.plan.lang, None, None, read_lora(adapter, run.base.hidden_size), {})
     return compose(run.body_before(), encoding, align=False)
 
 

@@ -77,7 +77,7 @@ class FrozenLanguage:
         path: Path = self.run.caches / f"{self.lang}-{key}.npy"
         with process_state().main_process_first():
             if not path.is_file():
-                modules = read_modules(self.layout)
+                modules = read_modules(self.layout, self.run.base.hidden_size)
                 body = compose(self.run.base.load_body(), modules, align=self.align)
                 tokenizer = modules.tokenizer or self.run.base.load_tokenizer()
                 vectors = encode_texts(sentence_model(body, tokenizer, self.run.plan, max_length), texts)

@@ -69,7 +69,9 @@ class StageRun:
     @cached_property
     def modules_before(self) -> LanguageModules | None:
         """The modules to start from; ``None`` before anything is there."""
-        return read_modules(self.before) if self.before is not None and self.before.root.is_dir() else None
+        if self.before is None or not self.before.root.is_dir():
+            return None
+        return read_modules(self.before, self.base.hidden_size)
 
     def body_before(self) -> PreTrainedModel:
         """The base with all earlier modules folded in, frozen."""

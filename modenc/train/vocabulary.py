@@ -21,9 +21,9 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from modenc.composition.modules import quantize_rows
-from modenc.errors import BaseModelError
+from modenc.errors import BaseModelError, HubError
+from modenc.hub.checks.tokenizer import parse_tokenizer
 from modenc.hub.layout import EMBEDDINGS_TENSOR, SCALES_TENSOR, LanguageLayout
-from modenc.hub.tokenizer_faults import tokenizer_faults
 from modenc.recipe.settings import EmbeddingStorage, VocabularySettings
 from modenc.train.focus import MIN_COUNT, focus_embeddings
 from modenc.train.progress import readable
@@ -48,11 +48,13 @@ class Vocabulary:
         """
         self.tokenizer.save_pretrained(folder / "tokenizer")
         # Now, and not when all stages are trained.
-        if faults := [message for _, message in tokenizer_faults(folder / "tokenizer")]:
+        try:
+            parse_tokenizer({path.name: path.read_bytes() for path in (folder / "tokenizer").iterdir()})
+        except HubError as error:
             raise BaseModelError(
-                f"the base's tokenizer cannot be a language's own ({faults[0]}); say vocabulary.method = "
-                "'base', or choose another base"
-            )
+                f"the base's tokenizer cannot be a language's own ({error}); say vocabulary.method = 'base', "
+                "or choose another base"
+            ) from error
         save_embeddings(self.embeddings, folder, storage)
 
 

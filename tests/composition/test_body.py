@@ -62,7 +62,7 @@ def test_composition_equals_peft_and_adapters(family, request, tmp_path):
     layout.root.mkdir()
     reference, tokenizer = _reference(base, layout)
     batch = tokenizer(TEXTS, padding=True, return_tensors="pt", return_token_type_ids=False)
-    modules = read_modules(layout)
+    modules = read_modules(layout, base.hidden_size)
     body = base.load_body()
     with torch.inference_mode():
         expected = reference(**batch).last_hidden_state
@@ -82,17 +82,18 @@ def test_composing_leaves_the_base_as_it_was(tiny_bert, tmp_path):
     _reference(base, layout)
     body = base.load_body()
     before = {name: tensor.clone() for name, tensor in body.state_dict().items()}
-    composed = compose(body, read_modules(layout), align=True)
+    composed = compose(body, read_modules(layout, base.hidden_size), align=True)
     assert all(torch.equal(tensor, before[name]) for name, tensor in body.state_dict().items())
     shared = composed.encoder.layer[0].attention.output.LayerNorm.weight
     assert shared.data_ptr() == body.encoder.layer[0].attention.output.LayerNorm.weight.data_ptr()
 
 
 def test_concatenating_one_adapter_is_that_adapter(tiny_bert, tmp_path):
+    base = resolve_base(str(tiny_bert))
     layout = LanguageLayout(tmp_path / "kk")
     layout.root.mkdir()
-    _reference(resolve_base(str(tiny_bert)), layout)
-    adapter = read_lora(layout.la)
+    _reference(base, layout)
+    adapter = read_lora(layout.la, base.hidden_size)
     assert all(torch.equal(concatenate(adapter)[name].b, change.b) for name, change in adapter.items())
 
 
@@ -104,16 +105,19 @@ def test_modules_of_another_base_are_refused(tiny_bert, tmp_path):
     shutil.rmtree(layout.se)
     path = layout.la / "adapter_model.safetensors"
     name = "base_model.model.encoder.layer.0.attention.self.query"
-    save_file({f"{name}.lora_A.weight": torch.ones(4, 7), f"{name}.lora_B.weight": torch.ones(7, 4)}, path)
+    hidden = base.hidden_size
+    weights = {f"{name}.lora_A.weight": torch.ones(4, hidden), f"{name}.lora_B.weight": torch.ones(7, 4)}
+    save_file(weights, path)
     with pytest.raises(HubError, match="made for another base"):
-        compose(base.load_body(), read_modules(layout), align=True)
+        compose(base.load_body(), read_modules(layout, base.hidden_size), align=True)
 
 
 def test_a_lora_that_is_not_plain_is_refused(tiny_bert, tmp_path):
+    base = resolve_base(str(tiny_bert))
     layout = LanguageLayout(tmp_path / "kk")
     layout.root.mkdir()
-    _reference(resolve_base(str(tiny_bert)), layout)
+    _reference(base, layout)
     config = layout.la / "adapter_config.json"
     config.write_text(json.dumps({**json.loads(config.read_text()), "use_dora": True}))
     with pytest.raises(HubError, match="expected a plain peft LoRA"):
-        read_modules(layout)
+        read_modules(layout, base.hidden_size)

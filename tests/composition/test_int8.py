@@ -18,7 +18,7 @@ from modenc.base_model import resolve_base
 from modenc.composition import int8, int8_engine
 from modenc.composition.int8 import _drawn_texts, _frequencies, int8_file
 from modenc.composition.int8_engine import Int8Engine
-from modenc.composition.modules import read_modules
+from modenc.composition.modules import modules_of
 from modenc.errors import BaseModelError, MissingExtraError
 
 pytestmark = pytest.mark.slow
@@ -181,7 +181,7 @@ def test_memory_is_counted_and_given_back(encoder, tiny_hub, tiny_xlmr):
     base = resolve_base(str(tiny_xlmr))
     engine = Int8Engine(base.load_body().eval(), base.load_tokenizer)
     assert engine.nbytes == 0
-    modules = read_modules(tiny_hub.layout("kk"))
+    modules = modules_of(tiny_hub.read("kk"))
     engine.put(modules)
     assert engine.nbytes == engine.cost(modules) == modules.nbytes
     ids = torch.tensor([[5, 6, 7], [8, 9, 9]])

@@ -11,16 +11,20 @@ import pytest
 import tiny_models
 import torch
 from safetensors.numpy import load_file, save_file
+from tiny_languages import edit_json
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
 
 from modenc import ModularEncoder
 from modenc.composition import st_module
 from modenc.composition.language_choice import LanguageChooser
-from modenc.composition.modules import dequantize_rows, load_tokenizer, quantize_rows, read_modules
-from modenc.composition.residency import Residency
-from modenc.composition.st_module import tokenised
+from modenc.composition.modules import dequantize_rows, quantize_rows, read_modules
+from modenc.composition.residency import LanguageCache
+from modenc.composition.st_module import tokenize
 from modenc.errors import HubError
+from modenc.hub import store
+from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
-from modenc.hub.tokenizer_faults import tokenizer_faults
 from modenc.train.vocabulary import save_embeddings
 
 TEXTS = ["Қайырлы таң, достар", "Бүгін ауа райы жақсы", "Кітап оқу пайдалы"]
@@ -35,14 +39,19 @@ def with_another_kk(hub, folder):
     return other
 
 
-def replacing_before(run, residency, hub, sources, first=0):
+def read(hub):
+    """Kazakh as its folder holds it, whatever its card says."""
+    return read_modules(LanguageLayout(hub.path / "kk"), tiny_models.HIDDEN)
+
+
+def replacing_before(run, cache, hub, sources, first=0):
     """Before each batch from ``first`` on, the next of ``sources`` is installed, and out of memory."""
     calls = itertools.count()
 
     def replaced(*args, **options):
         if next(calls) >= first and sources:
             hub.install(sources.pop(0))
-            residency.unload("kk")
+            cache.unload("kk")
         return run(*args, **options)
 
     return replaced
@@ -50,12 +59,12 @@ def replacing_before(run, residency, hub, sources, first=0):
 
 def test_a_tokenizer_names_no_other_file(hub_copy, tmp_path):
     folder = hub_copy.path / "kk" / "tokenizer"
-    right = load_tokenizer(folder)
+    right = read(hub_copy).tokenizer
     elsewhere = tmp_path / "elsewhere.json"
     elsewhere.write_text((folder / "tokenizer.json").read_text().replace("▁", "_"))
     path = folder / "tokenizer_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "tokenizer_file": str(elsewhere)}))
-    found = load_tokenizer(folder)
+    found = read(hub_copy).tokenizer
     assert found.backend_tokenizer.to_str() == right.backend_tokenizer.to_str()
     assert found.special_tokens_map == right.special_tokens_map
 
@@ -65,9 +74,11 @@ def test_a_tokenizer_that_gives_up_on_a_text_says_so(hub_copy):
     content = json.loads(path.read_text())
     content["model"]["unk_id"] = None
     path.write_text(json.dumps(content))
+    with pytest.raises(HubError, match="expected unk_id, the piece for"):
+        read(hub_copy)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_file(str(path)))
     with pytest.raises(HubError, match=r"gave up on a text \(.*unk_id.*\); install its language again"):
-        list(tokenised(load_tokenizer(path.parent), ["☃"], 16))
-    assert any("expected unk_id, the piece for" in message for _, message in tokenizer_faults(path.parent))
+        list(tokenize(tokenizer, ["☃"], 16))
 
 
 def rounded(table):
@@ -96,33 +107,37 @@ def test_embeddings_are_read_as_they_were_stored(hub_copy):
     layout = hub_copy.layout("kk")
     stored = load_file(layout.embeddings)["embeddings"]
     assert stored.dtype == np.float16
-    assert np.array_equal(read_modules(layout).embeddings, stored.astype(np.float32))
+    assert np.array_equal(read(hub_copy).embeddings, stored.astype(np.float32))
     table = torch.from_numpy(stored).float()
     save_embeddings(table, layout.root, "float16")
     assert np.array_equal(load_file(layout.embeddings)["embeddings"], stored)
     size = layout.embeddings.stat().st_size
     save_embeddings(table, layout.root, "int8")
-    read = read_modules(layout).embeddings
-    assert read.dtype == torch.float32
-    assert np.array_equal(read, rounded(table.numpy()))
+    found = read(hub_copy).embeddings
+    assert found.dtype == torch.float32
+    assert np.array_equal(found, rounded(table.numpy()))
     # A byte a number and four a row instead of two a number, beside the header.
     assert layout.embeddings.stat().st_size < size * (0.5 + 2 / table.shape[1]) + 200
 
 
 def test_integers_without_scales_are_not_read(hub_copy):
     layout = hub_copy.layout("kk")
-    rows, scales = quantize_rows(read_modules(layout).embeddings)
-    for tensors in ({"embeddings": rows.numpy()}, {"scales": scales.numpy()}, {}):
+    rows, scales = quantize_rows(read(hub_copy).embeddings)
+    for tensors, message in (
+        ({"embeddings": rows.numpy()}, "expected 'embeddings' in I8 with 'scales', found embeddings"),
+        ({"scales": scales.numpy()}, "expected one tensor 'embeddings', found scales"),
+        ({}, "expected one tensor 'embeddings', found no tensor"),
+    ):
         save_file(tensors, layout.embeddings)
-        with pytest.raises(HubError, match="floating-point numbers alone, or as int8 with scales; found"):
-            read_modules(layout)
+        with pytest.raises(HubError, match=message):
+            read(hub_copy)
 
 
 @pytest.mark.parametrize("length", [16, 32])
 def test_a_tokenizers_own_way_to_cut_texts_is_not_taken(hub_copy, length):
     path = hub_copy.path / "kk" / "tokenizer" / "tokenizer.json"
     long = [" ".join(tiny_models.sentences("kk")[:5])]
-    right = list(tokenised(load_tokenizer(path.parent), long, length))
+    right = list(tokenize(read(hub_copy).tokenizer, long, length))
     content = json.loads(path.read_text())
     content["truncation"] = {
         "max_length": 32,
@@ -139,16 +154,16 @@ def test_a_tokenizers_own_way_to_cut_texts_is_not_taken(hub_copy, length):
         "pad_token": "<pad>",
     }
     path.write_text(json.dumps(content))
-    tokenizer = load_tokenizer(path.parent)
+    tokenizer = read(hub_copy).tokenizer
     assert tokenizer.backend_tokenizer.truncation is None
-    assert list(tokenised(tokenizer, long, length)) == right
+    assert list(tokenize(tokenizer, long, length)) == right
     # Nor one that a training set meanwhile.
     tokenizer.backend_tokenizer.enable_truncation(length, stride=8, direction="left")
-    assert list(tokenised(tokenizer, long, length)) == right
+    assert list(tokenize(tokenizer, long, length)) == right
 
 
 def test_few_long_texts_are_tokenised_at_once(hub_copy, monkeypatch):
-    tokenizer = load_tokenizer(hub_copy.path / "kk" / "tokenizer")
+    tokenizer = read(hub_copy).tokenizer
     texts = ["ab " * 20_000, *["ab"] * 6000, *["ab " * 40_000] * 5]
     portions = list(st_module._portions(texts))
     assert [text for portion in portions for text in portion] == texts
@@ -156,68 +171,81 @@ def test_few_long_texts_are_tokenised_at_once(hub_copy, monkeypatch):
     assert len(portions) > 4
     monkeypatch.setattr(st_module, "_CHARACTERS_AT_A_TIME", 100)
     short = tiny_models.sentences("kk")[:20]
-    assert list(tokenised(tokenizer, short, 16)) == [
-        row for text in short for row in tokenised(tokenizer, [text], 16)
+    assert list(tokenize(tokenizer, short, 16)) == [
+        row for text in short for row in tokenize(tokenizer, [text], 16)
     ]
 
 
 @pytest.mark.slow
 def test_reading_again_and_again_leaves_nothing_behind(hub_copy):
-    layout, process = hub_copy.layout("kk"), psutil.Process()
+    process = psutil.Process()
     for _ in range(300):
-        read_modules(layout)
+        read(hub_copy)
     before = process.memory_info().rss
     for _ in range(1500):
-        read_modules(layout)
+        read(hub_copy)
     # safetensors 0.8 kept 64 bytes a tensor, 3 kB a language here.
     assert process.memory_info().rss - before < 1500 * 1000
 
 
 def test_a_language_replaced_while_it_is_read_is_read_again(hub_copy, tmp_path, monkeypatch):
-    from modenc.composition import residency
-
     other = with_another_kk(hub_copy, tmp_path / "other")
-    read, states = residency.read_modules, []
+    read_language, states = store.read_language, []
 
-    def replaced_after(layout):
-        modules = read(layout)
+    def replaced_after(layout, *args, **options):
+        found = read_language(layout, *args, **options)
         if not states:
+            monkeypatch.setattr(store, "read_language", read_language)
             hub_copy.install(other.path / "kk")
-        states.append(modules)
-        return modules
+        states.append(found)
+        return found
 
-    monkeypatch.setattr(residency, "read_modules", replaced_after)
-    encoder = ModularEncoder(hub_copy.path)
-    encoder.load("kk")
-    assert [modules.embeddings is None for modules in states] == [False, True]
+    monkeypatch.setattr(store, "read_language", replaced_after)
+    assert hub_copy.read("kk").embeddings is None
+    assert states[0][0].embeddings is not None
 
 
 def test_a_language_installed_anew_as_it_was_is_read_again(hub_copy, tmp_path, monkeypatch):
-    from modenc.composition import residency
-
     whole = shutil.copytree(hub_copy.path, tmp_path / "whole")
-    check, tries = residency.check_language, []
+    read_language, tries = store.read_language, []
 
     def half_seen(*args, **options):
         tries.append(args)
-        if len(tries) == 1:
-            hub_copy.install(whole / "kk")
-            raise HubError("files of the folder that went were not found")
-        return check(*args, **options)
+        monkeypatch.setattr(store, "read_language", read_language)
+        hub_copy.install(whole / "kk")
+        raise HubError("files of the folder that went were not found")
 
-    monkeypatch.setattr(residency, "check_language", half_seen)
-    ModularEncoder(hub_copy.path).load("kk")
-    assert len(tries) == 2
+    monkeypatch.setattr(store, "read_language", half_seen)
+    assert hub_copy.read("kk").lang == "kk"
+    assert len(tries) == 1
+
+
+def test_a_hub_of_another_width_than_its_base_is_refused(hub_copy):
+    edit_json(hub_copy.path / "hub.json", hidden_size=64)
+    with pytest.raises(HubError, match=r"hub\.json: expected hidden_size 32 as in the base, found 64"):
+        ModularEncoder(hub_copy.path)
+
+
+def test_a_language_that_keeps_changing_is_reported(hub_copy, monkeypatch):
+    card = hub_copy.card
+
+    def touched(lang):
+        folder = hub_copy.path / lang
+        (folder / "new").touch()
+        (folder / "new").unlink()
+        return card(lang)
+
+    monkeypatch.setattr(hub_copy, "card", touched)
+    with pytest.raises(HubError, match="kk keeps changing on disk; retry when installations have finished"):
+        hub_copy.read("kk")
 
 
 def test_a_language_removed_while_it_is_read_is_missed_clearly(hub_copy, monkeypatch):
-    from modenc.composition import residency
-
-    def removed_before(layout):
+    def removed_before(layout, *args, **options):
         shutil.rmtree(layout.root)
         raise FileNotFoundError(layout.root)
 
-    monkeypatch.setattr(residency, "read_modules", removed_before)
+    monkeypatch.setattr(store, "read_language", removed_before)
     with pytest.raises(HubError, match="no modules for kk"):
         ModularEncoder(hub_copy.path).load("kk")
 
@@ -226,9 +254,9 @@ def test_all_vectors_of_a_call_are_of_one_version_of_a_language(hub_copy, tmp_pa
     other = with_another_kk(hub_copy, tmp_path / "other")
     encoder = ModularEncoder(hub_copy.path)
     before = encoder.encode(TEXTS, lang="kk")
-    residency = encoder[0].residency
+    cache = encoder[0].cache
     monkeypatch.setattr(
-        residency, "run", replacing_before(residency.run, residency, hub_copy, [other.path / "kk"], first=1)
+        cache, "run", replacing_before(cache.run, cache, hub_copy, [other.path / "kk"], first=1)
     )
     after = encoder.encode(TEXTS, lang="kk", batch_size=1)
     assert np.allclose(after, ModularEncoder(other.path).encode(TEXTS, lang="kk"), atol=1e-6)
@@ -257,7 +285,7 @@ def with_change(act, change, number=0):
         (LanguageChooser.choose, None, None),
         (LanguageChooser.choose, None, ["kk"] * len(TEXTS)),
         (LanguageChooser.choose, ["cpu"], None),
-        (Residency.run, None, None),  # of the first batch
+        (LanguageCache.run, None, None),  # of the first batch
     ],
 )
 def test_a_language_removed_meanwhile_is_missed_as_by_one_who_comes_later(
@@ -274,7 +302,7 @@ def test_a_language_removed_meanwhile_is_missed_as_by_one_who_comes_later(
         hub_copy.remove("kk")
         encoder.unload("kk")
 
-    owner = {"choose": LanguageChooser, "run": Residency}[after.__name__]
+    owner = {"choose": LanguageChooser, "run": LanguageCache}[after.__name__]
     monkeypatch.setattr(owner, after.__name__, with_change(after, remove))
     given = iter(lang) if isinstance(lang, list) else lang
     found = encoder.encode(TEXTS, lang=given, batch_size=1, device=device)
@@ -284,7 +312,7 @@ def test_a_language_removed_meanwhile_is_missed_as_by_one_who_comes_later(
 def test_a_language_removed_between_batches_is_used_to_the_end(hub_copy, monkeypatch):
     encoder = ModularEncoder(hub_copy.path)
     right = encoder.encode(TEXTS, lang="kk")
-    monkeypatch.setattr(Residency, "run", with_change(Residency.run, lambda: hub_copy.remove("kk")))
+    monkeypatch.setattr(LanguageCache, "run", with_change(LanguageCache.run, lambda: hub_copy.remove("kk")))
     assert np.allclose(encoder.encode(TEXTS, lang="kk", batch_size=1), right, atol=1e-5)
 
 
@@ -293,8 +321,8 @@ class ReplacedInPool(ModularEncoder):
 
     @staticmethod
     def _multi_process_worker(target_device, model, *queues):
-        residency = model[0].residency
-        residency.run = replacing_before(residency.run, residency, model.hub, model.sources, len(TEXTS) + 1)
+        cache = model[0].cache
+        cache.run = replacing_before(cache.run, cache, model.hub, model.sources, len(TEXTS) + 1)
         ModularEncoder._multi_process_worker(target_device, model, *queues)
 
 
@@ -317,9 +345,9 @@ def test_all_vectors_of_a_pools_chunk_are_of_one_version_of_a_language(hub_copy,
 def test_a_language_that_is_replaced_over_and_over_is_said_to_be(hub_copy, tmp_path, monkeypatch):
     other = with_another_kk(hub_copy, tmp_path / "other")
     first = shutil.copytree(hub_copy.path, tmp_path / "first") / "kk"
-    residency = (encoder := ModularEncoder(hub_copy.path))[0].residency
+    cache = (encoder := ModularEncoder(hub_copy.path))[0].cache
     sources = [other.path / "kk", first] * 10
-    monkeypatch.setattr(residency, "run", replacing_before(residency.run, residency, hub_copy, sources))
+    monkeypatch.setattr(cache, "run", replacing_before(cache.run, cache, hub_copy, sources))
     with pytest.raises(HubError, match="kk was replaced while its texts were encoded; encode them again"):
         encoder.encode(TEXTS, lang="kk")
     sources.clear()
@@ -329,13 +357,14 @@ def test_a_language_that_is_replaced_over_and_over_is_said_to_be(hub_copy, tmp_p
 def test_a_restart_leaves_a_batch_what_it_has(hub_copy, monkeypatch):
     encoder = ModularEncoder(hub_copy.path)
     right = encoder.encode(TEXTS, lang="kk")
-    residency = encoder[0].residency
-    make_room = residency._take_in
+    cache = encoder[0].cache
+    load = cache._load
 
     def restarting(code, engine):
-        make_room(code, engine)
-        Thread(target=residency.restart).start()
+        language = load(code, engine)
+        Thread(target=cache.restart).start()
+        return language
 
-    monkeypatch.setattr(residency, "_take_in", restarting)
+    monkeypatch.setattr(cache, "_load", restarting)
     for _ in range(20):
         assert np.allclose(encoder.encode(TEXTS, lang="kk"), right, atol=1e-5)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from modenc import ModularEncoder
-from modenc.composition.modules import read_modules
+from modenc.composition.modules import modules_of
 from modenc.composition.settings import ComputeSettings
 from modenc.errors import HubError, OptionError
 
@@ -34,7 +34,7 @@ def test_memory_is_kept_within_its_limit(tiny_hub):
 
 
 def test_a_vocabulary_counts_with_its_tokenizer(tiny_hub):
-    own, bases = read_modules(tiny_hub.layout("kk")), read_modules(tiny_hub.layout("en"))
+    own, bases = modules_of(tiny_hub.read("kk")), modules_of(tiny_hub.read("en"))
     assert bases.tokenizer is None
     encoder = ModularEncoder(tiny_hub.path)
     encoder.load("en")
@@ -106,9 +106,9 @@ def test_settings_of_computing(tiny_hub):
 def test_many_texts_of_one_language_have_batches_of_their_own(tiny_hub, monkeypatch):
     encoder = ModularEncoder(tiny_hub.path)
     seen = []
-    run = encoder[0].residency.run
+    run = encoder[0].cache.run
     monkeypatch.setattr(
-        encoder[0].residency,
+        encoder[0].cache,
         "run",
         lambda i, m, codes, v, **o: seen.append(set(codes)) or run(i, m, codes, v, **o),
     )

@@ -135,7 +135,8 @@ def test_it_learns_with_the_adapter_that_stage_three_starts_from(copied, monkeyp
     with pytest.raises(KeyboardInterrupt):
         train_recipe(recipe, languages=["kk"])
     base = resolve_base(recipe.plans["kk"].base.model)
-    vocabulary = read_modules(LanguageLayout(copied.parent / "runs" / "kk" / "vocabulary" / "kk"))
+    folder = copied.parent / "runs" / "kk" / "vocabulary" / "kk"
+    vocabulary = read_modules(LanguageLayout(folder), base.hidden_size)
     english = load_file(Hub.open(copied.parent / "hub").layout("en").root / "se/adapter_model.safetensors")
     name = "encoder.layer.0.output.dense"
     (a,), (b,) = ([english[key] for key in english if name in key and part in key] for part in "AB")

@@ -12,7 +12,7 @@ import pytest
 import tiny_models
 import torch
 from safetensors.torch import load_file
-from tiny_languages import reseal_files
+from tiny_languages import update_card
 from tiny_recipe import write_table
 from trainings import (
     NO_DEV,
@@ -190,8 +190,8 @@ def test_embeddings_are_stored_in_int8(trained, copied, tmp_path, caplog):
     other = Hub.open(shutil.copytree(trained.parent / "hub", tmp_path / "other"))
     layout = other.layout("kk")
     before = ModularEncoder(other.path).encode(texts, lang="kk", normalize_embeddings=True)
-    save_embeddings(read_modules(layout).embeddings, layout.root, "int8")
-    reseal_files(layout.root)
+    save_embeddings(read_modules(layout, tiny_models.HIDDEN).embeddings, layout.root, "int8")
+    update_card(layout.root)
     after = ModularEncoder(other.path).encode(texts, lang="kk", normalize_embeddings=True)
     assert (before * after).sum(axis=1).min() > 0.999
     assert not np.array_equal(before, after)

@@ -1,27 +1,25 @@
-"""What a tokenizer from elsewhere may not hold: what never ends, grows without bound or points astray."""
+"""Tokenizers of a language: none that never ends, grows a text without bound or gives ids without a row."""
 
 from __future__ import annotations
 
 import base64
 import math
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
-from modenc.errors import HubError
-from modenc.hub.files import read_json
+from tokenizers import Tokenizer
 
-TOKENIZER_FILE = "tokenizer.json"
-TOKENIZER_FILES = {
-    TOKENIZER_FILE: 1 << 25,
-    "tokenizer_config.json": 1 << 20,
-    "special_tokens_map.json": 1 << 20,
-}
-"""File → bytes; no other file is read."""
-SPECIAL_TOKENS = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
-"""In ``tokenizer_config.json``."""
+from modenc.errors import HubError
+from modenc.hub.checks.schema import listed
+from modenc.hub.files import json_object
+
+TOKENIZER_FILE, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+TOKENIZER_FILES = {TOKENIZER_FILE: 1 << 25, TOKENIZER_CONFIG: 1 << 20, "special_tokens_map.json": 1 << 20}
+"""File in the folder ``tokenizer`` → the most bytes it may have; no other file is read."""
+_SPECIAL_TOKENS = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
 _MOST_ADDED, _MOST_ADDED_CHARACTERS = 10_000, 1 << 17
 _MOST_COMPONENTS = 16
 # Of pieces and all other texts: what is done with a text at each of its characters takes as long.
@@ -78,23 +76,63 @@ def panics_caught() -> Iterator[None]:
         raise TokenizerPanic(str(error)) from error
 
 
-def tokenizer_faults(folder: Path) -> Iterator[tuple[str, str]]:
-    """(file, message) for everything in a tokenizer's folder that is more than a tokenizer needs.
+@dataclass(frozen=True)
+class LanguageTokenizer:
+    """A language's tokenizer, which neither cuts nor pads texts."""
+
+    backend: Tokenizer
+    options: dict[str, Any]
+    """Special tokens' texts and the names of a model's inputs, as ``PreTrainedTokenizerFast`` takes them."""
+
+    def __len__(self) -> int:
+        return int(self.backend.get_vocab_size(with_added_tokens=True))
+
+
+def parse_tokenizer(files: Mapping[str, bytes]) -> LanguageTokenizer:
+    """The tokenizer in the contents of :data:`TOKENIZER_FILES`, of which all but the first may be missing.
 
     What passes takes time and memory that a text's length bounds, and gives ids below its vocabulary's size.
+
+    Raises:
+        HubError: it is damaged, or has more than a tokenizer needs.
     """
-    for path in sorted(folder.iterdir()):
-        if path.name not in TOKENIZER_FILES:
-            yield path.name, f"expected {', '.join(TOKENIZER_FILES)} alone, found another file; delete it"
-            continue
-        try:
-            content = read_json(path, TOKENIZER_FILES[path.name])
-            if path.name == TOKENIZER_FILE:
-                yield from ((path.name, message) for message in _content_faults(content))
-        except HubError as error:
-            yield path.name, str(error)
-        except (TypeError, ValueError, KeyError, AttributeError) as error:
-            yield path.name, f"expected a tokenizer as the library writes it, found another ({error!r:.80})"
+    for name, content in files.items():
+        if len(content) > (most := TOKENIZER_FILES.get(name, -1)):
+            allowed = f"at most {most >> 20} MB" if most > 0 else f"{', '.join(TOKENIZER_FILES)} alone"
+            raise HubError(f"expected {allowed}, found {name} of {len(content)} bytes")
+    parsed = {name: json_object(content, name) for name, content in files.items()}
+    try:
+        faults = listed(_content_faults(parsed[TOKENIZER_FILE]))
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        faults = f"expected a tokenizer as the library writes it, found another ({error!r:.80})"
+    if faults:
+        raise HubError(faults)
+    try:
+        with panics_caught():
+            backend = Tokenizer.from_buffer(files[TOKENIZER_FILE])
+            backend.no_truncation()
+            backend.no_padding()
+    except (TokenizerPanic, ValueError) as error:
+        raise HubError(f"expected a readable {TOKENIZER_FILE}, found: {error}") from error
+    config = parsed.get(TOKENIZER_CONFIG, {})
+    options: dict[str, Any] = {
+        name: _special_token(config[name], name, backend) for name in _SPECIAL_TOKENS if config.get(name)
+    }
+    if names := config.get("model_input_names"):
+        if not isinstance(names, list):
+            raise HubError(
+                f"expected a list for model_input_names of {TOKENIZER_CONFIG}, found {names!r:.60}"
+            )
+        options["model_input_names"] = names
+    return LanguageTokenizer(backend, options)
+
+
+def _special_token(value: Any, name: str, backend: Tokenizer) -> str:
+    text = value.get("content") if isinstance(value, dict) else value
+    with suppress(UnicodeEncodeError):  # half of a surrogate pair, which JSON may have
+        if isinstance(text, str) and backend.token_to_id(text) is not None:
+            return text
+    raise HubError(f"expected {name} of {TOKENIZER_CONFIG} in the vocabulary, found {text!r:.60}")
 
 
 def _content_faults(content: dict[str, Any]) -> Iterator[str]:
