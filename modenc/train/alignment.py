@@ -14,13 +14,13 @@ from transformers import PreTrainedModel
 from modenc.errors import RecipeError
 from modenc.recipe.reads import reads_to_align
 from modenc.recipe.settings import PAPER_SECTIONS
-from modenc.train.adapters_io import add_parallel_adapter, save_parallel_adapter, weakened
-from modenc.train.body_module import sentence_model
+from modenc.train.adapters_io import add_parallel_adapter, save_parallel_adapter, scaled_adapter
+from modenc.train.body_module import Vectors, sentence_model
 from modenc.train.data_access import sample
 from modenc.train.frozen import pack_frozen
 from modenc.train.onto_pivot import dev_with_pivot, evaluated_across, learn_from_pivot
 from modenc.train.phases import Material, run_phases
-from modenc.train.pivot import FrozenLanguage, Vectors
+from modenc.train.pivot import FrozenLanguage
 from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
 
@@ -36,7 +36,7 @@ def align_language(run: StageRun) -> dict[str, Any]:
     learn = _learn_paper_objective if settings.objective in PAPER_SECTIONS else _learn_pivot_alignment
     metrics = learn(run, pivot, body, model)
     if process_state().is_main_process:
-        with weakened(body, settings.strength):
+        with scaled_adapter(body, settings.strength):
             save_parallel_adapter(body, run.modules / "cla", run.base.id)
     return metrics
 
@@ -50,7 +50,7 @@ def _learn_pivot_alignment(
         add_parallel_adapter(body, settings.reduction_factor)
         pack_frozen(body)
 
-    strength = partial(weakened, body, settings.strength)
+    strength = partial(scaled_adapter, body, settings.strength)
     return learn_from_pivot(run, settings, pivot, model, attach, strength)
 
 
@@ -82,7 +82,7 @@ def _learn_paper_objective(
         material,
         dev,
         start_counts=evaluated_across(dev),
-        as_published=partial(weakened, body, settings.strength),
+        as_published=partial(scaled_adapter, body, settings.strength),
     )
 
 
