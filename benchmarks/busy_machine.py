@@ -49,7 +49,7 @@ def training(batch: int) -> Callable[[], object]:
     from modenc.train.adapters_io import ALL_LINEAR_LAYERS, add_lora
     from modenc.train.body_module import sentence_model
     from modenc.train.frozen import pack_frozen
-    from modenc.train.precision import uses_bf16
+    from modenc.train.processes import uses_bf16
 
     plan, texts = _quickstart()
     base, settings = resolve_base(plan.base.model), plan.sentence_encoding

@@ -27,7 +27,7 @@ def training(folder: Path, tries: int) -> Outcome:
     for _ in range(tries):
         for name in ("hub", "runs"):
             shutil.rmtree(folder / name)
-        fault, refusals = _at_once(command, command, "another training is at work")
+        fault, refusals = _at_once(command, command, "another training is running")
         refused += refusals
         if fault is None and digests(folder / "hub") != right:
             fault = "the modules are others"

@@ -11,12 +11,7 @@ from typing import Any
 import adapters
 import torch
 from adapters import ParBnConfig
-from peft import (
-    LoraConfig,
-    PeftModel,
-    get_peft_model,
-    set_peft_model_state_dict,
-)
+from peft import LoraConfig, PeftModel, get_peft_model, set_peft_model_state_dict
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -44,7 +39,6 @@ def load_lora(model: PeftModel, folder: Path) -> None:
     Raises:
         RecipeError: the folder's adapter is of another rank or alpha.
     """
-    stored = load_file(folder / LORA_WEIGHTS)
     theirs = json.loads((folder / LORA_CONFIG).read_text())
     mine = model.peft_config["default"]
     if (theirs["r"], theirs["lora_alpha"]) != (mine.r, mine.lora_alpha):
@@ -52,7 +46,7 @@ def load_lora(model: PeftModel, folder: Path) -> None:
             f"sentence_encoding.lora: expected rank {theirs['r']} and alpha {theirs['lora_alpha']}, as the "
             f"adapter in {folder} that it starts from; found rank {mine.r} and alpha {mine.lora_alpha}"
         )
-    set_peft_model_state_dict(model, stored)
+    set_peft_model_state_dict(model, load_file(folder / LORA_WEIGHTS))
 
 
 def save_lora(model: PeftModel, folder: Path, base_id: str) -> None:
@@ -61,10 +55,9 @@ def save_lora(model: PeftModel, folder: Path, base_id: str) -> None:
     (folder / "README.md").unlink(missing_ok=True)
     config = folder / LORA_CONFIG
     targets = json.loads(config.read_text())["target_modules"]
-    # peft writes a set in an order that changes from process to process.
-    targets = sorted(targets) if isinstance(targets, list) else targets
-    _edit_json(config, base_model_name_or_path=base_id, inference_mode=True, target_modules=targets)
-    halve(folder / LORA_WEIGHTS)
+    # peft writes a set, in an order that changes from process to process.
+    _edit_json(config, base_model_name_or_path=base_id, inference_mode=True, target_modules=sorted(targets))
+    _halve(folder / LORA_WEIGHTS)
 
 
 def add_parallel_adapter(body: PreTrainedModel, reduction_factor: int) -> None:
@@ -76,7 +69,7 @@ def add_parallel_adapter(body: PreTrainedModel, reduction_factor: int) -> None:
 
 @contextmanager
 def restored(parameters: Sequence[Tensor]) -> Iterator[None]:
-    """Whatever is done to ``parameters`` within the block, afterwards they are what they were."""
+    """Undo all changes to ``parameters`` at the end of the block."""
     before = [parameter.detach().clone() for parameter in parameters]
     try:
         yield
@@ -87,12 +80,12 @@ def restored(parameters: Sequence[Tensor]) -> Iterator[None]:
 
 
 @contextmanager
-def weakened(body: PreTrainedModel, strength: float) -> Iterator[None]:
-    """Within the block, the parallel adapter adds ``strength`` times what it learned; then all of it."""
+def scaled_adapter(body: PreTrainedModel, scale: float) -> Iterator[None]:
+    """Scale the parallel adapter's output by ``scale`` within the block."""
     last = [parameter for name, parameter in body.named_parameters() if f".{CLA_NAME}.adapter_up." in name]
     with torch.no_grad(), restored(last):
         for parameter in last:
-            parameter.mul_(strength)
+            parameter.mul_(scale)
         yield
 
 
@@ -101,10 +94,10 @@ def save_parallel_adapter(body: PreTrainedModel, folder: Path, base_id: str) -> 
     folder.mkdir(parents=True, exist_ok=True)
     body.save_adapter(str(folder), CLA_NAME, use_safetensors=True)
     _edit_json(folder / CLA_CONFIG, model_name=base_id)
-    halve(folder / CLA_WEIGHTS)
+    _halve(folder / CLA_WEIGHTS)
 
 
-def halve(path: Path) -> None:
+def _halve(path: Path) -> None:
     """Rewrite a safetensors file in float16."""
     tensors = {name: tensor.to(torch.float16).contiguous() for name, tensor in load_file(path).items()}
     save_file(tensors, path)

@@ -14,14 +14,14 @@ from transformers import PreTrainedModel
 from modenc.errors import RecipeError
 from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import PAPER_SECTIONS
-from modenc.train.adapters_io import add_parallel_adapter, save_parallel_adapter, weakened
-from modenc.train.body_module import sentence_model
+from modenc.train.adapters_io import add_parallel_adapter, save_parallel_adapter, scaled_adapter
+from modenc.train.body_module import Vectors, sentence_model
 from modenc.train.data_access import sample
 from modenc.train.frozen import pack_frozen
 from modenc.train.objective_inputs import FrozenPivot, objective_inputs
 from modenc.train.onto_pivot import dev_with_pivot, evaluated_across, learn_from_pivot
 from modenc.train.phases import run_phases
-from modenc.train.pivot import FrozenLanguage, Vectors
+from modenc.train.pivot import FrozenLanguage
 from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
 
@@ -37,7 +37,7 @@ def align_language(run: StageRun) -> dict[str, Any]:
     learn = _learn_paper_objective if settings.objective in PAPER_SECTIONS else _learn_pivot_alignment
     metrics = learn(run, pivot, body, model)
     if process_state().is_main_process:
-        with weakened(body, settings.strength):
+        with scaled_adapter(body, settings.strength):
             save_parallel_adapter(body, run.modules / "cla", run.base.id)
     return metrics
 
@@ -51,7 +51,7 @@ def _learn_pivot_alignment(
         add_parallel_adapter(body, settings.reduction_factor)
         pack_frozen(body)
 
-    strength = partial(weakened, body, settings.strength)
+    strength = partial(scaled_adapter, body, settings.strength)
     return learn_from_pivot(run, settings, pivot, model, attach, strength)
 
 
@@ -73,7 +73,7 @@ def _learn_paper_objective(
         inputs,
         dev,
         initial_weights_eligible=evaluated_across(dev),
-        evaluation_context=partial(weakened, body, settings.strength),
+        evaluation_context=partial(scaled_adapter, body, settings.strength),
     )
 
 

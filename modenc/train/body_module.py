@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,20 +18,23 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.recipe.settings import LanguagePlan
+from modenc.storage import whole_file
 from modenc.threads import waiting
-from modenc.train.precision import uses_bf16
+from modenc.train.processes import uses_bf16
 from modenc.train.progress import on_terminal
+
+Vectors = npt.NDArray[np.float32]
 
 # Few enough that sorted by length they hold little padding, enough to keep the products large.
 _ROWS_A_PASS = 16
-# Each pass fills a gradient as large as the table of embeddings, where that is trained: a multilingual base's
-# took longer than the padding that passes save. (Dropout then differs from a pass without gradients, which a
-# loss that encodes a batch twice must not rely on.)
+# Where the table of embeddings is trained, each pass fills a gradient as large as the table, which in a
+# multilingual base takes longer than the padding that passes save. (Dropout then differs from a pass without
+# gradients, so a loss that encodes a batch twice must not rely on equal dropout.)
 _LARGE_TABLE = 100_000
 
 
 class BodyModule(InputModule):  # type: ignore[misc]
-    """Tokenise with one tokenizer, run one body: texts → token vectors [batch, length, hidden]."""
+    """Tokenize with one tokenizer, run one body: texts → token vectors [batch, length, hidden]."""
 
     def __init__(
         self,
@@ -48,9 +54,8 @@ class BodyModule(InputModule):  # type: ignore[misc]
 
     def preprocess(self, inputs: list[str], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
         """Token ids and mask [batch, length] of ``prompt + text``, cut at ``max_seq_length`` tokens."""
-        texts = [self.prompt + text for text in inputs]
         encoded = self.tokenizer(
-            texts,
+            [self.prompt + text for text in inputs],
             truncation=True,
             max_length=self.max_seq_length,
             padding=True,
@@ -63,16 +68,16 @@ class BodyModule(InputModule):  # type: ignore[misc]
         """Add ``token_embeddings`` to the features."""
         waiting.look()
         ids = features["input_ids"]
-        # The trainer chooses for training; this serves the dev set, the pivot and the teacher.
+        # In training the trainer sets autocast; this is for the dev set, the pivot and the teacher.
         with torch.autocast(ids.device.type, torch.bfloat16) if self.bf16 else nullcontext():
             tokens = self._by_length(ids, features["attention_mask"])
         return {**features, "token_embeddings": tokens}
 
     def _by_length(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Token vectors [rows, length, hidden], on a processor from passes over rows of like lengths.
+        """Token vectors [rows, length, hidden], on a CPU from passes over rows of similar lengths.
 
-        Half the tokens of a shuffled batch of captions and news are padding, whose products cost as much as
-        words'; sorted in sixteens, a third.
+        Half the tokens of a shuffled batch of captions and news are padding, which costs as much as words;
+        in passes of sixteen sorted rows a third are.
         """
         rows, length = ids.shape
         one_pass = rows <= _ROWS_A_PASS or ids.device.type != "cpu" or self.tokenizer.padding_side != "right"
@@ -115,20 +120,34 @@ def sentence_model(
     return model
 
 
-def encode_texts(
-    model: SentenceTransformer, texts: list[str], batch_size: int = 32
-) -> npt.NDArray[np.float32]:
+def encode_texts(model: SentenceTransformer, texts: list[str]) -> Vectors:
     """Unit-length vectors [texts, hidden] without gradients, each distinct text encoded once."""
     distinct = list(dict.fromkeys(texts))
     was_training = model.training
     with torch.inference_mode():
         vectors = model.encode(
             distinct,
-            batch_size=batch_size,
+            batch_size=32,
             normalize_embeddings=True,
             show_progress_bar=len(distinct) > 2000 and on_terminal(),
         )
     model.train(was_training)
     row = {text: number for number, text in enumerate(distinct)}
-    result: npt.NDArray[np.float32] = vectors[[row[text] for text in texts]]
+    result: Vectors = vectors[[row[text] for text in texts]]
     return result
+
+
+def content_key(*content: str) -> str:
+    """A short name for what depends on all of ``content``."""
+    return hashlib.sha256("\x1f".join(content).encode("utf-8", "backslashreplace")).hexdigest()[:24]
+
+
+def cached_vectors(path: Path, encode: Callable[[], Vectors]) -> Vectors:
+    """The vectors in ``path``, a NumPy file; where it is missing, ``encode`` makes them for it."""
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Another language's training may write the same file.
+        with whole_file(path) as temporary:
+            np.save(temporary, encode())
+    cached: Vectors = np.load(path)
+    return cached

@@ -1,30 +1,26 @@
 """At the end of a training: the language's modules beside the bare base, on the same held-out data.
 
-The data are those that checkpoints were chosen by, so a narrow lead may be luck; a loss is none. Across
-languages the base encodes both sides, and the modules' counterparts come from the pivot's own modules, as
-they do in a hub. A language without alignment is compared within itself alone.
+The same data chose the checkpoints, so a narrow lead may be luck; a loss is not. Across languages the base
+encodes both sides, and the modules' counterparts come from the pivot's own modules, as in a hub. A language
+without alignment is compared only within itself.
 """
 
 from __future__ import annotations
 
 import copy
-import hashlib
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import cached_property, partial
-from pathlib import Path
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property, partial
 
-import numpy as np
-import numpy.typing as npt
 from sentence_transformers import SentenceTransformer
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from modenc.base_model import BaseModel, resolve_base
+from modenc.base_model import resolve_base
 from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
-from modenc.data.pairs import ParallelRow, ScoredRow
+from modenc.data.pairs import ParallelRow, StsRow
 from modenc.evaluate.retrieval import both_ways
 from modenc.evaluate.sts import spearman
 from modenc.hub.comparison import (
@@ -43,19 +39,17 @@ from modenc.hub.comparison import (
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.settings import LanguagePlan
-from modenc.storage import whole_file
-from modenc.train.body_module import encode_texts, sentence_model
+from modenc.train.body_module import Vectors, cached_vectors, content_key, encode_texts, sentence_model
 from modenc.train.data_access import TrainingData
 from modenc.train.frozen import pack_frozen
-from modenc.train.precision import uses_bf16
+from modenc.train.processes import uses_bf16
 from modenc.train.tokenizers import tokens_per_sentence
 
 logger = logging.getLogger(__name__)
 
-Vectors = npt.NDArray[np.float32]
 Encode = Callable[[list[str]], Vectors]
 
-# Of the base's tokens; a language's own vocabulary is there to need fewer.
+# Times the base's tokens; a language's own vocabulary should need fewer.
 _TOLERATED_TOKENS = 1.05
 _ADVICE = {
     "sts": "more or cleaner data.paraphrases, a start from a related language "
@@ -106,45 +100,41 @@ class HeldOut:
 
         Args:
             own: gives unit vectors [texts, hidden] of the language's texts.
-            pivot: the same of the pivot's.
-            base: the base's values, where modules are measured: a metric that it has no number for is left
-                out, one that the modules alone have none for (equal vectors, or NaN) is the worst there is.
+            pivot: gives those of the pivot's.
+            base: the base's values, where modules are measured. A metric that the base has no number for is
+                left out; one that only the modules have none for (equal vectors, NaN) gets the worst value.
         """
-        figures = {}
+        scores = {}
         if self.sts:
-            left, right = (own([row[side] for row in self.sts]) for side in (0, 1))  # type: ignore[misc]
-            figures["sts"] = spearman(left, right, [row[2] for row in self.sts])
+            scores["sts"] = _correlation(own, own, self.sts)
         if self.cross_sts:
-            left, right = pivot([row[0] for row in self.cross_sts]), own([row[1] for row in self.cross_sts])
-            figures["cross_sts"] = spearman(left, right, [row[2] for row in self.cross_sts])
+            scores["cross_sts"] = _correlation(pivot, own, self.cross_sts)
         if self.parallel:
-            left, right = (
-                pivot([row.pivot for row in self.parallel]),
-                own([row.text for row in self.parallel]),
-            )
-            figures["retrieval"] = both_ways(left, right)
+            counterparts = pivot([row.pivot for row in self.parallel])
+            scores["retrieval"] = both_ways(counterparts, own([row.text for row in self.parallel]))
         if base is None:
             # Constant gold scores have no correlation.
-            return {metric: round(value, 2) for metric, value in figures.items() if math.isfinite(value)}
-        for metric in (metric for metric in base if not math.isfinite(figures[metric])):
+            return {metric: round(value, 2) for metric, value in scores.items() if math.isfinite(value)}
+        for metric in (metric for metric in base if not math.isfinite(scores[metric])):
             logger.warning(
                 "  %s: not a number with the modules, whose vectors are all equal or not finite; it counts "
                 "as %.0f. Try a smaller learning rate",
                 metric, WORST[metric],
             )  # fmt: skip
-            figures[metric] = WORST[metric]
-        return {metric: round(figures[metric], 2) for metric in base}
+            scores[metric] = WORST[metric]
+        return {metric: round(scores[metric], 2) for metric in base}
 
 
-@dataclass
-class _Systems:
+def _correlation(left: Encode, right: Encode, rows: Sequence[StsRow]) -> float:
+    return spearman(left([row[0] for row in rows]), right([row[1] for row in rows]), [row[2] for row in rows])
+
+
+class _Encoders:
     """The base, and modules on it, as functions from texts to vectors; the base is loaded on first use."""
 
-    plan: LanguagePlan
-    base: BaseModel = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.base = resolve_base(self.plan.base.model)
+    def __init__(self, plan: LanguagePlan) -> None:
+        self.plan = plan
+        self.base = resolve_base(plan.base.model)
 
     @cached_property
     def body(self) -> PreTrainedModel:
@@ -157,52 +147,46 @@ class _Systems:
     def of_base(self, texts: list[str]) -> Vectors:
         """The base's vectors, kept on disk: they are the same after every training."""
         plan = self.plan
-        content = [self.base.fingerprint, repr(asdict(plan.base)), str(uses_bf16(plan.run)), *texts]
-        key = hashlib.sha256("\x1f".join(content).encode("utf-8", "backslashreplace")).hexdigest()[:24]
-        path: Path = plan.run.work_dir / "cache" / f"{BASE}-{key}.npy"
-        if not path.is_file():
-            # A copy of its structure alone, since packing replaces layers.
+        key = content_key(self.base.fingerprint, repr(asdict(plan.base)), str(uses_bf16(plan.run)), *texts)
+
+        def encoded() -> Vectors:
+            # Packing replaces layers, so it gets a copy, which shares the weights.
             body = copy.deepcopy(self.body, {id(tensor): tensor for tensor in self.body.parameters()})
-            vectors = encode_texts(self._model(body, self.tokenizer), texts)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with whole_file(path) as temporary:
-                np.save(temporary, vectors)
-        cached: Vectors = np.load(path)
-        return cached
+            return encode_texts(self._model(body, self.tokenizer), texts)
+
+        return cached_vectors(plan.run.work_dir / "cache" / f"{BASE}-{key}.npy", encoded)
+
+    def of_modules(self, layout: LanguageLayout, *, align: bool) -> Encode:
+        """A function that encodes with a language's modules; they are read at its first call."""
+
+        @cache
+        def model() -> SentenceTransformer:
+            modules = read_modules(layout, self.base.hidden_size)
+            body = compose(self.body, modules, align=align)
+            return self._model(body, modules.tokenizer or self.tokenizer)
+
+        @cache
+        def encoded(texts: tuple[str, ...]) -> Vectors:
+            return encode_texts(model(), list(texts))
+
+        return lambda texts: encoded(tuple(texts))
 
     def _model(self, body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> SentenceTransformer:
         body.requires_grad_(False)
         pack_frozen(body)
         return sentence_model(body, tokenizer, self.plan, self.plan.base.max_length)
 
-    def of_modules(self, layout: LanguageLayout, *, align: bool) -> Encode:
-        """A function that encodes with a language's modules; they are read on its first use."""
-        models: list[SentenceTransformer] = []
-        known: dict[tuple[str, ...], Vectors] = {}
-
-        def encode(texts: list[str]) -> Vectors:
-            if not models:
-                modules = read_modules(layout, self.base.hidden_size)
-                body = compose(self.body, modules, align=align)
-                models.append(self._model(body, modules.tokenizer or self.tokenizer))
-            key = tuple(texts)
-            if key not in known:
-                known[key] = encode_texts(models[0], texts)
-            return known[key]
-
-        return encode
-
 
 def compare_with_base(
     data: TrainingData, modules: LanguageLayout, pivot: LanguageLayout | None = None
 ) -> dict[str, dict[str, float]]:
-    """Measure modules as they are to be published, and the base; log a table and what to try next.
+    """Measure modules as they will be published, and the base; log a table and what to try next.
 
-    Call it in one process alone.
+    Only one process may call it.
 
     Args:
         data: the language's.
-        modules: what is to be published.
+        modules: what will be published.
         pivot: the pivot's modules, if not those in the recipe's hub.
 
     Returns:
@@ -213,24 +197,26 @@ def compare_with_base(
         HubError: the pivot's modules are needed and not in the hub.
     """
     plan, held_out = data.plan, HeldOut.of(data, modules)
-    counts = held_out.counts()
     comparison: dict[str, dict[str, float]] = {}
-    if counts:
-        systems = _Systems(plan)
+    if counts := held_out.counts():
+        encoders = _Encoders(plan)
+        base = held_out.measure(encoders.of_base, encoders.of_base)
+        comparison = {ROWS: counts, BASE: base}
         aligned = "cla" in modules.present()
         counterpart = (pivot or Hub.open(plan.hub).layout(plan.pivot)) if aligned else modules
-        comparison[ROWS] = counts
-        comparison[BASE] = held_out.measure(systems.of_base, systems.of_base)
-        counterparts = {align: systems.of_modules(counterpart, align=align) for align in (True, False)}
-        for name, align in ((MODULES, True), (UNALIGNED, False)):
-            if align or aligned:
-                own = systems.of_modules(modules, align=align)
-                # Without an adapter of its own the pivot has one vector a text, aligned or not.
-                across = align and "cla" in counterpart.present()
-                comparison[name] = held_out.measure(own, counterparts[across], comparison[BASE])
+        counterparts = {align: encoders.of_modules(counterpart, align=align) for align in (True, False)}
+        for name, align in {MODULES: True, **({UNALIGNED: False} if aligned else {})}.items():
+            own = encoders.of_modules(modules, align=align)
+            # Without an adapter of its own the pivot has one vector a text, aligned or not.
+            across = counterparts[align and "cla" in counterpart.present()]
+            comparison[name] = held_out.measure(own, across, base)
         if held_out.text:
-            # Of its own: encoding has left cutting and padding in the other one.
-            _count_tokens(comparison, held_out.text, systems.base, modules)
+            # Loaded for this: encoding has set truncation and padding in the other one.
+            tokenizer = encoders.base.load_tokenizer()
+            own_tokenizer = read_modules(modules, encoders.base.hidden_size).tokenizer or tokenizer
+            for name in comparison.keys() - {ROWS}:
+                tokens = tokens_per_sentence(tokenizer if name == BASE else own_tokenizer, held_out.text)
+                comparison[name][TOKENS] = round(tokens, 2)
     log_comparison(plan.lang, comparison)
     return comparison
 
@@ -256,7 +242,7 @@ def compare_model(data: Mapping[str, TrainingData], model: SentenceTransformer) 
             parallel=part.parallel.held_out if across and "parallel" in vars(part) else (),
         )
         if counts := held_out.counts():
-            of_base = _Systems(part.plan).of_base
+            of_base = _Encoders(part.plan).of_base
             base = held_out.measure(of_base, of_base)
             comparisons[lang] = {ROWS: counts, BASE: base, MODULES: held_out.measure(encode, encode, base)}
         logger.info(" %s", lang)
@@ -264,21 +250,8 @@ def compare_model(data: Mapping[str, TrainingData], model: SentenceTransformer) 
     return comparisons
 
 
-def _count_tokens(
-    comparison: dict[str, dict[str, float]],
-    texts: Sequence[str],
-    base_model: BaseModel,
-    modules: LanguageLayout,
-) -> None:
-    base = base_model.load_tokenizer()
-    own = read_modules(modules, base_model.hidden_size).tokenizer or base
-    for name, figures in comparison.items():
-        if name != ROWS:
-            figures[TOKENS] = round(tokens_per_sentence(base if name == BASE else own, texts), 2)
-
-
 def log_comparison(lang: str, comparison: Comparison, *, modular: bool = True) -> None:
-    """Say how modules compare with the base: a table, a warning where they lose, and what to try."""
+    """Log how modules compare with the base: a table, a warning where they lose, and what to try."""
     table = table_of(comparison)
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for first, *others in table:
@@ -287,7 +260,7 @@ def log_comparison(lang: str, comparison: Comparison, *, modular: bool = True) -
     if not shared_scores(comparison):
         logger.warning(
             "  %s: nothing could be compared with the base: no held-out pairs. Training may have made the "
-            "language worse, unseen; name pairs with scores (data.dev.sts), and where it is aligned "
+            "language worse unnoticed; give pairs with scores (data.dev.sts), and where it is aligned "
             "translations to set aside (data.parallel, data.dev.parallel_held_out)",
             lang,
         )
@@ -315,19 +288,3 @@ def _what_to_try(comparison: Comparison) -> str:
             "for sts, which alignment lowers, a greater alignment.keep_weight, a smaller alignment.strength"
         )
     return f"Try {'; '.join(hints)}. Until then lang='base' gives the base's vectors"
-
-
-def held_back(plan: LanguagePlan, comparison: Comparison) -> bool:
-    """Whether ``run.publish`` keeps these modules out of the hub; a warning says so."""
-    if plan.run.publish == "always" or not loses(comparison):
-        return False
-    old = plan.lang in Hub.open(plan.hub).languages()
-    logger.warning(
-        "  %s: not put into the hub %s (run.publish = 'unless_worse'); %s. The trained stages stay in %s: "
-        "train again with better data or settings, or publish them as they are with run.publish=always",
-        plan.lang,
-        plan.hub,
-        "the modules that are there stay" if old else "it has none of this language",
-        plan.run.work_dir / plan.lang,
-    )
-    return True

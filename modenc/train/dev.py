@@ -1,4 +1,4 @@
-"""The development set as a sentence-transformers evaluator: what the best checkpoint is chosen by."""
+"""The development set as a sentence-transformers evaluator, which chooses the best checkpoint."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.evaluation import SentenceEvaluator
 
 from modenc.evaluate.retrieval import both_ways
 from modenc.evaluate.sts import cross_similarity, pair_cosines, spearman
-from modenc.train.body_module import encode_texts
-
-Vectors = npt.NDArray[np.float32]
+from modenc.train.body_module import Vectors, encode_texts
 
 
 @dataclass(frozen=True)
 class DevData:
-    """What can be measured for a language; empty parts are left out of the score."""
+    """A language's development data; empty parts are left out of the score."""
 
     sts: Sequence[tuple[str, str, float]] = ()
     """Sentence pairs of the language with gold scores."""
@@ -56,27 +53,27 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
     def __call__(
         self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
-        """Measure ``model``; returns metric → value."""
+        """Metric → value of ``model`` within the ``evaluation_context``."""
         with self.evaluation_context():
             return self._measure(model)
 
     def _measure(self, model: SentenceTransformer) -> dict[str, float]:
         data = self.data
-        figures: dict[str, float] = {}
+        scores: dict[str, float] = {}
         if data.sts:
             left = encode_texts(model, [row[0] for row in data.sts])
             right = encode_texts(model, [row[1] for row in data.sts])
-            figures["sts"] = spearman(left, right, [row[2] for row in data.sts])
+            scores["sts"] = spearman(left, right, [row[2] for row in data.sts])
         if data.cross_sts_pivot is not None:
             vectors = encode_texts(model, [row[0] for row in data.cross_sts_texts])
-            figures["cross_sts"] = spearman(
+            scores["cross_sts"] = spearman(
                 data.cross_sts_pivot, vectors, [row[1] for row in data.cross_sts_texts]
             )
         if data.parallel_pivot is not None:
             vectors = encode_texts(model, list(data.parallel_texts))
-            figures["retrieval"] = both_ways(vectors, data.parallel_pivot)
-            figures["similarity"] = cross_similarity(vectors, data.parallel_pivot)
+            scores["retrieval"] = both_ways(vectors, data.parallel_pivot)
+            scores["similarity"] = cross_similarity(vectors, data.parallel_pivot)
         if data.teacher is not None:
             vectors = encode_texts(model, list(data.teacher_texts))
-            figures["teacher_cosine"] = float(pair_cosines(vectors, data.teacher).mean() * 100)
-        return {**figures, "score": float(np.mean(list(figures.values())))}
+            scores["teacher_cosine"] = float(pair_cosines(vectors, data.teacher).mean() * 100)
+        return {**scores, "score": float(np.mean(list(scores.values())))}

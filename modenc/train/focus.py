@@ -1,4 +1,4 @@
-"""FOCUS (Dobler and de Melo, 2023): vectors for new tokens, mixed from those of like shared tokens."""
+"""FOCUS (Dobler and de Melo, 2023): vectors for new tokens, mixed from those of similar shared tokens."""
 
 from __future__ import annotations
 
@@ -17,31 +17,30 @@ from transformers import PreTrainedTokenizerFast
 
 from modenc.composition.kernels import make_dense
 from modenc.recipe.settings import VocabularySettings
+from modenc.train.stage import StageRun
 
-# deepfocus's own; rarer tokens are drawn at random.
+# deepfocus's own; rarer tokens get random vectors.
 MIN_COUNT = 10
-# fastText sets each tenth of its table in a thread of that number, and leaves the tenths of missing
-# threads as memory happens to be: with fewer than ten, NaN now and then.
+# fastText initializes each tenth of its table in another thread: with fewer than ten threads some memory
+# stays uninitialized, and NaN appears now and then.
 _THREADS = 10
-# Pieces are short: their n-grams are a tenth of what fastText's default of 2 million rows holds.
+# Pieces are short: their n-grams fill a tenth of fastText's default of 2 million rows.
 _BUCKETS = 200_000
 # Similarities held at a time.
 _CELLS = 1 << 20
 # Sparsemax keeps no more of thousands of tokens, mostly.
 _LIKELY_SUPPORT = 256
 _STRETCH = 16
-# Ten are enough in practice; rounding could make the last two take turns.
-_MOST_ROUNDS = 50
+# Ten are enough in practice; rounding could make the last two alternate.
+_MAX_ROUNDS = 50
 
 
 def focus_embeddings(
+    run: StageRun,
     target: PreTrainedTokenizerFast,
     source: PreTrainedTokenizerFast,
     source_embeddings: Tensor,
     texts: list[str],
-    settings: VocabularySettings,
-    work: Path,
-    seed: int,
     helper: PreTrainedTokenizerFast | None = None,
 ) -> Tensor:
     """Embeddings [target tokens, hidden]: copies for shared tokens, sparsemax mixes for the others.
@@ -49,35 +48,17 @@ def focus_embeddings(
     fastText takes no seed and its threads race, so the mixes differ a little from run to run.
 
     Args:
+        run: the stage, in whose folder fastText's files lie for a while.
         target: the tokenizer to make embeddings for.
         source: the base's tokenizer.
         source_embeddings: the base's embeddings [source tokens, hidden].
-        texts: running text that fastText learns likeness from.
-        settings: fastText's dimension and epochs.
-        work: folder for fastText's files, which are removed again.
-        seed: for the tokens that fastText has not seen.
-        helper: where ``target`` extends the source's tokenizer, the tokenizer its new pieces are from.
+        texts: running text that fastText learns from.
+        helper: where ``target`` extends ``source``, the tokenizer that its new pieces are from.
     """
-    import fasttext
     from deepfocus import FOCUS
 
-    work.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=work) as folder:
-        tokens, model = Path(folder) / "tokens.txt", Path(folder) / "model.bin"
-        cutter = helper or target
-        with tokens.open("w", encoding="utf-8") as file:
-            file.writelines(" ".join(cutter.tokenize(text)) + "\n" for text in texts)
-        fasttext.train_unsupervised(
-            str(tokens),
-            model="cbow",
-            neg=10,
-            dim=settings.fasttext_dim,
-            epoch=settings.fasttext_epochs,
-            minCount=MIN_COUNT,
-            bucket=_BUCKETS,
-            thread=_THREADS,
-            verbose=0,
-        ).save_model(str(model))
+    with tempfile.TemporaryDirectory(dir=run.folder) as folder:
+        model = _train_fasttext(helper or target, texts, run.plan.vocabulary, Path(folder))
         with quick_steps():
             embeddings: Tensor = FOCUS(
                 target_tokenizer=target,
@@ -86,14 +67,36 @@ def focus_embeddings(
                 fasttext_model_path=str(model),
                 extend_tokenizer=helper,
                 processes=1,
-                seed=seed,
+                seed=run.plan.run.seed,
                 verbosity="silent",
             )
         return embeddings.detach().clone()
 
 
+def _train_fasttext(
+    tokenizer: PreTrainedTokenizerFast, texts: list[str], settings: VocabularySettings, folder: Path
+) -> Path:
+    import fasttext
+
+    tokens, model = folder / "tokens.txt", folder / "model.bin"
+    with tokens.open("w", encoding="utf-8") as file:
+        file.writelines(" ".join(tokenizer.tokenize(text)) + "\n" for text in texts)
+    fasttext.train_unsupervised(
+        str(tokens),
+        model="cbow",
+        neg=10,
+        dim=settings.fasttext_dim,
+        epoch=settings.fasttext_epochs,
+        minCount=MIN_COUNT,
+        bucket=_BUCKETS,
+        thread=_THREADS,
+        verbose=0,
+    ).save_model(str(model))
+    return model
+
+
 def mixes(new: Tensor, shared: Tensor, vectors: Tensor) -> Tensor:
-    """Convex mixes of shared tokens' vectors, by likeness: ``sparsemax(cos(new, shared)) vectors``.
+    """Convex mixes of shared tokens' vectors, by similarity: ``sparsemax(cos(new, shared)) vectors``.
 
     Sparsemax is that of Martins and Astudillo (2016). Rows are done in blocks, in float32, and only the
     greatest similarities of each are sorted.
@@ -107,12 +110,12 @@ def mixes(new: Tensor, shared: Tensor, vectors: Tensor) -> Tensor:
         [new, hidden]
     """
     new, shared = functional.normalize(new.float()), functional.normalize(shared.float())
-    likeness = make_dense(shared, shared.new_zeros(len(shared)), "fp32")
+    similarity = make_dense(shared, shared.new_zeros(len(shared)), "fp32")
     mixed = make_dense(vectors.float().T.contiguous(), vectors.new_zeros(vectors.shape[1]).float(), "fp32")
     output = vectors.new_empty(len(new), vectors.shape[1])
     block = max(1, _CELLS // len(shared))
     for start in range(0, len(new), block):
-        scores = likeness(new[start : start + block])
+        scores = similarity(new[start : start + block])
         output[start : start + block] = mixed(scores.sub_(_threshold(scores)).clamp_min_(0))
     return output
 
@@ -136,7 +139,7 @@ def _threshold(scores: Tensor) -> Tensor:
 
 def _lowered(scores: Tensor, threshold: Tensor, support: Tensor) -> Tensor:
     """The thresholds of rows [rows, columns] whose support is wider than what they were found on."""
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         kept = scores > threshold.float()
         count = kept.sum(dim=1, keepdim=True)
         if torch.equal(count, support):
@@ -163,7 +166,7 @@ def _greatest(scores: Tensor, k: int) -> Tensor:
 
 
 class _FastText:
-    """A fastText model that looks words up in a set; its own ``in`` goes through a list."""
+    """A fastText model that looks words up in a set; its own ``in`` searches a list."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -179,9 +182,9 @@ class _FastText:
 
 @contextmanager
 def quick_steps() -> Iterator[None]:
-    """Put quicker equals in the place of deepfocus's slow steps; its matching of tokens stays.
+    """Replace deepfocus's slow steps by faster ones with the same results; its matching of tokens stays.
 
-    Its bars are drawn on terminals alone.
+    Progress bars are drawn on terminals only.
     """
     from deepfocus import focus, vocab_helper
 

@@ -1,7 +1,7 @@
 """Linear layers that are never trained: their weights are packed once for both passes.
 
-On CPUs torch multiplies float32 by a library that serves some processors badly, and under autocast it
-converts every weight in every step. oneDNN's products with packed weights do neither.
+On CPUs torch multiplies float32 by a library that is slow on some processors, and under autocast it converts
+every weight in every step. oneDNN's products with packed weights avoid both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from modenc.composition.kernels import OneDnnDense, onednn_works
 
 
 class FrozenLinear(nn.Linear):
-    """A layer with another one's weight and bias, which stay as they are."""
+    """A layer with the weight and bias of another one, which never change."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__(1, 1, device="meta")

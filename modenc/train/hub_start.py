@@ -1,4 +1,4 @@
-"""What a recipe builds on and does not train, copied into its hub from another one."""
+"""The hub that a recipe trains into, with the languages of another hub that its own ones build on."""
 
 from __future__ import annotations
 
@@ -6,44 +6,50 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
+from modenc.base_model import BaseModel
+from modenc.hub.layout import HubInfo
 from modenc.hub.store import Hub
-from modenc.recipe.settings import FRESH, Recipe
+from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
 from modenc.train.processes import process_state
 
 logger = logging.getLogger(__name__)
 
 
-def fill_hub(recipe: Recipe, languages: Sequence[str] | None) -> list[str]:
-    """Copy into the recipe's hub what ``hub.start_from`` has of the languages that others build on.
+def prepare_hub(recipe: Recipe, plans: Sequence[LanguagePlan], base: BaseModel) -> Hub:
+    """Open the recipe's hub, or make it, and copy into it what ``hub.start_from`` has to give.
 
-    These are the pivot and the languages whose adapter is copied, where the recipe does not train them and
-    the hub lacks them. The hub is made where there is none.
+    Copied are the pivot and the languages whose adapter is copied, where they are not trained and the hub
+    lacks them.
 
     Args:
         recipe: a checked recipe.
-        languages: codes of those to train; None: all of the recipe.
-
-    Returns:
-        The codes that were copied.
+        plans: those of the languages to train.
+        base: the base of all of them.
 
     Raises:
-        HubError: there is no such hub, or it is of another base than the recipe's hub.
+        HubError: a hub is of another base or use of it, or ``hub.start_from`` lacks a language.
         StorageError: the disk is full or read-only.
     """
-    if recipe.start_from is None:
-        return []
-    plans = [plan for lang, plan in recipe.plans.items() if languages is None or lang in languages]
-    needed = {plan.pivot for plan in plans} | {plan.sentence_encoding.start for plan in plans} - {FRESH}
-    wanted = sorted(needed - {plan.lang for plan in plans})
-    copied: list[str] = []
+    plan = plans[0]
+    info = HubInfo(
+        base_id=base.id,
+        base_fingerprint=base.fingerprint,
+        hidden_size=base.hidden_size,
+        pivot=plan.pivot,
+        pooling=plan.base.pooling,
+        prompt=plan.base.prompt,
+        max_length=plan.base.max_length,
+    )
+    needed = {lang for plan in plans for lang in (plan.pivot, plan.sentence_encoding.start)}
+    needed -= {FRESH, *(plan.lang for plan in plans)}
     with process_state().main_process_first():
-        there = Hub.open(recipe.hub) if (recipe.hub / "hub.json").is_file() else None
-        missing = [lang for lang in wanted if there is None or lang not in there.languages()]
-        if missing:
-            source = Hub.open(recipe.start_from)
-            hub = there or Hub.create(recipe.hub, replace(source.info, pivot=recipe.pivot))
-            for lang in missing:
-                hub.install(source.path, lang)
-                logger.info("%s: copied from %s", lang, recipe.start_from)
-                copied.append(lang)
-    return copied
+        if recipe.start_from is not None:
+            there = Hub.open(recipe.hub) if (recipe.hub / "hub.json").is_file() else None
+            missing = needed - set(there.languages() if there else ())
+            if missing:
+                source = Hub.open(recipe.start_from)
+                hub = there or Hub.create(recipe.hub, replace(source.info, pivot=recipe.pivot))
+                for lang in sorted(missing):
+                    hub.install(source.path, lang)
+                    logger.info("%s: copied from %s", lang, recipe.start_from)
+        return Hub.create(recipe.hub, info)

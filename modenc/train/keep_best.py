@@ -57,22 +57,20 @@ def load_parts(state: dict[str, Tensor], parts: nn.Module) -> None:
 class KeepBest(TrainerCallback):  # type: ignore[misc]
     """Keep the trainable weights with the highest dev score.
 
-    Each checkpoint keeps the best weights and all scores of then: a later evaluation that is not reached
-    again, or that comes out otherwise, leaves nothing behind.
+    Each checkpoint has a copy of the best weights and of all scores so far, so that a resumed training
+    forgets evaluations after its checkpoint.
     """
 
     def __init__(self, folder: Path, module: nn.Module, parts: nn.Module | None = None) -> None:
         self.folder = folder
         self.module = module
         self.parts = nn.Module() if parts is None else parts
-        """What else goes with the weights: a later phase starts from both."""
+        """What is kept beside the weights: a later phase starts from both."""
         self.path = folder / _HISTORY
         self.history = _read(self.path)
 
     def go_on_from(self, checkpoint: str | None) -> None:
-        """Go back to what was best when a checkpoint was written, or to nothing without one."""
-        if checkpoint and not (Path(checkpoint) / _HISTORY).is_file():
-            return  # written by a version that kept none there
+        """Restore the best weights and the scores of a checkpoint; without one, forget all."""
         self.history = _read(Path(checkpoint) / _HISTORY) if checkpoint else []
         process_state().wait_for_everyone()
         if process_state().is_main_process:
@@ -82,7 +80,7 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
                 _link(Path(checkpoint) / _BEST, self.folder / _BEST)
 
     def keep_in(self, checkpoint: Path) -> None:
-        """Have a checkpoint that is being written keep the best weights and all scores until now."""
+        """Copy the best weights and all scores so far into a checkpoint that is being written."""
         for name in (_BEST, _HISTORY):
             (checkpoint / name).unlink(missing_ok=True)
         if (self.folder / _BEST).is_file():
@@ -91,39 +89,35 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float], **_: Any) -> None:
         """Note the metrics, and save the weights if they are the best so far."""
-        if "eval_score" not in metrics:
-            return
-        figures = {
+        scores = {
             key.removeprefix("eval_"): value
             for key, value in metrics.items()
             if isinstance(value, float) and not key.endswith(("runtime", "per_second", "epoch"))
         }
-        self.note(state.global_step, figures)
+        if "score" in scores:
+            self.note(state.global_step, scores)
 
     def note(self, step: int, metrics: dict[str, float]) -> None:
-        """The same at any step; 0 stands for the weights that training starts from."""
+        """Note the metrics of a step; 0 stands for the weights before training."""
         self.history = [entry for entry in self.history if entry["step"] < step]
         best = self._best()
-        figures = {key: round(float(value), 4) for key, value in metrics.items()}
-        self.history.append({"step": step, **figures})
-        logger.info("  dev at step %d: %s", step, readable(figures))
-        if not math.isfinite(figures["score"]):
-            wrong = ", ".join(key for key, value in figures.items() if not math.isfinite(value))
+        scores = {key: round(float(value), 4) for key, value in metrics.items()}
+        self.history.append({"step": step, **scores})
+        logger.info("  dev at step %d: %s", step, readable(scores))
+        if wrong := [key for key, value in scores.items() if not math.isfinite(value)]:
             logger.warning(
-                "  dev at step %d: %s: not a number, so these weights are not taken for the best; check the "
-                "dev sets, and a learning rate that may be too high",
-                step,
-                wrong,
-            )
-        if not process_state().is_main_process:
-            return
-        if math.isfinite(figures["score"]) and (best is None or figures["score"] > best["score"]):
-            with whole_file(self.folder / _BEST) as temporary:
-                save_file(trainable_state(self.module) | parts_state(self.parts), temporary)
-        self._write_history(self.path)
+                "  dev at step %d: %s: not a number, so these weights cannot be the best; check the dev "
+                "sets, and a learning rate that may be too high",
+                step, ", ".join(wrong),
+            )  # fmt: skip
+        if process_state().is_main_process:
+            if math.isfinite(scores["score"]) and (best is None or scores["score"] > best["score"]):
+                with whole_file(self.folder / _BEST) as temporary:
+                    save_file(trainable_state(self.module) | parts_state(self.parts), temporary)
+            self._write_history(self.path)
 
     def last_step(self) -> int:
-        """The step that was evaluated last; -1 before any."""
+        """The last step that was evaluated; -1 before any."""
         return int(self.history[-1]["step"]) if self.history else -1
 
     def restore(self) -> int | None:
@@ -153,7 +147,7 @@ def _read(path: Path) -> list[dict[str, float]]:
 
 
 def _link(source: Path, target: Path) -> None:
-    """The same content under another name; neither is ever written to, only replaced."""
+    """Give the same content another name; files are only replaced and never written to."""
     try:
         os.link(source, target)
     except OSError:  # a file system without links

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from modenc.composition.body import compose
 from modenc.composition.modules import LanguageModules, read_lora
 from modenc.recipe.settings import LanguageAdaptationSettings
-from modenc.storage import whole_file
 from modenc.train.adapters_io import ATTENTION_LAYERS, add_lora, restored, save_lora
-from modenc.train.body_module import encode_texts, sentence_model
+from modenc.train.body_module import Vectors, cached_vectors, encode_texts, sentence_model
 from modenc.train.data_access import sample
 from modenc.train.dev import DevData
 from modenc.train.frozen import pack_frozen
@@ -42,8 +42,8 @@ from modenc.train.vocabulary import save_embeddings
 logger = logging.getLogger(__name__)
 
 Blocks = npt.NDArray[np.int32]
-Published = Callable[[], AbstractContextManager[None]]
-"""Gives a model, within its block, the weights that are published for it."""
+Scaled = Callable[[], AbstractContextManager[None]]
+"""Within its block a model has the weights that are published, scaled by ``strength``."""
 
 _TEXTS_AT_A_TIME = 10_000
 
@@ -55,28 +55,28 @@ def adapt_language(run: StageRun) -> dict[str, Any]:
     if settings.objective == "none" or (onto_pivot and run.plan.lang == run.plan.pivot):
         return {}
     tokenizer = run.tokenizer_before()
-    body = _as_stage_three_starts(run) if onto_pivot else run.body_before()
-    model = add_lora(body, settings.lora, ATTENTION_LAYERS)
+    model = add_lora(
+        _body_of_stage_three(run) if onto_pivot else run.body_before(), settings.lora, ATTENTION_LAYERS
+    )
     pack_frozen(model)
-    own_vocabulary = run.plan.vocabulary.method != "base"
     embeddings = model.get_input_embeddings()
-    embeddings.weight.requires_grad_(settings.train_embeddings and own_vocabulary)
+    embeddings.weight.requires_grad_(settings.train_embeddings and run.plan.vocabulary.method != "base")
     start = embeddings.weight.detach().clone() if embeddings.weight.requires_grad else None
-    published = partial(weakened, model, start, settings.strength)
-    masked_lm = None
-    if "mlm" in settings.objective:
-        masked_lm = MaskedLM(model, embeddings, tokenizer, settings.mask_probability)
-    if settings.objective == "mlm":
-        assert masked_lm is not None
-        metrics = _masked_lm(run, masked_lm, tokenizer, published)
-    elif onto_pivot:
-        metrics = _learn_from_pivot(run, model, tokenizer, published)
+    scaled = partial(scaled_update, model, start, settings.strength)
+    if onto_pivot:
+        metrics = _learn_from_pivot(run, model, tokenizer, scaled)
+    elif settings.objective == "distill":
+        metrics = _distil(run, model, None, tokenizer, scaled)
     else:
-        metrics = _distil(run, model, masked_lm, tokenizer, published)
+        masked_lm = MaskedLM(model, embeddings, tokenizer, settings.mask_probability)
+        if settings.objective == "mlm":
+            metrics = _masked_lm(run, masked_lm, tokenizer, scaled)
+        else:
+            metrics = _distil(run, model, masked_lm, tokenizer, scaled)
     if process_state().is_main_process:
-        with published():
+        with scaled():
             save_lora(model, run.modules / "la", run.base.id)
-            if embeddings.weight.requires_grad:
+            if start is not None:
                 save_embeddings(embeddings.weight, run.modules, run.plan.vocabulary.storage)
     return metrics
 
@@ -96,11 +96,13 @@ def _optimizer(settings: LanguageAdaptationSettings, *modules: nn.Module) -> tor
 
 
 def _masked_lm(
-    run: StageRun, model: MaskedLM, tokenizer: PreTrainedTokenizerFast, published: Published
+    run: StageRun, model: MaskedLM, tokenizer: PreTrainedTokenizerFast, scaled: Scaled
 ) -> dict[str, Any]:
     settings = run.plan.language_adaptation
-    train = _block_set(pack(tokenizer, run.data.text.train, settings.block_length))
-    held_out = _block_set(pack(tokenizer, run.data.text.held_out, settings.block_length))
+    train, held_out = (
+        _block_set(pack(tokenizer, texts, settings.block_length))
+        for texts in (run.data.text.train, run.data.text.held_out)
+    )
     read = reading(train, settings.optimizer)
     read.announce(run.name)
     arguments = training_arguments(
@@ -115,7 +117,7 @@ def _masked_lm(
     )
     before = _perplexity(trainer, held_out, run.plan.run.seed)
     figures = run_trainer(trainer)
-    with published():
+    with scaled():
         after = _perplexity(trainer, held_out, run.plan.run.seed)
     logger.info("  held-out perplexity: %.1f before, %.1f after", before, after)
     sets = {"sets": read.seen(figures.steps)}
@@ -123,7 +125,7 @@ def _masked_lm(
 
 
 def _perplexity(trainer: BodyTrainer, blocks: Dataset, seed: int) -> float:
-    """Perplexity: exp of the mean loss, on the same masks each time."""
+    """Exp of the mean loss, on the same masks each time."""
     if not len(blocks):
         return math.nan
     torch.manual_seed(seed)
@@ -132,15 +134,15 @@ def _perplexity(trainer: BodyTrainer, blocks: Dataset, seed: int) -> float:
 
 
 def pack(tokenizer: PreTrainedTokenizerFast, texts: list[str], length: int) -> Blocks:
-    """Tokenise texts, join them with separators, and cut the stream into blocks of ``length`` tokens.
+    """Tokenize texts, join them with separators, and cut the stream into blocks of ``length`` tokens.
 
-    What is left behind the last full block is dropped.
+    The rest after the last full block is dropped.
 
     Returns:
-        Token ids [blocks, length]; of a stream shorter than a block the one block that it makes.
+        Token ids [blocks, length]; a stream shorter than a block makes one shorter block.
     """
     separator, inner = tokenizer.sep_token_id, length - 2
-    # Four bytes a token: as Python's numbers ten million sentences take tens of gigabytes.
+    # Four bytes a token: ten million sentences as Python's numbers take tens of gigabytes.
     stream = array("i")
     for start in range(0, len(texts), _TEXTS_AT_A_TIME):
         encoded = tokenizer(texts[start : start + _TEXTS_AT_A_TIME], add_special_tokens=False)["input_ids"]
@@ -158,23 +160,22 @@ def pack(tokenizer: PreTrainedTokenizerFast, texts: list[str], length: int) -> B
 
 def _block_set(blocks: Blocks) -> Dataset:
     """``blocks`` as the column ``input_ids``, without a copy."""
-    width = blocks.shape[1]
-    column = pa.FixedSizeListArray.from_arrays(pa.array(blocks.reshape(-1)), width)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(blocks.reshape(-1)), blocks.shape[1])
     return Dataset(pa.table({"input_ids": column}))
 
 
-def _as_stage_three_starts(run: StageRun) -> PreTrainedModel:
-    """The body with the language's vocabulary and the SE of ``sentence_encoding.start``."""
+def _body_of_stage_three(run: StageRun) -> PreTrainedModel:
+    """The body that stage 3 starts from, but without LA: with the SE of ``sentence_encoding.start``."""
     adapter = adapter_of(run, run.plan.sentence_encoding.start)
     encoding = LanguageModules(run.plan.lang, None, None, read_lora(adapter, run.base.hidden_size), {})
     return compose(run.body_before(), encoding, align=False)
 
 
 def _learn_from_pivot(
-    run: StageRun, model: PeftModel, tokenizer: PreTrainedTokenizerFast, published: Published
+    run: StageRun, model: PeftModel, tokenizer: PreTrainedTokenizerFast, scaled: Scaled
 ) -> dict[str, Any]:
     settings = run.plan.language_adaptation
-    # What holds a language where stage 3 left it has nothing to hold yet.
+    # keep_weight keeps a language near its vectors after stage 3, which do not exist yet.
     losses = replace(
         run.plan.alignment, optimizer=settings.optimizer, max_length=settings.max_length, keep_weight=0.0
     )
@@ -185,27 +186,27 @@ def _learn_from_pivot(
         FrozenLanguage(run),
         student,
         partial(_optimizer, settings, student),
-        published,
+        scaled,
     )
 
 
 @contextmanager
-def weakened(model: PeftModel, start: Tensor | None, strength: float) -> Iterator[None]:
-    """Within the block, LA and the embeddings change the body by ``strength`` times what they learned.
+def scaled_update(model: PeftModel, start: Tensor | None, scale: float) -> Iterator[None]:
+    """Scale what LA and the embeddings learned by ``scale`` within the block.
 
     Args:
         model: the body with LA.
-        start: the embeddings [tokens, hidden] as they were before; None where they do not learn.
-        strength: above 0 and up to 1, which changes nothing.
+        start: the embeddings [tokens, hidden] before training; None where they do not learn.
+        scale: above 0 and up to 1, which changes nothing.
     """
-    if strength == 1:
+    if scale == 1:
         yield
         return
     origins = [] if start is None else [(model.get_input_embeddings().weight, start)]
     origins += [(b, torch.zeros_like(b)) for name, b in model.named_parameters() if ".lora_B." in name]
     with torch.no_grad(), restored([parameter for parameter, _ in origins]):
         for parameter, origin in origins:
-            parameter.lerp_(origin.to(parameter.device), 1 - strength)
+            parameter.lerp_(origin.to(parameter.device), 1 - scale)
         yield
 
 
@@ -214,22 +215,15 @@ def _distil(
     model: PeftModel,
     masked_lm: MaskedLM | None,
     tokenizer: PreTrainedTokenizerFast,
-    published: Published,
+    scaled: Scaled,
 ) -> dict[str, Any]:
     settings, plan = run.plan.language_adaptation, run.plan
     optimizer = settings.optimizer
     texts = sample(run.data.text.train, optimizer.steps * rows_a_step(optimizer), plan.run.seed)
     held_out = run.data.text.held_out[:200]
-    teacher_model = sentence_model(run.base.load_body(), run.base.load_tokenizer(), plan, settings.max_length)
     cached = run.folder / "teacher.npy"
-    with process_state().main_process_first():
-        if not cached.is_file():
-            logger.info("  the base's own vectors of %d sentences", len(texts))
-            with whole_file(cached) as temporary:
-                np.save(temporary, encode_texts(teacher_model, texts))
-        teacher = np.load(cached)
-    dev = DevData(teacher_texts=held_out, teacher=encode_texts(teacher_model, held_out))
-    del teacher_model
+    teacher, teacher_held_out = _teacher_vectors(run, texts, held_out, cached)
+    dev = DevData(teacher_texts=held_out, teacher=teacher_held_out)
     student = sentence_model(model, tokenizer, plan, settings.max_length)
     loss = DistillationLoss(student, torch.from_numpy(teacher), masked_lm, settings.mlm_weight)
     metrics = train_sentence_model(
@@ -239,11 +233,23 @@ def _distil(
         Dataset.from_dict({"text": texts, "label": list(range(len(texts)))}),
         loss,
         dev,
-        # The base's own pieces start at the teacher's vectors, so nothing would ever be learned.
+        # The base's own pieces start at the teacher's vectors, so the start would always be the best.
         initial_weights_eligible=False,
-        evaluation_context=published,
+        evaluation_context=scaled,
         optimizer=_optimizer(settings, student, *([masked_lm] if masked_lm else [])),
         drawn_from={"rows": len(run.data.text.train)},
     )
     cached.unlink(missing_ok=True)
     return metrics
+
+
+def _teacher_vectors(
+    run: StageRun, texts: list[str], held_out: list[str], cached: Path
+) -> tuple[Vectors, Vectors]:
+    """The base's own vectors of both lists [texts, hidden], those of ``texts`` kept in ``cached``."""
+    length = run.plan.language_adaptation.max_length
+    model = sentence_model(run.base.load_body(), run.base.load_tokenizer(), run.plan, length)
+    logger.info("  the base's own vectors of %d sentences", len(texts))
+    with process_state().main_process_first():
+        teacher = cached_vectors(cached, lambda: encode_texts(model, texts))
+    return teacher, encode_texts(model, held_out)

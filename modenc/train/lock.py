@@ -1,4 +1,4 @@
-"""That one training at a time works on a language: in a work folder, and for a hub."""
+"""Locks: one training at a time works on a language, in a work folder and for a hub."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def only_training_in(folder: Path) -> Iterator[None]:
+def training_lock(folder: Path) -> Iterator[None]:
     """Hold a work folder.
 
     Raises:
@@ -28,7 +28,7 @@ def only_training_in(folder: Path) -> Iterator[None]:
         yield
         return
     otherwise = RecipeError(
-        f"{folder}: another training is at work here; wait until it is done, or give this one "
+        f"{folder}: another training is running here; wait until it is done, or give this one "
         "a run.work_dir of its own"
     )
     with alone_in(folder, otherwise):
@@ -36,22 +36,22 @@ def only_training_in(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def only_training_of(lang: str, work_dir: Path, hub: Hub) -> Iterator[None]:
-    """Hold a language's folder in ``work_dir``, and the language in ``hub``, where others may train it, too.
+def language_lock(lang: str, work_dir: Path, hub: Hub) -> Iterator[None]:
+    """Hold a language's folder in ``work_dir``, and the language in ``hub``, which others may train into.
 
     Raises:
         RecipeError: another training holds one of them.
     """
     otherwise = RecipeError(
-        f"{hub.path}: another training is at work on {lang} for this hub, in another run.work_dir; "
+        f"{hub.path}: another process is training {lang} for this hub, in another run.work_dir; "
         "wait until it is done, or give this one a hub.path of its own"
     )
-    with only_training_in(work_dir / lang), ExitStack() as held:
+    with training_lock(work_dir / lang), ExitStack() as locks:
         if process_state().is_main_process:
-            # Not in the hub, where a kill would leave what is no language.
-            place = hashlib.sha256(f"{hub.path.resolve()}\n{lang}".encode()).hexdigest()
+            # Not in the hub, where a killed training would leave a folder that is no language.
+            name = hashlib.sha256(f"{hub.path.resolve()}\n{lang}".encode()).hexdigest()
             try:
-                held.enter_context(alone_in(cache_dir() / "training" / place, otherwise))
+                locks.enter_context(alone_in(cache_dir() / "training" / name, otherwise))
             except OSError as error:
-                logger.warning("others that train %s for %s are not seen: %s", lang, hub.path, error)
+                logger.warning("other trainings of %s for %s are not noticed: %s", lang, hub.path, error)
         yield

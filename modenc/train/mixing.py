@@ -1,10 +1,10 @@
 """Several data sets in one training: tasks in turn, and within a task its sets in proportion to their rows.
 
-A pass over the data ends when every row of the largest task was read once; smaller tasks begin again
-meanwhile, in another order. Rows behind a set's last full batch are left out of a pass, each time others.
+A pass over the data ends when every row of the largest task was read once; smaller tasks start again in
+another order. Rows after a set's last full batch are left out of a pass, in each pass others.
 
-sentence-transformers' samplers do part of it: ``ROUND_ROBIN`` stops at the smallest set, ``PROPORTIONAL``
-takes no turns, and both leave out a set of fewer rows than a batch.
+sentence-transformers' samplers do only a part of this: ``ROUND_ROBIN`` stops at the smallest set,
+``PROPORTIONAL`` takes no turns, and both leave out a set of fewer rows than a batch.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Turns:
     """Which set each batch of a pass comes from."""
 
     tasks: tuple[tuple[int, ...], ...]
-    """For each task the batches that a pass over each of its sets has."""
+    """For each task the number of batches in a pass over each of its sets."""
     processes: int = 1
-    """All processes read of the same task at a time, a batch each."""
+    """All processes read from the same task at a time, a batch each."""
 
     def __len__(self) -> int:
         """Batches in a pass, in all processes together."""
@@ -46,18 +46,18 @@ class Turns:
         return rounds * self.processes * len(self.tasks)
 
     def task_at(self, batch: int) -> int:
-        """The task whose turn a pass's batch is."""
+        """The task of a pass's batch."""
         return batch // self.processes % len(self.tasks)
 
     def order(self, task: int) -> npt.NDArray[np.intp]:
-        """The set, counted within its task, of each batch of a pass over the task: evenly spread."""
+        """For each batch of a pass over a task the number of its set within the task, evenly spread."""
         counts = self.tasks[task]
         places = np.concatenate([(np.arange(count) + 0.5) / count for count in counts])
         spread: npt.NDArray[np.intp] = np.repeat(np.arange(len(counts)), counts)
         return spread[np.argsort(places, kind="stable")]
 
     def batches_of(self, count: int) -> list[list[int]]:
-        """How many of a pass's first ``count`` batches each set of each task gives."""
+        """How many of a pass's first ``count`` batches are from each set of each task."""
         cycles, rest = divmod(count, self.processes * len(self.tasks))
         given = []
         for task, sizes in enumerate(self.tasks):
@@ -69,18 +69,17 @@ class Turns:
 
 
 class TurnsSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]
-    """Batches of :class:`Turns`; equal sets of one task each come in the order of ``ROUND_ROBIN``."""
+    """Batches in the order of :class:`Turns`, which for tasks of one equal set each is ``ROUND_ROBIN``'s."""
 
     def __init__(self, dataset: Any, turns: Turns, **settings: Any) -> None:
         super().__init__(dataset, **settings)
         self.turns = turns
         for sampler, rows in zip(self.batch_samplers, dataset.datasets, strict=True):
             if len(rows) < sampler.batch_size:
-                # A set's only batch.
-                sampler.drop_last = False
+                sampler.drop_last = False  # it is the set's only batch
 
     def __iter__(self) -> Iterator[list[int]]:
-        """A pass over the data, as row numbers of all sets behind each other."""
+        """A pass over the data, as row numbers in the concatenation of all sets."""
         if self.generator is not None and self.seed is not None:
             self.generator.manual_seed(self.seed + self.epoch)
         numbers = iter(range(len(self.batch_samplers)))
@@ -106,10 +105,10 @@ class TurnsSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]
 
 
 def pass_epochs_on(loader: Any) -> Any:
-    """``loader``, as accelerate prepared it, with a ``set_epoch`` that reaches the sampler of all processes.
+    """Give ``loader``, as accelerate prepared it, a ``set_epoch`` that reaches the sampler of all processes.
 
-    accelerate shares a sampler out to processes by a ``BatchSamplerShard``, which has no ``set_epoch``:
-    every epoch would have the same order and leave out the same rows.
+    accelerate divides a sampler among processes by a ``BatchSamplerShard``, which has no ``set_epoch``: every
+    epoch would have the same order and leave out the same rows.
     """
     shard = loader.batch_sampler
     whole: Any = getattr(shard, "batch_sampler", None)
@@ -123,22 +122,22 @@ class Reading:
     """How a training reads its data."""
 
     rows: dict[str, int]
-    """Set → the rows that it gives to this training."""
+    """Set → its rows in this training."""
     turns: Turns
     optimizer: OptimizerSettings
-    """With a batch size that the rows suffice for."""
+    """With a batch size that is no more than the rows."""
     drawn_from: Mapping[str, int] = field(default_factory=dict)
-    """Set → all of its rows, where those above were drawn of them."""
+    """Set → all of its rows, where those above are a sample."""
 
     def steps(self) -> int:
         """Optimizer steps, as the trainers count them."""
         return self.optimizer.steps or max(math.ceil(self.optimizer.epochs * self._steps_a_pass()), 1)
 
     def seen(self, steps: int) -> dict[str, dict[str, int]]:
-        """Set → the ``rows`` it has, and how many ``steps`` read, those read again counted again."""
+        """Set → all its ``rows``, and the ``rows_seen`` in ``steps``, where repeated ones count again."""
         processes, accumulation = self.turns.processes, self.optimizer.gradient_accumulation
         passes, rest = divmod(steps, self._steps_a_pass())
-        # A pass's last step has fewer batches where they do not come out even.
+        # The last step of a pass may have fewer batches.
         more = min(rest * accumulation * processes, len(self.turns))
         whole, part = (self.turns.batches_of(count) for count in (len(self.turns), more))
         batches = [
@@ -156,14 +155,14 @@ class Reading:
         """Log how often each set is read, with a warning where that is less than once.
 
         Args:
-            section: the recipe's, whose ``optimizer`` decides it.
+            section: the recipe's section with the ``optimizer``.
         """
         steps = self.steps()
         whole = dict(zip(self.rows, chain(*self.turns.tasks), strict=True))
-        for name, figures in self.seen(steps).items():
-            rows, seen, drawn = figures["rows"], figures["rows_seen"], self.rows[name]
+        for name, counts in self.seen(steps).items():
+            rows, seen, drawn = counts["rows"], counts["rows_seen"], self.rows[name]
             logger.info("  %s: %d rows read of %d (%.1f passes)", name, seen, rows, seen / rows)
-            # A pass leaves out what does not fill a batch.
+            # Rows that do not fill a batch are left out of a pass without a warning.
             if seen < rows and (drawn < rows or seen < whole[name] * min(self.optimizer.batch_size, drawn)):
                 logger.warning(
                     "  %s: %s: %d of %d rows are never read in %d steps; raise %s.optimizer.steps, or set it "
@@ -184,31 +183,25 @@ def reading(
     Args:
         train: the data; a single set's name is ``rows``.
         optimizer: batches and steps.
-        drawn_from: set → all of its rows, where ``train`` has no more than the steps read.
+        drawn_from: set → all of its rows, where ``train`` has only a sample that suffices for the steps.
 
     Raises:
         RecipeError: a set has no rows, or in several processes fewer than one batch.
     """
-    processes = process_state().num_processes
+    processes, batch = process_state().num_processes, optimizer.batch_size
     if isinstance(train, Dataset):
-        _check("rows", len(train), processes, processes)
-        size = min(optimizer.batch_size, len(train) // processes)
-        _say_if_smaller("rows", size, optimizer.batch_size)
-        # The library's own sampler leaves out what does not come out even.
-        batches = len(train) // size // processes * processes
-        return Reading(
-            {"rows": len(train)},
-            Turns(((batches,),), processes),
-            replace(optimizer, batch_size=size),
-            drawn_from or {},
-        )
-    rows = {name: len(data) for sets in train.values() for name, data in sets.items()}
-    for name, count in rows.items():
-        _check(name, count, 1 if processes == 1 else optimizer.batch_size, processes)
-        _say_if_smaller(name, count, optimizer.batch_size)
-    tasks = tuple(
-        tuple(max(len(data) // optimizer.batch_size, 1) for data in sets.values()) for sets in train.values()
-    )
+        _check_rows("rows", len(train), processes, processes)
+        size = min(batch, len(train) // processes)
+        _warn_if_smaller("rows", size, batch)
+        # The library's own sampler leaves out the rest.
+        tasks: tuple[tuple[int, ...], ...] = ((len(train) // size // processes * processes,),)
+        rows, optimizer = {"rows": len(train)}, replace(optimizer, batch_size=size)
+    else:
+        rows = {name: len(data) for sets in train.values() for name, data in sets.items()}
+        for name, count in rows.items():
+            _check_rows(name, count, 1 if processes == 1 else batch, processes)
+            _warn_if_smaller(name, count, batch)
+        tasks = tuple(tuple(max(rows[name] // batch, 1) for name in sets) for sets in train.values())
     return Reading(rows, Turns(tasks, processes), optimizer, drawn_from or {})
 
 
@@ -218,9 +211,9 @@ def announce_drawn(
     """Log how many rows were drawn of each of several groups, with a warning where that is not all.
 
     Args:
-        names: the groups'.
-        drawn: the position in ``names`` of each row that was drawn.
-        groups: name → all its rows.
+        names: names of the groups.
+        drawn: for each row that was drawn the position of its group in ``names``.
+        groups: name → all rows of the group.
     """
     for name, count in zip(names, np.bincount(drawn, minlength=len(names)), strict=True):
         rows = len(groups[name])
@@ -231,13 +224,13 @@ def announce_drawn(
 
 
 def as_dataset(train: Dataset | Mix) -> Dataset | DatasetDict:
-    """What the trainers take."""
+    """``train`` as the trainers take it."""
     if isinstance(train, Dataset):
         return train
     return DatasetDict({name: data for sets in train.values() for name, data in sets.items()})
 
 
-def _check(name: str, found: int, needed: int, processes: int) -> None:
+def _check_rows(name: str, found: int, needed: int, processes: int) -> None:
     if found < needed:
         where = f" in {processes} processes" if processes > 1 else ""
         raise RecipeError(
@@ -246,7 +239,7 @@ def _check(name: str, found: int, needed: int, processes: int) -> None:
         )
 
 
-def _say_if_smaller(name: str, found: int, wanted: int) -> None:
+def _warn_if_smaller(name: str, found: int, wanted: int) -> None:
     if found < wanted:
         logger.warning(
             "  %s: only %d rows for a batch of %d; its batches are of %d", name, found, wanted, found

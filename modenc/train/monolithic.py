@@ -36,7 +36,7 @@ from modenc.train.body_module import sentence_model
 from modenc.train.comparison import compare_model
 from modenc.train.data_access import TrainingData
 from modenc.train.dev import DevData
-from modenc.train.lock import only_training_in
+from modenc.train.lock import training_lock
 from modenc.train.objective_inputs import objective_inputs
 from modenc.train.phases import run_phases
 from modenc.train.processes import process_state
@@ -87,11 +87,9 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     data = {lang: TrainingData(plan) for lang, plan in recipe.plans.items()}
     dev = DevData(sts=[row for part in data.values() for row in part.dev.sts])
     work = plan.run.work_dir / "monolithic"
-    with storing(plan.run.work_dir, _KEPT), only_training_in(plan.run.work_dir), _alone_for(output) as side:
+    with storing(plan.run.work_dir, _KEPT), training_lock(plan.run.work_dir), _alone_for(output) as side:
         _begin(work, plan, data)
-        run = StageRun(
-            "monolithic", _one_model(plan), base, data[plan.lang], work, None, plan.run.work_dir / "cache"
-        )
+        run = StageRun("monolithic", _one_model(plan), base, data[plan.lang], work, None)
         with used_rows(body, tokenizer, _texts(plan, data)):
             if settings.objective in PAPER_SECTIONS:
                 inputs = objective_inputs(run, settings, model, data)

@@ -1,12 +1,8 @@
-"""Vectors of languages that are frozen, the pivot first: each sentence is encoded once and kept on disk."""
+"""Vectors of frozen languages, mostly the pivot: each list of sentences is encoded once and kept on disk."""
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
 
 from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
@@ -14,15 +10,12 @@ from modenc.errors import HubError, RecipeError
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.settings import FRESH
-from modenc.storage import whole_file
-from modenc.train.body_module import encode_texts, sentence_model
+from modenc.train.body_module import Vectors, cached_vectors, content_key, encode_texts, sentence_model
 from modenc.train.processes import process_state
 from modenc.train.stage import StageRun
 
-Vectors = npt.NDArray[np.float32]
 
-
-def trained_before(run: StageRun, lang: str) -> LanguageLayout:
+def published_modules(run: StageRun, lang: str) -> LanguageLayout:
     """The modules of another language in the recipe's hub.
 
     Raises:
@@ -31,7 +24,7 @@ def trained_before(run: StageRun, lang: str) -> LanguageLayout:
     hub = Hub.open(run.plan.hub)
     if lang not in hub.languages():
         raise HubError(
-            f"{run.plan.lang} needs the modules of {lang}, which the hub {run.plan.hub} does not hold (it "
+            f"{run.plan.lang} needs the modules of {lang}, which the hub {run.plan.hub} does not have (it "
             f"has: {', '.join(hub.languages()) or 'nothing'}); train {lang} first: "
             f"modenc train RECIPE --lang {lang}"
         )
@@ -39,13 +32,13 @@ def trained_before(run: StageRun, lang: str) -> LanguageLayout:
 
 
 def adapter_of(run: StageRun, lang: str) -> Path:
-    """The folder of the SE that stage 3 starts from, ``lang``'s in the recipe's hub.
+    """The folder of the SE that stage 3 starts from: that of ``lang`` in the recipe's hub.
 
     Raises:
-        HubError: the hub has not the language.
+        HubError: the hub does not have the language.
         RecipeError: the language has no SE.
     """
-    folder = trained_before(run, lang).se
+    folder = published_modules(run, lang).se
     if not folder.is_dir():
         raise RecipeError(
             f"sentence_encoding.start: expected an adapter of {lang!r} in {folder}, found none; "
@@ -59,7 +52,7 @@ class FrozenLanguage:
 
     Args:
         run: the stage that needs the vectors.
-        lang: whose sentences; the pivot's by default.
+        lang: the sentences' language; the pivot by default.
         align: whether with its alignment adapter.
     """
 
@@ -67,23 +60,19 @@ class FrozenLanguage:
         self.run = run
         self.lang = lang or run.plan.pivot
         self.align = align
-        self.layout = trained_before(run, self.lang)
-        self.identity = Hub.open(run.plan.hub).card(self.lang).digest()
+        self.layout = published_modules(run, self.lang)
+        self.digest = Hub.open(run.plan.hub).card(self.lang).digest()
 
     def encode(self, texts: list[str], max_length: int) -> Vectors:
         """Unit-length vectors [texts, hidden]."""
-        content = [self.identity, str(self.align), str(max_length), *texts]
-        key = hashlib.sha256("\x1f".join(content).encode()).hexdigest()[:24]
-        path: Path = self.run.caches / f"{self.lang}-{key}.npy"
+        key = content_key(self.digest, str(self.align), str(max_length), *texts)
+
+        def encoded() -> Vectors:
+            base = self.run.base
+            modules = read_modules(self.layout, base.hidden_size)
+            body = compose(base.load_body(), modules, align=self.align)
+            tokenizer = modules.tokenizer or base.load_tokenizer()
+            return encode_texts(sentence_model(body, tokenizer, self.run.plan, max_length), texts)
+
         with process_state().main_process_first():
-            if not path.is_file():
-                modules = read_modules(self.layout, self.run.base.hidden_size)
-                body = compose(self.run.base.load_body(), modules, align=self.align)
-                tokenizer = modules.tokenizer or self.run.base.load_tokenizer()
-                vectors = encode_texts(sentence_model(body, tokenizer, self.run.plan, max_length), texts)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                # Another language's training may be at the same.
-                with whole_file(path) as temporary:
-                    np.save(temporary, vectors)
-        cached: Vectors = np.load(path)
-        return cached
+            return cached_vectors(self.run.caches / f"{self.lang}-{key}.npy", encoded)

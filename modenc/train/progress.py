@@ -1,4 +1,4 @@
-"""What a training says while it runs: lines that a person reads, bars on a terminal alone."""
+"""What a training logs while it runs: lines for people, and progress bars on terminals only."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ def on_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty() and logger.isEnabledFor(logging.WARNING)
 
 
-def readable(figures: Mapping[str, Any]) -> str:
-    """Figures on one line: ``sts 81.94, score 88.50``."""
-    shown = (
+def readable(metrics: Mapping[str, Any]) -> str:
+    """Metrics on one line: ``sts 81.94, score 88.50``."""
+    return ", ".join(
         f"{name.replace('_', ' ')} {f'{value:.2f}' if isinstance(value, float) else value}"
-        for name, value in figures.items()
+        for name, value in metrics.items()
     )
-    return ", ".join(shown)
 
 
 class LossLines(TrainerCallback):  # type: ignore[misc]
-    """The loss in ten lines a training, for where there is no bar."""
+    """Logs the loss ten times in a training, where there is no progress bar."""
 
     def __init__(self) -> None:
         self._logged = 0
@@ -38,7 +37,7 @@ class LossLines(TrainerCallback):  # type: ignore[misc]
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
     ) -> None:
-        """Say the newest loss, where a tenth of the steps has passed since the last line."""
+        """Log the newest loss if a tenth of the steps has passed since the last line."""
         part = state.global_step * _LINES // max(state.max_steps, 1)
         if logs and "loss" in logs and part > self._logged and state.is_world_process_zero:
             self._logged = part
@@ -51,7 +50,7 @@ class LossProgress(ProgressCallback):  # type: ignore[misc]
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
     ) -> None:
-        """Put the newest figures behind the bar."""
+        """Show the newest values after the bar."""
         if self.training_bar is not None and logs:
             shown = {key: logs[key] for key in ("loss", "eval_score") if key in logs}
             self.training_bar.set_postfix(

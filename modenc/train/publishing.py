@@ -1,4 +1,4 @@
-"""Trained modules into the hub: compared with the base, and with a card that says how they came about."""
+"""Trained modules into the hub: compared with the base, and with a card that says how they were made."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from modenc.hub.card import Card
+from modenc.hub.comparison import loses
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.languages import language_name
-from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
-from modenc.train.comparison import compare_with_base, held_back
-from modenc.train.data_access import TrainingData
-from modenc.train.processes import process_state
-from modenc.train.stage import StageRecord
+from modenc.recipe.settings import FRESH, Recipe
+from modenc.train.comparison import compare_with_base, log_comparison
+from modenc.train.processes import of_main_process, process_state
+from modenc.train.stage import StageRecord, StageRun
 
 logger = logging.getLogger(__name__)
 
@@ -28,49 +29,71 @@ _ROLES_OF_ENCODING = ("text", "paraphrases", "scored_pairs")
 _PACKAGES = ("modenc", "torch", "transformers", "sentence-transformers", "peft", "adapters", "deepfocus")
 
 
-def is_outdated(hub: Hub, lang: str, records: Mapping[str, StageRecord]) -> bool:
-    """Whether the hub lacks a language, or has it from stages with other fingerprints."""
-    if lang not in hub.languages():
-        return True
-    published = hub.card(lang).stages
-    return any(
-        published.get(stage, {}).get("fingerprint") != record.fingerprint for stage, record in records.items()
-    )
-
-
 @dataclass(frozen=True)
 class TrainedLanguage:
-    """What a language's training came to."""
+    """A language's modules after its last finished stage."""
 
-    plan: LanguagePlan
-    modules: LanguageLayout
+    run: StageRun
+    """That stage."""
     records: Mapping[str, StageRecord]
     """Stage → its record, for the stages that are done."""
-    data: TrainingData
+    changed: bool
+    """Whether a stage was trained now."""
+
+    @property
+    def modules(self) -> LanguageLayout:
+        """Its files."""
+        return LanguageLayout(self.run.modules)
 
 
 def publish_language(
     recipe: Recipe, hub: Hub, trained: TrainedLanguage, pivot: LanguageLayout | None = None
-) -> bool:
-    """Compare modules with the base, and put them into the hub.
+) -> Path | None:
+    """Compare modules with the base and put them into the hub, unless it has them already.
 
     Args:
         recipe: what they were trained by.
         hub: where they go.
         trained: the modules.
-        pivot: the pivot's modules, where those in the hub are not the ones that were trained with.
+        pivot: the pivot's modules that they were trained with, if not those in the hub.
 
     Returns:
-        Whether ``run.publish`` let them in; True in all processes but the main one, which do nothing. Only
-        the main process's answer counts.
+        The language's folder in the hub; None where ``run.publish`` keeps the modules out. All processes get
+        it, once the main one is done: the next language may need these modules.
     """
-    if not process_state().is_main_process:
-        return True
-    plan, modules = trained.plan, trained.modules
-    comparison = compare_with_base(trained.data, modules, pivot)
-    if held_back(plan, comparison):
-        return False
-    sources = _sources(hub, trained)
+    lang, published = trained.run.plan.lang, True
+    if process_state().is_main_process:
+        card = hub.card(lang) if lang in hub.languages() else None
+        if card is None or trained.changed or _is_outdated(card, trained.records):
+            comparison = compare_with_base(trained.run.data, trained.modules, pivot)
+            published = trained.run.plan.run.publish == "always" or not loses(comparison)
+            if published:
+                _publish(recipe, hub, trained, comparison)
+            else:
+                kept = "it has none of this language" if card is None else "the modules that are there stay"
+                logger.warning(
+                    "  %s: not put into the hub %s (run.publish = 'unless_worse'); %s. The trained stages "
+                    "stay in %s: train again with better data or settings, or publish them as they are with "
+                    "run.publish=always",
+                    lang, hub.path, kept, trained.run.plan.run.work_dir / lang,
+                )  # fmt: skip
+        elif card.comparison:
+            log_comparison(lang, card.comparison)
+    return hub.path / lang if of_main_process(published) else None
+
+
+def _is_outdated(card: Card, records: Mapping[str, StageRecord]) -> bool:
+    """Whether the hub has a language from stages with other fingerprints."""
+    return any(
+        card.stages.get(stage, {}).get("fingerprint") != record.fingerprint
+        for stage, record in records.items()
+    )
+
+
+def _publish(
+    recipe: Recipe, hub: Hub, trained: TrainedLanguage, comparison: dict[str, dict[str, float]]
+) -> None:
+    plan, sources = trained.run.plan, _sources(hub, trained)
     card = Card(
         lang=plan.lang,
         name=language_name(plan.lang),
@@ -89,11 +112,10 @@ def publish_language(
         comparison=comparison,
     )
     with hub.staging(plan.lang) as staging:
-        # Contents alone: safetensors writes files that nobody else may read.
-        shutil.copytree(modules.root, staging, dirs_exist_ok=True, copy_function=shutil.copyfile)
+        # Contents without permissions: safetensors writes files that only their owner may read.
+        shutil.copytree(trained.modules.root, staging, dirs_exist_ok=True, copy_function=shutil.copyfile)
         hub.publish(staging, card)
     logger.info(" in the hub: %s", hub.layout(plan.lang).root)
-    return True
 
 
 def _sources(hub: Hub, trained: TrainedLanguage) -> list[dict[str, Any]]:
@@ -101,12 +123,12 @@ def _sources(hub: Hub, trained: TrainedLanguage) -> list[dict[str, Any]]:
     sources = {
         (source.role, source.source): vars(source)
         for stage in trained.records
-        for part in trained.data.used_by(stage)
+        for part in trained.run.data.used_by(stage)
         for source in part.sources
     }
-    start = trained.plan.sentence_encoding.start
+    start = trained.run.plan.sentence_encoding.start
     if "sentence_encoding" in trained.records and start != FRESH:
-        # The copied adapter carries what it was trained on.
+        # The copied adapter comes with what it was trained on.
         sources |= {
             (entry["role"], entry["source"]): entry
             for entry in hub.card(start).data
@@ -116,11 +138,10 @@ def _sources(hub: Hub, trained: TrainedLanguage) -> list[dict[str, Any]]:
 
 
 def _scores(records: Mapping[str, StageRecord]) -> dict[str, float]:
-    scores = {}
-    for stage, record in records.items():
-        for when in ("dev_before", "dev_after"):
-            for metric, value in record.metrics.get(when, {}).items():
-                if not math.isfinite(value):
-                    continue
-                scores[f"{stage}_{when}_{metric}"] = round(float(value), 2)
-    return scores
+    return {
+        f"{stage}_{when}_{metric}": round(float(value), 2)
+        for stage, record in records.items()
+        for when in ("dev_before", "dev_after")
+        for metric, value in record.metrics.get(when, {}).items()
+        if math.isfinite(value)
+    }

@@ -1,8 +1,8 @@
 """Stage 3: a LoRA on all linear layers (SE) learns which sentences mean the same; all else is frozen.
 
-First the objective, on pairs or on running text; then, where the recipe asks, graded pairs by CoSENT
-(Su, 2022): the order of Sentence-BERT's NLI, then STS (Reimers and Gurevych, 2019, section 4). In turns
-with ranking, batch by batch, the two undo each other.
+First the objective, on pairs or on running text; then, if the recipe asks for it, graded pairs by CoSENT
+(Su, 2022), as Sentence-BERT learns first NLI and then STS (Reimers and Gurevych, 2019, section 4): batches of
+both kinds in turn would undo each other.
 """
 
 from __future__ import annotations
@@ -82,14 +82,13 @@ def _learn_scores(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
     settings = run.plan.sentence_encoding
     rows = run.data.scored_pairs.train
     logger.info("  scored pairs: %d", len(rows))
-    columns = ("sentence1", "sentence2", "score")
     folder = run.checkpoints / "scored"
     folder.mkdir(parents=True, exist_ok=True)
     return train_sentence_model(
         replace(run, folder=folder),
         replace(settings.optimizer, steps=settings.scored_steps),
         model,
-        Dataset.from_dict({column: [getattr(row, column) for row in rows] for column in columns}),
+        _columns(rows, "sentence1", "sentence2", "score"),
         CoSENTLoss(model, scale=settings.scale),
         DevData(sts=run.data.dev.sts),
     )
@@ -98,12 +97,12 @@ def _learn_scores(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
 def training_sets(
     data: TrainingData, settings: SentenceEncodingSettings, seed: int
 ) -> tuple[dict[str, dict[str, Dataset]], dict[str, int]]:
-    """The batches' sources: triplets, pairs without a hard negative, and in turn SimCSE's doubled sentences.
+    """Triplets and pairs without a hard negative as one task, and SimCSE's sentences as another.
 
     SimCSE (Gao et al., 2021) shows a sentence twice; dropout makes the two vectors differ.
 
     Returns:
-        Task → set → its rows, and for a set that has only as many as the steps read, how many there are.
+        Task → set → its rows, and set → all of its rows, where only as many as the steps read were drawn.
     """
     tasks: dict[str, dict[str, Dataset]] = {}
     drawn_from: dict[str, int] = {}
@@ -122,33 +121,29 @@ def training_sets(
 def row_sets(rows: Sequence[ParaphraseRow], batch: int, seed: int) -> dict[str, Dataset]:
     """Triplets, and pairs without a hard negative, shuffled.
 
-    Triplets fewer than a batch join the pairs; pairs fewer than a batch are filled up to one with triplets
-    that leave their negatives out.
+    Fewer triplets than a batch join the pairs; fewer pairs than a batch are filled up with triplets without
+    their negatives.
     """
     sets: dict[str, Dataset] = {}
     rows = sample(rows, 0, seed)
     triplets = [row for row in rows if row.negative is not None]
     pairs = [row for row in rows if row.negative is None]
     if len(triplets) >= batch:
-        columns = ("anchor", "positive", "negative")
-        sets["triplets"] = Dataset.from_dict(
-            {column: [getattr(row, column) for row in triplets] for column in columns}
-        )
+        sets["triplets"] = _columns(triplets, "anchor", "positive", "negative")
+        pairs += triplets[: max(batch - len(pairs), 0)] if pairs else []
     else:
         pairs += triplets
-    if pairs and sets:
-        pairs += triplets[: max(batch - len(pairs), 0)]
     if pairs or not sets:
-        sets["pairs"] = Dataset.from_dict(
-            {column: [getattr(row, column) for row in pairs] for column in ("anchor", "positive")}
-        )
+        sets["pairs"] = _columns(pairs, "anchor", "positive")
     return sets
+
+
+def _columns(rows: Sequence[object], *names: str) -> Dataset:
+    return Dataset.from_dict({name: [getattr(row, name) for row in rows] for name in names})
 
 
 def _ranking_loss(model: SentenceTransformer, settings: SentenceEncodingSettings) -> nn.Module:
     loss: nn.Module = MultipleNegativesRankingLoss(model, scale=settings.scale)
-    if settings.mini_batch_size:
-        loss = CachedMultipleNegativesRankingLoss(
-            model, scale=settings.scale, mini_batch_size=settings.mini_batch_size
-        )
+    if size := settings.mini_batch_size:
+        loss = CachedMultipleNegativesRankingLoss(model, scale=settings.scale, mini_batch_size=size)
     return loss

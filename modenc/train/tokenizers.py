@@ -39,16 +39,16 @@ def tokenizer_model(tokenizer: PreTrainedTokenizerFast) -> str:
 def train_like(
     base: PreTrainedTokenizerFast, texts: Sequence[str], size: int, prompt: str = ""
 ) -> PreTrainedTokenizerFast:
-    """A new tokenizer with the base's normaliser, pre-tokenizer, decoder, special tokens and kind.
+    """A new tokenizer with the base's normalizer, pre-tokenizer, decoder, special tokens and kind.
 
-    Its vocabulary holds the tokens of the ``prompt`` too; see :func:`cut_prompt_like`.
+    Its vocabulary has the tokens of the ``prompt`` too; see :func:`cut_prompt_like`.
     """
     tokenizer_model(base)
     pieces = base.convert_ids_to_tokens(_prompt_ids(base, prompt))
     batches = (texts[start : start + _BATCH] for start in range(0, len(texts), _BATCH))
     tokenizer = base.train_new_from_iterator(batches, vocab_size=size - len(pieces), show_progress=False)
     description = json.loads(tokenizer.backend_tokenizer.to_str())
-    # As good as the best: no way to spell the prompt in letters wins.
+    # The highest score, so that the prompt is not cut into single letters.
     _add_pieces(description, pieces, score=0.0)
     return cut_prompt_like(base, _wrap(tokenizer, description), prompt)
 
@@ -56,16 +56,16 @@ def train_like(
 def cut_prompt_like(
     base: PreTrainedTokenizerFast, tokenizer: PreTrainedTokenizerFast, prompt: str
 ) -> PreTrainedTokenizerFast:
-    """The tokenizer, changed so that it cuts the prompt, which stands before every text, as the base does.
+    """Change the tokenizer so that it cuts the prompt, which stands before every text, as the base does.
 
-    In a Unigram model, pieces that cut it otherwise lose score, no more than they must. A WordPiece model
-    takes the longest match, and nothing is changed.
+    In a Unigram model, the scores of pieces that cut it differently are lowered, no more than needed. A
+    WordPiece model takes the longest match, and nothing is changed.
     """
     description = json.loads(tokenizer.backend_tokenizer.to_str())
     model = description["model"]
-    wanted = base.tokenize(prompt.rstrip())
     if model["type"] != "Unigram":
         return tokenizer
+    wanted = base.tokenize(prompt.rstrip())
     row = {piece: number for number, (piece, _) in enumerate(model["vocab"])}
     for _ in range(_ROUNDS):
         rivals = set(tokenizer.tokenize(prompt.rstrip())) - set(wanted)
@@ -97,8 +97,8 @@ def trim(
 ) -> tuple[PreTrainedTokenizerFast, list[int]]:
     """Keep the pieces that the texts use most, and those of the ``prompt`` that stands before every text.
 
-    Where the texts use fewer than ``size``, the base's likeliest pieces in the texts' letters fill up the
-    rest; among them are words of the language that the texts happen to lack.
+    Where the texts use fewer than ``size``, the base's likeliest pieces in the texts' letters are added,
+    among them words of the language that the texts happen to lack.
 
     Returns:
         The tokenizer, and for each of its ids the id in the base.
@@ -114,11 +114,8 @@ def trim(
         vocabulary[form] for char in characters for form in (char, "##" + char, "▁") if form in vocabulary
     }
     kept = special | single | set(_prompt_ids(base, prompt))
-    for number, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        if len(kept) >= size:
-            break
-        kept.add(number)
-    for number in _likely_pieces(base, texts):
+    used = sorted(counts, key=lambda number: (-counts[number], number))
+    for number in (*used, *_likely_pieces(base, texts)):
         if len(kept) >= size:
             break
         kept.add(number)
@@ -142,9 +139,8 @@ def extend(
     special = set(trimmed.all_special_tokens)
     lowest = min(score for piece, score in model["vocab"] if piece not in special)
     highest = max(score for piece, score in model["vocab"] if piece not in special)
-    # New pieces start a little better than the worst old ones; the rounds below settle all scores.
-    start = 0.5 * (lowest + highest)
-    _add_pieces(description, new_pieces, start)
+    # New pieces start in the middle; the rounds below determine all scores.
+    _add_pieces(description, new_pieces, 0.5 * (lowest + highest))
     tokenizer = _wrap(trimmed, description)
     for _ in range(2):
         counts = piece_counts(tokenizer, texts)
@@ -203,7 +199,7 @@ def _rebuild(base: PreTrainedTokenizerFast, ids: Sequence[int]) -> PreTrainedTok
     description = json.loads(base.backend_tokenizer.to_str())
     new_id = {old: new for new, old in enumerate(ids)}
     model = description["model"]
-    # Tokens added behind the model's own vocabulary (a mask, often) move into it.
+    # Tokens added after the model's own vocabulary (often a mask) move into it.
     added = {token["id"]: token["content"] for token in description["added_tokens"]}
     if model["type"] == "Unigram":
         known = model["vocab"]
@@ -220,7 +216,7 @@ def _rebuild(base: PreTrainedTokenizerFast, ids: Sequence[int]) -> PreTrainedTok
 
 
 def _renumber(processor: dict[str, Any], new_id: dict[int, int]) -> None:
-    for token in processor.get("special_tokens", {}).values() if "special_tokens" in processor else ():
+    for token in processor.get("special_tokens", {}).values():
         token["ids"] = [new_id[number] for number in token["ids"]]
     for role in ("sep", "cls"):
         if role in processor:

@@ -28,8 +28,7 @@ from modenc.threads import waiting
 from modenc.train.dev import DevData, DevEvaluator
 from modenc.train.keep_best import KeepBest, load_parts, load_trainable_state, parts_state, trainable_state
 from modenc.train.mixing import Mix, Turns, TurnsSampler, as_dataset, pass_epochs_on, reading
-from modenc.train.precision import uses_bf16
-from modenc.train.processes import process_state
+from modenc.train.processes import process_state, uses_bf16
 from modenc.train.progress import LossLines, LossProgress, on_terminal, readable
 from modenc.train.stage import StageRun
 

@@ -1,4 +1,4 @@
-r"""How well two sentences translate each other, by a translation model of their own (MuSR, section 4.1).
+r"""How well two sentences translate each other, by a small translation model (MuSR, section 4.1).
 
 Dual conditional cross-entropy (Junczys-Dowmunt, 2018) of a pair (x, y), lower for better translations:
 
@@ -50,22 +50,22 @@ def dual_cross_entropy(one: npt.ArrayLike, other: npt.ArrayLike) -> Scores:
 
 @dataclass(frozen=True)
 class ScoreSettings:
-    """How the decoders that score learn."""
+    """How the two decoders that score learn."""
 
     decoder: DecoderSettings
-    """Their size, and ``pivot_steps`` each."""
+    """Their size and learning rate, and ``pivot_steps`` of training each."""
     optimizer: OptimizerSettings
-    """Batch size, schedule; the rate is the decoder's."""
+    """Batch size and schedule."""
     run: RunSettings
     """Seed, precision."""
 
     @classmethod
     def small(cls, steps: int, seed: int) -> ScoreSettings:
-        """The recipes' defaults with one layer: it is to tell translations from others, not to translate.
+        """The recipes' defaults with one layer, enough to recognize translations.
 
         Args:
-            steps: of each decoder's training.
-            seed: of both.
+            steps: training steps of each decoder.
+            seed: of both trainings.
         """
         return cls(
             decoder=replace(default_section("decoder"), pivot_steps=steps, layers=1, max_pieces=8000),
@@ -79,10 +79,10 @@ class TranslationScores:
 
     Args:
         pairs: at least two.
-        vectors: of the texts and of the pivot's sentences, each [pairs, hidden].
-        tokenizer: cuts what is written.
-        embeddings: its pieces' [vocabulary, hidden], where the decoders start.
-        settings: the decoders' and their training's.
+        vectors: those of the texts and of the pivot's sentences, each [pairs, hidden].
+        tokenizer: cuts the sentences that the decoders learn to write.
+        embeddings: the vectors of its pieces [vocabulary, hidden] that the decoders start from.
+        settings: how the decoders learn.
         folder: for checkpoints.
     """
 
@@ -108,8 +108,8 @@ class TranslationScores:
         self.folder = folder
 
     def losses(self) -> tuple[Scores, Scores]:
-        """H(pivot | text) and H(text | pivot) [pairs], each by the decoder that learned the other half."""
-        # By the pivot's sentence, so that its other translations do not give it away.
+        """H(pivot | text) and H(text | pivot) [pairs], each by the decoder trained on the other half."""
+        # Split by the pivot's sentence, so that no decoder has seen another translation of it.
         half = np.array([stable_hash(row.pivot) % 2 for row in self.pairs])
         if len(np.unique(half)) < 2:
             half = np.arange(len(self.pairs)) % 2

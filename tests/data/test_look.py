@@ -402,7 +402,6 @@ def test_train_looks_first(recipe, capsys):
 
 def test_train_with_a_stage_looks_at_the_chosen_languages_alone(recipe, capsys, monkeypatch):
     trained = []
-    monkeypatch.setattr("modenc.train.hub_start.fill_hub", lambda *args: None)
     monkeypatch.setattr(
         "modenc.train.pipeline.train_recipe",
         lambda recipe, languages, **kwargs: trained.append(languages) or dict.fromkeys(languages),

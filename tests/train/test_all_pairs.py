@@ -1,6 +1,7 @@
 """All languages aligned with each other in one training."""
 
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
 from modenc.train import pipeline
-from modenc.train.lock import only_training_in
+from modenc.train.lock import training_lock
 from modenc.train.pipeline import train_recipe
 
 pytestmark = pytest.mark.slow
@@ -49,6 +50,10 @@ def test_all_languages_can_be_aligned_with_each_other(tiny_recipe, caplog):
         texts = ["My brother reads", "Мұғалім жаңа кітапты оқиды"]
         assert not np.allclose(*(encoder.encode(texts, lang=lang, align=align) for align in (True, False)))
     training_again_changes_nothing(recipe, hub, caplog)
+    caplog.clear()
+    with caplog.at_level("INFO", logger="modenc"):
+        train_recipe(recipe, stages=["alignment"], force=True)
+    assert caplog.text.count("in the hub: ") == 2
     train_recipe(load_recipe(path, [*ALL_PAIRS, *NO_DEV, "alignment.optimizer.steps=3"]))
     assert hub.card("en").stages["alignment"]["metrics"]["steps"] == 3
     # Back to a pivot that rests.
@@ -91,16 +96,6 @@ def test_alignment_alone_refuses_unfinished_earlier_stages(tiny_recipe):
     assert not list((path.parent / "runs").rglob("done.json"))
 
 
-def test_aligning_together_refuses_unfinished_earlier_stages(tiny_recipe, monkeypatch):
-    """Also where each language's own guard is passed by: nothing is begun."""
-    path = tiny_recipe("all-pairs-unguarded")
-    recipe = load_recipe(path, ALL_PAIRS)
-    monkeypatch.setattr(pipeline, "_jobs", lambda *_: ())
-    with pytest.raises(RecipeError, match=r"en: stage vocabulary is not done .*; run: modenc train tiny$"):
-        train_recipe(recipe, stages=["alignment"])
-    assert not list((path.parent / "runs").rglob("started.json"))
-
-
 def test_a_killed_training_of_all_pairs_resumes(tiny_recipe, tmp_path, caplog):
     path = tiny_recipe("all-pairs-killed")
     train_recipe(load_recipe(path, ALL_PAIRS), stages=STAGES[:3])
@@ -121,23 +116,23 @@ def test_all_pairs_holds_every_language(tiny_recipe, monkeypatch):
     recipe, runs = load_recipe(path, ALL_PAIRS), path.parent / "runs"
     refused = []
 
-    def align(*_, **__):
+    def align(*_):
         for lang in recipe.plans:
             with (
-                pytest.raises(RecipeError, match="another training is at work"),
-                only_training_in(runs / lang),
+                pytest.raises(RecipeError, match="another training is running"),
+                training_lock(runs / lang),
             ):
                 pass
             refused.append(lang)
-        return {}
+        return {"en": SimpleNamespace(modules=None)}
 
-    monkeypatch.setattr(pipeline, "_align_together", align)
-    # Each language's own stages hold it, too, but another may begin with it before those of all.
-    monkeypatch.setattr(pipeline, "_jobs", lambda *_: ())
+    monkeypatch.setattr(pipeline._Training, "train_stages", lambda *_: None)
+    monkeypatch.setattr(pipeline._Training, "align_all", align)
+    monkeypatch.setattr(pipeline, "publish_language", lambda *_: None)
     train_recipe(recipe)
     assert refused == ["en", "kk"]
     refused.clear()
     for lang in recipe.plans:
-        with only_training_in(runs / lang), pytest.raises(RecipeError, match=f"{lang}: another training is"):
+        with training_lock(runs / lang), pytest.raises(RecipeError, match=f"{lang}: another training is"):
             train_recipe(recipe)
     assert not refused

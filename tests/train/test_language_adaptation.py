@@ -107,7 +107,7 @@ def test_weights_are_whole_again_after_an_evaluation():
     model.named_parameters = lambda: [("layer.lora_B.default.weight", b)]
 
     def evaluation_that_fails():
-        with language_adaptation.weakened(model, torch.zeros(3, 2), 0.25):
+        with language_adaptation.scaled_update(model, torch.zeros(3, 2), 0.25):
             assert torch.equal(table, torch.full((3, 2), 0.25))
             assert torch.equal(b, torch.full((2, 2), 1.0))
             raise KeyError
@@ -116,7 +116,7 @@ def test_weights_are_whole_again_after_an_evaluation():
         evaluation_that_fails()
     assert torch.equal(table, torch.ones(3, 2))
     assert torch.equal(b, torch.full((2, 2), 4.0))
-    with language_adaptation.weakened(model, None, 1.0):
+    with language_adaptation.scaled_update(model, None, 1.0):
         assert torch.equal(table, torch.ones(3, 2))
 
 

@@ -33,7 +33,7 @@ from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
 from modenc.train import pipeline
-from modenc.train.lock import only_training_in
+from modenc.train.lock import training_lock
 from modenc.train.pipeline import train_recipe
 from modenc.train.vocabulary import save_embeddings
 
@@ -379,12 +379,12 @@ def test_two_processes_train_one_hub(tiny_recipe, overrides):
 def test_two_trainings_of_a_language_do_not_meet(copied):
     command = [sys.executable, "-m", "modenc.cli", "train", str(copied), "--lang", "kk"]
     folder = copied.parent / "runs" / "kk"
-    with only_training_in(folder):
+    with training_lock(folder):
         refused = subprocess.run(command, capture_output=True, text=True, check=False)
         assert refused.returncode == 2
-        assert f"{folder}: another training is at work here; wait until it is done" in refused.stderr
+        assert f"{folder}: another training is running here; wait until it is done" in refused.stderr
         assert "Traceback" not in refused.stderr
-    with only_training_in(folder):
+    with training_lock(folder):
         pass
 
 
@@ -395,23 +395,24 @@ def test_two_trainings_of_a_language_for_one_hub_do_not_meet(copied, tmp_path, m
     before = hashes(hub.path)
     refused = []
 
-    def at_work(*_, **__):
-        told = f"{hub.path}: another training is at work on kk for this hub, in another run.work_dir; wait"
-        with pytest.raises(RecipeError, match=told):
+    def at_work(*_):
+        message = f"{hub.path}: another process is training kk for this hub, in another run.work_dir; wait"
+        with pytest.raises(RecipeError, match=message):
             train_recipe(elsewhere, languages=["kk"])
         # Another language, another hub, and publishing are not kept waiting.
-        monkeypatch.setattr(pipeline, "_train_language", lambda *_, **__: refused.append("kk"))
+        monkeypatch.setattr(pipeline._Training, "train_stages", lambda *_: refused.append("kk"))
         train_recipe(elsewhere, languages=["en"])
         train_recipe(load_recipe(copied, [f"hub.path={tmp_path / 'hub'}"]), languages=["en"])
         hub.install(shutil.copytree(hub.path / "kk", tmp_path / "kk"))
         assert verify_hub(hub) == []
         assert hashes(hub.path) == before
 
-    monkeypatch.setattr(pipeline, "_train_language", at_work)
+    monkeypatch.setattr(pipeline._Training, "train_stages", at_work)
+    monkeypatch.setattr(pipeline, "publish_language", lambda *_: None)
     train_recipe(recipe, languages=["kk"])
     assert refused == ["kk", "kk"]
     # It is free again, and not asked for where nothing can be noted.
     train_recipe(elsewhere, languages=["kk"])
     monkeypatch.setenv("MODENC_CACHE", str(copied / "no-folder"))
     train_recipe(recipe, languages=["kk"])
-    assert "others that train kk for" in caplog.text
+    assert "other trainings of kk for" in caplog.text

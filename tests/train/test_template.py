@@ -2,12 +2,12 @@
 
 import pytest
 import tiny_models
+from trainings import hashes
 
 from modenc import ModularEncoder
 from modenc.cli.main import main
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
-from modenc.train.hub_start import fill_hub
 from modenc.train.pipeline import train_recipe
 
 SMALL = ("sentence_encoding", "alignment")
@@ -53,7 +53,9 @@ def test_the_template_trains_from_two_files_into_a_hub_of_its_own(tiny_hub, tmp_
     assert {path: path.stat().st_mtime_ns for path in tiny_hub.path.rglob("*")} == before
     assert ModularEncoder(hub.path).encode(own[:2], lang="az").shape == (2, hub.info.hidden_size)
     # Once there, what was copied is left as it is.
-    assert fill_hub(load_recipe(recipe, overrides), None) == []
+    copied = hashes(hub.path / "en")
+    assert main(["train", str(recipe), *overrides, f"hub.start_from={tmp_path}/gone"]) == 0
+    assert hashes(hub.path / "en") == copied
 
 
 def _licenses_of_encoding(hub, lang):

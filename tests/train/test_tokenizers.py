@@ -1,6 +1,6 @@
 """Vocabularies: what trimming keeps, what extending adds, roles of special tokens."""
 
-from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,10 +9,13 @@ import torch
 from tokenizers import normalizers
 
 from modenc.base_model import resolve_base
+from modenc.composition.modules import read_modules
 from modenc.errors import BaseModelError
+from modenc.hub.layout import LanguageLayout
 from modenc.recipe.loader import load_recipe
 from modenc.train import language_adaptation
 from modenc.train.language_adaptation import pack
+from modenc.train.stage import StageRun
 from modenc.train.tokenizers import (
     extend,
     special_pairs,
@@ -21,7 +24,7 @@ from modenc.train.tokenizers import (
     train_like,
     trim,
 )
-from modenc.train.vocabulary import Vocabulary, make_vocabulary
+from modenc.train.vocabulary import make_vocabulary, save_tokenizer
 
 TEXTS = ["the cat sat on the mat", "a dog ran in the park", "good morning to the cat"] * 5
 
@@ -105,15 +108,13 @@ def test_special_tokens_are_matched_by_role(base):
 def test_a_vocabulary_is_made_from_a_sample_of_all_sources(tiny_xlmr, tiny_recipe, tmp_path):
     base = resolve_base(str(tiny_xlmr))
     first, second = tiny_models.sentences("en"), tiny_models.sentences("kk")
-    settings = load_recipe(tiny_recipe("sources")).plans["kk"].vocabulary
-    table = base.load_body().get_input_embeddings().weight.detach()
+    text = SimpleNamespace(train=[*first, *second], held_out=second[:20])
+    recipe = tiny_recipe("sources")
 
     def made(count):
-        few = replace(settings, method="trim", max_sentences=count, size=320)
-        texts = [*first, *second]
-        return make_vocabulary(
-            few, base.load_tokenizer(), table, texts, second[:20], "", tmp_path, 1
-        ).tokenizer
+        plan = load_recipe(recipe, [f"vocabulary.max_sentences={count}"]).plans["kk"]
+        make_vocabulary(StageRun("vocabulary", plan, base, SimpleNamespace(text=text), tmp_path, None))
+        return read_modules(LanguageLayout(tmp_path / "kk")).tokenizer
 
     sampled = made(len(first))
     pieces = [piece for text in second for piece in sampled(text)["input_ids"]]
@@ -150,7 +151,5 @@ def test_a_tokenizer_that_no_hub_takes_is_refused_before_anything_is_trained(tin
     tokenizer.backend_tokenizer.normalizer = normalizers.Sequence(
         [normalizers.NFKD(), normalizers.NFKC(), normalizers.Lowercase()]
     )
-    vocabulary = Vocabulary(tokenizer, torch.zeros(len(tokenizer), 32), {})
     with pytest.raises(BaseModelError, match=r"cannot be a language's own \(expected components that make"):
-        vocabulary.save(tmp_path, "float16")
-    assert not (tmp_path / "embeddings.safetensors").exists()
+        save_tokenizer(tokenizer, tmp_path)

@@ -13,7 +13,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import nn
 
 from modenc.base_model import resolve_base
-from modenc.train.adapters_io import add_parallel_adapter, weakened
+from modenc.train.adapters_io import add_parallel_adapter, scaled_adapter
 from modenc.train.body_module import BodyModule
 from modenc.train.dev import DevData, DevEvaluator
 from modenc.train.keep_best import KeepBest
@@ -93,9 +93,7 @@ def test_a_score_that_is_no_number_is_never_the_best(tmp_path, caplog):
     module = nn.Linear(2, 2)
     best = KeepBest(tmp_path, module)
     best.note(0, {"sts": math.nan, "score": math.nan})
-    assert (
-        "dev at step 0: sts, score: not a number, so these weights are not taken for the best" in caplog.text
-    )
+    assert "dev at step 0: sts, score: not a number, so these weights cannot be the best" in caplog.text
     assert best.restore() is None
     filled(module, 2.0)
     best.note(10, {"sts": 4.0, "score": 4.0})
@@ -154,7 +152,7 @@ def test_the_dev_set_judges_the_weights_that_are_published(tiny_xlmr):
     data = DevData(sts=[(*pair, i / 10) for i, pair in enumerate(texts)])
     before = {name: parameter.clone() for name, parameter in body.named_parameters()}
     whole = DevEvaluator(data)(model)["sts"]
-    share = DevEvaluator(data, partial(weakened, body, 0.25))(model)["sts"]
+    share = DevEvaluator(data, partial(scaled_adapter, body, 0.25))(model)["sts"]
     assert all(torch.equal(before[name], parameter) for name, parameter in body.named_parameters())
     with torch.no_grad():
         for name, parameter in body.named_parameters():

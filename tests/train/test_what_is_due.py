@@ -5,7 +5,7 @@ from dataclasses import replace
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
-from modenc.train import pipeline
+from modenc.train import pipeline, publishing
 from modenc.train.pipeline import train_recipe
 from modenc.train.stage import stage_fingerprint
 
@@ -41,17 +41,17 @@ def test_a_setting_that_no_development_set_has_is_not_in_what_they_decide():
 def test_languages_are_taken_in_any_standard_form(trained, monkeypatch):
     asked = []
 
-    def train(recipe, plan, *_, **__):
+    def train(_, plan, stages):
         asked.append(plan.lang)
-        return plan.hub / plan.lang
 
-    monkeypatch.setattr(pipeline, "_train_language", train)
+    monkeypatch.setattr(pipeline._Training, "train_stages", train)
+    monkeypatch.setattr(pipeline, "publish_language", lambda _, hub, trained: hub.path)
     assert list(train_recipe(load_recipe(trained), languages=["kaz"])) == asked == ["kk"]
 
 
 def test_all_processes_return_what_the_main_one_did(trained, monkeypatch):
     """A language that it held back has no folder in the others either."""
     asked = []
-    monkeypatch.setattr(pipeline, "of_main_process", lambda result: asked.append(result))
+    monkeypatch.setattr(publishing, "of_main_process", lambda result: asked.append(result))
     assert train_recipe(load_recipe(trained), languages=["kk"]) == {}
     assert asked == [True]
