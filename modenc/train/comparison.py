@@ -20,7 +20,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from modenc.base_model import resolve_base
 from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
-from modenc.data.pairs import ParallelRow, StsRow
+from modenc.data.pairs import ParallelRow, ScoredRow
 from modenc.evaluate.retrieval import both_ways
 from modenc.evaluate.sts import spearman
 from modenc.hub.comparison import (
@@ -125,7 +125,7 @@ class HeldOut:
         return {metric: round(scores[metric], 2) for metric in base}
 
 
-def _correlation(left: Encode, right: Encode, rows: Sequence[StsRow]) -> float:
+def _correlation(left: Encode, right: Encode, rows: Sequence[ScoredRow]) -> float:
     return spearman(left([row[0] for row in rows]), right([row[1] for row in rows]), [row[2] for row in rows])
 
 
