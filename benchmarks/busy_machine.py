@@ -46,10 +46,10 @@ def training(batch: int) -> Callable[[], object]:
     from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
     from modenc.base_model import resolve_base
-    from modenc.train.adapters_io import ALL_LINEAR_LAYERS, add_lora
-    from modenc.train.body_module import sentence_model
-    from modenc.train.frozen import pack_frozen
-    from modenc.train.processes import uses_bf16
+    from modenc.training.adapters_io import ALL_LINEAR_LAYERS, add_lora
+    from modenc.training.body_module import sentence_model
+    from modenc.training.frozen import pack_frozen
+    from modenc.training.processes import uses_bf16
 
     plan, texts = _quickstart()
     base, settings = resolve_base(plan.base.model), plan.sentence_encoding
@@ -85,7 +85,7 @@ def encoding(count: int, compute: str) -> Callable[[], object]:
 
 def _quickstart() -> tuple[Any, list[str]]:
     from modenc import load_recipe
-    from modenc.train.data_access import TrainingData
+    from modenc.training.data_access import TrainingData
 
     hub = (ROOT / "adapters_hub" / "me5-small").as_posix()
     recipe = load_recipe(ROOT / "recipes" / "quickstart.toml", [f'hub.path="{hub}"'])

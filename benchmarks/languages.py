@@ -27,11 +27,11 @@ from tables import tables
 from modenc import ModularEncoder
 from modenc.composition.settings import ComputeSettings
 from modenc.errors import DataError, ModencError
-from modenc.evaluate.results import load_results, make_results, save_results
-from modenc.evaluate.runner import run_suite
-from modenc.evaluate.suite import Suite, check_files, load_suite, restricted, suite_digest
-from modenc.evaluate.systems import BaseSystem, ModularSystem, System
-from modenc.evaluate.vector_cache import CachedSystem, vectors_key
+from modenc.evaluation.results import load_results, make_results, save_results
+from modenc.evaluation.runner import run_suite
+from modenc.evaluation.suite import Suite, check_files, load_suite, restricted, suite_digest
+from modenc.evaluation.systems import BaseSystem, ModularSystem, System
+from modenc.evaluation.vector_cache import CachedSystem, vectors_key
 
 logger = logging.getLogger("languages")
 

@@ -11,7 +11,7 @@ from run_figures import Stored, compared, interval_rows, mean_cell, seeds
 from variant_tables import COLUMNS
 from variants import BASE, Variant
 
-from modenc.evaluate.results import SystemResults
+from modenc.evaluation.results import SystemResults
 
 HERE = Path(__file__).resolve().parent
 ObjectiveColumns = Mapping[str, tuple[tuple[str, ...], int]]

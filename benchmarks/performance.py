@@ -47,7 +47,7 @@ from transformers import PreTrainedTokenizerFast
 from modenc import ModularEncoder
 from modenc.base_model import resolve_base
 from modenc.data.files import read_file
-from modenc.evaluate.sts import spearman
+from modenc.evaluation.sts import spearman
 from modenc.hardware import has_bf16
 from modenc.hub.store import Hub
 
@@ -351,7 +351,7 @@ def _touch(body: torch.nn.Module) -> None:
 def _focus_files(data: Path, folder: Path) -> None:
     import fasttext
 
-    from modenc.train.tokenizers import train_like
+    from modenc.training.tokenizers import train_like
 
     texts = [line for path in sorted((data / "mono").glob("*.txt.gz")) for line in lines(path)]
     target = train_like(resolve_base("me5-small").load_tokenizer(), texts, 50_000)
@@ -366,7 +366,7 @@ def _focus_files(data: Path, folder: Path) -> None:
 def _focus(folder: Path, quick: bool) -> Row:
     import deepfocus.focus as deep
 
-    from modenc.train.focus import quick_steps
+    from modenc.training.focus import quick_steps
 
     base = resolve_base("me5-small")
     vectors = base.load_body().get_input_embeddings().weight.detach().clone()

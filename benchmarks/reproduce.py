@@ -22,7 +22,7 @@ import numpy as np
 from tables import tables
 from variants import BASE, MONOLITHIC, VARIANTS, Variant
 
-from modenc.evaluate.results import SystemResults, load_results, save_results
+from modenc.evaluation.results import SystemResults, load_results, save_results
 from modenc.hub.store import Hub
 
 logger = logging.getLogger("reproduce")

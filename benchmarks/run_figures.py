@@ -10,8 +10,8 @@ import numpy as np
 from markdown_rows import row
 from variants import VARIANTS, Variant
 
-from modenc.evaluate.results import SystemResults, load_results
-from modenc.evaluate.significance import p_of_gaps, spearman_samples
+from modenc.evaluation.results import SystemResults, load_results
+from modenc.evaluation.significance import p_of_gaps, spearman_samples
 
 Stored = Sequence[tuple[Variant, list[SystemResults]]]
 

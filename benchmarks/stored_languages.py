@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from modenc.errors import DataError
-from modenc.evaluate.results import SystemResults, load_results
-from modenc.evaluate.runner import metric_samples
-from modenc.evaluate.significance import Floats, Interval, interval_of
+from modenc.evaluation.results import SystemResults, load_results
+from modenc.evaluation.runner import metric_samples
+from modenc.evaluation.significance import Floats, Interval, interval_of
 
 FOLDER = "eighteen"
 SYSTEMS = ("base", "no_align", "align")

@@ -10,7 +10,7 @@ from markdown_rows import row
 from run_figures import Stored, compared, difference_p, mean_cell
 from variants import BASE
 
-from modenc.evaluate.results import SystemResults
+from modenc.evaluation.results import SystemResults
 
 Columns = Mapping[str, tuple[str, ...]]
 """Column → the suite's figures that are averaged in it."""

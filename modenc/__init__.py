@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from modenc.composition.language_choice import Routing
     from modenc.encoder import ModularEncoder
     from modenc.errors import ModencError
+    from modenc.evaluation.evaluate import evaluate
     from modenc.hub.store import Hub
     from modenc.langid import Identification
     from modenc.languages import normalize_code
     from modenc.recipe.loader import load_recipe
     from modenc.recipe.settings import Recipe
+    from modenc.training.pipeline import train
 
 __all__ = [
     "Hub",
@@ -23,9 +25,11 @@ __all__ = [
     "ModularEncoder",
     "Recipe",
     "Routing",
+    "evaluate",
     "load_recipe",
     "normalize_code",
     "resolve_base",
+    "train",
 ]
 
 _HOMES = {
@@ -35,9 +39,11 @@ _HOMES = {
     "ModularEncoder": "modenc.encoder",
     "Recipe": "modenc.recipe.settings",
     "Routing": "modenc.composition.language_choice",
+    "evaluate": "modenc.evaluation.evaluate",
     "load_recipe": "modenc.recipe.loader",
     "normalize_code": "modenc.languages",
     "resolve_base": "modenc.base_model",
+    "train": "modenc.training.pipeline",
 }
 
 

@@ -124,6 +124,11 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         return self.hub.languages()
 
     @property
+    def max_characters(self) -> int:
+        """Where texts are cut before they are tokenized."""
+        return self._transformer.max_characters
+
+    @property
     def loaded(self) -> list[str]:
         """Codes of the languages in memory."""
         return self._transformer.cache.loaded()
@@ -163,7 +168,29 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             TextError: something is not a text.
             LanguageError: the hub has no languages, or the identifier knows none of them.
         """
-        return self._transformer.chooser.identify(as_texts(texts, self._transformer.max_characters)[0])
+        return self._transformer.chooser.identify(as_texts(texts, self.max_characters)[0])
+
+    def route(self, texts: Any, lang: str | Sequence[str | None] | None = None) -> list[TaggedText]:
+        """The texts, each with the language whose modules :meth:`encode` gives it to.
+
+        Args:
+            texts: a text or several, as for :meth:`encode`.
+            lang: as for :meth:`encode`.
+
+        Returns:
+            Strings whose ``lang`` is a code, or ``base``; :meth:`encode` takes them as they are.
+
+        Raises:
+            TextError: something is not a text.
+            LanguageError: a code is unknown, or its language has no modules and ``fallback="error"``.
+
+        Example:
+            >>> encoder = ModularEncoder("adapters_hub/me5-small")
+            >>> [text.lang for text in encoder.route(["Good morning", "Қайырлы таң"])]
+            ['en', 'kk']
+        """
+        found, single = as_texts(texts, self.max_characters)
+        return self._transformer.tag(found, _reusable(lang, single=single))
 
     def encode(
         self,
@@ -197,18 +224,11 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             OptionError: ``batch_size`` or a prompt is none, or an option would change nothing.
         """
         refuse_in_call(options)
-        if "sentences" in options:  # the name before sentence-transformers 5.4
-            inputs = options.pop("sentences")
-        if getattr(lang, "ndim", 1) == 0:  # an array of one code
-            lang = lang.item()  # type: ignore[union-attr]
-        texts, single = as_texts(inputs, self._transformer.max_characters)
-        # Codes are looked at again where a language is removed meanwhile.
-        if isinstance(lang, Iterator) or (
-            single and isinstance(lang, Iterable) and not isinstance(lang, str)
-        ):
-            lang = list(lang)
-        tagged = self._transformer.tag(texts, lang)
-        if not tagged:  # what one text gives says what none has to be like
+        # ``sentences``: the name before sentence-transformers 5.4.
+        texts, single = as_texts(options.pop("sentences", inputs), self.max_characters)
+        codes = _reusable(lang, single=single)
+        tagged = self._transformer.tag(texts, codes)
+        if not tagged:  # shaped as the vectors of a text are
             device = options.get("device")
             options |= {"pool": None, "device": None if isinstance(device, list) else device}
             return self.encode([""], *args, lang=BASE, align=align, **options)[:0]
@@ -228,7 +248,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
                 module.tokenize_ahead(tagged, prompt, given["batch_size"])
             return encoded(tagged[0] if single else tagged, *args, align=align, **options)
 
-        vectors = _in_one_state(attempt, tagged, lambda: module.chooser.choose(texts, lang))
+        vectors = _in_one_state(attempt, tagged, lambda: module.chooser.choose(texts, codes))
         self._warn_of_cuts(tagged, prompt, in_pool=in_pool)
         return vectors
 
@@ -338,6 +358,14 @@ def _in_one_state(
         for text, code in zip(texts, choose(), strict=True):
             text.lang, text.tokens = code, None
     return attempt()
+
+
+def _reusable(lang: Any, *, single: bool) -> Any:
+    """``lang`` so that it can be read twice: codes are needed again if a language is removed."""
+    if getattr(lang, "ndim", 1) == 0:  # an array of one code
+        return lang.item()
+    several = isinstance(lang, Iterable) and not isinstance(lang, str)
+    return list(lang) if isinstance(lang, Iterator) or (single and several) else lang
 
 
 def _listed(codes: str | Iterable[str]) -> list[str]:

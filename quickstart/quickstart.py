@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from sentences import SENTENCES
 from transformers import PreTrainedTokenizerFast
 
+import modenc
 from modenc import Hub, ModencError, ModularEncoder, Recipe, load_recipe, resolve_base
 from modenc.cache import atomic_folder
 from modenc.data.pairs import ParallelRow
-from modenc.train.data_access import TrainingData
-from modenc.train.pipeline import train_recipe
+from modenc.training.data_access import TrainingData
 
 ROOT = Path(__file__).resolve().parent.parent
 SHIPPED = ROOT / "adapters_hub" / "me5-small"
@@ -100,7 +100,7 @@ def copy_hub(target: Path) -> Path:
 def train(recipe: Recipe) -> Path:
     """Train the recipe's one language; returns its folder in the hub."""
     started = time.perf_counter()
-    folder = train_recipe(recipe, languages=[LANG])[LANG]
+    folder = modenc.train(recipe, languages=[LANG])[LANG]
     print(f"\nTrained in {(time.perf_counter() - started) / 60:.1f} minutes.")
     return folder
 

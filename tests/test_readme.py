@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from modenc.cli.main import COMMANDS, parse
-from modenc.evaluate.suite import ROLES, load_suite
+from modenc.evaluation.suite import ROLES, load_suite
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

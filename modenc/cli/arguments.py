@@ -229,12 +229,9 @@ def encoded(
         Vectors [texts, width], and a code for each text.
     """
     from modenc.errors import TextsCutWarning
-    from modenc.texts import as_texts
 
-    transformer = encoder[0]
     # The languages are chosen here, and not by ``encode``, because they are shown.
-    texts = as_texts(texts, transformer.max_characters)[0]
-    tagged = transformer.tag(texts, language_of(args) if langs is None else langs)
+    tagged = encoder.route(texts, language_of(args) if langs is None else langs)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TextsCutWarning)
         vectors = encoder.encode(

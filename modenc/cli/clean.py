@@ -124,9 +124,9 @@ def _write_by_score(
 
 def _scores(args: argparse.Namespace, pairs: list[ParallelRow], lang: str, pivot: str) -> Any:
     from modenc.base_model import resolve_base
-    from modenc.evaluate.systems import open_system
+    from modenc.evaluation.systems import open_system
     from modenc.threads import set_threads
-    from modenc.train.translation_scores import ScoreSettings, TranslationScores, dual_cross_entropy
+    from modenc.training.translation_scores import ScoreSettings, TranslationScores, dual_cross_entropy
 
     set_threads(0)
     system, name = open_system(args.hub)

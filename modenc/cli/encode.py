@@ -150,7 +150,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _print(args: argparse.Namespace, encoder: ModularEncoder) -> None:
-    for texts, langs in _batches(args, encoder[0].max_characters):
+    for texts, langs in _batches(args, encoder.max_characters):
         vectors, codes = encoded(args, encoder, texts, langs, **_options(args))
         for code, vector in zip(codes, vectors.tolist(), strict=True):
             sys.stdout.write(json.dumps({"language": code, "vector": vector}) + "\n")
@@ -172,7 +172,7 @@ def _fill(
         hook = encoder[-1].register_forward_hook(
             lambda _, __, features: bar.update(len(features["sentence_embedding"]))
         )
-        for texts, langs in _batches(args, encoder[0].max_characters, skip=count):
+        for texts, langs in _batches(args, encoder.max_characters, skip=count):
             vectors, codes = encoded(args, encoder, texts, langs, **_options(args))
             _check_unchanged(job, _state(args, encoder.hub))
             store.write(done, count, vectors, codes)

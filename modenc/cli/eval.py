@@ -14,7 +14,7 @@ from modenc.errors import DataError
 from modenc.extras import require_extra
 
 if TYPE_CHECKING:
-    from modenc.evaluate.systems import System
+    from modenc.evaluation.systems import System
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +50,8 @@ def run(args: argparse.Namespace) -> None:
         modenc eval --model sentence-transformers/LaBSE --prompt '' --suite my_suite.toml --data . -o out
     """
     require_extra("eval", "scipy", "sklearn", "faiss", "matplotlib")
-    from modenc.evaluate.evaluation import evaluate
-    from modenc.evaluate.results import markdown
+    from modenc.evaluation.evaluate import evaluate
+    from modenc.evaluation.results import markdown
     from modenc.threads import set_threads
 
     if not args.model and not args.hub:
@@ -63,14 +63,14 @@ def run(args: argparse.Namespace) -> None:
     content = {item.name: [asdict(result) for result in item.results] for item in measured}
     write(args, content, markdown(measured))
     if args.plots:
-        from modenc.evaluate.report import write_report
+        from modenc.evaluation.report import write_report
 
         logger.info("pictures: %s", write_report(measured, args.output))
 
 
 def _systems(args: argparse.Namespace) -> Iterator[System]:
     from modenc.encoder import ModularEncoder
-    from modenc.evaluate.systems import ModularSystem, load_model
+    from modenc.evaluation.systems import ModularSystem, load_model
 
     yield from (load_model(name, args.prompt, args.batch_size) for name in args.model)
     options = {"align": args.align, "identify": args.identify, "batch_size": args.batch_size}

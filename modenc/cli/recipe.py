@@ -89,7 +89,7 @@ def run_list(args: argparse.Namespace) -> None:
     Examples:
         modenc recipe list
     """
-    from modenc.evaluate.suite import load_suite, suites_folder
+    from modenc.evaluation.suite import load_suite, suites_folder
     from modenc.recipe.loader import load_recipe, shipped_recipes
 
     recipes = [

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
         modenc search 'Where is the library?' --hub adapters_hub/me5-small --input texts.txt --top 3
         modenc search Кітапхана --query-lang kk --hub adapters_hub/me5-small --input texts.jsonl
     """
-    from modenc.evaluate.retrieval import unit
+    from modenc.evaluation.retrieval import unit
 
     if not args.query.strip():
         raise DataError("expected a query, found an empty one; give a word or a sentence")

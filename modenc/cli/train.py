@@ -55,9 +55,9 @@ def run(args: argparse.Namespace) -> int:
         modenc train turkic run.work_dir=/tmp/runs hub.path=my_hub
     """
     from modenc.languages import normalize_code
-    from modenc.train.monolithic import train_monolithic
-    from modenc.train.pipeline import train_recipe
-    from modenc.train.processes import process_state
+    from modenc.training.monolithic import train_monolithic
+    from modenc.training.pipeline import train
+    from modenc.training.processes import process_state
 
     first = process_state().is_main_process
     if not first:
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         train_monolithic(recipe, Path(args.monolithic))
         folders = {}
     else:
-        folders = train_recipe(recipe, languages=languages, stages=args.stage, force=args.force)
+        folders = train(recipe, languages=languages, stages=args.stage, force=args.force)
     if not first:
         return 0
     if args.monolithic:

@@ -219,7 +219,7 @@ def _filtered(args: argparse.Namespace, job: TranslationJob) -> tuple[Translatio
     source, target = job.layout.source, job.layout.target
     if args.min_similarity is None:
         return job, PairFilter(job.filters, source, target)
-    from modenc.evaluate.systems import open_system
+    from modenc.evaluation.systems import open_system
 
     system, _ = open_system(args.hub)
     similarity = cosines_by(system.encode, source, target)

@@ -33,7 +33,7 @@ _MODEL_KWARGS: dict[str, str] = {
 }
 NO_TRAINING = (
     "an encoder is not trained as a whole: its modules are frozen. Train a language's modules by a recipe "
-    "(modenc train, modenc.train.pipeline.train_recipe), or modules of your own behind it "
+    "(modenc train, modenc.training.pipeline.train), or modules of your own behind it "
     "(SentenceTransformer(modules=[*encoder, Dense(...)]))"
 )
 """Why trainers and ``fit`` are refused."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modenc.evaluate.results import SystemResults, save_results
-from modenc.evaluate.runner import Result
+from modenc.evaluation.results import SystemResults, save_results
+from modenc.evaluation.runner import Result
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from modenc.data.pairs import ParallelRow
 from modenc.errors import DataError
 from modenc.provenance import TranslationRecord, read_record, record_path, write_record
 from modenc.recipe.loader import default_section
-from modenc.train.translation_scores import ScoreSettings, TranslationScores, dual_cross_entropy
+from modenc.training.translation_scores import ScoreSettings, TranslationScores, dual_cross_entropy
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_quota_of_cores_counts(bitext, tmp_path, monkeypatch, capsys):
         raise DataError(f"threads: {asked}")
 
     monkeypatch.setattr(threads, "set_threads", asked.append)
-    monkeypatch.setattr("modenc.evaluate.systems.open_system", system)
+    monkeypatch.setattr("modenc.evaluation.systems.open_system", system)
     assert main(["clean", "-i", str(bitext[0]), "--lang", "kk", "-o", str(tmp_path / "out.tsv")]) == 2
     assert "threads: [0]" in capsys.readouterr().err
 

@@ -8,7 +8,7 @@ from tiny_suites import columns, task
 
 from modenc import threads
 from modenc.cli.main import main
-from modenc.evaluate.suite import load_suite
+from modenc.evaluation.suite import load_suite
 
 SUITE = 'description = "two languages"\n' + "".join(
     [

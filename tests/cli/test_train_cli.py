@@ -4,7 +4,7 @@ import pytest
 
 from modenc.cli.main import main, parse
 from modenc.recipe.settings import STAGES
-from modenc.train import pipeline
+from modenc.training import pipeline
 
 
 @pytest.mark.parametrize(
@@ -33,11 +33,11 @@ def test_other_words_are_still_refused(capsys):
 def test_arguments_reach_the_pipeline(monkeypatch, capsys, tmp_path):
     calls = []
 
-    def train_recipe(recipe, **options):
+    def train(recipe, **options):
         calls.append((recipe.name, recipe.hub, options))
         return {"kk": Path("hub/kk")}
 
-    monkeypatch.setattr(pipeline, "train_recipe", train_recipe)
+    monkeypatch.setattr(pipeline, "train", train)
     (tmp_path / "mine.toml").write_text("[languages.en]\n[languages.kk]\n")
     objectives = [f"{name}.objective=none" for name in STAGES[1:]]
     words = ["train", str(tmp_path / "mine.toml"), "--lang", "kaz_Cyrl", "--stage", "alignment", "--force"]

@@ -25,7 +25,7 @@ from modenc.errors import HubError
 from modenc.hub import store
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
-from modenc.train.vocabulary import save_embeddings
+from modenc.training.vocabulary import save_embeddings
 
 TEXTS = ["Қайырлы таң, достар", "Бүгін ауа райы жақсы", "Кітап оқу пайдалы"]
 

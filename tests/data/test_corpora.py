@@ -15,7 +15,7 @@ from modenc.data.readers import read_rows
 from modenc.errors import DataError
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import Source
-from modenc.train.data_access import TrainingData
+from modenc.training.data_access import TrainingData
 
 ROWS = [{"a": "first line", "b": "one"}, {"a": "second line", "b": "two"}, {"a": "third line", "b": "one"}]
 

@@ -403,7 +403,7 @@ def test_train_looks_first(recipe, capsys):
 def test_train_with_a_stage_looks_at_the_chosen_languages_alone(recipe, capsys, monkeypatch):
     trained = []
     monkeypatch.setattr(
-        "modenc.train.pipeline.train_recipe",
+        "modenc.training.pipeline.train",
         lambda recipe, languages, **kwargs: trained.append(languages) or dict.fromkeys(languages),
     )
     (recipe.parent / "text.en.txt").unlink()

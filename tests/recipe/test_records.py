@@ -10,7 +10,7 @@ from modenc.provenance import TranslationRecord, read_record, record_path, write
 from modenc.recipe.issues import RecipeFaults
 from modenc.recipe.licenses import joint_license
 from modenc.recipe.loader import load_recipe
-from modenc.train.data_access import TrainingData
+from modenc.training.data_access import TrainingData
 
 RECORD = TranslationRecord(
     translator="apertium 3.8.3 (eng-kaz)",

@@ -1,0 +1,97 @@
+"""``evaluate``: systems on a suite of test sets, to results with intervals and to tables."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeAlias, cast
+
+from sentence_transformers import SentenceTransformer
+
+from modenc.encoder import ModularEncoder
+from modenc.errors import DataError
+from modenc.evaluation.results import SystemResults, make_results, markdown, save_results
+from modenc.evaluation.runner import run_suite
+from modenc.evaluation.suite import Suite, check_files, load_suite
+from modenc.evaluation.systems import ModularSystem, SentenceTransformerSystem, System, load_model
+from modenc.hub.layout import HUB_FILE
+
+logger = logging.getLogger(__name__)
+
+TABLES = "tables.md"
+Model: TypeAlias = System | SentenceTransformer | str | Path
+
+
+def evaluate(
+    systems: Model | Iterable[Model],
+    suite: Suite | str | Path,
+    data: str | Path,
+    *,
+    seed: int = 13,
+    output: str | Path | None = None,
+) -> list[SystemResults]:
+    """Measure encoders on the same test sets, with 95 % bootstrap intervals.
+
+    Args:
+        systems: one or several: a hub's folder, a :class:`~modenc.ModularEncoder`, any
+            ``SentenceTransformer`` or its name, or a :class:`~modenc.evaluation.systems.System`, for settings
+            such as ``align=False``. The first is what the others are compared with.
+        suite: a shipped suite's name, a TOML file, or a :class:`~modenc.evaluation.suite.Suite`.
+        data: folder that the suite's paths start from.
+        seed: of resampling and of classifiers.
+        output: folder for ``NAME/results.json`` and ``tables.md``; by default nothing is written.
+
+    Returns:
+        Each system's results, in order; ``results.find("task.metric.en-kk")`` is one of them, and
+        :func:`modenc.evaluation.results.markdown` makes tables of all.
+
+    Raises:
+        RecipeError: there is no such suite, or it has errors.
+        DataError: test files are missing or cannot be read, or two systems have one name.
+        HubError: a hub cannot be opened.
+        BaseModelError: a model cannot be loaded.
+
+    Example:
+        >>> from modenc import evaluate
+        >>> [base, hub] = evaluate(["me5-small", "adapters_hub/me5-small"], "my_suite.toml", "data")
+        >>> print(base.find("sts.spearman.kk").value, hub.find("sts.spearman.kk").value)
+    """
+    suite, root = suite if isinstance(suite, Suite) else load_suite(suite), Path(data)
+    if not root.is_dir():
+        raise DataError(f"data {root}: expected a folder, found none; the suite's paths start there")
+    check_files(suite, root)
+    one = isinstance(systems, str | SentenceTransformer) or not isinstance(systems, Iterable)
+    opened = [as_system(cast(Model, model)) for model in ([systems] if one else systems)]  # type: ignore[union-attr]
+    names = [system.name for system in opened]
+    if len(set(names)) < len(names):
+        raise DataError(f"expected systems of different names, found {', '.join(names)}; rename a folder")
+    measured = []
+    for system in opened:
+        started = time.perf_counter()
+        outcome = run_suite(system, suite, root, seed=seed)
+        seconds = time.perf_counter() - started
+        results = make_results(system.name, suite.name, seed, seconds, system.describe(), outcome)
+        if output is not None:
+            save_results(results, Path(output) / system.name)
+        measured.append(results)
+    if output is not None:
+        (Path(output) / TABLES).write_text(markdown(measured), encoding="utf-8")
+    return measured
+
+
+def as_system(model: Model) -> System:
+    """``model`` as :func:`evaluate` measures it: a hub with each language's modules, aligned.
+
+    Raises:
+        HubError: a hub cannot be opened.
+        BaseModelError: a model cannot be loaded.
+    """
+    if isinstance(model, str | Path):
+        model = ModularEncoder(model) if (Path(model) / HUB_FILE).is_file() else load_model(str(model))
+    if isinstance(model, ModularEncoder):
+        return ModularSystem(model)
+    if isinstance(model, SentenceTransformer):
+        return SentenceTransformerSystem(model.model_card_data.base_model or "model", model)
+    return cast(System, model)

@@ -1,0 +1,104 @@
+"""The shape of a multilingual space, measured on parallel text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.manifold import TSNE
+
+from modenc.evaluation.retrieval import unit
+
+Vectors = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float64]
+
+# A Gaussian fitted on fewer sentences than dimensions has no inverse covariance.
+_SHRINKAGE = 0.1
+
+
+def rsim(left: Vectors, right: Vectors) -> float:
+    """Relational similarity (Vulić et al., 2020): Pearson correlation of two lists of cosines.
+
+    Args:
+        left: vectors [n, d] of sentences in one language.
+        right: vectors [n, d] of their translations.
+    """
+    pairs = np.triu_indices(len(left), k=1)
+    of_left, of_right = ((unit(side) @ unit(side).T)[pairs] for side in (left, right))
+    return float(np.corrcoef(of_left, of_right)[0, 1])
+
+
+def invariance(languages: Sequence[Vectors]) -> float:
+    """Mean symmetric KL divergence between Gaussians of the languages (EMMA-X, eq. 16); lower is better.
+
+    Covariances are shrunk towards a multiple of the identity by 0.1, so that few sentences suffice.
+
+    Args:
+        languages: unit vectors [n, d] of each language; two languages or more.
+    """
+    fits = [_gaussian(vectors) for vectors in languages]
+    gaps = [(_divergence(*a, *b) + _divergence(*b, *a)) / 2 for a, b in combinations(fits, 2)]
+    return float(np.mean(gaps))
+
+
+def _gaussian(vectors: Vectors) -> tuple[Floats, Floats]:
+    rows = unit(vectors).astype(np.float64)
+    covariance = np.cov(rows, rowvar=False)
+    scale = np.trace(covariance) / len(covariance)
+    return rows.mean(axis=0), (1 - _SHRINKAGE) * covariance + _SHRINKAGE * scale * np.eye(len(covariance))
+
+
+def _divergence(mean_p: Floats, cov_p: Floats, mean_q: Floats, cov_q: Floats) -> float:
+    """KL(p ‖ q) of two Gaussians."""
+    gap = mean_q - mean_p
+    trace = np.trace(np.linalg.solve(cov_q, cov_p))
+    logs = np.linalg.slogdet(cov_q)[1] - np.linalg.slogdet(cov_p)[1]
+    return float((trace + gap @ np.linalg.solve(cov_q, gap) - len(gap) + logs) / 2)
+
+
+def calinski_harabasz(languages: Sequence[Vectors]) -> float:
+    """How tightly translations cluster (EMMA-X, eq. 17); higher is better.
+
+    Args:
+        languages: vectors [n, d] of each language, row i meaning the same in all.
+    """
+    stacked = np.stack([unit(vectors) for vectors in languages]).astype(np.float64)
+    centroids = stacked.mean(axis=0)
+    between = len(languages) * ((centroids - centroids.mean(axis=0)) ** 2).sum()
+    within = ((stacked - centroids) ** 2).sum()
+    return float(between / within)
+
+
+def isotropy(vectors: Vectors) -> float:
+    """Principal ratio of the partition function over the eigenvectors (EMMA-X, eq. 18); 1 is isotropic.
+
+    Args:
+        vectors: [n, d], brought to unit length.
+    """
+    rows = unit(vectors).astype(np.float64)
+    _, directions = np.linalg.eigh(rows.T @ rows)
+    partition = np.exp(rows @ directions).sum(axis=0)
+    return float(partition.min() / partition.max())
+
+
+def translation_map(sides: Sequence[Vectors], seed: int) -> npt.NDArray[np.float64]:
+    """Translations on a plane, as EMMA-X draws them: t-SNE (van der Maaten and Hinton, 2008) of cosines.
+
+    Args:
+        sides: vectors [n, hidden] of each language, row i of each the same meaning.
+        seed: of t-SNE.
+
+    Returns:
+        Rows [languages * n, 4]: x, y, the language's number, the meaning's number.
+    """
+    count = len(sides[0])
+    points = np.concatenate(sides)
+    # scikit-learn wants the perplexity below the number of points.
+    perplexity = min(30.0, (len(points) - 1) / 3)
+    plane = TSNE(metric="cosine", init="random", perplexity=perplexity, random_state=seed).fit_transform(
+        points
+    )
+    language, meaning = np.divmod(np.arange(len(points)), count)
+    return np.column_stack([plane, language, meaning]).astype(np.float64)

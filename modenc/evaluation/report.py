@@ -1,0 +1,219 @@
+"""Pictures of results as PNG files, and all of them with the tables in one HTML page."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from modenc.evaluation.results import SystemResults, markdown
+from modenc.evaluation.runner import MAP, Result
+from modenc.evaluation.significance import Items
+
+# All pairs of many languages are seen in their matrix alone.
+_MOST_BARS = 40
+_STYLE = (
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}"
+    "table{border-collapse:collapse;margin:1rem 0}td,th{border:1px solid #ccc;padding:.2rem .6rem}"
+    "td:nth-child(n+4){text-align:right;font-variant-numeric:tabular-nums}img{max-width:100%}"
+)
+
+
+def write_report(systems: Sequence[SystemResults], folder: Path) -> Path:
+    """Write ``plots/*.png`` and a self-contained ``report.html`` into ``folder``; returns the page's path."""
+    plots = folder / "plots"
+    plots.mkdir(parents=True, exist_ok=True)
+    images = []
+    for name, figure in _figures(systems):
+        figure.savefig(plots / f"{name}.png", dpi=130, bbox_inches="tight")
+        stream = io.BytesIO()
+        figure.savefig(stream, dpi=130, bbox_inches="tight", format="png")
+        plt.close(figure)
+        data = base64.b64encode(stream.getvalue()).decode()
+        images.append(
+            f'<h2>{html.escape(name)}</h2><img alt="{html.escape(name)}" src="data:image/png;base64,{data}">'
+        )
+    page = folder / "report.html"
+    title = html.escape(f"Suite {systems[0].suite}")
+    page.write_text(
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f"<style>{_STYLE}</style></head><body>{_html(markdown(systems))}{''.join(images)}</body></html>\n",
+        encoding="utf-8",
+    )
+    return page
+
+
+def _figures(systems: Sequence[SystemResults]) -> Iterator[tuple[str, Figure]]:
+    for task, metric in dict.fromkeys(
+        (result.task, result.metric)
+        for system in systems
+        for result in system.results
+        if result.low is not None
+    ):
+        if _sets(systems, task, metric) <= _MOST_BARS:
+            yield f"{task}-{metric}", _bars(systems, task, metric)
+    tasks = dict.fromkeys(result.task for system in systems for result in system.results)
+    for task, metric in product(tasks, ("spearman", "xsim_error")):
+        for system in systems:
+            chosen = [r for r in system.results if (r.task, r.metric) == (task, metric)]
+            if sum(len(result.languages) == 2 for result in chosen) > 1:
+                yield (
+                    f"{task}-{metric}-matrix-{system.name}",
+                    _matrix(chosen, f"{system.name}: {task} {metric}"),
+                )
+
+    for system in systems:
+        for key, rows in system.items.items():
+            task, name, *languages = key.split(".")
+            if name == MAP:
+                title = f"{system.name}: {task}"
+                yield f"{task}-{MAP}-{system.name}", _map(rows, languages[0].split("-"), title)
+        for stage, curves in _curves(system).items():
+            yield f"training-{stage}-{system.name}", _training(curves, f"{system.name}: {stage}")
+
+
+def _sets(systems: Sequence[SystemResults], task: str, metric: str) -> int:
+    """How many languages and pairs of languages a metric has."""
+    found = (result for system in systems for result in system.results)
+    return len({result.languages for result in found if (result.task, result.metric) == (task, metric)})
+
+
+def _curves(system: SystemResults) -> dict[str, dict[str, list[tuple[int, float]]]]:
+    """Stage → language → (step, dev score), of the trainings that were judged on the way."""
+    curves: dict[str, dict[str, list[tuple[int, float]]]] = {}
+    for lang, stages in system.about["system"].get("dev_curves", {}).items():
+        for stage, points in stages.items():
+            curves.setdefault(stage, {})[lang] = points
+    return curves
+
+
+def _training(curves: dict[str, list[tuple[int, float]]], title: str) -> Figure:
+    """Dev score by step, a line a language."""
+    figure, axes = _subplots(6.0, 3.5)
+    for lang, points in curves.items():
+        axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=lang)
+    axes.set_xlabel("step")
+    axes.set_ylabel("dev score")
+    axes.set_title(title, fontsize="medium")
+    axes.legend(fontsize="small")
+    return figure
+
+
+def _map(rows: Items, languages: Sequence[str], title: str) -> Figure:
+    """Translations on a plane, coloured by language and, linked, by meaning."""
+    figure: Figure = plt.figure(figsize=(12, 5.5))
+    panels = figure.subplots(1, 2)
+    by_language, by_meaning = panels
+    for number, lang in enumerate(languages):
+        x, y = rows[rows[:, 2] == number, :2].T
+        by_language.scatter(x, y, s=12, label=lang)
+    by_language.legend(fontsize="small")
+    by_language.set_title(f"{title}, by language", fontsize="medium")
+    meanings = np.unique(rows[:, 3])
+    colours = plt.get_cmap("hsv")(np.linspace(0, 1, len(meanings), endpoint=False))
+    for meaning, colour in zip(meanings, colours, strict=True):
+        x, y = rows[rows[:, 3] == meaning, :2].T
+        by_meaning.plot(x, y, color=colour, marker="o", markersize=3, linewidth=0.6)
+    by_meaning.set_title("by meaning: lines join translations", fontsize="medium")
+    for axes in panels:
+        axes.set_xticks([])
+        axes.set_yticks([])
+    return figure
+
+
+def _bars(systems: Sequence[SystemResults], task: str, metric: str) -> Figure:
+    """Bars with 95 % intervals, one colour a system."""
+    languages = list(
+        dict.fromkeys(
+            result.languages
+            for system in systems
+            for result in system.results
+            if (result.task, result.metric) == (task, metric)
+        )
+    )
+    figure, axes = _subplots(max(4.0, 1.1 * len(languages) * len(systems) ** 0.5), 3.5)
+    width = 0.8 / len(systems)
+    for number, system in enumerate(systems):
+        found = {r.languages: r for r in system.results if (r.task, r.metric) == (task, metric)}
+        for place, codes in enumerate(languages):
+            result = found.get(codes)
+            if result is None or result.low is None or result.high is None:
+                continue
+            error = [[max(result.value - result.low, 0)], [max(result.high - result.value, 0)]]
+            axes.bar(
+                place + (number - (len(systems) - 1) / 2) * width,
+                result.value,
+                width,
+                yerr=error,
+                color=f"C{number}",
+                label=system.name if place == 0 else None,
+                capsize=2,
+            )
+    axes.set_xticks(range(len(languages)), ["-".join(codes) for codes in languages])
+    axes.set_ylabel(metric.replace("_", " "))
+    axes.set_title(task)
+    axes.legend(fontsize="small", loc="lower right")
+    return figure
+
+
+def _subplots(width: float, height: float) -> tuple[Figure, Any]:
+    """A figure of that size in inches, with one pair of axes."""
+    made: tuple[Figure, Any] = plt.subplots(figsize=(width, height))
+    return made
+
+
+def _matrix(results: Sequence[Result], title: str) -> Figure:
+    """A heat map: first language by second, mirrored where one order was measured; within on the diagonal."""
+    codes = list(dict.fromkeys(code for result in results for code in result.languages))
+    grid = np.full((len(codes), len(codes)), np.nan)
+    for result in results:
+        first, last = codes.index(result.languages[0]), codes.index(result.languages[-1])
+        grid[first, last] = result.value
+        if np.isnan(grid[last, first]):
+            grid[last, first] = result.value
+    figure, axes = _subplots(1 + 0.8 * len(codes), 0.8 + 0.7 * len(codes))
+    image = axes.imshow(grid, cmap="viridis")
+    for (row, column), value in np.ndenumerate(grid):
+        if not np.isnan(value):
+            axes.text(column, row, f"{value:.1f}", ha="center", va="center", color="white")
+    axes.set_xticks(range(len(codes)), codes)
+    axes.set_yticks(range(len(codes)), codes)
+    axes.set_title(title, fontsize="medium")
+    figure.colorbar(image)
+    return figure
+
+
+def _html(text: str) -> str:
+    """The tables, headings and lines that :func:`markdown` writes, as HTML."""
+    out: list[str] = []
+    rows: list[list[str]] = []
+    for line in [*text.splitlines(), ""]:
+        if line.startswith("|"):
+            cells = [html.escape(cell.strip()) for cell in line.strip("|").split("|")]
+            if not set("".join(cells)) <= set("-: "):
+                rows.append(cells)
+            continue
+        if rows:
+            head, *body = rows
+            out.append(f"<table><tr>{''.join(f'<th>{cell}</th>' for cell in head)}</tr>")
+            out += [f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in body]
+            out.append("</table>")
+            rows = []
+        if line.startswith("#"):
+            level = len(line) - len(line.lstrip("#"))
+            out.append(f"<h{level}>{html.escape(line.lstrip('# '))}</h{level}>")
+        elif line:
+            out.append(f"<p>{html.escape(line)}</p>")
+    return "".join(out)

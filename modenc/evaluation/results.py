@@ -1,0 +1,231 @@
+"""Results on disk, and as Markdown tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modenc.errors import DataError
+from modenc.evaluation.runner import Outcome, Result, metric_samples
+from modenc.evaluation.significance import Floats, Items, p_of_gaps
+from modenc.storage import whole_file
+
+RESULTS_FILE = "results.json"
+_ITEMS_FILE = "items.npz"
+_FORMAT = 1
+_PACKAGES = ("modenc", "torch", "transformers", "sentence-transformers", "scikit-learn", "faiss-cpu")
+
+
+@dataclass(frozen=True)
+class SystemResults:
+    """One system's results, as they are stored."""
+
+    name: str
+    suite: str
+    seed: int
+    seconds: float
+    about: dict[str, Any]
+    """System, versions, hardware and date."""
+    results: tuple[Result, ...]
+    items: dict[str, Items]
+    skipped: tuple[str, ...] = ()
+
+    def find(self, key: str) -> Result | None:
+        """The figure with this :attr:`Result.key`."""
+        return next((result for result in self.results if result.key == key), None)
+
+
+def make_results(
+    name: str, suite: str, seed: int, seconds: float, system: dict[str, Any], outcome: Outcome
+) -> SystemResults:
+    """An outcome with all that is needed to reproduce it."""
+    about = {
+        "system": system,
+        "versions": {package: _version(package) for package in _PACKAGES},
+        "hardware": {
+            "machine": platform.machine(),
+            "processors": os.cpu_count(),
+            "system": platform.system(),
+        },
+        "created": datetime.now(UTC).date().isoformat(),
+    }
+    return SystemResults(
+        name,
+        suite,
+        seed,
+        round(seconds, 1),
+        about,
+        tuple(outcome.results),
+        outcome.items,
+        tuple(outcome.skipped),
+    )
+
+
+def _version(package: str) -> str | None:
+    """A package's version; none where another distribution brings the same modules (conda's faiss)."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def save_results(results: SystemResults, folder: Path) -> None:
+    """Write results.json and, for paired tests, items.npz."""
+    folder.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(folder / _ITEMS_FILE, **results.items)  # type: ignore[arg-type]
+    content = {
+        "format": _FORMAT,
+        "name": results.name,
+        "suite": results.suite,
+        "seed": results.seed,
+        "seconds": results.seconds,
+        **results.about,
+        "skipped": list(results.skipped),
+        "results": [_finite(asdict(result)) for result in results.results],
+    }
+    with whole_file(folder / RESULTS_FILE) as temporary:
+        temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _finite(entry: dict[str, Any]) -> dict[str, Any]:
+    """NaN, which JSON lacks, as null."""
+    return {
+        key: None if isinstance(value, float) and np.isnan(value) else value for key, value in entry.items()
+    }
+
+
+def load_results(folder: Path) -> SystemResults:
+    """Read what :func:`save_results` wrote.
+
+    Raises:
+        DataError: there is nothing, or something else.
+    """
+    path = folder / RESULTS_FILE
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        with np.load(folder / _ITEMS_FILE) as stored:
+            items = {key: stored[key] for key in stored.files}
+        results = [
+            Result(**{**entry, "languages": tuple(entry["languages"])}) for entry in content["results"]
+        ]
+        return SystemResults(
+            content["name"],
+            content["suite"],
+            content["seed"],
+            content["seconds"],
+            {key: content[key] for key in ("system", "versions", "hardware", "created")},
+            tuple(results),
+            items,
+            tuple(content["skipped"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: expected results of `modenc eval`, found none to read ({error})") from error
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def markdown(systems: Sequence[SystemResults]) -> str:
+    """Tables of all figures, a system a column.
+
+    Each column after the first also has p, from a paired bootstrap against the first on the same items.
+    """
+    first, *others = systems
+    keys = list(dict.fromkeys(result.key for system in systems for result in system.results))
+    lines = [f"# Suite {first.suite}", ""]
+    headings = ["metric", "languages", "n", first.name]
+    for system in others:
+        headings += [system.name, "p"]
+    for task in dict.fromkeys(key.split(".")[0] for key in keys):
+        lines += [f"## {task}", "", _row(headings), _row(["---"] * 3 + ["---:"] * (len(headings) - 3))]
+        for key in (key for key in keys if key.split(".")[0] == task):
+            known = next(result for system in systems if (result := system.find(key)))
+            cells = [known.metric, "-".join(known.languages) or "all pairs", str(known.n)]
+            cells.append(_cell(first.find(key)))
+            for system in others:
+                cells += [_cell(system.find(key)), _p(first, system, known)]
+            lines.append(_row(cells))
+        lines.append("")
+    lines += _means(systems)
+    for system in systems:
+        versions = ", ".join(f"{package} {number}" for package, number in system.about["versions"].items())
+        processors = system.about["hardware"]["processors"]
+        lines.append(
+            f"{system.name}: seed {system.seed}, {system.seconds:.0f} s on {processors} cores; {versions}."
+        )
+        if system.skipped:
+            lines.append(f"Not found, skipped: {', '.join(system.skipped)}.")
+    return "\n".join(lines) + "\n"
+
+
+def _means(systems: Sequence[SystemResults]) -> list[str]:
+    """Unweighted means over languages, within and across."""
+    rows = []
+    groups = dict.fromkeys(
+        (result.task, result.metric, len(result.languages))
+        for result in systems[0].results
+        if 0 < len(result.languages) < 3
+    )
+    for task, metric, size in groups:
+        values = []
+        for system in systems:
+            found = [
+                result.value
+                for result in system.results
+                if (result.task, result.metric, len(result.languages)) == (task, metric, size)
+            ]
+            values.append((np.mean(found) if found else np.nan, len(found)))
+        if values[0][1] > 1:
+            where = f"{'within' if size == 1 else 'across'}, {values[0][1]} sets"
+            rows.append(_row([task, metric, where, *(f"{value:.2f}" for value, _ in values)]))
+    if not rows:
+        return []
+    headings = ["task", "metric", "over", *(system.name for system in systems)]
+    alignment = _row(["---"] * 3 + ["---:"] * len(systems))
+    return ["## Means", "", _row(headings), alignment, *rows, ""]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(result: Result | None) -> str:
+    if result is None:
+        return ""
+    if result.low is None or result.high is None:
+        return f"{result.value:.3g}" if abs(result.value) < 1 else f"{result.value:.2f}"
+    return f"{result.value:.2f} [{result.low:.1f}, {result.high:.1f}]"
+
+
+def paired_gaps(system: SystemResults, other: SystemResults, key: str) -> Floats:
+    """By how much a figure of one system is above the other's on resampled items: values [samples].
+
+    Raises:
+        KeyError: the figure has no items in one of them.
+        ValueError: the systems were not measured on equally many items.
+    """
+    items, others = system.items[key], other.items[key]
+    if len(items) != len(others):
+        raise ValueError(
+            f"{key}: expected the same items for both systems, found {len(items)} and {len(others)}"
+        )
+    metric = key.split(".")[1]
+    return metric_samples(metric, items, other.seed) - metric_samples(metric, others, other.seed)
+
+
+def _p(first: SystemResults, other: SystemResults, result: Result) -> str:
+    key = result.key
+    if key not in first.items or key not in other.items:
+        return ""
+    value = p_of_gaps(paired_gaps(other, first, key))
+    return "" if np.isnan(value) else f"{value:.3f}"

@@ -1,0 +1,290 @@
+"""At the end of a training: the language's modules beside the bare base, on the same held-out data.
+
+The same data chose the checkpoints, so a narrow lead may be luck; a loss is not. Across languages the base
+encodes both sides, and the modules' counterparts come from the pivot's own modules, as in a hub. A language
+without alignment is compared only within itself.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property, partial
+
+from sentence_transformers import SentenceTransformer
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from modenc.base_model import resolve_base
+from modenc.composition.body import compose
+from modenc.composition.modules import read_modules
+from modenc.data.pairs import ParallelRow, ScoredRow
+from modenc.evaluation.retrieval import both_ways
+from modenc.evaluation.sts import spearman
+from modenc.hub.comparison import (
+    BASE,
+    MODULES,
+    ROWS,
+    TOKENS,
+    UNALIGNED,
+    WORST,
+    Comparison,
+    loses,
+    mean_score,
+    shared_scores,
+    table_of,
+)
+from modenc.hub.layout import LanguageLayout
+from modenc.hub.store import Hub
+from modenc.recipe.settings import LanguagePlan
+from modenc.training.body_module import Vectors, cached_vectors, content_key, encode_texts, sentence_model
+from modenc.training.data_access import TrainingData
+from modenc.training.frozen import pack_frozen
+from modenc.training.processes import uses_bf16
+from modenc.training.tokenizers import tokens_per_sentence
+
+logger = logging.getLogger(__name__)
+
+Encode = Callable[[list[str]], Vectors]
+
+# Times the base's tokens; a language's own vocabulary should need fewer.
+_TOLERATED_TOKENS = 1.05
+_ADVICE = {
+    "sts": "more or cleaner data.paraphrases, a start from a related language "
+    "(sentence_encoding.start), or a smaller sentence_encoding.optimizer.learning_rate",
+    "cross_sts": "cleaner translations (modenc clean) or more of them, more alignment.optimizer.steps, or a "
+    "greater alignment.keep_weight",
+    "retrieval": "cleaner translations (modenc clean) or more of them, or more alignment.optimizer.steps",
+    TOKENS: "vocabulary.method = 'base' or 'trim', more running text, or a greater vocabulary.size",
+}
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What is compared on; empty parts are left out."""
+
+    sts: Sequence[ScoredRow] = ()
+    """Sentence pairs of the language with gold scores."""
+    cross_sts: Sequence[ScoredRow] = ()
+    """The same with the first sentence in the pivot language."""
+    parallel: Sequence[ParallelRow] = ()
+    """Translations that were set aside."""
+    text: Sequence[str] = ()
+    """Running text that was set aside, for a language with a vocabulary of its own."""
+
+    @classmethod
+    def of(cls, data: TrainingData, modules: LanguageLayout) -> HeldOut:
+        """What a language's data hold; nothing is read that its modules have no use for."""
+        plan, present = data.plan, modules.present()
+        across = "cla" in present and plan.lang != plan.pivot
+        # A language whose translations are not to be used is not evaluated on them either.
+        spared = plan.alignment.objective == "emma_x" and bool(plan.emma_x.warmup_languages)
+        return cls(
+            sts=data.dev.sts,
+            cross_sts=data.dev.cross_sts if across else (),
+            parallel=data.parallel.held_out if across and plan.data.parallel and not spared else (),
+            text=data.text.held_out if "tokenizer" in present and plan.data.text else (),
+        )
+
+    def counts(self) -> dict[str, float]:
+        """Metric → rows that it is measured on."""
+        rows = {"sts": self.sts, "cross_sts": self.cross_sts, "retrieval": self.parallel, TOKENS: self.text}
+        return {metric: len(part) for metric, part in rows.items() if part}
+
+    def measure(
+        self, own: Encode, pivot: Encode, base: Mapping[str, float] | None = None
+    ) -> dict[str, float]:
+        """Metric → value, always a finite number.
+
+        Args:
+            own: gives unit vectors [texts, hidden] of the language's texts.
+            pivot: gives those of the pivot's.
+            base: the base's values, where modules are measured. A metric that the base has no number for is
+                left out; one that only the modules have none for (equal vectors, NaN) gets the worst value.
+        """
+        scores = {}
+        if self.sts:
+            scores["sts"] = _correlation(own, own, self.sts)
+        if self.cross_sts:
+            scores["cross_sts"] = _correlation(pivot, own, self.cross_sts)
+        if self.parallel:
+            counterparts = pivot([row.pivot for row in self.parallel])
+            scores["retrieval"] = both_ways(counterparts, own([row.text for row in self.parallel]))
+        if base is None:
+            # Constant gold scores have no correlation.
+            return {metric: round(value, 2) for metric, value in scores.items() if math.isfinite(value)}
+        for metric in (metric for metric in base if not math.isfinite(scores[metric])):
+            logger.warning(
+                "  %s: not a number with the modules, whose vectors are all equal or not finite; it counts "
+                "as %.0f. Try a smaller learning rate",
+                metric, WORST[metric],
+            )  # fmt: skip
+            scores[metric] = WORST[metric]
+        return {metric: round(scores[metric], 2) for metric in base}
+
+
+def _correlation(left: Encode, right: Encode, rows: Sequence[ScoredRow]) -> float:
+    return spearman(left([row[0] for row in rows]), right([row[1] for row in rows]), [row[2] for row in rows])
+
+
+class _Encoders:
+    """The base, and modules on it, as functions from texts to vectors; the base is loaded on first use."""
+
+    def __init__(self, plan: LanguagePlan) -> None:
+        self.plan = plan
+        self.base = resolve_base(plan.base.model)
+
+    @cached_property
+    def body(self) -> PreTrainedModel:
+        return self.base.load_body().requires_grad_(False)
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerFast:
+        return self.base.load_tokenizer()
+
+    def of_base(self, texts: list[str]) -> Vectors:
+        """The base's vectors, kept on disk: they are the same after every training."""
+        plan = self.plan
+        key = content_key(self.base.fingerprint, repr(asdict(plan.base)), str(uses_bf16(plan.run)), *texts)
+
+        def encoded() -> Vectors:
+            # Packing replaces layers, so it gets a copy, which shares the weights.
+            body = copy.deepcopy(self.body, {id(tensor): tensor for tensor in self.body.parameters()})
+            return encode_texts(self._model(body, self.tokenizer), texts)
+
+        return cached_vectors(plan.run.work_dir / "cache" / f"{BASE}-{key}.npy", encoded)
+
+    def of_modules(self, layout: LanguageLayout, *, align: bool) -> Encode:
+        """A function that encodes with a language's modules; they are read at its first call."""
+
+        @cache
+        def model() -> SentenceTransformer:
+            modules = read_modules(layout, self.base.hidden_size)
+            body = compose(self.body, modules, align=align)
+            return self._model(body, modules.tokenizer or self.tokenizer)
+
+        @cache
+        def encoded(texts: tuple[str, ...]) -> Vectors:
+            return encode_texts(model(), list(texts))
+
+        return lambda texts: encoded(tuple(texts))
+
+    def _model(self, body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> SentenceTransformer:
+        body.requires_grad_(False)
+        pack_frozen(body)
+        return sentence_model(body, tokenizer, self.plan, self.plan.base.max_length)
+
+
+def compare_with_base(
+    data: TrainingData, modules: LanguageLayout, pivot: LanguageLayout | None = None
+) -> dict[str, dict[str, float]]:
+    """Measure modules as they will be published, and the base; log a table and what to try next.
+
+    Only one process may call it.
+
+    Args:
+        data: the language's.
+        modules: what will be published.
+        pivot: the pivot's modules, if not those in the recipe's hub.
+
+    Returns:
+        A card's ``comparison``; empty where nothing is held out.
+
+    Raises:
+        DataError: held-out data cannot be read.
+        HubError: the pivot's modules are needed and not in the hub.
+    """
+    plan, held_out = data.plan, HeldOut.of(data, modules)
+    comparison: dict[str, dict[str, float]] = {}
+    if counts := held_out.counts():
+        encoders = _Encoders(plan)
+        base = held_out.measure(encoders.of_base, encoders.of_base)
+        comparison = {ROWS: counts, BASE: base}
+        aligned = "cla" in modules.present()
+        counterpart = (pivot or Hub.open(plan.hub).layout(plan.pivot)) if aligned else modules
+        counterparts = {align: encoders.of_modules(counterpart, align=align) for align in (True, False)}
+        for name, align in {MODULES: True, **({UNALIGNED: False} if aligned else {})}.items():
+            own = encoders.of_modules(modules, align=align)
+            # Without an adapter of its own the pivot has one vector a text, aligned or not.
+            across = counterparts[align and "cla" in counterpart.present()]
+            comparison[name] = held_out.measure(own, across, base)
+        if held_out.text:
+            # Loaded for this: encoding has set truncation and padding in the other one.
+            tokenizer = encoders.base.load_tokenizer()
+            own_tokenizer = read_modules(modules, encoders.base.hidden_size).tokenizer or tokenizer
+            for name in comparison.keys() - {ROWS}:
+                tokens = tokens_per_sentence(tokenizer if name == BASE else own_tokenizer, held_out.text)
+                comparison[name][TOKENS] = round(tokens, 2)
+    log_comparison(plan.lang, comparison)
+    return comparison
+
+
+def compare_model(data: Mapping[str, TrainingData], model: SentenceTransformer) -> dict[str, Comparison]:
+    """The same for one model of all languages, which encodes both sides.
+
+    Args:
+        data: language → its data; of translations those are used that were read for training.
+        model: the trained model, prompt included.
+
+    Returns:
+        Language → its comparison.
+    """
+    comparisons: dict[str, Comparison] = {}
+    encode = partial(encode_texts, model)
+    for lang, part in data.items():
+        across = lang != part.plan.pivot
+        held_out = HeldOut(
+            sts=part.dev.sts,
+            cross_sts=part.dev.cross_sts if across else (),
+            # Not read for this alone: filtering millions of rows takes minutes.
+            parallel=part.parallel.held_out if across and "parallel" in vars(part) else (),
+        )
+        if counts := held_out.counts():
+            of_base = _Encoders(part.plan).of_base
+            base = held_out.measure(of_base, of_base)
+            comparisons[lang] = {ROWS: counts, BASE: base, MODULES: held_out.measure(encode, encode, base)}
+        logger.info(" %s", lang)
+        log_comparison(lang, comparisons.get(lang, {}), modular=False)
+    return comparisons
+
+
+def log_comparison(lang: str, comparison: Comparison, *, modular: bool = True) -> None:
+    """Log how modules compare with the base: a table, a warning where they lose, and what to try."""
+    table = table_of(comparison)
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for first, *others in table:
+        cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+        logger.info("  %s  %s", first.ljust(widths[0]), "  ".join(cells))
+    if not shared_scores(comparison):
+        logger.warning(
+            "  %s: nothing could be compared with the base: no held-out pairs. Training may have made the "
+            "language worse unnoticed; give pairs with scores (data.dev.sts), and where it is aligned "
+            "translations to set aside (data.parallel, data.dev.parallel_held_out)",
+            lang,
+        )
+    elif loses(comparison):
+        base, own = (mean_score(comparison, system) for system in (BASE, MODULES))
+        logger.warning(
+            "  %s: worse than the base alone on held-out data: mean %.1f, base %.1f. %s",
+            lang, own, base, _what_to_try(comparison) if modular else "",
+        )  # fmt: skip
+    before, now = (comparison.get(system, {}).get(TOKENS) for system in (BASE, MODULES))
+    if before is not None and now is not None and now > before * _TOLERATED_TOKENS:
+        logger.warning(
+            "  %s: its vocabulary cuts sentences into more tokens than the base's: %.1f, base %.1f. Try %s",
+            lang, now, before, _ADVICE[TOKENS],
+        )  # fmt: skip
+
+
+def _what_to_try(comparison: Comparison) -> str:
+    base, modules = comparison[BASE], comparison[MODULES]
+    lost = [metric for metric in shared_scores(comparison) if modules[metric] < base[metric]]
+    hints = [f"for {metric} {_ADVICE[metric]}" for metric in lost]
+    alone = comparison.get(UNALIGNED, {}).get("sts")
+    if alone is not None and "sts" in lost and alone >= base["sts"]:
+        hints[lost.index("sts")] = (
+            "for sts, which alignment lowers, a greater alignment.keep_weight, a smaller alignment.strength"
+        )
+    return f"Try {'; '.join(hints)}. Until then lang='base' gives the base's vectors"

@@ -1,0 +1,255 @@
+"""Stage 2: the embeddings and a LoRA on query, key and value (LA) learn the language's text."""
+
+from __future__ import annotations
+
+import logging
+import math
+from array import array
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import torch
+from datasets import Dataset
+from peft import PeftModel
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from modenc.composition.body import compose
+from modenc.composition.modules import LanguageModules, read_lora
+from modenc.recipe.settings import LanguageAdaptationSettings
+from modenc.training.adapters_io import ATTENTION_LAYERS, add_lora, restored, save_lora
+from modenc.training.body_module import Vectors, cached_vectors, encode_texts, sentence_model
+from modenc.training.data_access import sample
+from modenc.training.dev import DevData
+from modenc.training.frozen import pack_frozen
+from modenc.training.mixing import reading
+from modenc.training.objectives.distillation import DistillationLoss
+from modenc.training.objectives.masked_lm import MaskedLM
+from modenc.training.onto_pivot import learn_from_pivot
+from modenc.training.pivot import FrozenLanguage, adapter_of
+from modenc.training.processes import process_state, rows_a_step
+from modenc.training.stage import StageRun
+from modenc.training.trainers import BodyTrainer, run_trainer, train_sentence_model, training_arguments
+from modenc.training.vocabulary import save_embeddings
+
+logger = logging.getLogger(__name__)
+
+Blocks = npt.NDArray[np.int32]
+Scaled = Callable[[], AbstractContextManager[None]]
+"""Within its block a model has the weights that are published, scaled by ``strength``."""
+
+_TEXTS_AT_A_TIME = 10_000
+
+
+def adapt_language(run: StageRun) -> dict[str, Any]:
+    """Train LA as the recipe says and write ``la/`` and the new embeddings; returns metrics."""
+    settings = run.plan.language_adaptation
+    onto_pivot = settings.objective == "pivot"
+    if settings.objective == "none" or (onto_pivot and run.plan.lang == run.plan.pivot):
+        return {}
+    tokenizer = run.tokenizer_before()
+    model = add_lora(
+        _body_of_stage_three(run) if onto_pivot else run.body_before(), settings.lora, ATTENTION_LAYERS
+    )
+    pack_frozen(model)
+    embeddings = model.get_input_embeddings()
+    embeddings.weight.requires_grad_(settings.train_embeddings and run.plan.vocabulary.method != "base")
+    start = embeddings.weight.detach().clone() if embeddings.weight.requires_grad else None
+    scaled = partial(scaled_update, model, start, settings.strength)
+    if onto_pivot:
+        metrics = _learn_from_pivot(run, model, tokenizer, scaled)
+    elif settings.objective == "distill":
+        metrics = _distil(run, model, None, tokenizer, scaled)
+    else:
+        masked_lm = MaskedLM(model, embeddings, tokenizer, settings.mask_probability)
+        if settings.objective == "mlm":
+            metrics = _masked_lm(run, masked_lm, tokenizer, scaled)
+        else:
+            metrics = _distil(run, model, masked_lm, tokenizer, scaled)
+    if process_state().is_main_process:
+        with scaled():
+            save_lora(model, run.modules / "la", run.base.id)
+            if start is not None:
+                save_embeddings(embeddings.weight, run.modules, run.plan.vocabulary.storage)
+    return metrics
+
+
+def _optimizer(settings: LanguageAdaptationSettings, *modules: nn.Module) -> torch.optim.Optimizer:
+    """AdamW with a learning rate of its own for the embedding matrix."""
+    named = {id(p): (n, p) for module in modules for n, p in module.named_parameters() if p.requires_grad}
+    table = [p for n, p in named.values() if "word_embeddings" in n]
+    rest = [p for n, p in named.values() if "word_embeddings" not in n]
+    groups = [
+        {"params": rest, "lr": settings.optimizer.learning_rate},
+        {"params": table, "lr": settings.embedding_learning_rate, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]], weight_decay=settings.optimizer.weight_decay
+    )
+
+
+def _masked_lm(
+    run: StageRun, model: MaskedLM, tokenizer: PreTrainedTokenizerFast, scaled: Scaled
+) -> dict[str, Any]:
+    settings = run.plan.language_adaptation
+    train, held_out = (
+        _block_set(pack(tokenizer, texts, settings.block_length))
+        for texts in (run.data.text.train, run.data.text.held_out)
+    )
+    read = reading(train, settings.optimizer)
+    read.announce(run.name)
+    arguments = training_arguments(
+        read.optimizer, run.plan.run, run.checkpoints, sentences=False, evaluate=False
+    )
+    trainer = BodyTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=train,
+        data_collator=model.collator,
+        optimizers=(_optimizer(settings, model), None),
+    )
+    before = _perplexity(trainer, held_out, run.plan.run.seed)
+    figures = run_trainer(trainer)
+    with scaled():
+        after = _perplexity(trainer, held_out, run.plan.run.seed)
+    logger.info("  held-out perplexity: %.1f before, %.1f after", before, after)
+    sets = {"sets": read.seen(figures.steps)}
+    return {**vars(figures), **sets, "perplexity_before": round(before, 2), "perplexity": round(after, 2)}
+
+
+def _perplexity(trainer: BodyTrainer, blocks: Dataset, seed: int) -> float:
+    """Exp of the mean loss, on the same masks each time."""
+    if not len(blocks):
+        return math.nan
+    torch.manual_seed(seed)
+    loss = trainer.evaluate(blocks)["eval_loss"]
+    return math.exp(min(loss, 50.0))
+
+
+def pack(tokenizer: PreTrainedTokenizerFast, texts: list[str], length: int) -> Blocks:
+    """Tokenize texts, join them with separators, and cut the stream into blocks of ``length`` tokens.
+
+    The rest after the last full block is dropped.
+
+    Returns:
+        Token ids [blocks, length]; a stream shorter than a block makes one shorter block.
+    """
+    separator, inner = tokenizer.sep_token_id, length - 2
+    # Four bytes a token: ten million sentences as Python's numbers take tens of gigabytes.
+    stream = array("i")
+    for start in range(0, len(texts), _TEXTS_AT_A_TIME):
+        encoded = tokenizer(texts[start : start + _TEXTS_AT_A_TIME], add_special_tokens=False)["input_ids"]
+        for ids in encoded:
+            stream.extend(ids)
+            stream.append(separator)
+    tokens = np.frombuffer(stream, dtype=np.int32) if stream else np.zeros(0, np.int32)
+    inner = min(inner, max(len(tokens), 1))
+    count = len(tokens) // inner
+    blocks = np.empty((count, inner + 2), np.int32)
+    blocks[:, 0], blocks[:, -1] = tokenizer.cls_token_id, separator
+    blocks[:, 1:-1] = tokens[: count * inner].reshape(count, inner)
+    return blocks
+
+
+def _block_set(blocks: Blocks) -> Dataset:
+    """``blocks`` as the column ``input_ids``, without a copy."""
+    column = pa.FixedSizeListArray.from_arrays(pa.array(blocks.reshape(-1)), blocks.shape[1])
+    return Dataset(pa.table({"input_ids": column}))
+
+
+def _body_of_stage_three(run: StageRun) -> PreTrainedModel:
+    """The body that stage 3 starts from, but without LA: with the SE of ``sentence_encoding.start``."""
+    adapter = adapter_of(run, run.plan.sentence_encoding.start)
+    encoding = LanguageModules(run.plan.lang, None, None, read_lora(adapter, run.base.hidden_size), {})
+    return compose(run.body_before(), encoding, align=False)
+
+
+def _learn_from_pivot(
+    run: StageRun, model: PeftModel, tokenizer: PreTrainedTokenizerFast, scaled: Scaled
+) -> dict[str, Any]:
+    settings = run.plan.language_adaptation
+    # keep_weight keeps a language near its vectors after stage 3, which do not exist yet.
+    losses = replace(
+        run.plan.alignment, optimizer=settings.optimizer, max_length=settings.max_length, keep_weight=0.0
+    )
+    student = sentence_model(model, tokenizer, run.plan, settings.max_length)
+    return learn_from_pivot(
+        run,
+        losses,
+        FrozenLanguage(run),
+        student,
+        partial(_optimizer, settings, student),
+        scaled,
+    )
+
+
+@contextmanager
+def scaled_update(model: PeftModel, start: Tensor | None, scale: float) -> Iterator[None]:
+    """Scale what LA and the embeddings learned by ``scale`` within the block.
+
+    Args:
+        model: the body with LA.
+        start: the embeddings [tokens, hidden] before training; None where they do not learn.
+        scale: above 0 and up to 1, which changes nothing.
+    """
+    if scale == 1:
+        yield
+        return
+    origins = [] if start is None else [(model.get_input_embeddings().weight, start)]
+    origins += [(b, torch.zeros_like(b)) for name, b in model.named_parameters() if ".lora_B." in name]
+    with torch.no_grad(), restored([parameter for parameter, _ in origins]):
+        for parameter, origin in origins:
+            parameter.lerp_(origin.to(parameter.device), 1 - scale)
+        yield
+
+
+def _distil(
+    run: StageRun,
+    model: PeftModel,
+    masked_lm: MaskedLM | None,
+    tokenizer: PreTrainedTokenizerFast,
+    scaled: Scaled,
+) -> dict[str, Any]:
+    settings, plan = run.plan.language_adaptation, run.plan
+    optimizer = settings.optimizer
+    texts = sample(run.data.text.train, optimizer.steps * rows_a_step(optimizer), plan.run.seed)
+    held_out = run.data.text.held_out[:200]
+    cached = run.folder / "teacher.npy"
+    teacher, teacher_held_out = _teacher_vectors(run, texts, held_out, cached)
+    dev = DevData(teacher_texts=held_out, teacher=teacher_held_out)
+    student = sentence_model(model, tokenizer, plan, settings.max_length)
+    loss = DistillationLoss(student, torch.from_numpy(teacher), masked_lm, settings.mlm_weight)
+    metrics = train_sentence_model(
+        run,
+        optimizer,
+        student,
+        Dataset.from_dict({"text": texts, "label": list(range(len(texts)))}),
+        loss,
+        dev,
+        # The base's own pieces start at the teacher's vectors, so the start would always be the best.
+        initial_weights_eligible=False,
+        evaluation_context=scaled,
+        optimizer=_optimizer(settings, student, *([masked_lm] if masked_lm else [])),
+        drawn_from={"rows": len(run.data.text.train)},
+    )
+    cached.unlink(missing_ok=True)
+    return metrics
+
+
+def _teacher_vectors(
+    run: StageRun, texts: list[str], held_out: list[str], cached: Path
+) -> tuple[Vectors, Vectors]:
+    """The base's own vectors of both lists [texts, hidden], those of ``texts`` kept in ``cached``."""
+    length = run.plan.language_adaptation.max_length
+    model = sentence_model(run.base.load_body(), run.base.load_tokenizer(), run.plan, length)
+    logger.info("  the base's own vectors of %d sentences", len(texts))
+    with process_state().main_process_first():
+        teacher = cached_vectors(cached, lambda: encode_texts(model, texts))
+    return teacher, encode_texts(model, held_out)

@@ -1,0 +1,284 @@
+"""The paper's baselines (section 4, "Monolithic Baselines"): one model, all of its parameters, all languages.
+
+They share the data and the losses of the modular stages, so that a comparison is one of ways, not of texts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from sentence_transformers.sentence_transformer.modules import Dense, Transformer
+from torch import nn
+from transformers import set_seed
+
+from modenc.base_model import resolve_base
+from modenc.data.pairs import ParaphraseRow
+from modenc.data.training_sets import TrainingSet
+from modenc.errors import RecipeError
+from modenc.hub.swap import replace_folder
+from modenc.recipe.paper_settings import data_for_alignment
+from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Recipe
+from modenc.storage import LOCK_FILE, alone_in, storing
+from modenc.threads import set_threads
+from modenc.training.body_module import sentence_model
+from modenc.training.comparison import compare_model
+from modenc.training.data_access import TrainingData
+from modenc.training.dev import DevData
+from modenc.training.lock import training_lock
+from modenc.training.objective_inputs import objective_inputs
+from modenc.training.phases import run_phases
+from modenc.training.processes import process_state
+from modenc.training.sentence_encoding import row_sets
+from modenc.training.stage import StageRun, discard, make_ready, settings_of
+from modenc.training.trainers import train_sentence_model
+from modenc.training.used_rows import used_rows
+
+logger = logging.getLogger(__name__)
+
+_KEPT = "the last whole checkpoint and an earlier model are kept"
+_PARTS, _WHOLE = "parts", "whole"
+
+PROJECTED = ("bitranslation", "vmsst", "vmsst_contrastive")
+"""Objectives whose sentence vector is a linear projection of the pooled states (VMSST, section 5)."""
+
+
+def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
+    """Train one model as ``recipe``'s ``monolithic`` section says, and save it for sentence-transformers.
+
+    Args:
+        recipe: a checked recipe; its languages' data are used, its hub is not touched.
+        output: the model's folder; replaced when the training is done.
+
+    Returns:
+        Each phase's metrics, by its name.
+
+    Raises:
+        RecipeError: a language has settings of its own for the one model, the objective needs data that no
+            language has, ``output`` holds other files, or another such training is at work in the same
+            folder or for the same ``output``.
+        StorageError: the disk is full or read-only.
+        DataError: the data cannot be used.
+    """
+    output = output.resolve()
+    if output.exists() and not (output / "modules.json").is_file():
+        raise RecipeError(f"{output}: expected no such folder, or an earlier model; found other files")
+    _check_one_setting(recipe)
+    plan = next(iter(recipe.plans.values()))
+    settings, base = plan.monolithic, resolve_base(plan.base.model)
+    logger.info("threads: %d", set_threads(plan.run.threads))
+    set_seed(plan.run.seed)
+    body = base.load_body().requires_grad_(True)
+    tokenizer = base.load_tokenizer()
+    model = sentence_model(body, tokenizer, plan, settings.max_length)
+    if settings.objective in PROJECTED:
+        model.append(_projection(model, base.hidden_size))
+    data = {lang: TrainingData(plan) for lang, plan in recipe.plans.items()}
+    dev = DevData(sts=[row for part in data.values() for row in part.dev.sts])
+    work = plan.run.work_dir / "monolithic"
+    with storing(plan.run.work_dir, _KEPT), training_lock(plan.run.work_dir), _alone_for(output) as side:
+        _begin(work, plan, data)
+        run = StageRun("monolithic", _one_model(plan), base, data[plan.lang], work, None)
+        with used_rows(body, tokenizer, _texts(plan, data)):
+            if settings.objective in PAPER_SECTIONS:
+                inputs = objective_inputs(run, settings, model, data)
+                metrics = {str(settings.objective): run_phases(inputs, dev)}
+            else:
+                metrics = _learn_paraphrases(run, model, data, dev)
+        if process_state().is_main_process:
+            about = {"metrics": metrics, "comparison": compare_model(data, model)}
+            with storing(output, _KEPT):
+                _save(model, tokenizer, plan, side, about)
+                replace_folder(side / _WHOLE, output)
+            discard(work)
+        process_state().wait_for_everyone()
+    return metrics
+
+
+def _check_one_setting(recipe: Recipe) -> None:
+    """One model has one of each setting; a language's own would be ignored.
+
+    Raises:
+        RecipeError: a section that the objective reads, such as ``decoder``, is not the same for all.
+    """
+    settings = {lang: settings_of(_one_model(plan), "monolithic") for lang, plan in recipe.plans.items()}
+    (first, wanted), *others = settings.items()
+    for lang, found in others:
+        if found != wanted:
+            raise RecipeError(
+                f"languages.{lang}: expected the same settings of one model for all languages, found others "
+                f"than {first!r} has; set them at the top of the recipe"
+            )
+
+
+def _one_model(plan: LanguagePlan) -> LanguagePlan:
+    """``plan`` without ``warmup_languages``, which are for modules."""
+    return replace(plan, emma_x=replace(plan.emma_x, warmup_languages=()))
+
+
+def _learn_paraphrases(
+    run: StageRun, model: SentenceTransformer, data: dict[str, TrainingData], dev: DevData
+) -> dict[str, Any]:
+    settings = run.plan.monolithic
+    metrics: dict[str, Any] = {}
+    for phase in settings.objective.split("+"):
+        train = _sets(phase, data)
+        if not train:
+            raise RecipeError(
+                f"monolithic.objective: {phase!r} needs {_NEEDS[phase]}, found none in any language; "
+                "add sources or choose another objective"
+            )
+        logger.info("%s", phase)
+        folder = run.folder / phase
+        folder.mkdir(parents=True, exist_ok=True)
+        loss = MultipleNegativesRankingLoss(model, scale=settings.scale)
+        metrics[phase] = train_sentence_model(
+            replace(run, folder=folder),
+            settings.optimizer,
+            model,
+            train,
+            {name: loss for sets in train.values() for name in sets},
+            dev,
+        )
+    return metrics
+
+
+def _projection(model: SentenceTransformer, hidden: int) -> Dense:
+    """VMSST's linear map from pooled states to the semantic variable's mean.
+
+    It starts by bringing vectors of the length that the base gives to √hidden, where the prior has its mass.
+    """
+    with torch.inference_mode():
+        lengths = model.encode(["."], convert_to_tensor=True).norm(dim=-1)
+    weight = torch.eye(hidden) * float(hidden**0.5 / lengths.mean())
+    return Dense(
+        hidden, hidden, activation_function=nn.Identity(), init_weight=weight, init_bias=torch.zeros(hidden)
+    )
+
+
+def _begin(work: Path, plan: LanguagePlan, data: dict[str, TrainingData]) -> None:
+    """Checkpoints of other settings or data go, those of these stay."""
+    content = {
+        "settings": settings_of(plan, "monolithic"),
+        "base": asdict(plan.base),
+        "seed": plan.run.seed,
+        "evaluate_every": plan.run.evaluate_every,
+        "dev": [part.dev.sts for part in data.values()],
+        "data": {lang: _digests(part) for lang, part in data.items()},
+    }
+    fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    if process_state().is_main_process:
+        make_ready(work, fingerprint, force=False)
+    process_state().wait_for_everyone()
+
+
+def _digests(data: TrainingData) -> list[str]:
+    return [part.digest for part in _sets_read(data)]
+
+
+def _sets_read(data: TrainingData) -> list[TrainingSet[Any]]:
+    if data.plan.monolithic.objective not in PAPER_SECTIONS:
+        return [data.paraphrases, data.cross_paraphrases]
+    return [getattr(data, name) for name in _reads(data.plan) if getattr(data.plan.data, name)]
+
+
+def _texts(plan: LanguagePlan, data: dict[str, TrainingData]) -> Iterator[str]:
+    """All that the one model reads, alone and as the body sees it, after the prompt."""
+    for part in data.values():
+        for found in _sets_read(part):
+            for row in found.train:
+                for text in (row,) if isinstance(row, str) else row:
+                    if text:
+                        yield from (text, plan.base.prompt + text)
+
+
+def _reads(plan: LanguagePlan) -> tuple[str, ...]:
+    """The lists of ``data`` that a paper's objective reads here."""
+    return data_for_alignment(plan.monolithic.objective, _one_model(plan).emma_x)
+
+
+def _sets(phase: str, data: dict[str, TrainingData]) -> dict[str, dict[str, Dataset]]:
+    """Language → its sets: the languages come in turn, so that each gives as many batches."""
+    sets: dict[str, dict[str, Dataset]] = {}
+    for lang, part in data.items():
+        plan, rows = part.plan, []
+        if phase == "cross":
+            rows = [ParaphraseRow(*row) for row in part.cross_paraphrases.train]
+        elif phase == "monolingual" or lang == plan.pivot:
+            rows = part.paraphrases.train
+        if rows:
+            found = row_sets(rows, plan.monolithic.optimizer.batch_size, plan.run.seed)
+            sets[lang] = {f"{lang} {name}": chosen for name, chosen in found.items()}
+    return sets
+
+
+_NEEDS = {
+    "pivot": "data.paraphrases of the pivot",
+    "monolingual": "data.paraphrases",
+    "cross": "data.cross_paraphrases",
+}
+
+
+@contextmanager
+def _alone_for(output: Path) -> Iterator[Path]:
+    """Hold ``OUTPUT.parts/``, gone in the end, where a model is written before it is moved to ``output``.
+
+    Raises:
+        RecipeError: another training holds it, or it is no folder.
+        StorageError: nothing can be written there.
+    """
+    side = output.with_name(f"{output.name}.parts")
+    if not process_state().is_main_process:
+        yield side
+        return
+    if side.exists() and not side.is_dir():
+        raise RecipeError(f"{side}: expected a folder to work in, found a file; move it away")
+    otherwise = RecipeError(
+        f"{output}: another training is to write this model; wait until it is done, or write elsewhere"
+    )
+    with ExitStack() as held:
+        with storing(side, _KEPT):
+            held.enter_context(alone_in(side, otherwise))
+        try:
+            _clear(side)
+            yield side
+        finally:
+            _clear(side)
+            with suppress(OSError):  # somebody else's files are in it
+                (side / LOCK_FILE).unlink(missing_ok=True)
+                side.rmdir()
+
+
+def _clear(side: Path) -> None:
+    for name in (_PARTS, _WHOLE):
+        shutil.rmtree(side / name, ignore_errors=True)
+
+
+def _save(
+    model: SentenceTransformer, tokenizer: Any, plan: LanguagePlan, side: Path, about: dict[str, Any]
+) -> None:
+    """A folder that any sentence-transformers loads, below ``side``."""
+    parts, whole = side / _PARTS, side / _WHOLE
+    model[0].body.save_pretrained(parts)
+    tokenizer.save_pretrained(parts)
+    transformer = Transformer(str(parts), max_seq_length=plan.base.max_length)
+    saved = SentenceTransformer(
+        modules=[transformer, *list(model)[1:]],
+        prompts={"text": plan.base.prompt},
+        default_prompt_name="text",
+    )
+    saved.save(str(whole), create_model_card=False)
+    settings = settings_of(plan, "monolithic")
+    about = {"settings": settings, "seed": plan.run.seed, "threads": torch.get_num_threads(), **about}
+    (whole / "training.json").write_text(json.dumps(about, indent=1), encoding="utf-8")

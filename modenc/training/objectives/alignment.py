@@ -1,0 +1,96 @@
+r"""Alignment with a frozen pivot (modular_sentence_encoders, section 3.2).
+
+The pivot's unit vectors P are computed once, so a batch names its rows of P and every other row is a
+free negative. With unit vectors s_i of the language's sentences and p(i) the row of i's counterpart:
+
+    MNRL:   L = -mean_i log( exp(τ s_i·P_p(i)) / Σ_{c in batch ∪ hard ∪ random} exp(τ s_i·P_c) )
+    cosine: L = mean_i (1 - s_i·P_p(i))
+
+``similarity_weight`` adds the squared differences between the cosines s_i·s_j and s_i·P_p(j) of a batch and
+the pivot's own P_p(i)·P_p(j): what is alike in the pivot is so in the language. ``keep_weight`` adds the
+squared change of the in-batch cosines between the language's own sentences against their vectors before
+alignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor, nn
+
+from modenc.training.objectives.contrast import ranking_loss
+from modenc.training.objectives.distillation import similarity_gap, teacher_gap
+
+
+class PivotAlignmentLoss(nn.Module):
+    """Rank, or pull together, the language's sentences and the pivot's.
+
+    Inputs:
+        one text column; as label three integers: the row of ``pivot`` [n, hidden] that belongs to the
+        text, the row of a hard negative (-1: none), and the row of ``before`` [m, hidden] of the text itself.
+
+    Args:
+        model: encodes the language's sentences.
+        pivot: cached vectors of the pivot's sentences [n, hidden].
+        losses: ``mnrl``, ``cosine`` or ``cosine+mnrl``.
+        scale: τ.
+        random_negatives: rows of ``pivot`` drawn as further negatives of a batch.
+        symmetric: rank the batch's texts for each pivot sentence, too.
+        similarity_weight: of the pivot's own cosines as an aim.
+        before: vectors of the language's sentences before alignment [m, hidden].
+        keep_weight: of their cosines.
+    """
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        pivot: Tensor,
+        *,
+        losses: str = "mnrl",
+        scale: float = 20.0,
+        random_negatives: int = 0,
+        symmetric: bool = False,
+        similarity_weight: float = 0.0,
+        before: Tensor | None = None,
+        keep_weight: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.pivot = nn.functional.normalize(pivot, dim=-1)
+        self.losses = losses
+        self.scale = scale
+        self.random_negatives = random_negatives
+        self.symmetric = symmetric
+        self.similarity_weight = similarity_weight
+        self.before = None if before is None else nn.functional.normalize(before, dim=-1)
+        self.keep_weight = keep_weight
+
+    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
+        """The loss of one batch (a scalar)."""
+        (features,) = sentence_features
+        vectors = nn.functional.normalize(self.model(features)["sentence_embedding"], dim=-1)
+        positive, negative, own = labels.cpu().unbind(dim=1)
+        loss = vectors.new_zeros(())
+        if "cosine" in self.losses:
+            loss = loss + (1 - (vectors * self.pivot[positive].to(vectors)).sum(-1)).mean()
+        if "mnrl" in self.losses:
+            loss = loss + self._ranking(vectors, positive, negative)
+        if self.similarity_weight:
+            counterparts = self.pivot[positive].to(vectors)
+            loss = loss + self.similarity_weight * teacher_gap(vectors, counterparts)
+        if self.before is not None:
+            loss = loss + self.keep_weight * similarity_gap(vectors, self.before[own].to(vectors))
+        return loss
+
+    def _ranking(self, vectors: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        extra = torch.randint(len(self.pivot), (self.random_negatives,))
+        candidates = torch.cat([positive, negative[negative >= 0], extra])
+        scores = self.scale * vectors @ self.pivot[candidates].to(vectors).T
+        rows = torch.arange(len(vectors))
+        # The same pivot sentence elsewhere among the candidates is not a negative.
+        same = candidates[None, :] == positive[:, None]
+        same[rows, rows] = False
+        scores = scores.masked_fill(same.to(scores.device), float("-inf"))
+        return ranking_loss(scores, symmetric=self.symmetric)

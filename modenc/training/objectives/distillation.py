@@ -1,0 +1,62 @@
+r"""Distillation of a language's new vocabulary from the base's own sentence vectors.
+
+With unit vectors s_i of the student and t_i of the teacher (the base with its own tokenizer) for the
+sentences of a batch: ``L = mean_i (1 - s_i·t_i) + mean_ij (s_i·s_j - t_i·t_j)²``. The second term
+keeps the geometry between sentences; ``mlm+distill`` adds a weighted masked-LM loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sentence_transformers import SentenceTransformer
+from torch import Tensor, nn
+
+from modenc.training.objectives.masked_lm import MaskedLM
+
+
+class DistillationLoss(nn.Module):
+    """Pull sentence vectors onto a teacher's.
+
+    Inputs:
+        one text column, and as label the row of ``teacher`` [texts, hidden] that belongs to it.
+    """
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        teacher: Tensor,
+        masked_lm: MaskedLM | None = None,
+        mlm_weight: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.teacher = nn.functional.normalize(teacher, dim=-1)
+        self.masked_lm = masked_lm
+        self.parts = nn.Module() if masked_lm is None else masked_lm.head
+        self.mlm_weight = mlm_weight
+
+    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
+        """The loss of one batch (a scalar)."""
+        (features,) = sentence_features
+        student = nn.functional.normalize(self.model(features)["sentence_embedding"], dim=-1)
+        teacher = self.teacher[labels.cpu()].to(student)
+        loss = (1 - (student * teacher).sum(-1)).mean() + similarity_gap(student, teacher)
+        if self.masked_lm is not None:
+            loss = loss + self.mlm_weight * self.masked_lm.loss_of(features)
+        return loss
+
+
+def similarity_gap(student: Tensor, teacher: Tensor) -> Tensor:
+    """Mean squared difference of the in-batch cosine matrices of unit vectors [batch, hidden]."""
+    return nn.functional.mse_loss(student @ student.T, teacher @ teacher.T)
+
+
+def teacher_gap(student: Tensor, teacher: Tensor) -> Tensor:
+    """Mean squared differences of cosines from the teacher's, of unit vectors [batch, hidden].
+
+    The student's are taken twice: among its own vectors, and from its own to the teacher's. Relational
+    distillation (Park et al., 2019) has the first alone, which leaves the two spaces free to turn apart.
+    """
+    aim = teacher @ teacher.T
+    return nn.functional.mse_loss(student @ student.T, aim) + nn.functional.mse_loss(student @ teacher.T, aim)

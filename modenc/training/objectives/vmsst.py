@@ -1,0 +1,337 @@
+r"""VMSST (Wieting et al., 2023): source separation, and the variants it is compared with.
+
+A pair of translations (x_i, x_j) in the languages i, j is explained by what they share, z_sem, and by what
+each adds, z_i and z_j, all of them vectors [hidden] with the prior N(0, I). One decoder (``decoder.py``,
+``layers``) writes either sentence from [z_sem; z_lang] and the language's start symbol. Inference networks:
+
+    q(z_sem | x)  = N(μ(x), diag σ(x)²)     the sentence encoder; x is x_i in even rows of a batch, x_j in odd
+    q(z_l | x_l)  = N(μ_l(x_l), diag σ_l(x_l)²)     a network of its own over the same embedding table
+
+    ELBO = E_q[ log p(x_i | z_sem, z_i) + log p(x_j | z_sem, z_j) ] - a · Σ KL( q ‖ N(0, I) )      (section 4)
+    KL( N(μ, diag σ²) ‖ N(0, I) ) = ½ Σ_d ( μ_d² + σ_d² - log σ_d² - 1 )
+
+    vmsst:              maximise  log p(x_i | μ(x_j)) + log p(x_j | μ(x_i)) + λ · ELBO
+    bitranslation:      its first two terms; the decoder sees μ alone
+    contrastive:        -½ mean_i [ log softmax_j(τ s_i·t_j)_i + log softmax_j(τ t_i·s_j)_i ]    (section 6.3)
+    vmsst_contrastive:  contrastive + λ' · vmsst
+
+a rises from 0 to 1 (section 6.4). Expectations take one sample, by reparameterisation. All is per target
+piece. The sentence vector is μ. With all parameters learning it is a linear projection of the pooled states,
+as in the paper, and is kept with the model. With modules it must stay in the frozen pivot's space: there μ
+is the pooled vector at length √hidden, and the divergence acts through σ alone. The paper does not say what
+z_lang is in the translation terms: here it is 0, its prior's mean, since through its posterior's, which
+nothing there restrains, the sentence would reach the decoder without μ. The paper's contrastive variant takes
+inner products without a temperature; here, as everywhere in modenc, cosines times τ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor, nn
+
+from modenc.training.objectives.contrast import encode_pair, symmetric_contrast
+from modenc.training.objectives.decoder import (
+    IGNORED,
+    TargetTexts,
+    TransformerSize,
+    VectorDecoder,
+    pieces_in,
+    scale_to_sqrt_dim,
+    sequence_nll,
+)
+
+Variant = Literal["bitranslation", "vmsst", "vmsst_contrastive"]
+
+
+def gaussian_divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """KL of N(mean, diag exp(log_variance)) [..., hidden] from the prior N(0, I): [...]."""
+    return 0.5 * (mean.square() + log_variance.exp() - log_variance - 1).sum(dim=-1)
+
+
+def sampled(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """One sample of N(mean, diag exp(log_variance)) that passes gradients on (Kingma and Welling, 2013)."""
+    return mean + torch.randn_like(mean) * (0.5 * log_variance).exp()
+
+
+class LanguageInference(nn.Module):
+    """q(z_lang | x): Transformer layers over embedded pieces and the language, mean pooling, projections.
+
+    Args:
+        hidden: size of embeddings and of the variable.
+        languages: how many there are.
+        size: its own.
+        std: of the embeddings.
+        use_language: whether it is given the language.
+    """
+
+    def __init__(
+        self, hidden: int, languages: int, size: TransformerSize, std: float, use_language: bool
+    ) -> None:
+        super().__init__()
+        self.layers = size.stack(hidden)
+        self.position = nn.Parameter(torch.randn(size.max_length + 1, hidden) * std)
+        self.language = nn.Parameter(torch.randn(languages, hidden) * std)
+        self.use_language = use_language
+        self.norm = nn.LayerNorm(hidden)
+        self.heads = GaussianHeads(hidden)
+
+    def forward(self, embedded: Tensor, mask: Tensor, languages: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and log-variance [batch, hidden] of the variable.
+
+        Args:
+            embedded: [batch, length, hidden].
+            mask: where pieces are [batch, length].
+            languages: of each row [batch].
+        """
+        state = embedded + self.position[: embedded.shape[1]]
+        if self.use_language:
+            state = state + self.language[languages][:, None]
+        for layer in self.layers:
+            state = layer(state, src_key_padding_mask=~mask)
+        state = self.norm(state)
+        share = mask[..., None].to(state)
+        mean, log_variance = self.heads((state * share).sum(dim=1) / share.sum(dim=1))
+        return mean, log_variance
+
+
+class GaussianHeads(nn.Module):
+    """Linear projections of a vector [batch, hidden] to a mean and a log-variance."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.mean = nn.Linear(hidden, hidden)
+        self.log_variance = log_variance_head(hidden)
+
+    def forward(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """Both [batch, hidden]."""
+        return self.mean(vectors), self.log_variance(vectors)
+
+
+def log_variance_head(hidden: int) -> nn.Linear:
+    """A projection to log-variances that starts at σ = e^-1.5: a sample still says what its mean says."""
+    head = nn.Linear(hidden, hidden)
+    nn.init.zeros_(head.weight)
+    nn.init.constant_(head.bias, -3.0)
+    return head
+
+
+class SourceSeparation(nn.Module):
+    """What is thrown away after training: the decoders, the language networks, σ of the semantic variable.
+
+    Args:
+        variant: of the module's text.
+        embeddings: of the written pieces [pieces, hidden], where the decoders start.
+        languages: how many there are.
+        size: the decoders'.
+        decoders: one for all languages (``shared``), or one for ``each``.
+        factored: whether the projection to scores is.
+        decoder_language: whether a decoder is given the language.
+        encoder_layers: of a language inference network; 0: language variables are read off the sentence
+            encoder, too.
+        language_encoders: language inference networks, languages dealt to them in turn; 0: one for each.
+        encoder_language: whether they are given the language.
+    """
+
+    def __init__(
+        self,
+        variant: Variant,
+        embeddings: Tensor,
+        languages: int,
+        size: TransformerSize,
+        *,
+        decoders: Literal["shared", "each"] = "shared",
+        factored: bool = False,
+        decoder_language: bool = True,
+        encoder_layers: int = 2,
+        language_encoders: int = 1,
+        encoder_language: bool = True,
+    ) -> None:
+        super().__init__()
+        hidden, std = embeddings.shape[1], float(embeddings.std())
+        self.variant = variant
+        self.has_language_variable = variant != "bitranslation"
+        condition = 2 * hidden if self.has_language_variable else hidden
+        self.of_language = range(languages) if decoders == "each" else [0] * languages
+        self.decoders = nn.ModuleList(
+            VectorDecoder(
+                embeddings, condition, size, injection="layers", starts=languages, factored=factored
+            )
+            for _ in range(max(self.of_language) + 1)
+        )
+        self.use_language = decoder_language
+        if not self.has_language_variable:
+            return
+        self.log_variance = log_variance_head(hidden)
+        if encoder_layers:
+            size = replace(size, layers=encoder_layers)
+            count = min(language_encoders or languages, languages)
+            self.language_networks = nn.ModuleList(
+                LanguageInference(hidden, languages, size, std, encoder_language) for _ in range(count)
+            )
+        else:
+            self.language_heads = GaussianHeads(hidden)
+
+    def write(self, semantic: Tensor, language: Tensor | None, targets: Tensor, languages: Tensor) -> Tensor:
+        """-log p(target | semantic, language) of each row [batch].
+
+        Args:
+            semantic: [batch, hidden].
+            language: the language's variable [batch, hidden]; None for its prior's mean.
+            targets: piece numbers [batch, length].
+            languages: in which to write [batch].
+        """
+        condition = semantic
+        if self.has_language_variable:
+            own = torch.zeros_like(semantic) if language is None else language
+            condition = torch.cat([semantic, own.to(semantic)], dim=-1)
+        start = languages if self.use_language else torch.zeros_like(languages)
+        losses = semantic.new_zeros(len(semantic), dtype=torch.float32)
+        for number, decoder in enumerate(self.decoders):
+            rows = torch.tensor([self.of_language[lang] == number for lang in languages.tolist()])
+            rows = rows.to(semantic.device)
+            if rows.any():
+                scores = decoder(condition[rows], targets[rows], start[rows])
+                losses = losses.index_put((rows,), sequence_nll(scores, targets[rows]))
+        return losses
+
+    def infer(
+        self, semantic: Tensor, embedded: Tensor, mask: Tensor, languages: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Mean and log-variance [batch, hidden] of the rows' language variables."""
+        if not hasattr(self, "language_networks"):
+            mean, log_variance = self.language_heads(semantic)
+            return mean, log_variance
+        mean = semantic.new_zeros(semantic.shape, dtype=torch.float32)
+        log_variance = torch.zeros_like(mean)
+        for number, network in enumerate(self.language_networks):
+            rows = languages % len(self.language_networks) == number
+            if rows.any():
+                found = network(embedded[rows], mask[rows], languages[rows])
+                mean = mean.index_put((rows,), found[0].float())
+                log_variance = log_variance.index_put((rows,), found[1].float())
+        return mean, log_variance
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """What is written: the modules' texts, then the pivot's sentences."""
+
+    targets: TargetTexts
+    first_pivot: int
+    """Where in ``targets`` the pivot's begin."""
+    embed: Callable[[Tensor], Tensor]
+    """Ids → embeddings of the shared table, for the networks that infer a language's variable."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a batch of translations."""
+
+    mean: Tensor
+    """μ [batch, hidden]."""
+    targets: Tensor
+    """Piece numbers [batch, length]."""
+    languages: Tensor
+    """[batch]"""
+
+
+class VmsstLoss(nn.Module):
+    """``bitranslation``, ``vmsst`` and ``vmsst_contrastive``.
+
+    Inputs:
+        the text's column, and where ``pivot`` is None the pivot sentence's; as label [batch, 3] the text's
+        row in ``sentences``, the pivot sentence's row in ``pivot``, and the text's language (0: the pivot).
+
+    Args:
+        model: the sentence encoder.
+        parts: what is thrown away; which of the three it is, is theirs.
+        sentences: what they write.
+        pivot: cached vectors of the pivot's sentences [rows, hidden].
+        scale: τ.
+        elbo_weight: λ.
+        joint_weight: λ'.
+        kl_steps: over which a rises to 1; 0: there is no divergence.
+    """
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        parts: SourceSeparation,
+        sentences: Sentences,
+        pivot: Tensor | None,
+        *,
+        scale: float = 20.0,
+        elbo_weight: float = 0.025,
+        joint_weight: float = 5e-4,
+        kl_steps: int = 1000,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.parts = parts
+        self.sentences = sentences
+        self.pivot = pivot
+        self.scale = scale
+        self.elbo_weight = elbo_weight
+        self.joint_weight = joint_weight
+        self.kl_steps = kl_steps
+        self.step = 0
+
+    def begin_step(self, step: int) -> None:
+        """Called by the trainer before each optimizer step, from 0; the KL weight depends on it."""
+        self.step = step
+
+    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
+        """The loss of one batch (a scalar)."""
+        rows, pivot_rows, languages = labels.cpu().unbind(dim=1)
+        own, other = encode_pair(self.model, sentence_features, self.pivot, pivot_rows)
+        loss = self.generative(self._side(own, rows, languages), self._pivot_side(other, pivot_rows))
+        if self.parts.variant != "vmsst_contrastive":
+            return loss
+        contrast = symmetric_contrast(own, other, pivot_rows, self.scale)
+        return contrast + self.joint_weight * loss
+
+    def pivot_reconstruction_loss(self, rows: Tensor) -> Tensor:
+        """-log p(y | μ(y)) of the pivot's sentences in ``rows`` [batch], from their cached vectors."""
+        assert self.pivot is not None
+        vectors = self.pivot[rows].to(next(self.parts.parameters()).device)
+        side = self._pivot_side(vectors, rows)
+        losses = self.parts.write(side.mean, None, side.targets, side.languages)
+        return losses.sum() / pieces_in(side.targets)
+
+    def generative(self, one: Side, two: Side) -> Tensor:
+        """The translation terms, and λ times the bound, negative and per piece (a scalar)."""
+        losses = self.parts.write(two.mean, None, one.targets, one.languages)
+        losses = losses + self.parts.write(one.mean, None, two.targets, two.languages)
+        if self.parts.has_language_variable:
+            losses = losses + self.elbo_weight * self.negative_elbo(one, two)
+        total: Tensor = losses.sum() / (pieces_in(one.targets) + pieces_in(two.targets))
+        return total
+
+    def negative_elbo(self, one: Side, two: Side) -> Tensor:
+        """-ELBO of each row [batch], from one sample of each variable."""
+        even = torch.arange(len(one.mean), device=one.mean.device) % 2 == 0
+        mean = torch.where(even[:, None], one.mean, two.mean)
+        log_variance = self.parts.log_variance(mean)
+        semantic = sampled(mean, log_variance)
+        losses, divergences = semantic.new_zeros(len(semantic)), gaussian_divergence(mean, log_variance)
+        for side in (one, two):
+            embedded = self.sentences.embed(self.sentences.targets.ids(side.targets.cpu())).to(semantic)
+            inferred = self.parts.infer(side.mean, embedded, side.targets != IGNORED, side.languages)
+            losses = losses + self.parts.write(semantic, sampled(*inferred), side.targets, side.languages)
+            divergences = divergences + gaussian_divergence(*inferred)
+        if not self.kl_steps:
+            return losses
+        return losses + min(1.0, self.step / self.kl_steps) * divergences
+
+    def _pivot_side(self, vectors: Tensor, rows: Tensor) -> Side:
+        return self._side(vectors, rows + self.sentences.first_pivot, torch.zeros_like(rows))
+
+    def _side(self, vectors: Tensor, rows: Tensor, languages: Tensor) -> Side:
+        mean = vectors.float() if self.pivot is None else scale_to_sqrt_dim(vectors.float())
+        targets = self.sentences.targets.batch(rows)
+        return Side(mean, targets.to(mean.device), languages.to(mean.device))

@@ -1,0 +1,149 @@
+"""Stage 3: a LoRA on all linear layers (SE) learns which sentences mean the same; all else is frozen.
+
+First the objective, on pairs or on running text; then, if the recipe asks for it, graded pairs by CoSENT
+(Su, 2022), as Sentence-BERT learns first NLI and then STS (Reimers and Gurevych, 2019, section 4): batches of
+both kinds in turn would undo each other.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from datasets import Dataset
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.losses import (
+    CachedMultipleNegativesRankingLoss,
+    CoSENTLoss,
+    MultipleNegativesRankingLoss,
+)
+from torch import nn
+
+from modenc.data.pairs import ParaphraseRow
+from modenc.recipe.settings import FRESH, SentenceEncodingSettings
+from modenc.training.adapters_io import ALL_LINEAR_LAYERS, add_lora, load_lora, save_lora
+from modenc.training.body_module import sentence_model
+from modenc.training.data_access import TrainingData, sample
+from modenc.training.dev import DevData
+from modenc.training.frozen import pack_frozen
+from modenc.training.pivot import adapter_of
+from modenc.training.processes import process_state, rows_a_step
+from modenc.training.stage import StageRun
+from modenc.training.trainers import train_sentence_model
+
+logger = logging.getLogger(__name__)
+
+
+def encode_sentences(run: StageRun) -> dict[str, Any]:
+    """Train SE as the recipe says, on the body with LA folded in, and write ``se/``; returns metrics."""
+    settings = run.plan.sentence_encoding
+    start = None if settings.start == FRESH else adapter_of(run, settings.start)
+    if settings.objective == "none" and not settings.scored_steps:
+        if start is not None and process_state().is_main_process:
+            shutil.copytree(start, run.modules / "se")
+        return {}
+    body = add_lora(run.body_before(), settings.lora, ALL_LINEAR_LAYERS)
+    if start is not None:
+        load_lora(body, start)
+    pack_frozen(body)
+    model = sentence_model(body, run.tokenizer_before(), run.plan, settings.max_length)
+    metrics: dict[str, Any] = {}
+    if settings.objective != "none":
+        metrics = _learn_objective(run, model)
+    if settings.scored_steps:
+        scored = _learn_scores(run, model)
+        seconds = metrics.get("seconds", 0.0) + scored["seconds"]
+        metrics = {**scored, **metrics, "scored": scored, "seconds": seconds}
+        metrics |= {"dev_after": scored["dev_after"]} if "dev_after" in scored else {}
+    if process_state().is_main_process:
+        save_lora(body, run.modules / "se", run.base.id)
+    return metrics
+
+
+def _learn_objective(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
+    settings = run.plan.sentence_encoding
+    train, drawn_from = training_sets(run.data, settings, run.plan.run.seed)
+    loss = _ranking_loss(model, settings)
+    return train_sentence_model(
+        run,
+        settings.optimizer,
+        model,
+        train,
+        {name: loss for sets in train.values() for name in sets},
+        DevData(sts=run.data.dev.sts),
+        drawn_from=drawn_from,
+    )
+
+
+def _learn_scores(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
+    settings = run.plan.sentence_encoding
+    rows = run.data.scored_pairs.train
+    logger.info("  scored pairs: %d", len(rows))
+    folder = run.checkpoints / "scored"
+    folder.mkdir(parents=True, exist_ok=True)
+    return train_sentence_model(
+        replace(run, folder=folder),
+        replace(settings.optimizer, steps=settings.scored_steps),
+        model,
+        _columns(rows, "sentence1", "sentence2", "score"),
+        CoSENTLoss(model, scale=settings.scale),
+        DevData(sts=run.data.dev.sts),
+    )
+
+
+def training_sets(
+    data: TrainingData, settings: SentenceEncodingSettings, seed: int
+) -> tuple[dict[str, dict[str, Dataset]], dict[str, int]]:
+    """Triplets and pairs without a hard negative as one task, and SimCSE's sentences as another.
+
+    SimCSE (Gao et al., 2021) shows a sentence twice; dropout makes the two vectors differ.
+
+    Returns:
+        Task → set → its rows, and set → all of its rows, where only as many as the steps read were drawn.
+    """
+    tasks: dict[str, dict[str, Dataset]] = {}
+    drawn_from: dict[str, int] = {}
+    batch = settings.optimizer.batch_size
+    if "mnrl" in settings.objective:
+        tasks["paraphrases"] = row_sets(data.paraphrases.train, batch, seed)
+    if "simcse" in settings.objective:
+        lines = [text for text in data.text.train if len(text) <= settings.simcse_max_chars]
+        lines = list(dict.fromkeys(lines)) or data.text.train
+        drawn_from["simcse"] = len(lines)
+        lines = sample(lines, settings.optimizer.steps * rows_a_step(settings.optimizer), seed)
+        tasks["simcse"] = {"simcse": Dataset.from_dict({"anchor": lines, "positive": lines})}
+    return tasks, drawn_from
+
+
+def row_sets(rows: Sequence[ParaphraseRow], batch: int, seed: int) -> dict[str, Dataset]:
+    """Triplets, and pairs without a hard negative, shuffled.
+
+    Fewer triplets than a batch join the pairs; fewer pairs than a batch are filled up with triplets without
+    their negatives.
+    """
+    sets: dict[str, Dataset] = {}
+    rows = sample(rows, 0, seed)
+    triplets = [row for row in rows if row.negative is not None]
+    pairs = [row for row in rows if row.negative is None]
+    if len(triplets) >= batch:
+        sets["triplets"] = _columns(triplets, "anchor", "positive", "negative")
+        pairs += triplets[: max(batch - len(pairs), 0)] if pairs else []
+    else:
+        pairs += triplets
+    if pairs or not sets:
+        sets["pairs"] = _columns(pairs, "anchor", "positive")
+    return sets
+
+
+def _columns(rows: Sequence[object], *names: str) -> Dataset:
+    return Dataset.from_dict({name: [getattr(row, name) for row in rows] for name in names})
+
+
+def _ranking_loss(model: SentenceTransformer, settings: SentenceEncodingSettings) -> nn.Module:
+    loss: nn.Module = MultipleNegativesRankingLoss(model, scale=settings.scale)
+    if size := settings.mini_batch_size:
+        loss = CachedMultipleNegativesRankingLoss(model, scale=settings.scale, mini_batch_size=size)
+    return loss

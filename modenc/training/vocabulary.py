@@ -1,0 +1,139 @@
+"""Stage 1: a tokenizer of the language's own and embeddings for it.
+
+``focus`` (Dobler and de Melo, 2023): a token that the base has too takes the base's vector; a new one takes
+a sparsemax-weighted mix of the most similar shared tokens, by the cosine of fastText vectors trained on the
+language's tokenized text. ``trim`` keeps the base's pieces that the text uses, filled up with likely ones, so
+that vectors start out as the base's; ``extend`` adds new pieces to them by FOCUS.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from modenc.composition.modules import quantize_rows
+from modenc.errors import BaseModelError, HubError
+from modenc.hub.checks.tokenizer import parse_tokenizer
+from modenc.hub.layout import EMBEDDINGS_TENSOR, SCALES_TENSOR, LanguageLayout
+from modenc.recipe.settings import EmbeddingStorage
+from modenc.training.focus import MIN_COUNT, focus_embeddings
+from modenc.training.processes import process_state
+from modenc.training.progress import readable
+from modenc.training.stage import StageRun
+from modenc.training.tokenizers import (
+    extend,
+    piece_counts,
+    special_pairs,
+    tokens_per_sentence,
+    train_like,
+    trim,
+)
+
+logger = logging.getLogger(__name__)
+
+
+def make_vocabulary(run: StageRun) -> dict[str, Any]:
+    """Make the vocabulary that the recipe asks for, and write ``tokenizer/`` and the embeddings.
+
+    The prompt, which stands before every text, keeps the base's tokens.
+
+    Returns:
+        How many tokens are copied, mixed and random, and tokens per held-out sentence.
+
+    Raises:
+        BaseModelError: no hub accepts a tokenizer like the base's.
+    """
+    settings, prompt = run.plan.vocabulary, run.plan.base.prompt
+    if settings.method == "base" or not process_state().is_main_process:
+        return {}
+    base = run.base.load_tokenizer()
+    table = run.base.load_body().get_input_embeddings().weight.detach().clone()
+    texts = _sampled(run.data.text.train, settings.max_sentences, run.plan.run.seed)
+    if settings.method == "trim":
+        tokenizer, ids = trim(base, texts, settings.size, prompt)
+        embeddings = table[ids].clone()
+    elif settings.method == "extend":
+        trimmed, ids = trim(base, texts, settings.size - settings.new_pieces, prompt)
+        helper = train_like(base, texts, settings.size)
+        tokenizer = extend(trimmed, _new_pieces(helper, base, texts, settings.new_pieces), texts, prompt)
+        embeddings = focus_embeddings(run, tokenizer, base, table, texts, helper)
+        embeddings[: len(ids)] = table[ids]
+    else:
+        tokenizer = train_like(base, texts, settings.size, prompt)
+        embeddings = focus_embeddings(run, tokenizer, base, table, texts)
+    for target, source in special_pairs(tokenizer, base):
+        embeddings[target] = table[source]
+    report = _report(tokenizer, base, texts, run.data.text.held_out)
+    logger.info("  vocabulary: %s", readable(report))
+    save_tokenizer(tokenizer, run.modules)
+    save_embeddings(embeddings.float(), run.modules, settings.storage)
+    return report
+
+
+def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Write ``tokenizer/`` into ``folder``.
+
+    Raises:
+        BaseModelError: no hub accepts it.
+    """
+    tokenizer.save_pretrained(folder / "tokenizer")
+    # Found before the other stages are trained, and not after them.
+    try:
+        parse_tokenizer({path.name: path.read_bytes() for path in (folder / "tokenizer").iterdir()})
+    except HubError as error:
+        raise BaseModelError(
+            f"the base's tokenizer cannot be a language's own ({error}); set vocabulary.method = 'base', "
+            "or choose another base"
+        ) from error
+
+
+def save_embeddings(embeddings: Tensor, folder: Path, storage: EmbeddingStorage) -> None:
+    """Write ``embeddings`` [tokens, hidden] in half precision, or as integers with a scale for each token."""
+    if storage == "int8":
+        rows, scales = quantize_rows(embeddings)
+        tensors = {EMBEDDINGS_TENSOR: rows.contiguous(), SCALES_TENSOR: scales}
+    else:
+        tensors = {EMBEDDINGS_TENSOR: embeddings.detach().to(torch.float16).contiguous()}
+    save_file(tensors, LanguageLayout(folder).embeddings)
+
+
+def _sampled(texts: list[str], count: int, seed: int) -> list[str]:
+    """``count`` of the texts (0: all) in their order, from all sources alike."""
+    if not count or count >= len(texts):
+        return texts
+    chosen = np.random.default_rng(seed).choice(len(texts), count, replace=False, shuffle=False)
+    return [texts[number] for number in np.sort(chosen)]
+
+
+def _new_pieces(
+    helper: PreTrainedTokenizerFast, base: PreTrainedTokenizerFast, texts: list[str], count: int
+) -> list[str]:
+    known = set(base.get_vocab())
+    names = helper.convert_ids_to_tokens(range(len(helper)))
+    frequent = (names[number] for number, _ in piece_counts(helper, texts).most_common())
+    return [piece for piece in frequent if piece not in known][:count]
+
+
+def _report(
+    tokenizer: PreTrainedTokenizerFast, base: PreTrainedTokenizerFast, texts: list[str], held_out: list[str]
+) -> dict[str, Any]:
+    shared = set(tokenizer.get_vocab()) & set(base.get_vocab())
+    counts = piece_counts(tokenizer, texts)
+    new = [number for token, number in tokenizer.get_vocab().items() if token not in shared]
+    # FOCUS draws vectors at random for what fastText has not seen often enough.
+    random = sum(counts.get(number, 0) < MIN_COUNT for number in new)
+    return {
+        "tokens": len(tokenizer),
+        "copied": len(shared),
+        "mixed": len(new) - random,
+        "random": random,
+        "tokens_per_sentence_base": round(tokens_per_sentence(base, held_out), 2),
+        "tokens_per_sentence": round(tokens_per_sentence(tokenizer, held_out), 2),
+    }

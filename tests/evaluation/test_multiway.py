@@ -1,0 +1,234 @@
+"""Many languages at once: the same figures as file by file, each text encoded once, by a tiny hub."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import tiny_models
+from tiny_recipe import write_table
+from tiny_suites import columns, task
+
+from modenc import ModularEncoder
+from modenc.errors import DataError, RecipeError
+from modenc.evaluation import report
+from modenc.evaluation.results import SystemResults
+from modenc.evaluation.runner import Result, run_suite
+from modenc.evaluation.significance import bootstrap_samples, spearman_samples
+from modenc.evaluation.sts import language_bias, mean_spearman, pair_cosines, spearman
+from modenc.evaluation.suite import load_suite, restricted
+from modenc.evaluation.systems import BaseSystem, ModularSystem
+from modenc.evaluation.vector_cache import CachedSystem, vectors_key
+
+LANGUAGES = ("en", "kk", "az")
+COUNT = 24
+
+SUITE = "".join(
+    [
+        task("all", "multiway_sts", "sts.{lang}.tsv", languages=["en", "kk"]),
+        task("all", "multiway_sts", "other.{lang}.tsv", languages=["az"]),
+        task(
+            "one",
+            "sts",
+            "sts.{pivot}-{lang}.tsv",
+            pairs=["en-kk", "kk-en", "en-az", "az-en", "kk-az", "az-kk"],
+        ),
+        task("parts", "multiway_bitext", "first.{lang}.tsv", languages=["en", "kk"]),
+        task("parts", "multiway_bitext", "last.{lang}.tsv", languages=["en", "kk"]),
+        task("whole", "bitext", columns("whole.tsv"), pairs=["en-kk"]),
+    ]
+)
+
+
+def _pairs(lang):
+    texts = tiny_models.sentences(lang)[: 2 * COUNT]
+    return texts[:COUNT], texts[COUNT:]
+
+
+@pytest.fixture
+def data(tmp_path):
+    gold = [number % 7 for number in range(COUNT)]
+    columns = ("score", "sentence1", "sentence2")
+    for left in LANGUAGES:
+        for right in LANGUAGES:
+            name = f"sts.{left}-{right}.tsv" if left != right else f"sts.{left}.tsv"
+            name = "other.az.tsv" if left == right == "az" else name
+            write_table(tmp_path / name, columns, zip(gold, _pairs(left)[0], _pairs(right)[1], strict=True))
+    texts = {lang: list(enumerate(_pairs(lang)[0])) for lang in ("en", "kk")}
+    for lang, numbered in texts.items():
+        write_table(tmp_path / f"first.{lang}.tsv", ("id", "text"), numbered[:10])
+        # In another order: ids say what belongs together.
+        step = 1 if lang == "en" else -1
+        write_table(tmp_path / f"last.{lang}.tsv", ("id", "text"), numbered[10:][::step])
+    both = zip(_pairs("en")[0], _pairs("kk")[0], strict=True)
+    write_table(tmp_path / "whole.tsv", ("en", "kk"), both)
+    (tmp_path / "many.toml").write_text(SUITE, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_hub):
+    return ModularEncoder(str(tiny_hub.path))
+
+
+@pytest.fixture
+def counted(encoder, monkeypatch):
+    """A system, and the texts that it has encoded, with their languages."""
+    system, seen = ModularSystem(encoder, name="tiny"), []
+    encode = system.encode
+
+    def counting(texts, lang):
+        seen.extend((lang, text) for text in texts)
+        return encode(texts, lang)
+
+    monkeypatch.setattr(system, "encode", counting)
+    return system, seen
+
+
+def test_all_pairs_are_what_each_files_set_is(counted, data):
+    system, seen = counted
+    outcome = run_suite(system, load_suite(data / "many.toml"), data, seed=3)
+    values = {result.key: result for result in outcome.results}
+    for left, right in (("en", "kk"), ("en", "az"), ("kk", "az")):
+        ways = [values[f"one.spearman.{way}"].value for way in (f"{left}-{right}", f"{right}-{left}")]
+        pair = values[f"all.spearman.{left}-{right}"]
+        assert pair.value == pytest.approx(np.mean(ways))
+        assert pair.low < pair.value < pair.high
+    for lang in LANGUAGES:
+        first, second = (system.encode(list(side), lang) for side in _pairs(lang))
+        gold = [number % 7 for number in range(COUNT)]
+        assert values[f"all.spearman.{lang}"].value == pytest.approx(spearman(first, second, gold))
+    assert values["all.language_bias."].value == pytest.approx(values["one.language_bias."].value)
+    assert values["all.language_bias."].n == 6 * COUNT
+    for metric in ("retrieval_accuracy", "xsim_error", "xsim_error_cosine"):
+        one, many = (values[f"{name}.{metric}.en-kk"].value for name in ("whole", "parts"))
+        assert many == pytest.approx(one)
+    distinct = {(lang, text) for lang in LANGUAGES for side in _pairs(lang) for text in side}
+    assert sorted(seen[: len(distinct)]) == sorted(distinct)
+
+
+def test_bias_is_the_mean_less_the_pools():
+    rng = np.random.default_rng(0)
+    gold = np.arange(50.0)
+    pairs = [(gold + rng.normal(scale=20, size=50) + shift, gold) for shift in (0, 40)]
+    each = [mean_spearman(np.column_stack(pair)) for pair in pairs]
+    pool = mean_spearman(np.concatenate([np.column_stack(pair) for pair in pairs]))
+    assert language_bias(pairs) == pytest.approx(np.mean(each) - pool)
+    assert language_bias(pairs) > 1
+
+
+def test_fast_resampling_is_resampling():
+    rng = np.random.default_rng(1)
+    items = np.column_stack([rng.normal(size=40), rng.integers(0, 4, 40), rng.integers(0, 6, 40)])
+    slow = bootstrap_samples(items, mean_spearman, seed=5, samples=50)
+    assert spearman_samples(items, seed=5, samples=50) == pytest.approx(slow)
+    assert np.isnan(spearman_samples(np.ones((9, 2)), seed=5, samples=3)).all()
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [(slice(0, -1), "found 24 in 'en' and 23 in 'az'"), (slice(None, None, -1), "in 'az' in row 1; put")],
+)
+def test_rows_that_are_no_translations_are_refused(counted, data, lines, message):
+    header, *rows = (data / "other.az.tsv").read_text(encoding="utf-8").splitlines()
+    (data / "other.az.tsv").write_text("\n".join([header, *rows[lines]]) + "\n", encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        run_suite(counted[0], load_suite(data / "many.toml"), data, seed=3)
+
+
+def test_missing_files_are_named_at_once(counted, data):
+    for name in ("other.az.tsv", "last.kk.tsv"):
+        (data / name).unlink()
+    with pytest.raises(DataError, match=r"found 2 missing:\n  other.az.tsv .*\n  last.kk.tsv ") as raised:
+        run_suite(counted[0], load_suite(data / "many.toml"), data, seed=3)
+    assert counted[1] == []
+    assert "(task parts)" in str(raised.value)
+
+
+def test_suites_of_fewer_languages(data):
+    suite = load_suite(data / "many.toml")
+    part, left_out = restricted(suite, ["en", "kk", "uz"])
+    assert left_out == ["az"]
+    assert [task.name for task in part.task] == ["all", "one", "parts", "parts", "whole"]
+    assert part.task[1].pairs == ("en-kk", "kk-en")
+    assert restricted(suite, LANGUAGES) == (suite, [])
+
+
+def test_a_multiway_set_has_languages_each_once(data):
+    text = SUITE.replace('languages = ["az"]', 'languages = ["en"]')
+    (data / "twice.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(RecipeError, match="'all' has 'en' twice"):
+        load_suite(data / "twice.toml")
+
+
+@pytest.mark.parametrize(("multiway", "other"), [("all", "one"), ("parts", "whole")])
+def test_one_name_is_not_of_both_kinds(data, multiway, other):
+    text = SUITE.replace(f'name = "{other}"', f'name = "{multiway}"')
+    (data / "both.toml").write_text(text, encoding="utf-8")
+    told = rf"'{multiway}' is 'multiway_\w+' and '\w+', of equal figures; name them apart"
+    with pytest.raises(RecipeError, match=told):
+        load_suite(data / "both.toml")
+
+
+@pytest.mark.parametrize("kind", ["multiway_sts", "multiway_bitext"])
+def test_a_multiway_set_of_one_language_is_a_fault(data, kind):
+    task = f'[[task]]\nname = "alone"\nkind = "{kind}"\ndata = "sts.{{lang}}.tsv"\nlanguages = ["en"]\n'
+    (data / "alone.toml").write_text(task, encoding="utf-8")
+    with pytest.raises(RecipeError, match=f"{kind!r} compares languages; .* of 'alone', found en"):
+        load_suite(data / "alone.toml")
+
+
+def test_sets_without_a_pair_left_are_named(counted, data):
+    part, _ = restricted(load_suite(data / "many.toml"), ["kk"])
+    outcome = run_suite(counted[0], part, data, seed=3)
+    assert [result.key for result in outcome.results] == ["all.spearman.kk"]
+    assert outcome.skipped == ["pairs of all (in kk alone)", "pairs of parts (in kk alone)"]
+
+
+def test_an_id_has_one_text(counted, data):
+    lines = (data / "first.kk.tsv").read_text(encoding="utf-8").splitlines()
+    path = data / "last.kk.tsv"
+    whole = path.read_text(encoding="utf-8")
+    path.write_text(whole + lines[1] + "\n", encoding="utf-8")
+    run_suite(counted[0], load_suite(data / "many.toml"), data, seed=3)
+    path.write_text(whole + "0\tanother text\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"last\.kk\.tsv: expected one text .* parts in 'kk', found '0' with"):
+        run_suite(counted[0], load_suite(data / "many.toml"), data, seed=3)
+
+
+def test_vectors_are_kept_by_what_they_depend_on(counted, encoder, tmp_path):
+    system, seen = counted
+    hub = encoder.hub
+    keys = {
+        (lang, align): vectors_key(hub, "fp32", lang, align=align)
+        for lang in LANGUAGES
+        for align in (True, False)
+    }
+    # English has no alignment to leave out.
+    assert keys["en", True] == keys["en", False]
+    assert len(set(keys.values())) == 5
+    texts = [*_pairs("kk")[0][:3], _pairs("kk")[0][0]]
+    for known in (0, 3):
+        kept = CachedSystem(system, tmp_path / "kept", lambda lang: keys[lang, True])
+        vectors = kept.encode(texts[known and 1 :], "kk")
+        assert len(seen) == 3
+    assert vectors == pytest.approx(encoder.encode(texts[1:], lang="kk"), abs=1e-5)
+    assert kept.describe() == system.describe()
+
+
+def test_the_base_has_no_modules_in_it(encoder):
+    base, texts = BaseSystem(encoder), _pairs("kk")[0]
+    vectors = base.encode(texts, "kk")
+    assert vectors == pytest.approx(encoder.encode(texts, lang="base"), abs=1e-5)
+    assert pair_cosines(vectors, encoder.encode(texts, lang="kk")).max() < 0.999
+    assert base.describe()["kind"] == "base"
+
+
+def test_all_pairs_of_many_languages_are_drawn_as_a_matrix_alone():
+    codes = [f"{first}{second}" for first in "abc" for second in "xyz"]
+    names = [(code,) for code in codes] + list(combinations(codes, 2))
+    for size in (len(codes), len(names)):
+        results = tuple(Result("all", "spearman", languages, 50.0, 9, 49, 51) for languages in names[:size])
+        about = {"system": {}, "versions": {}, "hardware": {"processors": 1}}
+        system = SystemResults("tiny", "many", 1, 1.0, about, results, {})
+        drawn = [name for name, _ in report._figures([system])]
+        assert drawn == (["all-spearman"] if size == len(codes) else ["all-spearman-matrix-tiny"])

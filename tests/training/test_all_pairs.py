@@ -1,0 +1,138 @@
+"""All languages aligned with each other in one training."""
+
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from trainings import (
+    NO_DEV,
+    digests,
+    hashes,
+    kill_once_there,
+    resumptions,
+    training_again_changes_nothing,
+    undisturbed,
+)
+
+from modenc import ModularEncoder
+from modenc.errors import RecipeError
+from modenc.hub.store import Hub
+from modenc.hub.verify import verify_hub
+from modenc.recipe.loader import load_recipe
+from modenc.recipe.settings import STAGES
+from modenc.training import pipeline
+from modenc.training.lock import training_lock
+from modenc.training.pipeline import train
+
+pytestmark = pytest.mark.slow
+
+ALL_PAIRS = [
+    "alignment.partners=all",
+    "alignment.keep_weight=0",
+    "alignment.pivot_negatives=0",
+    "languages.en.alignment.objective=joint",
+]
+
+
+def test_all_languages_can_be_aligned_with_each_other(tiny_recipe, caplog):
+    path = tiny_recipe("all-pairs")
+    recipe = load_recipe(path, [*ALL_PAIRS, *NO_DEV])
+    folders = train(recipe)
+    assert list(folders) == ["en", "kk"]
+    hub = Hub.open(path.parent / "hub")
+    assert verify_hub(hub) == []
+    encoder = ModularEncoder(hub.path)
+    for lang in ("en", "kk"):
+        assert set(hub.layout(lang).present()) == {"embeddings", "tokenizer", "la", "se", "cla"}
+        # Four steps for each language but the pivot.
+        assert hub.card(lang).stages["alignment"]["metrics"]["steps"] == 4
+        texts = ["My brother reads", "Мұғалім жаңа кітапты оқиды"]
+        assert not np.allclose(*(encoder.encode(texts, lang=lang, align=align) for align in (True, False)))
+    training_again_changes_nothing(recipe, hub, caplog)
+    caplog.clear()
+    with caplog.at_level("INFO", logger="modenc"):
+        train(recipe, stages=["alignment"], force=True)
+    assert caplog.text.count("in the hub: ") == 2
+    train(load_recipe(path, [*ALL_PAIRS, *NO_DEV, "alignment.optimizer.steps=3"]))
+    assert hub.card("en").stages["alignment"]["metrics"]["steps"] == 3
+    # Back to a pivot that rests.
+    train(load_recipe(path))
+    assert "cla" not in hub.layout("en").present()
+    assert verify_hub(hub) == []
+
+
+def test_all_pairs_is_for_all_languages_at_once(tiny_recipe):
+    path = tiny_recipe("all-pairs-of-some")
+    with pytest.raises(RecipeError, match="leave --lang out, or choose stages before it: --stage vocabulary"):
+        train(load_recipe(path, ALL_PAIRS), languages=["kk"])
+    with pytest.raises(RecipeError, match=r"expected it and an objective for each; found otherwise for en"):
+        load_recipe(path, ALL_PAIRS[:3])
+    few = [*ALL_PAIRS, "alignment.optimizer.batch_size=5000"]
+    with pytest.raises(RecipeError, match="expected 5000 meanings or more of paraphrase data"):
+        train(load_recipe(path, few))
+
+
+def test_alignment_alone_refuses_unfinished_earlier_stages(tiny_recipe):
+    path = tiny_recipe("all-pairs-alone")
+    quick = [*ALL_PAIRS, *NO_DEV, "vocabulary.method=base", "language_adaptation.objective=none"]
+    quick += ["sentence_encoding.optimizer.steps=1", "alignment.optimizer.steps=1"]
+    recipe = load_recipe(path, quick)
+    train(recipe)
+    hub = Hub.open(path.parent / "hub")
+    before = hashes(hub.path)
+    assert hub.layout("kk").present() == ("se", "cla")
+    # Other settings than those that the modules were trained with.
+    changed = load_recipe(path, [*quick, "sentence_encoding.scale=10.0"])
+    refused = r"stage sentence_encoding is not done with .* a later stage needs it; run: modenc train tiny$"
+    with pytest.raises(RecipeError, match=rf"en: {refused}"):
+        train(changed, stages=["alignment"])
+    assert hashes(hub.path) == before
+    # The work folder is "safe to delete when nothing is running".
+    shutil.rmtree(path.parent / "runs")
+    with pytest.raises(RecipeError, match=r"en: stage vocabulary is not done .*; run: modenc train tiny$"):
+        train(recipe, stages=["alignment"])
+    assert hashes(hub.path) == before
+    assert not list((path.parent / "runs").rglob("done.json"))
+
+
+def test_a_killed_training_of_all_pairs_resumes(tiny_recipe, tmp_path, caplog):
+    path = tiny_recipe("all-pairs-killed")
+    train(load_recipe(path, ALL_PAIRS), stages=STAGES[:3])
+    steps = [*ALL_PAIRS, "alignment.optimizer.steps=60"]
+    right = undisturbed(path, steps, tmp_path)
+    words = ["train", str(path), *steps]
+    kill_once_there(words, path.parent / "runs" / "all_pairs" / "checkpoint-*/trainer_state.json")
+    hub = Hub.open(path.parent / "hub")
+    assert verify_hub(hub) == []
+    assert resumptions(words, caplog) == 1
+    assert hub.card("en").stages["alignment"]["metrics"]["steps"] == 60
+    assert not (path.parent / "runs" / "all_pairs").exists()
+    assert digests(hub) == right
+
+
+def test_all_pairs_holds_every_language(tiny_recipe, monkeypatch):
+    path = tiny_recipe("all-pairs-held")
+    recipe, runs = load_recipe(path, ALL_PAIRS), path.parent / "runs"
+    refused = []
+
+    def align(*_):
+        for lang in recipe.plans:
+            with (
+                pytest.raises(RecipeError, match="another training is running"),
+                training_lock(runs / lang),
+            ):
+                pass
+            refused.append(lang)
+        return {"en": SimpleNamespace(modules=None)}
+
+    monkeypatch.setattr(pipeline._Training, "train_stages", lambda *_: None)
+    monkeypatch.setattr(pipeline._Training, "align_all", align)
+    monkeypatch.setattr(pipeline, "publish_language", lambda *_: None)
+    train(recipe)
+    assert refused == ["en", "kk"]
+    refused.clear()
+    for lang in recipe.plans:
+        with training_lock(runs / lang), pytest.raises(RecipeError, match=f"{lang}: another training is"):
+            train(recipe)
+    assert not refused

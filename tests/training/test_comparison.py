@@ -1,0 +1,254 @@
+"""What a training says of modules beside the bare base, and what it keeps out of a hub."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tiny_models import sentences
+from tiny_recipe import save_tiny_recipe
+from trainings import NO_DEV, hashes
+
+from modenc import ModularEncoder
+from modenc.cli.main import main
+from modenc.evaluation.retrieval import both_ways
+from modenc.evaluation.sts import spearman
+from modenc.hub.comparison import loses
+from modenc.hub.layout import LanguageLayout
+from modenc.hub.store import Hub
+from modenc.recipe.loader import load_recipe
+from modenc.training import comparison as comparison_module
+from modenc.training import publishing
+from modenc.training.comparison import HeldOut, compare_with_base, log_comparison
+from modenc.training.data_access import DevSets, TrainingData
+from modenc.training.monolithic import train_monolithic
+from modenc.training.pipeline import train
+
+LOST = {
+    "rows": {"sts": 20},
+    "base": {"sts": 72.0, "retrieval": 98.0},
+    "modules": {"sts": 70.0, "retrieval": 96.0},
+    "align=False": {"sts": 75.0, "retrieval": 90.0},
+}
+
+
+def test_the_card_has_the_base_on_the_same_held_out_data(trained):
+    hub = Hub.open(trained.parent / "hub")
+    kazakh, english = hub.card("kk").comparison, hub.card("en").comparison
+    assert kazakh["rows"] == {"sts": 20, "retrieval": 20, "tokens": 20}
+    for system in ("base", "modules", "align=False"):
+        assert kazakh[system].keys() == {"sts", "retrieval", "tokens"}
+    assert set(english) == {"rows", "base", "modules"}
+    assert english["base"].keys() == {"sts", "tokens"}
+    readme = (hub.path / "kk/README.md").read_text()
+    assert "| held-out data | rows | base | modules | align=False |" in readme
+
+
+def test_the_figures_are_those_of_the_hub(trained, tmp_path):
+    plan = load_recipe(trained, ["run.precision=fp32", f"run.work_dir={tmp_path}"]).plans["kk"]
+    data, hub = TrainingData(plan), Hub.open(plan.hub)
+    found = compare_with_base(data, hub.layout("kk"))
+    encoder = ModularEncoder(hub.path)
+    rows, pairs = data.dev.sts, data.parallel.held_out
+    for system, own, pivot, align in (
+        ("base", "base", "base", True),
+        ("modules", "kk", "en", True),
+        ("align=False", "kk", "en", False),
+    ):
+        left, right = (encoder.encode([row[side] for row in rows], lang=own, align=align) for side in (0, 1))
+        # Two of twenty pairs may change places by rounding.
+        right_one = spearman(left, right, [row[2] for row in rows])
+        assert found[system]["sts"] == pytest.approx(right_one, abs=0.5)
+        left = encoder.encode([row.pivot for row in pairs], lang=pivot, align=align)
+        right = encoder.encode([row.text for row in pairs], lang=own, align=align)
+        assert found[system]["retrieval"] == pytest.approx(both_ways(left, right), abs=0.1)
+    assert {path.name[:5] for path in (tmp_path / "cache").iterdir()} == {"base-"}
+
+
+def test_the_base_encodes_once(trained, tmp_path, monkeypatch):
+    plan = load_recipe(trained, [f"run.work_dir={tmp_path}"]).plans["en"]
+    layout = Hub.open(plan.hub).layout("en")
+    first = compare_with_base(TrainingData(plan), layout)
+    encoded, real = [], comparison_module.encode_texts
+    monkeypatch.setattr(
+        comparison_module, "encode_texts", lambda model, texts: encoded.append(texts) or real(model, texts)
+    )
+    assert compare_with_base(TrainingData(plan), layout) == first
+    assert len(encoded) == 2  # both sides of the pairs, by the modules
+
+
+def test_worse_modules_are_warned_of_with_what_to_try(trained, tmp_path, caplog):
+    plan = load_recipe(trained, ["run.precision=fp32"]).plans["kk"]
+    data, lines = TrainingData(plan), sentences("kk")[:40]
+    vectors = ModularEncoder(plan.hub).encode(lines, lang="base", normalize_embeddings=True)
+    # Gold scores that the base gives, and modules of noise.
+    pairs = [(lines[i], lines[i + 1], float(vectors[i] @ vectors[i + 1])) for i in range(39)]
+    data.__dict__["dev"] = DevSets(sts=pairs, cross_sts=[])
+    layout = LanguageLayout(shutil.copytree(Hub.open(plan.hub).path / "kk", tmp_path / "kk"))
+    weights, generator = layout.se / "adapter_model.safetensors", torch.Generator().manual_seed(0)
+    noise = {name: torch.randn(t.shape, generator=generator) for name, t in load_file(weights).items()}
+    save_file(noise, weights)
+    found = compare_with_base(data, layout)
+    assert found["base"]["sts"] > found["modules"]["sts"] + 10
+    assert loses(found)
+    assert "kk: worse than the base alone on held-out data: mean" in caplog.text
+    assert "Try for sts" in caplog.text
+    assert "Until then lang='base' gives the base's vectors" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("sts", "words"),
+    [(75.0, "for sts, which alignment lowers, a greater alignment.keep_weight"), (71.0, "for sts more or")],
+)
+def test_what_alignment_costs_is_told_from_what_encoding_costs(caplog, sts, words):
+    log_comparison("kk", {**LOST, "align=False": {"sts": sts, "retrieval": 90.0}})
+    assert words in caplog.text
+
+
+def test_a_vocabulary_that_cuts_finer_than_the_bases_is_warned_of(caplog):
+    found = {"base": {"sts": 70.0, "tokens": 39.6}, "modules": {"sts": 71.0, "tokens": 47.9}}
+    log_comparison("sw", found)
+    assert (
+        "sw: its vocabulary cuts sentences into more tokens than the base's: 47.9, base 39.6" in caplog.text
+    )
+    caplog.clear()
+    log_comparison("sw", {**found, "modules": {"sts": 71.0, "tokens": 40.0}})
+    assert not caplog.records
+
+
+def test_without_held_out_data_it_is_said_that_nothing_was_compared(trained, caplog):
+    plan = load_recipe(trained, NO_DEV).plans["kk"]
+    assert compare_with_base(TrainingData(plan), Hub.open(plan.hub).layout("kk")) == {}
+    assert "kk: nothing could be compared with the base: no held-out pairs" in caplog.text
+
+
+def test_constant_gold_scores_are_no_metric():
+    pairs = [("a", "b", 1.0), ("c", "d", 1.0)]
+    vectors = {text: np.eye(4, dtype=np.float32)[number] for number, text in enumerate("abcd")}
+    assert HeldOut(sts=pairs).measure(lambda texts: np.array([vectors[text] for text in texts]), None) == {}
+
+
+@pytest.mark.parametrize("value", [0.5, np.nan])
+def test_collapsed_modules_lose(caplog, value):
+    """Equal vectors, or NaN, have no correlation with gold scores; the base has."""
+    held_out = HeldOut(sts=[("a", "b", 1.0), ("a", "c", 2.0), ("a", "d", 3.0)])
+    vectors = dict(zip("abcd", np.array([[1, 0], [0.6, 0.8], [0.8, 0.6], [1, 0]]), strict=True))
+    base = held_out.measure(lambda texts: np.array([vectors[text] for text in texts]), None)
+    assert base == {"sts": 100.0}
+    modules = held_out.measure(lambda texts: np.full((len(texts), 2), value), None, base)
+    assert modules == {"sts": -100.0}
+    assert loses({"base": base, "modules": modules})
+    assert "sts: not a number with the modules, whose vectors are all equal or not finite" in caplog.text
+    # What the base has no number for is no metric of the modules either.
+    assert held_out.measure(lambda texts: np.full((len(texts), 2), value), None, {}) == {}
+
+
+def test_the_pivot_is_encoded_once(trained, tmp_path, monkeypatch):
+    plan = load_recipe(trained, [f"run.work_dir={tmp_path}"]).plans["kk"]
+    data, layout = TrainingData(plan), Hub.open(plan.hub).layout("kk")
+    compare_with_base(data, layout)
+    encoded, real = [], comparison_module.encode_texts
+    monkeypatch.setattr(
+        comparison_module, "encode_texts", lambda model, texts: encoded.append(texts) or real(model, texts)
+    )
+    compare_with_base(data, layout)
+    assert encoded.count([row.pivot for row in data.parallel.held_out]) == 1
+
+
+def test_translations_that_are_spared_are_not_read(trained):
+    plan = load_recipe(trained).plans["kk"]
+    layout = Hub.open(plan.hub).layout("kk")
+    emma_x = replace(plan.emma_x, warmup_languages=("az",))
+    spared = replace(plan, emma_x=emma_x, alignment=replace(plan.alignment, objective="emma_x"))
+    assert HeldOut.of(TrainingData(plan), layout).parallel
+    data = TrainingData(spared)
+    assert not HeldOut.of(data, layout).parallel
+    assert "parallel" not in vars(data)
+
+
+def test_a_finished_training_shows_the_comparison_again(copied, caplog):
+    with caplog.at_level("INFO"):
+        train(load_recipe(copied), languages=["kk"])
+    assert caplog.text.count("done before, skipped") == 4
+    assert "translations found, both ways (%)" in caplog.text
+
+
+def test_a_language_that_loses_stays_out_of_the_hub(copied, monkeypatch, caplog, capsys):
+    hub = Hub.open(copied.parent / "hub")
+    before = hashes(hub.path)
+    monkeypatch.setattr(publishing, "compare_with_base", lambda *_: LOST)
+    words = ["train", str(copied), "--lang", "kk", "alignment.scale=10.0"]
+    assert main([*words, "--publish-unless-worse"]) == 1
+    assert hashes(hub.path) == before
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert f"worse than the base alone, and not put into {hub.path}: kk" in captured.err
+    assert "the modules that are there stay. The trained stages stay in" in caplog.text
+    # Nothing is lost: the same without the option publishes what was trained.
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        assert main(words) == 0
+    assert caplog.text.count("done before, skipped") == 4
+    assert hub.card("kk").comparison == LOST
+    assert capsys.readouterr().out == f"kk\t{hub.path / 'kk'}\n"
+
+
+def test_a_language_that_wins_or_ties_is_published(copied, monkeypatch):
+    hub = Hub.open(copied.parent / "hub")
+    hub.remove("kk")
+    monkeypatch.setattr(publishing, "compare_with_base", lambda *_: {**LOST, "modules": LOST["base"]})
+    assert main(["train", str(copied), "--lang", "kk", "--publish-unless-worse"]) == 0
+    assert hub.languages() == ["en", "kk"]
+
+
+def test_a_pivot_that_loses_leaves_a_new_hub_empty(tmp_path, tiny_xlmr, monkeypatch, caplog):
+    path = save_tiny_recipe(tmp_path / "new", tiny_xlmr)
+    monkeypatch.setattr(publishing, "compare_with_base", lambda *_: LOST)
+    overrides = ["run.publish=unless_worse", "language_adaptation.objective=none", "vocabulary.method=base"]
+    recipe = load_recipe(path, overrides)
+    assert train(recipe, languages=["en"]) == {}
+    assert Hub.open(recipe.hub).languages() == []
+    assert "it has none of this language" in caplog.text
+
+
+def test_one_model_is_not_published_by_halves(trained, tmp_path, capsys):
+    words = ["train", str(trained), "--monolithic", str(tmp_path / "model"), "--publish-unless-worse"]
+    assert main(words) == 2
+    assert "leave out --lang, --stage and --force, and --publish-unless-worse" in capsys.readouterr().err
+
+
+def test_all_aligned_with_all_are_compared_with_the_pivots_new_modules(copied, monkeypatch):
+    seen, real = {}, publishing.compare_with_base
+    monkeypatch.setattr(
+        publishing,
+        "compare_with_base",
+        lambda data, modules, pivot=None: (
+            seen.setdefault(data.plan.lang, []).append(pivot) or real(data, modules, pivot)
+        ),
+    )
+    everyone = [
+        "alignment.partners=all",
+        "languages.en.alignment.objective=joint",
+        "alignment.keep_weight=0",
+        "alignment.pivot_negatives=0",
+    ]
+    recipe = load_recipe(copied, everyone)
+    train(recipe)
+    work = copied.parent / "runs/en/alignment/en"
+    assert {lang: pivots[-1].root for lang, pivots in seen.items()} == {"en": work, "kk": work}
+    cards = {lang: json.loads((recipe.hub / lang / "card.json").read_text()) for lang in ("en", "kk")}
+    assert "retrieval" in cards["kk"]["comparison"]["align=False"]
+    assert "retrieval" not in cards["en"]["comparison"]["align=False"]
+
+
+def test_one_model_of_all_languages_is_compared_too(trained, tmp_path, caplog):
+    few = ["monolithic.optimizer.steps=2", "monolithic.optimizer.batch_size=8", "monolithic.objective=cross"]
+    with caplog.at_level("INFO"):
+        train_monolithic(load_recipe(trained, [*few, f"run.work_dir={tmp_path}"]), tmp_path / "model")
+    found = json.loads((tmp_path / "model/training.json").read_text())["comparison"]
+    assert found["kk"]["rows"] == found["en"]["rows"] == {"sts": 20}
+    assert found["kk"].keys() == {"rows", "base", "modules"}
+    assert caplog.text.count("similarity within the language (Spearman x 100)") == 2

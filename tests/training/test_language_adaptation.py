@@ -1,0 +1,199 @@
+"""Stage 2: what the perplexity of masked words is measured on, and learning from the pivot."""
+
+import functools
+from dataclasses import fields, replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+from trainings import NO_DEV, hashes
+
+from modenc.base_model import resolve_base
+from modenc.composition.body import compose
+from modenc.composition.modules import read_modules
+from modenc.hub.layout import LanguageLayout
+from modenc.hub.store import Hub
+from modenc.recipe.checks import check_together
+from modenc.recipe.loader import load_recipe
+from modenc.recipe.settings import STAGES, AlignmentSettings
+from modenc.training import language_adaptation
+from modenc.training.pipeline import train
+from modenc.training.stage import PIVOT_LOSSES, stage_fingerprint
+
+PIVOT = [
+    "languages.kk.language_adaptation.objective=pivot",
+    "languages.kk.language_adaptation.embedding_learning_rate=0.01",
+    "languages.kk.sentence_encoding.start=en",
+    "languages.kk.sentence_encoding.objective=none",
+]
+
+
+@pytest.mark.parametrize("blocks", [5, 11])
+def test_few_held_out_blocks_are_evaluated_whole(tiny_recipe, monkeypatch, blocks):
+    """Fewer than a batch of eight, or a batch and some more."""
+    seen, real = [], language_adaptation.MaskedLM.forward
+
+    @functools.wraps(real)
+    def forward(self, input_ids, **features):
+        seen.append((self.training, len(input_ids)))
+        return real(self, input_ids, **features)
+
+    # Of the text to learn all blocks, of the held-out text so many.
+    packed, ends = language_adaptation.pack, iter([None, blocks])
+    monkeypatch.setattr(language_adaptation, "pack", lambda *settings: packed(*settings)[: next(ends)])
+    monkeypatch.setattr(language_adaptation.MaskedLM, "forward", forward)
+    overrides = ["language_adaptation.objective=mlm", "language_adaptation.block_length=16"]
+    overrides += ["vocabulary.method=base", "language_adaptation.optimizer.steps=1"]
+    recipe = load_recipe(tiny_recipe("few-blocks"), overrides)
+    train(recipe, languages=["en"], stages=["vocabulary", "language_adaptation"])
+    metrics = Hub.open(recipe.hub).card("en").stages["language_adaptation"]["metrics"]
+    assert 1 < metrics["perplexity_before"] < 1e6
+    assert sum(count for training, count in seen if not training) == 2 * blocks
+
+
+@pytest.mark.slow
+def test_embeddings_learn_from_the_pivot(copied):
+    """With stage 4's data, and the adapter in place that stage 3 then copies."""
+    steps = "languages.kk.language_adaptation.optimizer.steps=20"
+    recipe = load_recipe(copied, [*PIVOT, steps, "languages.kk.data.dev.sts=[]"])
+    train(recipe, languages=["kk"])
+    runs = copied.parent / "runs" / "kk"
+    cut, adapted, encoding = (hashes(runs / stage / "kk") for stage in STAGES[:3])
+    moved = {name.split("/")[0] for name in adapted if cut.get(name) != adapted[name]}
+    assert moved == {"la", "embeddings.safetensors"}
+    hub = Hub.open(copied.parent / "hub")
+    english = hashes(hub.layout("en").root / "se")
+    assert {name: digest for name, digest in encoding.items() if name.startswith("se/")} == {
+        f"se/{name}": digest for name, digest in english.items()
+    }
+    card = hub.card("kk")
+    metrics = card.stages["language_adaptation"]["metrics"]
+    assert metrics["steps"] == 20
+    # Held-out translations come nearer to the pivot's.
+    assert metrics["dev_after"]["similarity"] > metrics["dev_before"]["similarity"] + 1
+    assert set(metrics["sets"]) == {"paraphrase", "parallel"}
+    assert card.stages["language_adaptation"]["settings"]["alignment"]["objective"] == "joint"
+    assert "la" in hub.layout("kk").present()
+
+
+@pytest.mark.slow
+def test_strength_is_the_share_of_what_was_learned_that_is_kept(copied):
+    base = ["languages.kk.language_adaptation.optimizer.steps=2", *NO_DEV, *PIVOT]
+    vectors, updates = [], []
+    for strength in (1.0, 0.25):
+        recipe = load_recipe(copied, [*base, f"languages.kk.language_adaptation.strength={strength}"])
+        train(recipe, languages=["kk"], stages=STAGES[:2])
+        folder = copied.parent / "runs" / "kk" / "language_adaptation" / "kk"
+        vectors.append(load_file(folder / "embeddings.safetensors")["embeddings"].float())
+        adapter = load_file(folder / "la" / "adapter_model.safetensors")
+        updates.append(torch.cat([adapter[key].flatten() for key in sorted(adapter) if "lora_B" in key]))
+    start = load_file(copied.parent / "runs/kk/vocabulary/kk/embeddings.safetensors")["embeddings"].float()
+    assert (vectors[0] - start).abs().max() > 1e-3
+    # Half precision rounds each number; their share is exact enough.
+    whole, part = (table - start for table in vectors)
+    assert ((whole * part).sum() / whole.square().sum()).item() == pytest.approx(0.25, abs=0.005)
+    assert updates[0].abs().max() > 0
+    assert torch.allclose(updates[1], 0.25 * updates[0], rtol=1e-3, atol=1e-6)
+
+
+def test_weights_are_whole_again_after_an_evaluation():
+    """Also where the evaluation fails; the table's origin may lie elsewhere, as on another device."""
+    table, b = nn.Parameter(torch.ones(3, 2)), nn.Parameter(torch.full((2, 2), 4.0))
+    model = nn.Module()
+    model.get_input_embeddings = lambda: SimpleNamespace(weight=table)
+    model.register_parameter("x", b)
+    model.named_parameters = lambda: [("layer.lora_B.default.weight", b)]
+
+    def evaluation_that_fails():
+        with language_adaptation.scaled_update(model, torch.zeros(3, 2), 0.25):
+            assert torch.equal(table, torch.full((3, 2), 0.25))
+            assert torch.equal(b, torch.full((2, 2), 1.0))
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        evaluation_that_fails()
+    assert torch.equal(table, torch.ones(3, 2))
+    assert torch.equal(b, torch.full((2, 2), 4.0))
+    with language_adaptation.scaled_update(model, None, 1.0):
+        assert torch.equal(table, torch.ones(3, 2))
+
+
+def test_it_learns_with_the_adapter_that_stage_three_starts_from(copied, monkeypatch):
+    """The body that learns is the vocabulary's and that adapter's together, before LA."""
+    seen = []
+
+    def add_lora(body, *settings):
+        seen.append({name: tensor.clone() for name, tensor in body.state_dict().items()})
+        raise KeyboardInterrupt
+
+    # On so small a dev set the start often wins, and the adapter would change nothing.
+    recipe = load_recipe(copied, [*PIVOT, *NO_DEV])
+    train(recipe, languages=["en"])
+    monkeypatch.setattr(language_adaptation, "add_lora", add_lora)
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, languages=["kk"])
+    base = resolve_base(recipe.plans["kk"].base.model)
+    folder = copied.parent / "runs" / "kk" / "vocabulary" / "kk"
+    vocabulary = read_modules(LanguageLayout(folder), base.hidden_size)
+    english = load_file(Hub.open(copied.parent / "hub").layout("en").root / "se/adapter_model.safetensors")
+    name = "encoder.layer.0.output.dense"
+    (a,), (b,) = ([english[key] for key in english if name in key and part in key] for part in "AB")
+    before = compose(base.load_body(), vocabulary, align=False).state_dict()
+    change = seen[0][f"{name}.weight"] - before[f"{name}.weight"]
+    assert torch.allclose(change, 2 * b.float() @ a.float(), atol=1e-6)
+    assert change.abs().max() > 1e-4
+    table = "embeddings.word_embeddings.weight"
+    assert torch.equal(seen[0][table], before[table])
+
+
+def test_the_pivot_itself_does_not_learn_from_the_pivot(copied):
+    settings = ["languages.en.language_adaptation.objective=pivot", "vocabulary.method=base"]
+    train(load_recipe(copied, settings), languages=["en"], stages=STAGES[:2])
+    assert Hub.open(copied.parent / "hub").card("en").stages["language_adaptation"]["metrics"].keys() <= {
+        "threads"
+    }
+
+
+UNREAD = {
+    # By stage 2: these are the adapter's, or stage 4's own.
+    *("partners", "reduction_factor", "optimizer", "max_length", "keep_weight", "strength"),
+}
+
+
+def test_each_setting_of_alignment_is_read_by_stage_two_or_not():
+    """A new one has to be put into either, so that it is not forgotten among what redoes stage 2."""
+    assert {field.name for field in fields(AlignmentSettings)} == UNREAD | set(PIVOT_LOSSES)
+
+
+@pytest.mark.parametrize(
+    ("setting", "changed"),
+    [
+        ("alignment.similarity_weight=3.0", True),
+        ("alignment.scale=7.0", True),
+        ("alignment.objective=parallel", True),
+        ("alignment.parallel_loss=mnrl", True),
+        ("alignment.pivot_negatives=7", True),
+        ("alignment.symmetric=false", True),
+        ("alignment.scored_weight=0.7", True),
+        ("alignment.strength=0.5", False),
+        ("alignment.reduction_factor=8", False),
+    ],
+)
+def test_settings_of_alignment_that_it_reads_redo_it(tiny_recipe, setting, changed):
+    path = tiny_recipe("fingerprint")
+    before, after = (
+        load_recipe(path, words).plans["kk"] for words in (PIVOT, [*PIVOT, f"languages.kk.{setting}"])
+    )
+    marks = {stage_fingerprint(plan, "language_adaptation", "data", "before") for plan in (before, after)}
+    assert len(marks) == 1 + changed
+
+
+def test_what_the_pivot_starts_from_cannot_learn_from_it(tiny_recipe):
+    plans = load_recipe(tiny_recipe("order"), PIVOT).plans
+    english = replace(plans["en"], sentence_encoding=replace(plans["en"].sentence_encoding, start="kk"))
+    assert list(check_together(plans, list(plans), "en")) == []
+    ((lang, conflict),) = check_together({**plans, "en": english}, list(plans), "en")
+    assert (lang, conflict.path) == ("kk", ("language_adaptation", "objective"))
+    assert "expected a language that en does not start from, found kk" in conflict.message

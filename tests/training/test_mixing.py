@@ -1,0 +1,288 @@
+"""Several data sets in one training: which rows are read, how often, and what is said of it."""
+
+from collections import Counter
+from dataclasses import replace
+from itertools import chain, islice
+from types import SimpleNamespace
+
+import pytest
+import torch
+from accelerate.data_loader import BatchSamplerShard, prepare_data_loader, skip_first_batches
+from datasets import Dataset
+from sentence_transformers import SentenceTransformerTrainer
+from sentence_transformers.base.sampler import DefaultBatchSampler, RoundRobinBatchSampler
+from torch.utils.data import ConcatDataset, DataLoader, RandomSampler
+
+from modenc.data.pairs import ParallelRow, ParaphraseRow
+from modenc.errors import RecipeError
+from modenc.hub.store import Hub
+from modenc.recipe.loader import load_recipe
+from modenc.training import mixing
+from modenc.training.all_pairs import batches_of_pairs
+from modenc.training.data_access import TrainingData, drawn
+from modenc.training.mixing import TurnsSampler, reading
+from modenc.training.objective_inputs import ObjectiveInputs
+from modenc.training.objectives.all_pairs import ItemTexts
+from modenc.training.onto_pivot import alignment_rows
+from modenc.training.pipeline import train
+from modenc.training.processes import process_state
+from modenc.training.sentence_encoding import row_sets
+from modenc.training.trainers import SentenceTrainer
+
+
+@pytest.fixture
+def optimizer(tiny_recipe):
+    """Settings that read the data once, eight rows a step."""
+    plan = load_recipe(tiny_recipe("optimizer")).plans["en"]
+    return replace(plan.alignment.optimizer, steps=0, epochs=1.0, batch_size=8)
+
+
+def mix(**sizes):
+    """Tasks of sets of so many rows: ``one=(100, 40)``."""
+    return {
+        task: {f"{task}{i}": Dataset.from_dict({"text": [""] * size}) for i, size in enumerate(counts)}
+        for task, counts in sizes.items()
+    }
+
+
+def sampler(train, optimizer, kind=None):
+    """As the trainer makes it."""
+    generator = torch.Generator()
+    sets = [data for task in train.values() for data in task.values()]
+    parts = [
+        DefaultBatchSampler(
+            RandomSampler(data, generator=generator), batch_size=optimizer.batch_size, drop_last=True
+        )
+        for data in sets
+    ]
+    settings = {"batch_samplers": parts, "generator": generator, "seed": 13}
+    if kind is not None:
+        return kind(ConcatDataset(sets), **settings)
+    return TurnsSampler(ConcatDataset(sets), turns=reading(train, optimizer).turns, **settings)
+
+
+def test_sets_of_one_task_are_read_whole(optimizer):
+    train = mix(one=(800, 40, 16))
+    batches = list(sampler(train, optimizer))
+    assert sorted(row for batch in batches for row in batch) == list(range(856))
+    # Evenly spread, and each batch of one set.
+    owners = [{(row >= 800) + (row >= 840) for row in batch} for batch in batches]
+    assert all(len(owner) == 1 for owner in owners)
+    assert {1} in owners[:25]
+    assert {1} in owners[-25:]
+    assert reading(train, optimizer).steps() == len(batches) == 107
+
+
+def test_tasks_come_in_turn_until_the_largest_is_read(optimizer):
+    train = mix(small=(24,), large=(80, 80))
+    batches = list(sampler(train, optimizer))
+    assert len(batches) == reading(train, optimizer).steps() == 40
+    assert [batch[0] < 24 for batch in batches] == [True, False] * 20
+    seen = Counter(row for batch in batches for row in batch)
+    assert all(seen[row] == 1 for row in range(24, 184))
+    assert {seen[row] for row in range(24)} == {6, 7}
+    again = [batch for batch in batches if batch[0] < 24]
+    assert sorted(chain(*again[:3])) == sorted(chain(*again[3:6])) == list(range(24))
+    assert again[:3] != again[3:6]
+
+
+def test_equal_sets_are_read_as_before(optimizer):
+    train = mix(one=(48,), two=(48,), three=(50,))
+    ours, theirs = sampler(train, optimizer), sampler(train, optimizer, RoundRobinBatchSampler)
+    for epoch in range(3):
+        ours.set_epoch(epoch)
+        theirs.set_epoch(epoch)
+        assert list(ours) == list(theirs)
+
+
+def test_a_set_smaller_than_a_batch_is_read(optimizer, caplog):
+    train = mix(few=(5,), many=(32,))
+    batches = list(sampler(train, optimizer))
+    assert [sorted(batch) for batch in batches[::2]] == [list(range(5))] * 4
+    assert "few0: only 5 rows for a batch of 8; its batches are of 5" in caplog.text
+    alone = reading(Dataset.from_dict({"text": [""] * 5}), optimizer)
+    assert (alone.optimizer.batch_size, alone.steps()) == (5, 1)
+    with pytest.raises(RecipeError, match="none0: expected 1 rows of training data or more, found 0; add"):
+        reading(mix(none=(0,)), optimizer)
+
+
+def test_two_processes_read_each_epoch_in_another_order(optimizer, monkeypatch):
+    def prepared(trainer):
+        data = Dataset.from_dict({"row": range(92)})
+        batches = sampler({"one": {"a": data}}, optimizer)
+        return prepare_data_loader(
+            DataLoader(data, batch_sampler=batches), num_processes=2, process_index=0, put_on_device=False
+        )
+
+    monkeypatch.setattr(SentenceTransformerTrainer, "get_train_dataloader", prepared)
+    loader = SentenceTrainer.get_train_dataloader(object.__new__(SentenceTrainer))
+    passes = []
+    for epoch in (0, 1, 0):
+        loader.set_epoch(epoch)
+        passes.append([batch["row"].tolist() for batch in loader])
+    assert passes[0] == passes[2] != passes[1]
+    # Resumed, an epoch has the order that it would have had.
+    loader.set_epoch(1)
+    rest = [batch["row"].tolist() for batch in skip_first_batches(loader, 2)]
+    assert rest == passes[1][2:]
+
+
+def test_one_set_that_is_read_whole_by_two_processes_is_not_warned_of(optimizer, monkeypatch, caplog):
+    monkeypatch.setattr(process_state(), "num_processes", 2)
+    rows = Dataset.from_dict({"text": [""] * 240})
+    reading(rows, replace(optimizer, batch_size=48)).announce("alignment")
+    assert not caplog.records
+    reading(rows, replace(optimizer, batch_size=48, steps=1)).announce("alignment")
+    assert "144 of 240 rows are never read in 1 steps" in caplog.text
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("accumulation", [1, 3])
+def test_what_is_said_to_be_read_is_read(optimizer, monkeypatch, processes, accumulation):
+    monkeypatch.setattr(process_state(), "num_processes", processes)
+    train = mix(one=(64, 16, 30), two=(40,), three=(8,))
+    settings = replace(optimizer, gradient_accumulation=accumulation)
+    read, seen = reading(train, settings), Counter()
+    for steps in range(1, 40):
+        seen.clear()
+        left = steps
+        for epoch in range(40):
+            parts = []
+            for number in range(processes):
+                own = sampler(train, settings)
+                own.set_epoch(epoch)
+                parts.append(list(BatchSamplerShard(own, processes, number, even_batches=False)))
+            assert len({len(part) for part in parts}) == 1
+            # The trainer ends a pass with a step of what is left.
+            taken = min(left, -(-len(parts[0]) // accumulation))
+            for part in parts:
+                for batch in islice(part, taken * accumulation):
+                    seen[sum(batch[0] >= end for end in (64, 80, 110, 150))] += len(batch)
+            left -= taken
+            if not left:
+                break
+        assert [figures["rows_seen"] for figures in read.seen(steps).values()] == [seen[i] for i in range(5)]
+
+
+def test_several_processes_need_a_batch_of_each_set(optimizer, monkeypatch):
+    monkeypatch.setattr(process_state(), "num_processes", 2)
+    with pytest.raises(
+        RecipeError, match=r"few0: expected 8 rows .* in 2 processes, found 5; add data, use a"
+    ):
+        reading(mix(few=(5,), many=(32,)), optimizer)
+
+
+def test_pairs_fewer_than_a_batch_are_filled_up_with_triplets():
+    triplets = [ParaphraseRow(f"a{i}", f"p{i}", f"n{i}") for i in range(100)]
+    pairs = [ParaphraseRow(f"x{i}", f"y{i}", None) for i in range(3)]
+    sets = row_sets([*triplets, *pairs], 8, seed=1)
+    assert len(sets["triplets"]) == 100
+    assert len(sets["pairs"]) == 8
+    assert {"x0", "x1", "x2"} <= set(sets["pairs"]["anchor"])
+    assert "negative" not in sets["pairs"].column_names
+    few = row_sets([*triplets[:5], *pairs], 8, seed=1)
+    assert {name: len(rows) for name, rows in few.items()} == {"pairs": 8}
+
+
+def test_a_pass_reads_all_pairs_and_says_so(tiny_recipe, caplog):
+    path = tiny_recipe("unequal")
+    table = path.parent / "data" / "pairs.en.tsv"
+    lines = table.read_text(encoding="utf-8").splitlines()
+    # Ten of sixty have no hard negative.
+    rows = [line if i > 10 or not i else line.rsplit("\t", 1)[0] + "\t" for i, line in enumerate(lines)]
+    table.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    quick = ["vocabulary.method=base", "language_adaptation.objective=none", "data.dev.sts=[]"]
+    quick += ["sentence_encoding.objective=mnrl", "sentence_encoding.optimizer.epochs=2.0"]
+    recipe = load_recipe(path, [*quick, "sentence_encoding.optimizer.steps=0"])
+    with caplog.at_level("INFO"):
+        train(recipe, languages=["en"])
+    hub = Hub.open(path.parent / "hub")
+    metrics = hub.card("en").stages["sentence_encoding"]["metrics"]
+    # 50 triplets and 10 pairs in batches of 8, twice.
+    assert metrics["steps"] == 2 * (6 + 1)
+    assert metrics["sets"] == {
+        "triplets": {"rows": 50, "rows_seen": 96},
+        "pairs": {"rows": 10, "rows_seen": 16},
+    }
+    assert "triplets: 96 rows read of 50 (1.9 passes)" in caplog.text
+    assert "never read" not in caplog.text
+
+
+def test_a_set_that_is_read_less_than_once_is_warned_of(optimizer, caplog):
+    reading(mix(one=(50, 10)), replace(optimizer, steps=2)).announce("alignment")
+    assert (
+        "alignment: one0: 34 of 50 rows are never read in 2 steps; raise alignment.optimizer.steps, or set "
+        "it to 0 and alignment.optimizer.epochs to 1 or more" in caplog.text
+    )
+    assert "one1: 10 of 10 rows are never read" in caplog.text
+    caplog.clear()
+    # What does not fill a batch is no set left out.
+    reading(mix(one=(50, 10)), optimizer).announce("alignment")
+    assert not caplog.records
+
+
+def test_drawn_rows_count_as_rows_of_their_whole_set(optimizer, caplog):
+    """Once on the card, in the log and in one warning."""
+    read = reading(mix(one=(16,), two=(16,)), replace(optimizer, steps=3), {"one0": 300, "two0": 16})
+    with caplog.at_level("INFO"):
+        read.announce("alignment")
+    assert read.seen(3) == {"one0": {"rows": 300, "rows_seen": 16}, "two0": {"rows": 16, "rows_seen": 8}}
+    assert "one0: 16 rows read of 300 (0.1 passes)" in caplog.text
+    assert "alignment: one0: 284 of 300 rows are never read in 3 steps" in caplog.text
+    assert caplog.text.count("never read") == 2
+    caplog.clear()
+    reading(mix(one=(16,)), replace(optimizer, steps=2), {"one0": 16}).announce("alignment")
+    assert not caplog.records
+
+
+def test_an_alignment_that_ends_within_a_turn_reads_no_row_again(tiny_recipe, optimizer):
+    plan = load_recipe(tiny_recipe("turns")).plans["kk"]
+    data, settings = TrainingData(plan), replace(plan.alignment, optimizer=replace(optimizer, steps=3))
+    rows = alignment_rows(data, settings, seed=1)
+    train = {
+        kind: {kind: Dataset.from_dict({"text": [row.text for row in part]})} for kind, part in rows.items()
+    }
+    batches = list(islice(sampler(train, settings.optimizer), 3))
+    assert len({row for batch in batches for row in batch}) == 24
+
+
+@pytest.mark.parametrize(("exponent", "rows"), [(0.0, 2 * 400), (0.5, 20 * (20 + 10)), (1.0, 500)])
+def test_drawn_languages_are_read_until_the_largest_was(optimizer, caplog, exponent, rows):
+    pairs = {lang: [ParallelRow("a", "b")] * count for lang, count in {"kk": 400, "tr": 100}.items()}
+    inputs = ObjectiveInputs(None, SimpleNamespace(optimizer=optimizer), None, None, pairs, {})
+    assert inputs.steps(exponent) == -(-rows // 8)
+    order = drawn({lang: [lang] * len(found) for lang, found in pairs.items()}, rows, exponent, seed=1)
+    assert order.count("kk") == 400
+    mixing.announce_drawn(["kk", "tr"], [lang == "tr" for lang in order], pairs)
+    assert not caplog.text
+    mixing.announce_drawn(["kk", "tr"], [0] * 30, pairs)
+    assert "kk: 370 of 400 rows are never read; more steps read more" in caplog.text
+
+
+def test_all_pairs_of_languages_are_read_as_often_as_epochs_says(optimizer, tiny_recipe, caplog):
+    settings = load_recipe(tiny_recipe("decks")).plans["kk"].alignment
+    settings = replace(settings, optimizer=optimizer)
+    said = {
+        lang: {i: ItemTexts(f"{lang}{i}", f"{lang}{i}") for i in range(count)}
+        for lang, count in {"en": 64, "kk": 64, "az": 16, "tr": 3}.items()
+    }
+    batches = batches_of_pairs({"parallel": said}, settings, seed=1)
+    seen = Counter(tuple(batch["pair"]) for batch in batches)
+    assert set(seen.values()) == {8}
+    meanings = [row for batch in batches if batch["pair"] == [0, 1] for row in batch["items"]]
+    assert sorted(meanings) == list(range(64))
+    assert (
+        "parallel: never read, with fewer shared meanings than a batch of 8: en-tr (3), kk-tr" in caplog.text
+    )
+
+
+@pytest.mark.parametrize(
+    ("accumulation", "epochs", "count"), [(1, 0.1, 1), (4, 0.1, 4), (3, 4.0, 6), (1, 4.0, 8)]
+)
+def test_all_pairs_are_read_in_whole_steps(optimizer, tiny_recipe, accumulation, epochs, count):
+    settings = load_recipe(tiny_recipe("few-decks")).plans["kk"].alignment
+    settings = replace(
+        settings, optimizer=replace(optimizer, epochs=epochs, gradient_accumulation=accumulation)
+    )
+    said = {lang: {i: ItemTexts(f"{lang}{i}", f"{lang}{i}") for i in range(8)} for lang in ("en", "kk")}
+    assert len(batches_of_pairs({"parallel": said}, settings, seed=1)) == count

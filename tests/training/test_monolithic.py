@@ -1,0 +1,146 @@
+"""The baselines that train all parameters of one model."""
+
+import errno
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
+
+from modenc.base_model import resolve_base
+from modenc.cli.main import main
+from modenc.errors import DataError, RecipeError
+from modenc.recipe.loader import load_recipe
+from modenc.storage import alone_in
+from modenc.training import monolithic
+from modenc.training.monolithic import train_monolithic
+
+FEW = ["monolithic.optimizer.steps=2", "monolithic.optimizer.batch_size=8", "monolithic.max_length=32"]
+# Without a dev set the last weights are kept, whether or not so few steps helped.
+BLIND = ["data.dev.sts=[]"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("objective", "walks"),
+    [
+        ("pivot", {"pivot": 2}),
+        ("monolingual", {"monolingual": 2}),
+        ("cross", {"cross": 2}),
+        ("monolingual+cross", {"monolingual": 2, "cross": 2}),
+    ],
+)
+def test_one_model_learns_and_loads_anywhere(tiny_recipe, tmp_path, objective, walks):
+    recipe = load_recipe(tiny_recipe("mono"), [*FEW, *BLIND, f"monolithic.objective={objective}"])
+    metrics = train_monolithic(recipe, tmp_path / "model")
+    assert {walk: figures["steps"] for walk, figures in metrics.items()} == walks
+    model = SentenceTransformer(str(tmp_path / "model"))
+    assert np.isfinite(model.encode(["Мұғалім жаңа кітапты оқиды", "My brother reads"])).all()
+    learned = load_file(tmp_path / "model" / "model.safetensors")
+    start = resolve_base(recipe.plans["en"].base.model).load_body().state_dict()
+    moved = {name for name in start if name in learned and not learned[name].equal(start[name])}
+    # The words that the batches hold, and every layer.
+    assert "embeddings.word_embeddings.weight" in moved
+    assert {name for name in moved if name.startswith("encoder.layer.1.attention.self.query")}
+    assert not recipe.hub.exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"model"}
+
+
+def test_the_number_of_threads_is_the_recipes(tiny_recipe, tmp_path, monkeypatch):
+    class ToldError(Exception):
+        pass
+
+    def told(number):
+        raise ToldError(f"{number} threads")
+
+    monkeypatch.setattr(monolithic, "set_threads", told)
+    with pytest.raises(ToldError, match="3 threads"):
+        train_monolithic(load_recipe(tiny_recipe("mono-threads"), ["run.threads=3"]), tmp_path / "model")
+
+
+@pytest.mark.slow
+def test_the_same_recipe_gives_the_same_model(tiny_recipe, tmp_path, capsys):
+    path = tiny_recipe("mono-again")
+    weights = []
+    for name in ("first", "second"):
+        work = f"run.work_dir={tmp_path}/{name}-work"
+        words = ["train", str(path), "--monolithic", str(tmp_path / name), work]
+        assert main([*words, *FEW, *BLIND]) == 0
+        weights.append(load_file(tmp_path / name / "model.safetensors"))
+    assert capsys.readouterr().out == f"{tmp_path}/first\n{tmp_path}/second\n"
+    assert all(weights[0][key].equal(weights[1][key]) for key in weights[0])
+
+
+@pytest.mark.slow
+def test_an_earlier_model_is_there_until_the_new_one_is(tiny_recipe, tmp_path, monkeypatch):
+    recipe = load_recipe(tiny_recipe("mono-over"), [*FEW, *BLIND])
+    output = tmp_path / "model"
+    train_monolithic(recipe, output)
+    (output / "earlier").touch()
+    rmtree = shutil.rmtree
+
+    def removing(folder, **settings):
+        rmtree(folder, **settings)
+        assert (output / "modules.json").is_file()
+
+    monkeypatch.setattr(shutil, "rmtree", removing)
+    train_monolithic(recipe, output)
+    assert not (output / "earlier").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"model"}
+
+
+def test_a_folder_of_other_files_is_not_touched(tiny_recipe, tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("mine")
+    path = tiny_recipe("mono-safe")
+    with pytest.raises(RecipeError, match="expected no such folder, or an earlier model; found other files"):
+        train_monolithic(load_recipe(path, [*FEW, *BLIND]), tmp_path)
+    assert main(["train", str(path), "--monolithic", str(tmp_path / "x"), "--lang", "kk"]) == 2
+    assert "leave out --lang, --stage and --force" in capsys.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_one_training_at_a_time_writes_a_model(tiny_recipe, tmp_path, capsys):
+    path, output = tiny_recipe("mono-two"), tmp_path / "model"
+    words = ["train", str(path), "--monolithic", str(output), *FEW, *BLIND]
+    with alone_in(tmp_path / "model.parts", DataError("held")):
+        assert main(words) == 2
+        assert f"{output}: another training is to write this model; wait until" in capsys.readouterr().err
+        assert (tmp_path / "model.parts").is_dir()
+    # What a kill leaves is made anew, what others put there stays.
+    for name in ("whole", "notes"):
+        (tmp_path / "model.parts" / name).mkdir()
+        (tmp_path / "model.parts" / name / "old").touch()
+    assert main(words) == 0
+    assert not (output / "old").exists()
+    assert [file.name for file in (tmp_path / "model.parts").iterdir()] == ["notes"]
+    shutil.rmtree(tmp_path / "model.parts")
+    (tmp_path / "model.parts").touch()
+    assert main(words) == 2
+    assert "model.parts: expected a folder to work in, found a file; move it" in capsys.readouterr().err
+
+
+def test_a_place_closed_to_this_user_is_said_clearly(tiny_recipe, tmp_path, monkeypatch, capsys):
+    def closed(folder, _):
+        raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+
+    monkeypatch.setattr(monolithic, "alone_in", closed)
+    words = ["train", str(tiny_recipe("mono-closed")), "--monolithic", str(tmp_path / "x"), *FEW, *BLIND]
+    assert main(words) == 2
+    assert "x.parts: cannot be written (Permission denied)" in capsys.readouterr().err
+
+
+def test_a_language_with_settings_of_its_own_is_refused(tiny_recipe, tmp_path):
+    overrides = ["monolithic.objective=musr", "languages.kk.decoder.layers=1"]
+    recipe = load_recipe(tiny_recipe("mono-own"), [*FEW, *overrides])
+    with pytest.raises(RecipeError, match=r"languages\.kk: expected the same settings .* than 'en' has; set"):
+        train_monolithic(recipe, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_without_data_the_objective_is_refused(tiny_recipe, tmp_path):
+    overrides = ["languages.kk.data.cross_paraphrases=[]", "languages.kk.alignment.objective=parallel"]
+    recipe = load_recipe(tiny_recipe("mono-none"), [*FEW, *overrides, "monolithic.objective=cross"])
+    with pytest.raises(RecipeError, match=r"monolithic\.objective: 'cross' needs data\.cross_paraphrases"):
+        train_monolithic(recipe, tmp_path / "model")
+    assert not (tmp_path / "model").exists()

@@ -1,0 +1,418 @@
+"""The four stages end to end on a tiny base: what they write, skip, redo, resume and leave alone."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+from safetensors.torch import load_file
+from tiny_languages import update_card
+from tiny_recipe import write_table
+from trainings import (
+    NO_DEV,
+    SCORED_PAIRS,
+    digests,
+    hashes,
+    kill_once_there,
+    resumptions,
+    training_again_changes_nothing,
+    undisturbed,
+)
+
+from modenc import ModularEncoder
+from modenc.composition.modules import read_modules
+from modenc.errors import HubError, LanguageError, RecipeError
+from modenc.hub.store import Hub
+from modenc.hub.verify import verify_hub
+from modenc.recipe.loader import load_recipe
+from modenc.recipe.settings import STAGES
+from modenc.training import pipeline
+from modenc.training.lock import training_lock
+from modenc.training.pipeline import train
+from modenc.training.vocabulary import save_embeddings
+
+pytestmark = pytest.mark.slow
+
+EN_STARTS_FROM_KK = [
+    "vocabulary.method=base",
+    "language_adaptation.objective=none",
+    "languages.en.sentence_encoding.start=kk",
+    "languages.en.sentence_encoding.objective=none",
+]
+
+
+def test_all_stages_end_in_a_hub_that_verifies_and_encodes(trained):
+    hub = Hub.open(trained.parent / "hub")
+    assert hub.languages() == ["en", "kk"]
+    assert verify_hub(hub) == []
+    assert hub.layout("kk").present() == ("tokenizer", "embeddings", "la", "se", "cla")
+    assert "cla" not in hub.layout("en").present()
+    card = hub.card("kk")
+    assert set(card.stages) == {"vocabulary", "language_adaptation", "sentence_encoding", "alignment"}
+    assert card.stages["vocabulary"]["metrics"]["copied"] > 0
+    assert {stage["metrics"]["threads"] for stage in card.stages.values()} == {torch.get_num_threads()}
+    assert {"alignment_dev_after_sts", "alignment_dev_after_retrieval"} <= set(card.scores)
+    encoder = ModularEncoder(trained.parent / "hub")
+    aligned, alone = (
+        encoder.encode(["Мұғалім жаңа кітапты оқиды"], lang="kk", align=a) for a in (True, False)
+    )
+    assert np.isfinite(aligned).all()
+    # So short a training may not beat its start, and then alignment changes nothing.
+    learned = card.stages["alignment"]["metrics"]["best_step"] > 0
+    assert (np.abs(aligned - alone).max() > 1e-4) == learned
+
+
+def test_others_may_read_what_is_published(trained):
+    """safetensors writes files for their owner alone."""
+    hub = Hub.open(trained.parent / "hub")
+    readable = (trained.parent / "hub" / "hub.json").stat().st_mode
+    files = [path for path in hub.layout("kk").root.rglob("*") if path.is_file()]
+    assert {path.name for path in files if path.stat().st_mode != readable} == set()
+    assert len(files) > 6
+
+
+def test_done_stages_are_skipped(copied, caplog):
+    hub = copied.parent / "hub"
+    before = hashes(hub)
+    with caplog.at_level("INFO"):
+        train(load_recipe(copied))
+    assert caplog.text.count("done before, skipped") == 8
+    assert hashes(hub) == before
+
+
+def test_a_changed_setting_redoes_its_stage_and_what_follows(copied, caplog):
+    before = hashes(copied.parent / "hub")
+    recipe = load_recipe(copied, ["alignment.scale=10.0"])
+    with caplog.at_level("INFO"):
+        train(recipe, languages=["kk"])
+    after = hashes(copied.parent / "hub")
+    assert caplog.text.count("done before, skipped") == 3
+    assert "alignment: joint" in caplog.text
+    changed = {name for name in after if before.get(name) != after[name]}
+    # So short a training may not beat its start, and then the weights are the same.
+    assert {"kk/card.json"} <= changed <= {"kk/card.json", "kk/README.md", "kk/cla/adapter.safetensors"}
+
+
+def test_force_gives_the_same_weights_again(copied):
+    def trained_now():
+        stage = Hub.open(copied.parent / "hub").card("kk").stages["sentence_encoding"]
+        weights = load_file(copied.parent / "hub/kk/se/adapter_model.safetensors")
+        # What they came from, so that a difference says where it began.
+        return {key: stage["metrics"][key] for key in ("threads", "loss", "dev", "best_step")}, weights
+
+    (came_from, before) = trained_now()
+    train(load_recipe(copied), languages=["kk"], stages=["sentence_encoding"], force=True)
+    (comes_from, after) = trained_now()
+    assert comes_from == came_from
+    assert all(weight.isfinite().all() for weight in before.values())
+    assert {name for name in before if not torch.equal(before[name], after[name])} == set()
+
+
+def test_a_training_in_bf16_leaves_the_next_in_fp32_as_it_was(copied, monkeypatch):
+    # Where the libraries keep the precision of the training before, here that of the fixture's.
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
+
+    def loss(precision):
+        recipe = load_recipe(copied, [f"run.precision={precision}"])
+        train(recipe, languages=["kk"], stages=["sentence_encoding"], force=True)
+        return Hub.open(copied.parent / "hub").card("kk").stages["sentence_encoding"]["metrics"]["loss"]
+
+    first = loss("fp32")
+    assert loss("bf16") != first
+    assert loss("fp32") == first
+
+
+def test_each_stage_moves_only_its_own_files(copied):
+    train(load_recipe(copied, NO_DEV), languages=["kk"])
+    runs = copied.parent / "runs" / "kk"
+    snapshots = [hashes(runs / stage / "kk") for stage in STAGES]
+    moved = [
+        {name.split("/")[0] for name in after if before.get(name) != after[name]}
+        for before, after in pairwise(snapshots)
+    ]
+    assert moved == [{"la", "embeddings.safetensors"}, {"se"}, {"cla"}]
+
+
+@pytest.mark.parametrize("objective", ["mlm", "mlm+distill"])
+def test_the_other_adaptation_objectives_train(tiny_recipe, objective):
+    path = tiny_recipe(objective.replace("+", "-"))
+    overrides = [f"language_adaptation.objective={objective}", "language_adaptation.block_length=16"]
+    train(load_recipe(path, overrides), languages=["en"], stages=["vocabulary", "language_adaptation"])
+    metrics = Hub.open(path.parent / "hub").card("en").stages["language_adaptation"]["metrics"]
+    if objective == "mlm":
+        assert 1 < metrics["perplexity"] < metrics["perplexity_before"] * 1.5
+    assert metrics["steps"] == 4
+
+
+@pytest.mark.parametrize("method", ["focus", "extend", "base"])
+def test_the_other_vocabularies_train(tiny_recipe, tiny_bert, method):
+    path = tiny_recipe(method, tiny_bert)
+    overrides = [
+        f"vocabulary.method={method}",
+        "vocabulary.size=300",
+        "vocabulary.new_pieces=40",
+        "vocabulary.fasttext_dim=16",
+        f"language_adaptation.train_embeddings={'false' if method == 'base' else 'true'}",
+    ]
+    recipe = load_recipe(path, overrides)
+    train(recipe, languages=["en"], stages=["vocabulary", "language_adaptation"])
+    hub = Hub.open(path.parent / "hub")
+    assert verify_hub(hub) == []
+    assert ("tokenizer" in hub.layout("en").present()) == (method != "base")
+    assert np.isfinite(ModularEncoder(hub.path).encode("My brother reads", lang="en")).all()
+
+
+def test_embeddings_are_stored_in_int8(trained, copied, tmp_path, caplog):
+    with caplog.at_level("INFO"):
+        train(load_recipe(copied, ["vocabulary.storage=int8"]), languages=["kk"])
+    assert "done before, skipped" not in caplog.text
+    hub, runs = Hub.open(copied.parent / "hub"), copied.parent / "runs" / "kk"
+    assert verify_hub(hub) == []
+    # From each stage on, whether it trains them (stage 2 does) or passes them on.
+    stored = [load_file(runs / stage / "kk" / "embeddings.safetensors") for stage in STAGES]
+    assert all(tensors["embeddings"].dtype == torch.int8 for tensors in stored)
+    moved = [not torch.equal(one["embeddings"], next_["embeddings"]) for one, next_ in pairwise(stored)]
+    assert moved[1:] == [False, False]
+    paths = [hub.layout("kk").embeddings, Hub.open(trained.parent / "hub").layout("kk").embeddings]
+    small, large = (path.stat().st_size for path in paths)
+    assert 0.5 < small / large < 0.65  # 4 bytes a row of 32 numbers beside a header
+    # The same modules in half precision and in integers.
+    texts = tiny_models.sentences("kk")[:20]
+    as_int8 = ModularEncoder(hub.path).encode(texts, lang="kk", normalize_embeddings=True)
+    again = ModularEncoder(hub.path).encode(texts, lang="kk", normalize_embeddings=True)
+    assert np.array_equal(as_int8, again)
+    other = Hub.open(shutil.copytree(trained.parent / "hub", tmp_path / "other"))
+    layout = other.layout("kk")
+    before = ModularEncoder(other.path).encode(texts, lang="kk", normalize_embeddings=True)
+    save_embeddings(read_modules(layout, tiny_models.HIDDEN).embeddings, layout.root, "int8")
+    update_card(layout.root)
+    after = ModularEncoder(other.path).encode(texts, lang="kk", normalize_embeddings=True)
+    assert (before * after).sum(axis=1).min() > 0.999
+    assert not np.array_equal(before, after)
+
+
+def test_sentence_encoding_can_start_from_another_languages(copied):
+    overrides = ["sentence_encoding.start=en", "sentence_encoding.optimizer.learning_rate=1e-12"]
+    train(load_recipe(copied, overrides), languages=["kk"], stages=STAGES[:3])
+    hub = Hub.open(copied.parent / "hub")
+    english, kazakh = (
+        load_file(hub.layout(lang).root / "se/adapter_model.safetensors") for lang in ("en", "kk")
+    )
+    assert english.keys() == kazakh.keys()
+    assert all(torch.equal(english[name], kazakh[name]) for name in english)
+    as_it_is = [overrides[0], "sentence_encoding.objective=none"]
+    train(load_recipe(copied, as_it_is), languages=["kk"], stages=STAGES[:3])
+    copy = load_file(hub.layout("kk").root / "se/adapter_model.safetensors")
+    assert all(torch.equal(english[name], copy[name]) for name in english)
+    other_rank = load_recipe(copied, [*overrides, "sentence_encoding.lora.rank=3"])
+    with pytest.raises(RecipeError, match=r"expected rank 8 and alpha 16, as .* found rank 3"):
+        train(other_rank, languages=["kk"], stages=STAGES[:3])
+
+
+def test_forced_stages_reach_the_hub_and_all_that_starts_from_them(tiny_recipe, monkeypatch):
+    drawn = iter(range(100))
+
+    def learn(run, settings, model, *_, **__):
+        generator = torch.Generator().manual_seed(next(drawn))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.requires_grad:
+                    parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.01)
+        return {"steps": settings.steps, "seconds": 0.0}
+
+    monkeypatch.setattr("modenc.training.sentence_encoding.train_sentence_model", learn)
+    monkeypatch.setattr("modenc.training.onto_pivot.train_sentence_model", learn)
+    path = tiny_recipe("forced")
+    recipe = load_recipe(path, EN_STARTS_FROM_KK)
+    train(recipe)
+    hub = Hub.open(path.parent / "hub")
+    first = hub.card("kk").digest("se/")
+    train(recipe, force=True)
+    second = hub.card("kk").digest("se/")
+    assert first != second == hub.card("en").digest("se/")
+    before = hashes(hub.path)
+    train(recipe)
+    assert hashes(hub.path) == before
+    train(recipe, languages=["kk"], stages=["sentence_encoding"], force=True)
+    assert hub.card("kk").digest("se/") not in (first, second)
+    assert hub.layout("kk").present() == ("se",)
+    assert verify_hub(hub) == []
+
+
+def test_the_pivot_can_start_from_another_language(tiny_recipe, caplog):
+    path = tiny_recipe("pivot-starts")
+    recipe = load_recipe(path, EN_STARTS_FROM_KK)
+    assert list(train(recipe)) == ["kk", "en"]
+    hub = Hub.open(path.parent / "hub")
+    assert verify_hub(hub) == []
+    assert hub.card("en").digest("se/") == hub.card("kk").digest("se/")
+    assert hub.layout("kk").present() == ("se", "cla")
+    training_again_changes_nothing(recipe, hub, caplog)
+
+
+def test_strength_is_the_share_of_the_adapters_output_that_is_kept(copied):
+    # Without dev data the last weights are published, so that both runs end alike.
+    blind = ["languages.kk.data.dev.sts=[]", "languages.kk.data.dev.parallel_held_out=0"]
+    weights = {}
+    for strength in (1.0, 0.25):
+        recipe = load_recipe(copied, [*blind, f"alignment.strength={strength}"])
+        train(recipe, languages=["kk"])
+        layout = Hub.open(copied.parent / "hub").layout("kk")
+        weights[strength] = load_file(layout.cla / "adapter.safetensors")
+    for name, whole in weights[1.0].items():
+        share = 0.25 if "adapter_up" in name else 1.0
+        torch.testing.assert_close(weights[0.25][name], whole * share, atol=1e-6, rtol=1e-3)
+        assert not name.endswith("adapter_up.weight") or whole.abs().max() > 1e-4
+
+
+def test_alignment_needs_the_pivot(tiny_recipe):
+    recipe = load_recipe(tiny_recipe("no-pivot"))
+    with pytest.raises(HubError, match="train en first"):
+        train(recipe, languages=["kk"])
+
+
+def test_wrong_names_are_named(trained):
+    recipe = load_recipe(trained)
+    with pytest.raises(LanguageError, match=r"no language fr; it has en, kk"):
+        train(recipe, languages=["fr"])
+    with pytest.raises(RecipeError, match="stages are vocabulary, language_adaptation"):
+        train(recipe, stages=["vocab"])
+
+
+@pytest.mark.parametrize(
+    ("stage", "part"),
+    [
+        ("language_adaptation", ""),
+        ("sentence_encoding", ""),
+        ("sentence_encoding", "scored/checkpoints"),
+        ("alignment", ""),
+    ],
+)
+def test_a_killed_run_resumes_and_the_hub_stays_whole(copied, tmp_path, caplog, stage, part):
+    steps = [f"{stage}.optimizer.steps=60"]
+    phase = part.split("/")[0]
+    if phase == "scored":
+        steps = [SCORED_PAIRS, "sentence_encoding.scored_steps=60"]
+    words = ["train", str(copied), "--lang", "kk", *steps]
+    right = undisturbed(copied, steps, tmp_path, ["kk"])
+    folder = copied.parent / "runs" / "kk" / stage
+    kill_once_there(words, folder / "checkpoints" / part / "checkpoint-*/trainer_state.json")
+    hub = Hub.open(copied.parent / "hub")
+    assert verify_hub(hub) == []
+    # In the second phase the first one's checkpoint is found, too, and nothing of it is trained again.
+    assert resumptions(words, caplog) == (2 if part else 1)
+    assert verify_hub(hub) == []
+    metrics = hub.card("kk").stages[stage]["metrics"]
+    assert (metrics[phase] if phase else metrics)["steps"] == 60
+    assert digests(hub) == right
+
+
+def test_the_card_says_what_it_was_trained_on(trained):
+    card = json.loads((trained.parent / "hub/kk/card.json").read_text())
+    roles = {entry["role"] for entry in card["data"]}
+    assert {"text", "paraphrases", "parallel", "cross_paraphrases"} <= roles
+    assert str(trained.parent) not in json.dumps(card["data"])
+
+
+def test_rows_of_one_meaning_train_sentence_encoding_and_alignment(copied):
+    data = copied.parent / "data"
+    rows = zip(tiny_models.sentences("en"), tiny_models.sentences("kk"), strict=True)
+    write_table(
+        data / "grouped.tsv", ("of", "en", "kk"), [(i // 5, *row) for i, row in enumerate(rows)][:100]
+    )
+    grouped = 'path="grouped.tsv", group="of", licence="MIT"'
+    recipe = load_recipe(
+        copied,
+        [
+            f'data.paraphrases=[{{{grouped}, columns={{text="{{lang}}"}}}}]',
+            f'languages.kk.data.cross_paraphrases=[{{{grouped}, columns={{text="kk", pivot="en"}}}}]',
+            "languages.kk.alignment.objective=paraphrase",
+            "alignment.keep_weight=0.0",
+        ],
+    )
+    train(recipe, languages=["en", "kk"])
+    card = Hub.open(copied.parent / "hub").card("kk")
+    rows_of = {entry["role"]: entry["rows"] for entry in card.data if entry["source"] == "grouped.tsv"}
+    # Two pairs of each five, and of each pair two across.
+    assert rows_of == {"paraphrases": 40, "cross_paraphrases": 80}
+    assert card.stages["alignment"]["metrics"]["steps"] == 4
+    assert verify_hub(Hub.open(copied.parent / "hub")) == []
+
+
+# EMMA-X: a loss with a classifier, a queue and a momentum copy of the wrapped model.
+@pytest.mark.parametrize(
+    "overrides",
+    [[], ["alignment.objective=emma_x", "alignment.keep_weight=0.0", "emma_x.queue=16"]],
+    ids=["joint", "emma_x"],
+)
+def test_two_processes_train_one_hub(tiny_recipe, overrides):
+    path = tiny_recipe("two-processes")
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
+    done = subprocess.run(
+        [*launcher, "-m", "modenc.cli", "train", str(path), *overrides],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    hub = Hub.open(path.parent / "hub")
+    assert verify_hub(hub) == []
+    assert done.stdout.splitlines() == [f"{lang}\t{hub.layout(lang).root}" for lang in ("en", "kk")]
+    figures = hub.card("kk").stages["sentence_encoding"]["metrics"]
+    assert figures["steps"] == 4
+    # Eight rows a step in each process.
+    assert sum(part["rows_seen"] for part in figures["sets"].values()) == 4 * 8 * 2
+    if not overrides:
+        sets = hub.card("kk").stages["alignment"]["metrics"]["sets"]
+        assert {name: part["rows_seen"] for name, part in sets.items()} == {"paraphrase": 32, "parallel": 32}
+        # Of more than are read, so that no row comes twice.
+        assert all(part["rows"] > 32 for part in sets.values())
+
+
+def test_two_trainings_of_a_language_do_not_meet(copied):
+    command = [sys.executable, "-m", "modenc.cli", "train", str(copied), "--lang", "kk"]
+    folder = copied.parent / "runs" / "kk"
+    with training_lock(folder):
+        refused = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert refused.returncode == 2
+        assert f"{folder}: another training is running here; wait until it is done" in refused.stderr
+        assert "Traceback" not in refused.stderr
+    with training_lock(folder):
+        pass
+
+
+def test_two_trainings_of_a_language_for_one_hub_do_not_meet(copied, tmp_path, monkeypatch, caplog):
+    recipe = load_recipe(copied)
+    elsewhere = load_recipe(copied, [f"run.work_dir={tmp_path / 'elsewhere'}"])
+    hub = Hub.open(recipe.hub)
+    before = hashes(hub.path)
+    refused = []
+
+    def at_work(*_):
+        message = f"{hub.path}: another process is training kk for this hub, in another run.work_dir; wait"
+        with pytest.raises(RecipeError, match=message):
+            train(elsewhere, languages=["kk"])
+        # Another language, another hub, and publishing are not kept waiting.
+        monkeypatch.setattr(pipeline._Training, "train_stages", lambda *_: refused.append("kk"))
+        train(elsewhere, languages=["en"])
+        train(load_recipe(copied, [f"hub.path={tmp_path / 'hub'}"]), languages=["en"])
+        hub.install(shutil.copytree(hub.path / "kk", tmp_path / "kk"))
+        assert verify_hub(hub) == []
+        assert hashes(hub.path) == before
+
+    monkeypatch.setattr(pipeline._Training, "train_stages", at_work)
+    monkeypatch.setattr(pipeline, "publish_language", lambda *_: None)
+    train(recipe, languages=["kk"])
+    assert refused == ["kk", "kk"]
+    # It is free again, and not asked for where nothing can be noted.
+    train(elsewhere, languages=["kk"])
+    monkeypatch.setenv("MODENC_CACHE", str(copied / "no-folder"))
+    train(recipe, languages=["kk"])
+    assert "other trainings of kk for" in caplog.text

@@ -1,0 +1,64 @@
+"""What a training says: readable lines, and bars on terminals alone."""
+
+import logging
+import sys
+import warnings
+from types import SimpleNamespace
+
+import pytest
+
+from modenc.cli.main import main
+from modenc.training.progress import LossLines, on_terminal, readable
+
+LOGGED = "modenc.training.progress"
+
+
+def test_figures_are_one_line():
+    assert readable({"sts": 81.9444, "tokens_per_sentence": 40.0, "rows": 7}) == (
+        "sts 81.94, tokens per sentence 40.00, rows 7"
+    )
+    assert readable({}) == ""
+
+
+def test_a_training_without_a_bar_says_its_loss_ten_times(caplog):
+    lines = LossLines()
+    with caplog.at_level("INFO", logger=LOGGED):
+        for step in range(10, 1001, 10):
+            state = SimpleNamespace(global_step=step, max_steps=1000, is_world_process_zero=True)
+            lines.on_log(None, state, None, {"loss": 1 / step})
+            lines.on_log(None, state, None, {"eval_score": 1.0})
+    assert len(caplog.messages) == 10
+    assert caplog.messages[0] == "  step 100 of 1000: loss 0.010"
+    state = SimpleNamespace(global_step=1000, max_steps=1000, is_world_process_zero=False)
+    LossLines().on_log(None, state, None, {"loss": 1.0})
+    assert len(caplog.messages) == 10
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_bars_are_for_terminals(monkeypatch, there):
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(isatty=lambda: there))
+    assert on_terminal() == there
+    monkeypatch.setattr(sys, "stderr", None)
+    assert not on_terminal()
+
+
+def test_a_log_of_a_training_is_for_people(tiny_recipe, caplog, capfd):
+    path = tiny_recipe("said")
+    words = ["vocabulary.method=extend", "vocabulary.new_pieces=20", "vocabulary.fasttext_dim=16"]
+    with caplog.at_level("INFO"):
+        assert main(["train", str(path), "--lang", "en", *words]) == 0
+    said = caplog.text + capfd.readouterr().err
+    assert "  dev at step 2: sts " in said
+    assert "rows read of 60" in said
+    for noise in ("{'", "[RANK", "pin_memory", "it/s", "%|", "warnings.warn", "\r"):
+        assert noise not in said
+
+
+def test_warnings_on_the_command_line_show_no_python(capsys):
+    before = warnings.formatwarning
+    try:
+        assert main(["recipe", "list"]) == 0
+        assert warnings.formatwarning("so it is", UserWarning, "a.py", 3) == "warning: so it is"
+    finally:
+        warnings.formatwarning = before
+        logging.captureWarnings(False)

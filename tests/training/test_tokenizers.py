@@ -1,0 +1,155 @@
+"""Vocabularies: what trimming keeps, what extending adds, roles of special tokens."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+from tokenizers import normalizers
+
+from modenc.base_model import resolve_base
+from modenc.composition.modules import read_modules
+from modenc.errors import BaseModelError
+from modenc.hub.layout import LanguageLayout
+from modenc.recipe.loader import load_recipe
+from modenc.training import language_adaptation
+from modenc.training.language_adaptation import pack
+from modenc.training.stage import StageRun
+from modenc.training.tokenizers import (
+    extend,
+    special_pairs,
+    tokenizer_model,
+    tokens_per_sentence,
+    train_like,
+    trim,
+)
+from modenc.training.vocabulary import make_vocabulary, save_tokenizer
+
+TEXTS = ["the cat sat on the mat", "a dog ran in the park", "good morning to the cat"] * 5
+
+
+@pytest.fixture(params=["tiny_bert", "tiny_xlmr"])
+def base(request):
+    return resolve_base(str(request.getfixturevalue(request.param)))
+
+
+def test_trimming_to_all_used_pieces_changes_no_vector(base):
+    tokenizer = base.load_tokenizer()
+    trimmed, ids = trim(tokenizer, TEXTS, 10_000)
+    assert len(trimmed) == len(ids) < len(tokenizer)
+    for text in TEXTS[:3]:
+        assert [ids[number] for number in trimmed(text)["input_ids"]] == tokenizer(text)["input_ids"]
+    assert trimmed.pad_token_id == tokenizer.pad_token_id
+
+
+def test_a_small_trim_still_has_no_unknown_tokens(base):
+    trimmed, _ = trim(base.load_tokenizer(), TEXTS, 10)
+    assert trimmed.unk_token_id not in trimmed("the cat sat in the park")["input_ids"]
+
+
+def test_a_trim_is_filled_up_with_likely_pieces_in_the_same_letters(base):
+    tokenizer = base.load_tokenizer()
+    texts = ["the cat sat on the mat"]
+    _, used = trim(tokenizer, texts, 1)
+    filled, ids = trim(tokenizer, texts, len(used) + 40)
+    added = [
+        token
+        for token in filled.convert_ids_to_tokens(range(len(filled)))
+        if token not in _names(tokenizer, used)
+    ]
+    assert added
+    assert set("".join(added).lower()) <= set("▁#" + texts[0].replace(" ", ""))
+    assert len(ids) == len(filled) <= len(used) + 40
+
+
+def _names(tokenizer, ids):
+    return set(tokenizer.convert_ids_to_tokens(ids))
+
+
+def test_extending_shortens_sentences(base):
+    tokenizer = base.load_tokenizer()
+    trimmed, ids = trim(tokenizer, TEXTS, 40)
+    new = (
+        "▁morning"
+        if "▁the" in tokenizer.get_vocab() or tokenizer.convert_ids_to_tokens(5).startswith("▁")
+        else "park"
+    )
+    pieces = [piece for piece in (new, "▁park", "▁dog", "dog") if piece not in trimmed.get_vocab()]
+    longer = extend(trimmed, pieces, TEXTS)
+    assert len(longer) == len(ids) + len(pieces)
+    assert tokens_per_sentence(longer, TEXTS) <= tokens_per_sentence(trimmed, TEXTS)
+
+
+@pytest.mark.parametrize("method", ["trim", "focus", "extend"])
+def test_the_prompt_is_cut_as_the_base_cuts_it(base, method):
+    tokenizer = base.load_tokenizer()
+    # In a Unigram model, even where pieces that cut the prompt otherwise are in the texts, and frequent.
+    unigram = tokenizer_model(tokenizer) == "Unigram"
+    texts = ["good dogs a dogs", "doggy dog ado"] * 20 if unigram else ["good morning"] * 5
+    if method == "focus":
+        made = train_like(tokenizer, texts, 60, "a dog: ")
+    else:
+        made, _ = trim(tokenizer, texts, 30, "a dog: ")
+        if method == "extend":
+            made = extend(made, ["▁dog", "▁do", "og"] if unigram else ["##mor"], texts, "a dog: ")
+    wanted = tokenizer.tokenize("a dog:")
+    assert made.tokenize("a dog: good")[: len(wanted)] == wanted
+
+
+def test_special_tokens_are_matched_by_role(base):
+    tokenizer = base.load_tokenizer()
+    new = train_like(tokenizer, TEXTS, 80)
+    pairs = dict(special_pairs(new, tokenizer))
+    assert pairs[new.mask_token_id] == tokenizer.mask_token_id
+    assert pairs[new.pad_token_id] == tokenizer.pad_token_id
+
+
+def test_a_vocabulary_is_made_from_a_sample_of_all_sources(tiny_xlmr, tiny_recipe, tmp_path):
+    base = resolve_base(str(tiny_xlmr))
+    first, second = tiny_models.sentences("en"), tiny_models.sentences("kk")
+    text = SimpleNamespace(train=[*first, *second], held_out=second[:20])
+    recipe = tiny_recipe("sources")
+
+    def made(count):
+        plan = load_recipe(recipe, [f"vocabulary.max_sentences={count}"]).plans["kk"]
+        make_vocabulary(StageRun("vocabulary", plan, base, SimpleNamespace(text=text), tmp_path, None))
+        return read_modules(LanguageLayout(tmp_path / "kk")).tokenizer
+
+    sampled = made(len(first))
+    pieces = [piece for text in second for piece in sampled(text)["input_ids"]]
+    assert pieces.count(sampled.unk_token_id) < len(pieces) / 10
+    assert sampled.get_vocab() == made(len(first)).get_vocab()
+
+
+def test_packing_gives_full_blocks(base):
+    blocks = pack(base.load_tokenizer(), TEXTS, 16)
+    assert {len(block) for block in blocks[:-1]} == {16}
+    assert torch.tensor(blocks[0]).max() < len(base.load_tokenizer())
+
+
+def test_packing_takes_four_bytes_a_token(base, monkeypatch):
+    tokenizer = base.load_tokenizer()
+    monkeypatch.setattr(language_adaptation, "_TEXTS_AT_A_TIME", 4)
+    blocks = pack(tokenizer, TEXTS, 16)
+    assert blocks.dtype == np.int32
+    stream = []
+    for text in TEXTS:
+        stream += [*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.sep_token_id]
+    ends = [tokenizer.cls_token_id, tokenizer.sep_token_id]
+    assert blocks.tolist() == [
+        [ends[0], *stream[start : start + 14], ends[1]] for start in range(0, len(stream) - 13, 14)
+    ]
+    assert pack(tokenizer, TEXTS[:1], 200).tolist() == [
+        [ends[0], *stream[: stream.index(ends[1]) + 1], ends[1]]
+    ]
+    assert pack(tokenizer, [], 16).shape[0] == 0
+
+
+def test_a_tokenizer_that_no_hub_takes_is_refused_before_anything_is_trained(tiny_xlmr, tmp_path):
+    tokenizer = resolve_base(str(tiny_xlmr)).load_tokenizer()
+    tokenizer.backend_tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.NFKD(), normalizers.NFKC(), normalizers.Lowercase()]
+    )
+    with pytest.raises(BaseModelError, match=r"cannot be a language's own \(expected components that make"):
+        save_tokenizer(tokenizer, tmp_path)

@@ -1,0 +1,161 @@
+"""The best weights on the dev set are kept, the start's among them."""
+
+import logging
+import math
+import shutil
+from functools import partial
+from pathlib import Path
+
+import tiny_models
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling
+from torch import nn
+
+from modenc.base_model import resolve_base
+from modenc.training.adapters_io import add_parallel_adapter, scaled_adapter
+from modenc.training.body_module import BodyModule
+from modenc.training.dev import DevData, DevEvaluator
+from modenc.training.keep_best import KeepBest
+from modenc.training.stage import discard, make_ready
+from modenc.training.trainers import last_checkpoint
+
+
+def test_the_best_of_all_steps_and_the_start_comes_back(tmp_path):
+    module = nn.Linear(2, 2)
+    best = KeepBest(tmp_path, module)
+    assert best.restore() is None
+    weights = []
+    for step, score in ((0, 5.0), (10, 7.0), (20, 6.0)):
+        with torch.no_grad():
+            module.weight.fill_(step + 1.0)
+        weights.append(module.weight.clone())
+        best.note(step, {"score": score})
+    again = KeepBest(tmp_path, module)
+    assert (again.last_step(), again.restore()) == (20, 10)
+    assert torch.equal(module.weight, weights[1])
+
+
+def test_a_resumed_run_forgets_what_came_after_its_checkpoint(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    best = KeepBest(tmp_path, nn.Linear(2, 2))
+    for step, score in ((0, 5.0), (10, 4.0), (20, 9.0), (10, 4.5)):
+        best.note(step, {"score": score})
+    assert [entry["step"] for entry in best.history] == [0, 10]
+    assert "dev at step 20: score 9.00" in caplog.text
+
+
+def filled(module, value):
+    with torch.no_grad():
+        module.weight.fill_(value)
+    return module.weight.clone()
+
+
+def test_a_resumed_run_gets_back_what_was_best_at_its_checkpoint(tmp_path):
+    module = nn.Linear(2, 2)
+    checkpoint = tmp_path / "checkpoint-10"
+    checkpoint.mkdir()
+    best = KeepBest(tmp_path, module)
+    start = filled(module, 1.0)
+    best.note(0, {"score": 5.0})
+    filled(module, 2.0)
+    best.note(10, {"score": 4.0})
+    best.keep_in(checkpoint)
+    filled(module, 3.0)
+    best.note(20, {"score": 9.0})
+    # Killed there; step 20 comes out otherwise this time.
+    again = KeepBest(tmp_path, module)
+    again.go_on_from(str(checkpoint))
+    assert [entry["step"] for entry in again.history] == [0, 10]
+    filled(module, 4.0)
+    again.note(20, {"score": 4.5})
+    assert again.restore() == 0
+    assert torch.equal(module.weight, start)
+    # The checkpoint is as it was, whatever is best since.
+    again.note(30, {"score": 10.0})
+    once_more = KeepBest(tmp_path, module)
+    once_more.go_on_from(str(checkpoint))
+    assert (once_more.restore(), module.weight[0, 0].item()) == (0, 1.0)
+
+
+def test_a_run_without_a_checkpoint_begins_with_no_best(tmp_path):
+    module = nn.Linear(2, 2)
+    best = KeepBest(tmp_path, module)
+    filled(module, 3.0)
+    best.note(4, {"score": 9.0})
+    again = KeepBest(tmp_path, module)
+    again.go_on_from(None)
+    assert (again.last_step(), again.restore()) == (-1, None)
+    assert KeepBest(tmp_path, module).history == []
+
+
+def test_a_score_that_is_no_number_is_never_the_best(tmp_path, caplog):
+    module = nn.Linear(2, 2)
+    best = KeepBest(tmp_path, module)
+    best.note(0, {"sts": math.nan, "score": math.nan})
+    assert "dev at step 0: sts, score: not a number, so these weights cannot be the best" in caplog.text
+    assert best.restore() is None
+    filled(module, 2.0)
+    best.note(10, {"sts": 4.0, "score": 4.0})
+    filled(module, 3.0)
+    best.note(20, {"sts": math.nan, "score": math.nan})
+    again = KeepBest(tmp_path, module)
+    filled(module, 4.0)
+    again.note(30, {"sts": 3.0, "score": 3.0})
+    assert (again.restore(), module.weight[0, 0].item()) == (10, 2.0)
+
+
+def test_half_a_checkpoint_is_passed_over(tmp_path):
+    for step in (5, 10, 15):
+        folder = tmp_path / f"checkpoint-{step}"
+        folder.mkdir()
+        for name in ("trainable.safetensors", "optimizer.pt", "scheduler.pt"):
+            (folder / name).write_bytes(b"whole")
+        (folder / "trainer_state.json").write_text('{"global_step": 5')
+    assert last_checkpoint(tmp_path) is None
+    (tmp_path / "checkpoint-5" / "trainer_state.json").write_text('{"global_step": 5}')
+    (tmp_path / "checkpoint-10" / "trainer_state.json").write_text('{"global_step": 10}')
+    assert last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
+    (tmp_path / "checkpoint-10" / "optimizer.pt").write_bytes(b"")
+    assert last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-5")
+
+
+def test_a_folder_half_removed_counts_for_nothing(tmp_path, monkeypatch):
+    folder = tmp_path / "shared"
+    make_ready(folder, "these", force=False)
+    (folder / "checkpoint").touch()
+    # A full disk may have no room for the mark again.
+    monkeypatch.setattr(Path, "write_text", None)
+    make_ready(folder, "these", force=False)
+    monkeypatch.undo()
+    assert (folder / "checkpoint").exists()
+    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)  # as if killed in it
+    discard(folder)
+    monkeypatch.undo()
+    make_ready(folder, "these", force=False)
+    assert [file.name for file in folder.iterdir()] == ["started.json"]
+
+
+def test_the_dev_set_judges_the_weights_that_are_published(tiny_xlmr):
+    body = resolve_base(str(tiny_xlmr)).load_body()
+    tokenizer = resolve_base(str(tiny_xlmr)).load_tokenizer()
+    add_parallel_adapter(body, 2)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for name, parameter in body.named_parameters():
+            if "adapter_up" in name:
+                parameter.normal_(std=1.0)
+    module = BodyModule(body, tokenizer, prompt="", max_length=32)
+    model = SentenceTransformer(modules=[module, Pooling(32, "mean")])
+    lines = tiny_models.sentences("kk")
+    texts = list(zip(lines, lines[1:] + lines[:1], strict=True))[:150]
+    data = DevData(sts=[(*pair, i / 10) for i, pair in enumerate(texts)])
+    before = {name: parameter.clone() for name, parameter in body.named_parameters()}
+    whole = DevEvaluator(data)(model)["sts"]
+    share = DevEvaluator(data, partial(scaled_adapter, body, 0.25))(model)["sts"]
+    assert all(torch.equal(before[name], parameter) for name, parameter in body.named_parameters())
+    with torch.no_grad():
+        for name, parameter in body.named_parameters():
+            if "adapter_up" in name:
+                parameter.mul_(0.25)
+    assert whole != share == DevEvaluator(data)(model)["sts"]

@@ -1,0 +1,77 @@
+"""Trainings that are cut off, gone on with, or let alone, and what they come to."""
+
+import glob
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from transformers import set_seed
+
+from modenc.cli.main import main
+from modenc.hub.store import Hub
+from modenc.recipe.loader import load_recipe
+from modenc.training.pipeline import train
+
+SCORED_PAIRS = "data.scored_pairs=['sts.{pivot}.tsv']"
+# Without dev data the last weights are kept, whatever so short a training does to the scores.
+NO_DEV = ["data.dev.sts=[]", "data.dev.text_held_out=0", "data.dev.parallel_held_out=0"]
+
+
+def hashes(folder):
+    """Of each file below a folder."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def training_again_changes_nothing(recipe, hub, caplog):
+    """What is done is not published again."""
+    before = hashes(hub.path)
+    caplog.clear()
+    with caplog.at_level("INFO", logger="modenc"):
+        train(recipe)
+    assert hashes(hub.path) == before
+    assert "in the hub" not in caplog.text
+
+
+def undisturbed(path, overrides, folder, languages=None):
+    """The digests of modules that a copy of a recipe's work and hub comes to, trained in one go."""
+    shutil.copytree(path.parent, folder / "undisturbed")
+    places = [f"hub.path={folder}/undisturbed/hub", f"run.work_dir={folder}/undisturbed/runs"]
+    # What else drew random numbers in the process before changes nothing.
+    set_seed(7)
+    train(load_recipe(path, [*overrides, *places]), languages=languages)
+    return digests(Hub.open(folder / "undisturbed" / "hub"))
+
+
+def digests(hub):
+    """Language → of its modules."""
+    return {lang: hub.card(lang).digest() for lang in hub.languages()}
+
+
+def resumptions(words, caplog):
+    """How many trainings went on from a checkpoint when ``modenc`` was asked again."""
+    caplog.clear()
+    with caplog.at_level("INFO", logger="modenc"):
+        assert main(words) == 0
+    return caplog.text.count("resuming from checkpoint-")
+
+
+def kill_once_there(words, pattern):
+    """Kill ``modenc`` as soon as it has written such a file."""
+    command = [sys.executable, "-m", "modenc.cli", *words]
+    with subprocess.Popen(
+        command, env={**os.environ, "HF_HUB_OFFLINE": "1"}, stderr=subprocess.DEVNULL
+    ) as process:
+        deadline = time.monotonic() + 120
+        while process.poll() is None and not glob.glob(str(pattern)):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert process.poll() is None, "finished before it could be killed"
+        process.send_signal(signal.SIGKILL)
