@@ -65,9 +65,10 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         OptionError: another setting has none of the values named here.
 
     Example:
+        >>> from modenc import ModularEncoder
         >>> encoder = ModularEncoder("adapters_hub/me5-small")
         >>> vectors = encoder.encode(["Good morning", "Қайырлы таң"])
-        >>> encoder.similarity(vectors, vectors)
+        >>> similarities = encoder.similarity(vectors, vectors)
     """
 
     _counts_cuts = True
@@ -185,6 +186,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             LanguageError: a code is unknown, or its language has no modules and ``fallback="error"``.
 
         Example:
+            >>> from modenc import ModularEncoder
             >>> encoder = ModularEncoder("adapters_hub/me5-small")
             >>> [text.lang for text in encoder.route(["Good morning", "Қайырлы таң"])]
             ['en', 'kk']

@@ -89,7 +89,7 @@ def test_batches_are_of_one_language_where_there_are_enough_texts(tiny_hub, monk
     batches, forward = [], encoder[0].forward
 
     def noted(features, **options):
-        batches.append(set(features["language"].tolist()))
+        batches.append(set(features["language"]))
         return forward(features, **options)
 
     monkeypatch.setattr(encoder[0], "forward", noted)

@@ -56,7 +56,7 @@ def evaluate(
     Example:
         >>> from modenc import evaluate
         >>> [base, hub] = evaluate(["me5-small", "adapters_hub/me5-small"], "my_suite.toml", "data")
-        >>> print(base.find("sts.spearman.kk").value, hub.find("sts.spearman.kk").value)
+        >>> gain = hub.find("sts.spearman.kk").value - base.find("sts.spearman.kk").value
     """
     suite, root = suite if isinstance(suite, Suite) else load_suite(suite), Path(data)
     if not root.is_dir():

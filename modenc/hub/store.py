@@ -43,7 +43,13 @@ class LanguageGoneError(HubError):
 
 
 class Hub:
-    """A hub on disk; made by :meth:`open` or :meth:`create`."""
+    """A hub on disk; made by :meth:`open` or :meth:`create`.
+
+    Example:
+        >>> from modenc import Hub
+        >>> hub = Hub.open("adapters_hub/me5-small")
+        >>> licenses = {lang: hub.card(lang).licences for lang in hub.languages()}
+    """
 
     def __init__(self, path: Path, info: HubInfo) -> None:
         self.path = path

@@ -111,6 +111,11 @@ def load_recipe(
 
     Raises:
         RecipeError: no such recipe, no valid TOML; or, as ``RecipeFaults``, all that is wrong in it.
+
+    Example:
+        >>> from modenc import load_recipe
+        >>> recipe = load_recipe("my_recipe.toml", ["run.seed=14"])
+        >>> languages = list(recipe.plans)
     """
     file = find_recipe(path)
     tables = merge(_defaults(), read_tables(file))

@@ -72,6 +72,10 @@ def train(
         DataError: the data cannot be used.
         HubError: a hub cannot be used, or a language that others build on is neither there nor trained.
         StorageError: a disk is full or read-only.
+
+    Example:
+        >>> from modenc import load_recipe, train
+        >>> folders = train(load_recipe("my_recipe.toml"))
     """
     chosen = [normalize_code(lang) for lang in languages or recipe.plans]
     if unknown := set(chosen) - set(recipe.plans):

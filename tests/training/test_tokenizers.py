@@ -114,7 +114,7 @@ def test_a_vocabulary_is_made_from_a_sample_of_all_sources(tiny_xlmr, tiny_recip
     def made(count):
         plan = load_recipe(recipe, [f"vocabulary.max_sentences={count}"]).plans["kk"]
         make_vocabulary(StageRun("vocabulary", plan, base, SimpleNamespace(text=text), tmp_path, None))
-        return read_modules(LanguageLayout(tmp_path / "kk")).tokenizer
+        return read_modules(LanguageLayout(tmp_path / "kk"), base.hidden_size).tokenizer
 
     sampled = made(len(first))
     pieces = [piece for text in second for piece in sampled(text)["input_ids"]]
