@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,23 +15,22 @@ from torch import Tensor
 
 from modenc.composition.engine import BASE
 from modenc.composition.language_choice import ChoiceSettings, Routing
+from modenc.composition.residency import in_one_state
 from modenc.composition.settings import ComputeSettings, prompt_text, whole
 from modenc.composition.st_module import ModularTransformer
 from modenc.composition.st_options import NO_TRAINING, refuse_in_call, refuse_without_effect
-from modenc.errors import LanguageError, OptionError, TextsCutWarning
+from modenc.errors import OptionError, TextsCutWarning
 from modenc.hub.remote import hub_folder
 from modenc.hub.st_files import PROMPT_NAMES
 from modenc.hub.store import Hub, LanguageGoneError
 from modenc.langid import LanguageIdentifier
-from modenc.languages import normalize_code
+from modenc.languages import listed_codes, normalize_code
 from modenc.texts import TaggedText, as_texts
 from modenc.user_warnings import warn_user
 
 # Of ``SentenceTransformer.encode``, after the texts, and its default.
 _FIRST_OPTIONS = ("prompt_name", "prompt", "batch_size")
 _BATCH_SIZE = 32
-# Busy threads meet four replacements in one call where a language is replaced twice a second.
-_TRIES = 10
 
 
 class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
@@ -146,7 +145,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             LanguageError: a code is unknown or its language has no modules.
             HubError: its modules are damaged or made for another base.
         """
-        for code in _listed(codes):
+        for code in listed_codes(codes):
             self._transformer.cache.load(self._transformer.chooser.require(code))
 
     def unload(self, codes: str | Iterable[str]) -> None:
@@ -155,7 +154,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         Raises:
             LanguageError: a code is unknown.
         """
-        for code in _listed(codes):
+        for code in listed_codes(codes):
             self._transformer.cache.unload(normalize_code(code))
 
     def identify(self, texts: Any) -> list[Routing]:
@@ -186,7 +185,6 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             LanguageError: a code is unknown, or its language has no modules and ``fallback="error"``.
 
         Example:
-            >>> from modenc import ModularEncoder
             >>> encoder = ModularEncoder("adapters_hub/me5-small")
             >>> [text.lang for text in encoder.route(["Good morning", "Қайырлы таң"])]
             ['en', 'kk']
@@ -250,7 +248,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
                 module.tokenize_ahead(tagged, prompt, given["batch_size"])
             return encoded(tagged[0] if single else tagged, *args, align=align, **options)
 
-        vectors = _in_one_state(attempt, tagged, lambda: module.chooser.choose(texts, codes))
+        vectors = in_one_state(attempt, tagged, lambda: module.chooser.choose(texts, codes))
         self._warn_of_cuts(tagged, prompt, in_pool=in_pool)
         return vectors
 
@@ -281,7 +279,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             module.tokenize_ahead(inputs, options.get("prompt") or "", options["batch_size"])
             return infer(inputs, **options)
 
-        return _in_one_state(attempt, inputs, lambda: module.chooser.choose(inputs))
+        return in_one_state(attempt, inputs, lambda: module.chooser.choose(inputs))
 
     def forward(self, input: dict[str, Tensor], **options: Any) -> dict[str, Tensor]:
         """Features of :meth:`preprocess` to token vectors and ``sentence_embedding`` [batch, hidden].
@@ -344,35 +342,9 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         return self[0]  # type: ignore[no-any-return]
 
 
-def _in_one_state(
-    attempt: Callable[[], Any], texts: Sequence[TaggedText], choose: Callable[[], list[str]]
-) -> Any:
-    """Vectors of one state of each language: tried again if one is replaced in the hub or removed.
-
-    Args:
-        attempt: computes them.
-        texts: what of.
-        choose: the languages that the texts go to now.
-    """
-    for _ in range(_TRIES - 1):
-        with suppress(LanguageGoneError):
-            return attempt()
-        for text, code in zip(texts, choose(), strict=True):
-            text.lang, text.tokens = code, None
-    return attempt()
-
-
 def _reusable(lang: Any, *, single: bool) -> Any:
     """``lang`` so that it can be read twice: codes are needed again if a language is removed."""
     if getattr(lang, "ndim", 1) == 0:  # an array of one code
         return lang.item()
     several = isinstance(lang, Iterable) and not isinstance(lang, str)
     return list(lang) if isinstance(lang, Iterator) or (single and several) else lang
-
-
-def _listed(codes: str | Iterable[str]) -> list[str]:
-    listed = [codes] if isinstance(codes, str) or not isinstance(codes, Iterable) else list(codes)
-    for code in listed:
-        if not isinstance(code, str):
-            raise LanguageError(f"expected a language's code, or several, found {code!r:.60}")
-    return listed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import cache, lru_cache
 
@@ -208,3 +209,16 @@ def _unicode_scripts() -> tuple[str, ...]:
             continue  # an ISO 15924 code that is no Unicode script, such as Jpan
         scripts.append(script)
     return tuple(scripts)
+
+
+def listed_codes(codes: str | Iterable[str]) -> list[str]:
+    """One code or several as a list, as they were given.
+
+    Raises:
+        LanguageError: one of them is no text.
+    """
+    listed = [codes] if isinstance(codes, str) or not isinstance(codes, Iterable) else list(codes)
+    for code in listed:
+        if not isinstance(code, str):
+            raise LanguageError(f"expected a language's code, or several, found {code!r:.60}")
+    return listed

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import RLock
 from typing import Any
@@ -18,8 +18,12 @@ from modenc.composition.engine import BASE, Engine, make_engine
 from modenc.composition.modules import LanguageModules, modules_of
 from modenc.composition.settings import ComputeSettings
 from modenc.hub.store import Hub, LanguageGoneError
+from modenc.texts import TaggedText
 
 logger = logging.getLogger(__name__)
+
+# Busy threads meet four replacements in one call where a language is replaced twice a second.
+_TRIES = 10
 
 
 @dataclass
@@ -210,3 +214,21 @@ class LanguageCache:
         self._base_tokenizer = None
         self._lock, self._tokenizer_lock = RLock(), RLock()
         self._start()
+
+
+def in_one_state(
+    attempt: Callable[[], Any], texts: Sequence[TaggedText], choose: Callable[[], list[str]]
+) -> Any:
+    """Vectors of one state of each language: tried again if one is replaced in the hub or removed.
+
+    Args:
+        attempt: computes them.
+        texts: what of.
+        choose: the languages that the texts go to now.
+    """
+    for _ in range(_TRIES - 1):
+        with suppress(LanguageGoneError):
+            return attempt()
+        for text, code in zip(texts, choose(), strict=True):
+            text.lang, text.tokens = code, None
+    return attempt()

@@ -19,15 +19,14 @@ from modenc.hub.hub_file import read_info, write_info
 from modenc.hub.layout import (
     CARD_FILE,
     HUB_FILE,
-    README_FILE,
     HubInfo,
     LanguageLayout,
     info_faults,
 )
-from modenc.hub.publishing import check_base, check_nothing_lost
+from modenc.hub.publishing import check_base, check_nothing_lost, refuse_other_files
 from modenc.hub.reader import Language, read_language
 from modenc.hub.readme import readme
-from modenc.hub.st_files import CONFIG_FILE, MODULES_FILE, POOLING_FOLDER, write_sentence_transformers_files
+from modenc.hub.st_files import write_sentence_transformers_files
 from modenc.languages import language_name, normalize_code
 from modenc.storage import storing
 
@@ -113,7 +112,7 @@ class Hub:
             if different:
                 raise HubError(f"{root} is another kind of hub ({'; '.join(different)}); use another folder")
         else:
-            _refuse_foreign_folder(root, source)
+            refuse_other_files(root, None if source is None else source.path)
         with storing(root, _NO_HALF), swap.writing_files(root):
             write_sentence_transformers_files(root, info)
         return cls(root, info)
@@ -323,33 +322,6 @@ def _is_code(name: str) -> bool:
 
 def _read_card(path: Path) -> Card:
     return Card.from_json(read_text(path), where=str(path))
-
-
-def _refuse_foreign_folder(root: Path, source: Hub | None) -> None:
-    ours = {MODULES_FILE, CONFIG_FILE, POOLING_FOLDER, README_FILE}
-    if root.exists() and not root.is_dir():
-        raise HubError(f"{root}: expected a new or empty folder for a hub, found a file")
-    entries: Iterator[Path] = root.iterdir() if root.exists() else iter(())
-    foreign = sorted(
-        entry.name
-        for entry in entries
-        if entry.name not in ours and entry.name[0] != "." and not (source and _is_copy(entry, source))
-    )
-    if foreign:
-        raise HubError(
-            f"{root}: expected a new or empty folder for a hub, found {', '.join(foreign[:5])}; "
-            "give another path, or delete the folder if saving a hub there was interrupted"
-        )
-
-
-def _is_copy(folder: Path, source: Hub) -> bool:
-    """Whether a folder is a language as ``source`` has it: nothing is lost by copying it again."""
-    if not _is_code(folder.name):
-        return False
-    try:
-        return read_text(folder / CARD_FILE) == read_text(source.path / folder.name / CARD_FILE)
-    except HubError:
-        return False
 
 
 def _language_folder(folder: Path, lang: str | None) -> Path:
