@@ -255,7 +255,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
     def _warn_of_cuts(self, texts: Sequence[TaggedText], prompt: str, *, in_pool: bool) -> None:
         module, cut = self._transformer, 0
         if in_pool:
-            with suppress(LanguageGoneError):  # meanwhile; the vectors are there
+            with suppress(LanguageGoneError):  # by now; the vectors are there
                 cut = module.count_cut(texts, prompt)
         elif self._counts_cuts:
             cut = sum(text.tokens is not None and text.tokens.cut for text in texts)

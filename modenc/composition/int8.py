@@ -151,7 +151,7 @@ def _frequencies(tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
     if model["type"] == "Unigram":
         scores[: len(model["vocab"])] = [score for _, score in model["vocab"]]
     else:
-        # Others have no figures, but their tokens come roughly in the order of their frequency.
+        # Others have no scores, but their tokens come roughly in the order of their frequency.
         scores[:] = -np.log(np.arange(1, len(scores) + 1))
     scores[tokenizer.all_special_ids] = -np.inf
     if np.isneginf(scores).all():

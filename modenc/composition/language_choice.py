@@ -95,7 +95,7 @@ class LanguageChooser:
         return BASE
 
     def require(self, code: str) -> str:
-        """The normalised code of a language that the hub has.
+        """The normalized code of a language that the hub has.
 
         Raises:
             LanguageError: ``code`` names no language, or one without modules.

@@ -43,7 +43,7 @@ _CHARACTERS_AT_A_TIME, _CHARACTERS_PER_TEXT = 1 << 17, 50
 _CUT = {"stride": 0, "strategy": "longest_first", "direction": "right"}
 _truncation_lock = Lock()
 _NO_TOKENS = Tokens("", 0, "", array("i"))
-# Of the options that a hub has no use for, those that loading is told of.
+# Options that a hub has no use for, but that loading is given.
 _HEARD = ("backend", "processor_kwargs", "tokenizer_kwargs", "config_kwargs")
 
 

@@ -18,7 +18,7 @@ _ITERATIONS = 2000
 
 
 class TopicClassifier:
-    """Logistic regression whose inverse regularisation is chosen on a development set.
+    """Logistic regression whose inverse regularization is chosen on a development set.
 
     Args:
         train: vectors [n, d].

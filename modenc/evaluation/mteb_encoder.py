@@ -79,7 +79,7 @@ class MtebEncoder(AbsEncoder):  # type: ignore[misc]
 
 
 def _codes(langscripts: list[str]) -> list[str]:
-    """Distinct normalised codes of ``kaz-Cyrl`` and the like; what is no language's code is left out."""
+    """Distinct normalized codes of ``kaz-Cyrl`` and the like; what is no language's code is left out."""
     codes = []
     for langscript in langscripts:
         try:

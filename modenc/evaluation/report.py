@@ -91,7 +91,7 @@ def _sets(systems: Sequence[SystemResults], task: str, metric: str) -> int:
 
 
 def _curves(system: SystemResults) -> dict[str, dict[str, list[tuple[int, float]]]]:
-    """Stage → language → (step, dev score), of the trainings that were judged on the way."""
+    """Stage → language → (step, dev score), of trainings that were evaluated on the way."""
     curves: dict[str, dict[str, list[tuple[int, float]]]] = {}
     for lang, stages in system.about["system"].get("dev_curves", {}).items():
         for stage, points in stages.items():

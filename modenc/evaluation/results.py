@@ -136,7 +136,7 @@ def _number(value: float | None) -> float:
 
 
 def markdown(systems: Sequence[SystemResults]) -> str:
-    """Tables of all figures, a system a column.
+    """Tables of all metrics, one column for each system.
 
     Each column after the first also has p, from a paired bootstrap against the first on the same items.
     """

@@ -53,7 +53,7 @@ class Task:
     train: Source | None = None
     """``classification``: what the classifier is fitted on."""
     dev: Source | None = None
-    """``classification``: what its regularisation is chosen on."""
+    """``classification``: what its regularization is chosen on."""
     pivot: str = "en"
     """``classification``: the language that the zero-shot classifier is fitted on."""
     optional: bool = False
@@ -110,7 +110,7 @@ def load_suite(name_or_path: str | Path) -> Suite:
 def restricted(suite: Suite, languages: Collection[str]) -> tuple[Suite, list[str]]:
     """The part of a suite that is in these languages alone, and the languages left out, sorted.
 
-    For a hub that lacks some: its figures are then all of its modules, and none of the fallback's.
+    For a hub that lacks some: all results are then of its modules, and none of the fallback's.
     """
     tasks, wanted = [], set()
     for task in suite.task:
@@ -194,7 +194,7 @@ def _check(task: Task, position: int, issues: list[Issue]) -> None:
 
 
 def _check_together(suite: Suite, issues: list[Issue]) -> None:
-    """What is wrong with tasks of one name: figures that overwrite each other, or no pair to measure."""
+    """What is wrong with tasks of one name: results that overwrite each other, or no pair to measure."""
     kinds: dict[tuple[str, str], str] = {}
     languages: dict[tuple[str, str], dict[str, None]] = {}
     first: dict[tuple[str, str], int] = {}

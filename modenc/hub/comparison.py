@@ -1,4 +1,4 @@
-"""A language's modules beside the bare base on the same held-out data, as its card stores the figures.
+"""A language's modules beside the bare base on the same held-out data, as its card stores it.
 
 ``card.comparison`` maps ``base``, ``modules`` and, for a language with alignment, ``align=False`` to the
 value of each metric, and ``rows`` to the number of held-out rows of each. It is empty in cards written

@@ -89,7 +89,7 @@ def files_below(root: Path) -> Iterator[tuple[str, Path]]:
         if depth > _MOST_DEEP:
             raise HubError(f"{root}: expected at most {_MOST_DEEP} folders in each other, found more")
         entries: list[Path] = []
-        with suppress(OSError):  # gone meanwhile, or closed to us: what the card names will be missed
+        with suppress(OSError):  # removed, or not readable: files that the card lists will be missed
             entries = list(folder.iterdir())
         for entry in entries:
             if entry.is_dir() and not entry.is_symlink():

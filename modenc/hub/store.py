@@ -146,7 +146,7 @@ class Hub:
         return _read_card(self.layout(lang).card)
 
     def read(self, lang: str, *, checksums: bool = True) -> Language:
-        """A language's modules, checked, and of one state where another process replaces them meanwhile.
+        """A language's modules, checked, and of one state even if another process replaces them.
 
         Args:
             lang: the language.

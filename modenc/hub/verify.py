@@ -59,7 +59,7 @@ def _root_problems(root: Path, languages: list[str]) -> Iterator[Problem]:
         if SIDE_FOLDER.fullmatch(name) or name in (POOLING_FOLDER, *languages):
             continue
         if name.startswith("."):
-            # Of what other programs keep here, such as a download's cache, code alone is told of.
+            # Other programs keep files here, such as a download's cache; only code is reported.
             yield from _code_in(path, name)
         elif (path / CARD_FILE).is_file():
             yield Problem(name, None, _misnamed(name))

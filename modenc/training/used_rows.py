@@ -57,7 +57,7 @@ def used_rows(
     """Train ``body``'s embeddings of the pieces of ``texts`` alone; afterwards they are in its table.
 
     Args:
-        body: its table is replaced meanwhile.
+        body: its table is replaced in the meantime.
         tokenizer: the body's.
         texts: all that the training reads.
     """
