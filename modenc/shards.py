@@ -73,6 +73,11 @@ class ShardFolder:
             if not changed:
                 return self._done()
             logger.info("%s is of another job (%s changed); starting over", self.folder, ", ".join(changed))
+        if not job_file.is_file() and any(_SHARD.fullmatch(path.name) for path in self.folder.iterdir()):
+            raise DataError(
+                f"{self.folder}: expected a new folder or shards with their {_JOB_FILE}, found files "
+                "that are named like shards; move them away"
+            )
         with storing(self.folder, "nothing has been computed yet"):
             self._clear()
             job_file.write_text(json.dumps(job, indent=1), encoding="utf-8")

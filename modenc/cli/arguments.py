@@ -143,7 +143,7 @@ def add_encoding(parser: Any) -> None:
 
 
 def add_logging(parser: Any) -> None:
-    """``--log-level`` and ``--quiet``; every command takes them."""
+    """``--log-level`` and ``--quiet``, of every command that does something."""
     group = parser.add_mutually_exclusive_group()
     level = {"choices": ("DEBUG", "INFO", "WARNING", "ERROR"), "type": str.upper}
     quiet = {"dest": "log_level", "action": "store_const", "const": "ERROR"}

@@ -56,8 +56,6 @@ def run(args: argparse.Namespace) -> None:
 
     if not args.model and not args.hub:
         raise DataError("expected --model or --hub, found neither; name what to evaluate")
-    if args.output.exists() and not args.output.is_dir():
-        raise DataError(f"--output {args.output}: expected a folder for results, found a file; name another")
     set_threads(0)
     measured = evaluate(_systems(args), args.suite, args.data, seed=args.seed, output=args.output)
     content = {item.name: [asdict(result) for result in item.results] for item in measured}

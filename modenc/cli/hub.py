@@ -220,7 +220,7 @@ def run_remove(args: argparse.Namespace) -> None:
     from modenc.languages import language_name
 
     hub = Hub.open(args.hub)
-    roots = [hub.layout(lang).root for lang in dict.fromkeys(args.lang)]
+    roots = list(dict.fromkeys(hub.layout(lang).root for lang in args.lang))
     for root in roots:
         if root.name == hub.info.pivot and not args.force:
             raise HubError(

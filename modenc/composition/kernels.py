@@ -13,6 +13,7 @@ import os
 import platform
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any, Literal, Protocol
 
@@ -21,6 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from modenc.cache import Mark, cache_dir
+from modenc.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -113,13 +115,16 @@ def torch_is_faster(threads: int) -> bool:
     machine = [torch.backends.cpu.get_cpu_capability(), platform.machine(), sorted(capabilities.items())]
     limits = [os.environ.get(name, "") for name in _LIMITS]
     key = repr([threads, torch.__version__, machine, limits])
-    mark = Mark(cache_dir() / "kernels" / hashlib.sha256(key.encode()).hexdigest())
-    faster = mark.names()
+    mark = None
+    with suppress(StorageError):  # no place for a cache: measured in each process
+        mark = Mark(cache_dir() / "kernels" / hashlib.sha256(key.encode()).hexdigest())
+    faster = mark.names() if mark else []
     if not faster:
         ratio = times_faster(_block(OneDnnDense), _block(TorchDense))
         logger.info("float32: torch's product takes 1/%.2f of oneDNN's time", ratio)
         faster = ["torch" if ratio >= _MARGIN else "oneDNN"]
-        mark.make(faster)
+        if mark:
+            mark.make(faster)
     return faster == ["torch"]
 
 

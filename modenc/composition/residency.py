@@ -17,6 +17,7 @@ from modenc.base_model import BaseModel
 from modenc.composition.engine import BASE, Engine, make_engine
 from modenc.composition.modules import LanguageModules, modules_of
 from modenc.composition.settings import ComputeSettings
+from modenc.errors import OptionError
 from modenc.hub.store import Hub, LanguageGoneError
 from modenc.texts import TaggedText
 
@@ -115,7 +116,13 @@ class LanguageCache:
 
         Raises:
             LanguageGoneError: a row was tokenized for other modules than its language has now.
+            OptionError: the rows were split without their languages, as ``torch.nn.DataParallel`` does.
         """
+        if not len(languages) == len(digests) == len(ids):
+            raise OptionError(
+                f"expected a language for each of {len(ids)} rows, found {len(languages)}; encode with "
+                "device=[...] or a pool of processes instead of DataParallel"
+            )
         with self._using(languages) as (engine, used):
             for code, digest in dict.fromkeys(zip(languages, digests, strict=True)):
                 if code != BASE and used[code].digest != digest:

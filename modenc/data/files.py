@@ -271,7 +271,7 @@ def _read_parquet(path: Path) -> Iterator[Row]:
                 for record in batch.to_pylist():
                     number += 1
                     yield _flattened(record, f"{path}, row", number)
-    except (pa.ArrowException, UnicodeDecodeError, RecursionError, *_DAMAGE) as error:
+    except (pa.ArrowException, UnicodeDecodeError, RecursionError, OverflowError, *_DAMAGE) as error:
         raise DataError(f"{path}: not a readable Parquet file ({error}); fetch or write it again") from error
 
 

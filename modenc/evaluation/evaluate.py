@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -49,7 +50,8 @@ def evaluate(
 
     Raises:
         RecipeError: there is no such suite, or it has errors.
-        DataError: test files are missing or cannot be read, or two systems have one name.
+        DataError: test files are missing or cannot be read, something is no system, two systems have one
+            name, or ``output`` is a file.
         HubError: a hub cannot be opened.
         BaseModelError: a model cannot be loaded.
 
@@ -62,9 +64,13 @@ def evaluate(
     if not root.is_dir():
         raise DataError(f"data {root}: expected a folder, found none; the suite's paths start there")
     check_files(suite, root)
+    if output is not None and Path(output).exists() and not Path(output).is_dir():
+        raise DataError(f"output {output}: expected a folder for results, found a file; name another")
     one = isinstance(systems, str | SentenceTransformer) or not isinstance(systems, Iterable)
     opened = [as_system(cast(Model, model)) for model in ([systems] if one else systems)]  # type: ignore[union-attr]
     names = [system.name for system in opened]
+    if not opened:
+        raise DataError("expected a hub or a model to evaluate, found none")
     if len(set(names)) < len(names):
         raise DataError(f"expected systems of different names, found {', '.join(names)}; rename a folder")
     measured = []
@@ -87,11 +93,15 @@ def as_system(model: Model) -> System:
     Raises:
         HubError: a hub cannot be opened.
         BaseModelError: a model cannot be loaded.
+        DataError: it is something else.
     """
     if isinstance(model, str | Path):
-        model = ModularEncoder(model) if (Path(model) / HUB_FILE).is_file() else load_model(str(model))
+        is_hub = os.path.isfile(os.path.join(model, HUB_FILE))
+        model = ModularEncoder(model) if is_hub else load_model(str(model))
     if isinstance(model, ModularEncoder):
         return ModularSystem(model)
     if isinstance(model, SentenceTransformer):
         return SentenceTransformerSystem(model.model_card_data.base_model or "model", model)
+    if not all(hasattr(model, name) for name in ("name", "encode", "describe")):
+        raise DataError(f"expected a hub's folder, an encoder or a model's name, found {model!r:.60}")
     return cast(System, model)

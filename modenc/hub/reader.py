@@ -124,7 +124,7 @@ class _Reader:
 
     def language(self, lang: str, digest: str, parts: Iterable[str], hidden_size: int) -> Language:
         """All of ``parts`` that are there and sound."""
-        there = {part for part in parts if all((self._root / name).is_file() for name in PART_FILES[part])}
+        there = {part for part in parts if self._has(part)}
         tokenizer = self._tokenizer() if "tokenizer" in there else None
         embeddings, scales = None, None
         if tokenizer is not None and "embeddings" in there:
@@ -144,6 +144,12 @@ class _Reader:
             cla=self._adapter("cla", parse_parallel, hidden_size) if "cla" in there else {},
         )
 
+    def _has(self, part: str) -> bool:
+        """Whether a part's files are there, on the card if there is one, and not behind a link."""
+        paths = [self._root / name for name in PART_FILES[part]]
+        listed = self._records is None or set(PART_FILES[part]) <= self._records.keys()
+        return listed and all(path.is_file() and not path.parent.is_symlink() for path in paths)
+
     def read(self, name: str, most: int) -> bytes | None:
         """A file's content; ``None`` where there is a problem with it."""
         if name in self._closed:
@@ -160,7 +166,9 @@ class _Reader:
         except OSError as error:
             raise HubError(f"expected a readable file, found: {error}") from error
         if self._records is not None:
-            record = self._records[name]
+            record = self._records.get(name)
+            if record is None:
+                raise HubError("expected on the card, found in the folder alone; delete it")
             if len(content) != record["bytes"]:
                 raise HubError(f"expected {record['bytes']} bytes, found {len(content)}")
             if self._checksums and (found := hashlib.sha256(content).hexdigest()) != record["sha256"]:

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -84,7 +85,16 @@ class Heading:
 
     def hubs(self) -> list[Path]:
         """The hub, and the one that it starts from if any."""
-        return [self.folder(path) for path in (self.hub.path, self.hub.start_from) if path]
+        start = [self.hub.start_from] if self.hub.start_from else []
+        return [self.folder(path) for path in (self.hub.path, *start)]
+
+
+@contextmanager
+def _nesting_error(path: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except RecursionError as error:
+        raise RecipeError(f"{path}: expected a recipe, found tables nested too deeply to be one") from error
 
 
 def load_recipe(
@@ -117,44 +127,45 @@ def load_recipe(
         >>> recipe = load_recipe("my_recipe.toml", ["run.seed=14"])
         >>> languages = list(recipe.plans)
     """
-    file = find_recipe(path)
-    tables = merge(_defaults(), read_tables(file))
-    issues: list[Issue] = []
-    written = tables.get("languages")
-    spelled = {normalized_or_same(code): code for code in written} if isinstance(written, dict) else {}
-    tables = apply_overrides(normalize_languages(tables, issues), overrides, issues)
-    heading = _heading(tables, file.stem, issues)
-    own = _own_tables(tables, heading.pivot, spelled, issues)
-    found: list[Found] = [(None, issue) for issue in issues]
+    with _nesting_error(path):
+        file = find_recipe(path)
+        tables = merge(_defaults(), read_tables(file))
+        issues: list[Issue] = []
+        written = tables.get("languages")
+        spelled = {normalized_or_same(code): code for code in written} if isinstance(written, dict) else {}
+        tables = apply_overrides(normalize_languages(tables, issues), overrides, issues)
+        heading = _heading(tables, file.stem, issues)
+        own = _own_tables(tables, heading.pivot, spelled, issues)
+        found: list[Found] = [(None, issue) for issue in issues]
 
-    plans = _plans(tables, own, heading, found)
-    add_issues(found, ((lang, issue) for lang, plan in plans.items() for issue in check_plan(plan)))
-    add_issues(found, check_together(plans, own, heading.pivot))
-    if check_files:
-        chosen = list(plans) if languages is None else list(languages)
-        add_issues(found, _missing(plans, chosen, chosen if need_others else plans, heading.hubs()))
-        if look is not None:
-            add_issues(found, look({lang: plans[lang] for lang in chosen if lang in plans}))
+        plans = _plans(tables, own, heading, found)
+        add_issues(found, ((lang, issue) for lang, plan in plans.items() for issue in check_plan(plan)))
+        add_issues(found, check_together(plans, own, heading.pivot))
+        if check_files:
+            chosen = list(plans) if languages is None else list(languages)
+            add_issues(found, _missing(plans, chosen, chosen if need_others else plans, heading.hubs()))
+            if look is not None:
+                add_issues(found, look({lang: plans[lang] for lang in chosen if lang in plans}))
 
-    warnings = issue_lines(found, "warning", own)
-    if faults := issue_lines(found, "error", own):
-        raise RecipeFaults(heading.name, faults, warnings)
-    skipped = _left_out(plans)
-    for line in skipped:
-        logger.info("%s", line)
-    allowed = {lang: replace(plan, data=allowed_data(plan.data)) for lang, plan in plans.items()}
-    return Recipe(
-        name=heading.name,
-        path=file,
-        pivot=heading.pivot,
-        hub=heading.hubs()[0],
-        plans=_in_order(allowed, heading.pivot),
-        text=to_toml({**tables, "name": heading.name, "pivot": heading.pivot}, order=TOP_LEVEL),
-        start_from=heading.hubs()[1] if heading.hub.start_from else None,
-        left_out=tuple(skipped),
-        warnings=tuple(warnings),
-        notes=tuple(issue_lines(found, "note", own)),
-    )
+        warnings = issue_lines(found, "warning", own)
+        if faults := issue_lines(found, "error", own):
+            raise RecipeFaults(heading.name, faults, warnings)
+        skipped = _left_out(plans)
+        for line in skipped:
+            logger.info("%s", line)
+        allowed = {lang: replace(plan, data=allowed_data(plan.data)) for lang, plan in plans.items()}
+        return Recipe(
+            name=heading.name,
+            path=file,
+            pivot=heading.pivot,
+            hub=heading.hubs()[0],
+            plans=_in_order(allowed, heading.pivot),
+            text=to_toml({**tables, "name": heading.name, "pivot": heading.pivot}, order=TOP_LEVEL),
+            start_from=heading.hubs()[1] if heading.hub.start_from else None,
+            left_out=tuple(skipped),
+            warnings=tuple(warnings),
+            notes=tuple(issue_lines(found, "note", own)),
+        )
 
 
 def default_section(name: str) -> Any:
@@ -176,6 +187,8 @@ def _heading(tables: dict[str, Any], stem: str, issues: list[Issue]) -> Heading:
         expected = "expected letters, digits, '_', '-' and '.' (folders are named so)"
         issues.append(Issue(("name",), f"{expected}, found {describe(heading.name)}"))
         heading = replace(heading, name=stem)
+    if not heading.hub.path:
+        issues.append(Issue(("hub", "path"), "expected a folder, found ''; name one, such as my_hub"))
     for key, path in vars(heading.hub).items():
         issues += unknown_placeholders(("hub", key), path, ("recipe",))
     return replace(heading, pivot=_code(heading.pivot, ("pivot",), issues))

@@ -193,3 +193,10 @@ def test_a_data_set_is_read_with_its_config_split_and_streaming(tmp_path, monkey
     rows = _read(tmp_path, dataset="d", config="{lang}-en", streaming=True, columns=columns, limit=1)
     assert [row["text"] for row in rows] == ["а"]
     assert asked == [(("d", "kk-en"), {"split": "train", "streaming": True})]
+
+
+def test_dates_that_python_lacks_are_reported(tmp_path):
+    path = tmp_path / "dates.parquet"
+    pq.write_table(pa.table({"text": ["a"], "date": pa.array([2**30], pa.date32())}), path)
+    with pytest.raises(DataError, match="not a readable Parquet file"):
+        list(read_file(path))

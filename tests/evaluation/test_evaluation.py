@@ -53,3 +53,22 @@ def test_two_systems_of_one_name(files, tiny_hub):
 def test_no_folder_of_data(files, tiny_hub):
     with pytest.raises(DataError, match="expected a folder, found none; the suite's paths start there"):
         evaluate(tiny_hub.path, files / "suite.toml", files / "nowhere")
+
+
+def test_no_folder_for_results(files, tiny_hub):
+    (files / "taken").touch()
+    with pytest.raises(DataError, match="taken: expected a folder for results, found a file; name another"):
+        evaluate(tiny_hub.path, files / "suite.toml", files, output=files / "taken")
+
+
+@pytest.mark.parametrize(
+    ("systems", "message"),
+    [
+        ([], "expected a hub or a model to evaluate, found none"),
+        ([3], "expected a hub's folder, an encoder or a model's name, found 3"),
+        (None, "expected a hub's folder, an encoder or a model's name, found None"),
+    ],
+)
+def test_nothing_to_evaluate(files, systems, message):
+    with pytest.raises(DataError, match=message):
+        evaluate(systems, files / "suite.toml", files)

@@ -385,3 +385,17 @@ def test_files_of_another_language_are_seen(hub: Hub) -> None:
             hub.read("kk")
         path.write_bytes(content)
     hub.read("kk")
+
+
+@pytest.mark.parametrize("part", ["la", "se", "cla", "tokenizer"])
+def test_a_part_behind_a_link_is_refused(hub: Hub, tmp_path: Path, part: str) -> None:
+    root = hub.layout("kk").root
+    (root / part).rename(tmp_path / part)
+    (root / part).symlink_to(tmp_path / part)
+    with pytest.raises(HubError, match=part):
+        hub.read("kk")
+    card = json.loads((root / "card.json").read_text())
+    card["files"] = {name: of for name, of in card["files"].items() if not name.startswith(part)}
+    (root / "card.json").write_text(json.dumps(card))
+    with pytest.raises(HubError, match=part):
+        hub.read("kk")
