@@ -142,7 +142,7 @@ def load_recipe(
         add_issues(found, ((lang, issue) for lang, plan in plans.items() for issue in check_plan(plan)))
         add_issues(found, check_together(plans, own, heading.pivot))
         if check_files:
-            chosen = list(plans) if languages is None else list(languages)
+            chosen = list(plans) if languages is None else [normalized_or_same(code) for code in languages]
             add_issues(found, _missing(plans, chosen, chosen if need_others else plans, heading.hubs()))
             if look is not None:
                 add_issues(found, look({lang: plans[lang] for lang in chosen if lang in plans}))
