@@ -4,18 +4,13 @@ import doctest
 
 import pytest
 from tiny_recipe import save_tiny_recipe
+from tiny_suites import task
 
 import modenc
 from modenc.encoder import ModularEncoder
 from modenc.hub.store import Hub
 
-SUITE = """
-[[task]]
-name = "sts"
-kind = "sts"
-languages = ["kk"]
-data = { path = "sts.{lang}.tsv" }
-"""
+SUITE = task("sts", "sts", "sts.{lang}.tsv", languages=["kk"])
 
 
 @pytest.mark.parametrize("name", modenc.__all__)

@@ -2,6 +2,7 @@
 
 import pytest
 from sentence_transformers import SentenceTransformer
+from tiny_suites import task
 
 from modenc.encoder import ModularEncoder
 from modenc.errors import DataError
@@ -9,13 +10,7 @@ from modenc.evaluation.evaluate import evaluate
 from modenc.evaluation.results import load_results
 from modenc.evaluation.systems import ModularSystem
 
-SUITE = """
-[[task]]
-name = "sts"
-kind = "sts"
-languages = ["kk"]
-data = { path = "sts.{lang}.tsv" }
-"""
+SUITE = task("sts", "sts", "sts.{lang}.tsv", languages=["kk"])
 
 
 @pytest.fixture
