@@ -31,7 +31,7 @@ REPORTED: dict[str, tuple[str, ...]] = {
     "one text": _ALL,
 }
 SENTENCES = 500
-# Of the environment: what each way is told before torch is loaded.
+# Environment variables that each way sets before torch is loaded.
 WAYS: dict[str, dict[str, str]] = {
     "one": {"OMP_NUM_THREADS": "1"},
     "before": {"OMP_NUM_THREADS": "2"},

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from measure import paired, where
 
-from modenc.composition.language_choice import ChoiceSettings, LanguageChooser
+from modenc.composition.routing import LanguageRouter, RoutingSettings
 from modenc.data.gettext_catalogues import read_catalogues
 from modenc.errors import DataError
 from modenc.hub.store import Hub
@@ -86,12 +86,12 @@ def table(stored: dict[str, Any]) -> str:
 
 def _measured(texts: Texts) -> dict[str, Any]:
     hub = Hub.open(HUB)
-    chooser, identifier = LanguageChooser(hub, ChoiceSettings("base")), get_identifier()
+    router, identifier = LanguageRouter(hub, RoutingSettings("base")), get_identifier()
     languages = hub.languages()
     inside, outside = [], []
     for name, by_language in texts.items():
         for lang, own in by_language.items():
-            routed = chooser.identify(own)
+            routed = router.identify(own)
             now = [found.modules for found in routed]
             sure = [found.modules if found.share >= 0.5 else "base" for found in routed]
             row: dict[str, Any] = {"set": name, "lang": lang, "texts": len(own)}
@@ -136,8 +136,8 @@ def _speed(texts: Texts) -> dict[str, Any]:
     hub = Hub.open(HUB)
     identifier, languages = get_identifier(), hub.languages()
     some = [t for own in texts.values() for lang in languages for t in own.get(lang, [])[:100]]
-    chooser = LanguageChooser(hub, ChoiceSettings("base"))
-    ours, alone = paired(lambda: chooser.identify(some), lambda: identifier.identify(some, languages), 15)
+    router = LanguageRouter(hub, RoutingSettings("base"))
+    ours, alone = paired(lambda: router.identify(some), lambda: identifier.identify(some, languages), 15)
     return {
         "texts": len(some),
         "now /s": len(some) / float(np.median(ours)),

@@ -7,7 +7,7 @@ that an interrupted run goes on; figures of the same weights, suite and precisio
 In float32, since bfloat16 (``--compute bf16``, twice as fast) moves errors on Tatoeba by up to 0.2.
 
 ``python benchmarks/languages.py --tables-only`` writes README.md's table, docs/languages.png and RESULTS.md
-anew from what is stored.
+again from what is stored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""``make reproduce``: train and judge all variants (variants.py), then write RESULTS.md from the figures.
+"""``make reproduce``: train and evaluate all variants (variants.py), then write RESULTS.md from the figures.
 
 Each run ends as benchmarks/results/VARIANT/seed-N/; one that is there is not made again, so the command
-goes on where it was stopped. To measure a variant anew, delete that folder and runs/reproduce/VARIANT/.
+goes on where it was stopped. To measure a variant again, delete that folder and runs/reproduce/VARIANT/.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--group", action="append", choices=GROUPS, help="only this table's variants")
     parser.add_argument("--runs", type=Path, default=RUNS, help="hubs, checkpoints")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where figures are stored")
-    parser.add_argument("--suite", help="what the runs are judged on (trials)")
+    parser.add_argument("--suite", help="what the runs are evaluated on (trials)")
     parser.add_argument("--tables-only", action="store_true", help="train nothing")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="for every recipe (trials)")
     args = parser.parse_args()
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def reproduce(args: argparse.Namespace) -> None:
-    """Train and judge every variant and seed that has no stored results."""
+    """Train and evaluate every variant and seed that has no stored results."""
     seeds = args.seed or [13]
     due = [
         (variant, seed)
@@ -84,9 +84,9 @@ def reproduce(args: argparse.Namespace) -> None:
             continue
         logger.info("%s: training", where)
         work = args.runs / variant.name / f"seed-{seed}"
-        judged = train(variant, seed, work, args)
-        logger.info("%s: judging", where)
-        judge(variant, judged, work, stored, args)
+        system = train(variant, seed, work, args)
+        logger.info("%s: evaluating", where)
+        evaluate(variant, system, work, stored, args)
 
 
 def train(variant: Variant, seed: int, work: Path, args: argparse.Namespace) -> list[str]:
@@ -143,24 +143,24 @@ def costs_of(work: Path) -> dict[str, Any]:
     return found
 
 
-def judge(
-    variant: Variant, judged: Sequence[str], work: Path, stored: Path, args: argparse.Namespace
+def evaluate(
+    variant: Variant, system: Sequence[str], work: Path, stored: Path, args: argparse.Namespace
 ) -> None:
     """Measure one trained run, and store its figures under the variant's name."""
     output = work / "eval"
     suite = args.suite or variant.suite
-    call("eval", *judged, "--suite", suite, "--data", str(args.data), "-o", str(output))
+    call("eval", *system, "--suite", suite, "--data", str(args.data), "-o", str(output))
     (folder,) = (path.parent for path in output.glob("*/results.json"))
     results = load_results(folder)
     noted = costs_of(work)
-    system = {**results.about["system"], "training_seconds": noted.get("seconds", 0)}
-    about = {**results.about, "system": system | {"training_peak_bytes": noted.get("peak_bytes", 0)}}
+    described = {**results.about["system"], "training_seconds": noted.get("seconds", 0)}
+    about = {**results.about, "system": described | {"training_peak_bytes": noted.get("peak_bytes", 0)}}
     if variant.kind == MONOLITHIC:
         # Not the folder of this machine.
         about["system"]["model"] = variant.name
-        about["system"]["seconds_a_step"] = whole_model_step(Path(judged[1]))
-    if judged[0] == "--hub":
-        about["system"]["module_costs"] = costs(Path(judged[1]))
+        about["system"]["seconds_a_step"] = whole_model_step(Path(system[1]))
+    if system[0] == "--hub":
+        about["system"]["module_costs"] = costs(Path(system[1]))
     renamed = SystemResults(
         variant.name,
         results.suite,

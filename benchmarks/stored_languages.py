@@ -143,7 +143,7 @@ def _check_alike(name: str, system: StoredSystem, base: StoredSystem) -> None:
         if ours != bases:
             raise SystemExit(
                 f"{FOLDER}/{name}: expected the {key} of {FOLDER}/base, {bases!r}, found {ours!r}; "
-                "measure both anew with benchmarks/languages.py --data DIR"
+                "measure both again with benchmarks/languages.py --data DIR"
             )
 
 

@@ -119,7 +119,7 @@ def provenance(stored: Stored) -> list[str]:
             hardware, versions = run.about["hardware"], run.about["versions"]
             seconds = run.about["system"].get("training_seconds", 0)
             lines.append(
-                f"- {variant.name}: trained in {seconds} s, judged in {run.seconds:.0f} s on "
+                f"- {variant.name}: trained in {seconds} s, evaluated in {run.seconds:.0f} s on "
                 f"{hardware['processors']} {hardware['machine']} cores, {run.about['created']}; "
                 + ", ".join(f"{package} {number}" for package, number in versions.items())
             )

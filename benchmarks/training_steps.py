@@ -1,6 +1,6 @@
 """One training step of stages 3 and 4, as modenc takes it and as the method's official code does.
 
-There, LA and SE stay adapters beside the weights while the next stage learns, and English is encoded anew in
+There, LA and SE stay adapters beside the weights while the next stage learns, and English is encoded again in
 every step of stage 4. Here, both are folded into the weights, which are packed once, and English vectors come
 from a cache.
 """

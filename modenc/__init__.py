@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from modenc.base_model import resolve_base
-    from modenc.composition.language_choice import Routing
+    from modenc.composition.routing import Routing
     from modenc.encoder import ModularEncoder
     from modenc.errors import ModencError
     from modenc.evaluation.evaluate import evaluate
@@ -38,7 +38,7 @@ _HOMES = {
     "ModencError": "modenc.errors",
     "ModularEncoder": "modenc.encoder",
     "Recipe": "modenc.recipe.settings",
-    "Routing": "modenc.composition.language_choice",
+    "Routing": "modenc.composition.routing",
     "evaluate": "modenc.evaluation.evaluate",
     "load_recipe": "modenc.recipe.loader",
     "normalize_code": "modenc.languages",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modenc.errors import StorageError
-from modenc.storage import storing
+from modenc.storage import disk_errors
 
 
 def cache_dir() -> Path:
@@ -79,7 +79,7 @@ def atomic_folder(target: Path) -> Iterator[Path]:
             f"{target.parent}: cannot be written ({error.strerror}); set MODENC_CACHE to a folder that can"
         ) from error
     try:
-        with storing(target.parent, "what was there is kept"):
+        with disk_errors(target.parent, "what was there is kept"):
             yield temporary
         try:
             temporary.rename(target)

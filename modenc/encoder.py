@@ -14,8 +14,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor
 
 from modenc.composition.engine import BASE
-from modenc.composition.language_choice import ChoiceSettings, Routing
-from modenc.composition.residency import in_one_state
+from modenc.composition.language_cache import in_one_state
+from modenc.composition.routing import Routing, RoutingSettings
 from modenc.composition.settings import ComputeSettings, prompt_text, whole
 from modenc.composition.st_module import ModularTransformer
 from modenc.composition.st_options import NO_TRAINING, refuse_in_call, refuse_without_effect
@@ -97,7 +97,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         transformer = ModularTransformer(
             opened,
             base,
-            ChoiceSettings(fallback, min_confidence, identifier),
+            RoutingSettings(fallback, min_confidence, identifier),
             ComputeSettings(compute, max_memory, verify),
         )
         prompts = {name: info.prompt for name in PROMPT_NAMES} | dict(options.pop("prompts", None) or {})
@@ -146,7 +146,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             HubError: its modules are damaged or made for another base.
         """
         for code in listed_codes(codes):
-            self._transformer.cache.load(self._transformer.chooser.require(code))
+            self._transformer.cache.load(self._transformer.router.require(code))
 
     def unload(self, codes: str | Iterable[str]) -> None:
         """Free the memory that languages take; they load again on their next use.
@@ -168,7 +168,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             TextError: something is not a text.
             LanguageError: the hub has no languages, or the identifier knows none of them.
         """
-        return self._transformer.chooser.identify(as_texts(texts, self.max_characters)[0])
+        return self._transformer.router.identify(as_texts(texts, self.max_characters)[0])
 
     def route(self, texts: Any, lang: str | Sequence[str | None] | None = None) -> list[TaggedText]:
         """The texts, each with the language whose modules :meth:`encode` gives it to.
@@ -248,7 +248,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
                 module.tokenize_ahead(tagged, prompt, given["batch_size"])
             return encoded(tagged[0] if single else tagged, *args, align=align, **options)
 
-        vectors = in_one_state(attempt, tagged, lambda: module.chooser.choose(texts, codes))
+        vectors = in_one_state(attempt, tagged, lambda: module.router.route(texts, codes))
         self._warn_of_cuts(tagged, prompt, in_pool=in_pool)
         return vectors
 
@@ -279,7 +279,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             module.tokenize_ahead(inputs, options.get("prompt") or "", options["batch_size"])
             return infer(inputs, **options)
 
-        return in_one_state(attempt, inputs, lambda: module.chooser.choose(inputs))
+        return in_one_state(attempt, inputs, lambda: module.router.route(inputs))
 
     def forward(self, input: dict[str, Tensor], **options: Any) -> dict[str, Tensor]:
         """Features of :meth:`preprocess` to token vectors and ``sentence_embedding`` [batch, hidden].

@@ -13,7 +13,7 @@ from langcodes.data_dicts import ALL_SCRIPTS, LANGUAGE_ALPHA3, LIKELY_SUBTAGS
 from langcodes.tag_parser import LanguageTagError
 
 from modenc.errors import LanguageError
-from modenc.near import LONGEST
+from modenc.suggest import LONGEST
 
 BASE = "base"
 """Instead of a language code: the base's own tokenizer and weights, no modules."""

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from modenc.storage import storing, write_atomically
+from modenc.storage import disk_errors, write_atomically
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def write_record(path: Path, record: TranslationRecord) -> None:
         StorageError: the disk is full or read-only.
     """
     place = record_path(path)
-    with storing(place, "finished shards are kept"):
+    with disk_errors(place, "finished shards are kept"):
         write_atomically(place, json.dumps(asdict(record), indent=1, ensure_ascii=False) + "\n")
 
 
@@ -80,7 +80,7 @@ def copy_record(source: Path, path: Path) -> None:
         write_record(path, record)
         return
     place = record_path(path)
-    with storing(place, "what was there is kept"):
+    with disk_errors(place, "what was there is kept"):
         place.unlink(missing_ok=True)
 
 

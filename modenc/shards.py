@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from modenc.errors import DataError
-from modenc.storage import LOCK_FILE, alone_in, storing
+from modenc.storage import LOCK_FILE, disk_errors, exclusive_lock
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class ShardFolder:
         busy = DataError(
             f"{self.output}: another process writes it; wait until it is done, or write elsewhere"
         )
-        with storing(self.folder, KEPT), alone_in(self.folder, busy):
+        with disk_errors(self.folder, KEPT), exclusive_lock(self.folder, busy):
             yield
 
     def begin(self, job: dict[str, Any], *, resumable: bool) -> int:
@@ -78,7 +78,7 @@ class ShardFolder:
                 f"{self.folder}: expected a new folder or shards with their {_JOB_FILE}, found files "
                 "that are named like shards; move them away"
             )
-        with storing(self.folder, "nothing has been computed yet"):
+        with disk_errors(self.folder, "nothing has been computed yet"):
             self._clear()
             job_file.write_text(json.dumps(job, indent=1), encoding="utf-8")
         return 0

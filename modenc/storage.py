@@ -27,7 +27,7 @@ _WORDLESS = re.compile(
 
 
 @contextmanager
-def storing(where: Path, kept: str) -> Iterator[None]:
+def disk_errors(where: Path, kept: str) -> Iterator[None]:
     """Turn errors of a full or read-only disk in the block into a :class:`StorageError`.
 
     Args:
@@ -89,7 +89,7 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
-def alone_in(folder: Path, otherwise: ModencError) -> Iterator[None]:
+def exclusive_lock(folder: Path, otherwise: ModencError) -> Iterator[None]:
     """Lock a folder, made where it is missing; the lock ends with this process, however it ends.
 
     Args:

@@ -22,7 +22,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from modenc import ModularEncoder
 from modenc.composition import st_options
-from modenc.composition.language_choice import LanguageChooser
+from modenc.composition.routing import LanguageRouter
 from modenc.errors import (
     BaseModelError,
     HubError,
@@ -521,9 +521,9 @@ def test_the_fallback_is_read_once_a_call(fresh, monkeypatch):
     encoder, listed = fresh(identifier=None), []
     with pytest.warns(UserWarning, match="no modules for German"):
         encoder.encode(GERMAN)
-    monkeypatch.setattr(LanguageChooser, "fallback", property(lambda _: listed.append(1) or "base"))
-    chooser = encoder[0].chooser
-    assert chooser.choose([f"{GERMAN} {number}." for number in range(20)]) == ["base"] * 20
+    monkeypatch.setattr(LanguageRouter, "fallback", property(lambda _: listed.append(1) or "base"))
+    router = encoder[0].router
+    assert router.route([f"{GERMAN} {number}." for number in range(20)]) == ["base"] * 20
     assert len(listed) == 1
 
 

@@ -8,7 +8,7 @@ import pytest
 from safetensors import SafetensorError
 
 from modenc.errors import DataError, StorageError
-from modenc.storage import alone_in, storing, whole_file, write_atomically
+from modenc.storage import disk_errors, exclusive_lock, whole_file, write_atomically
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from modenc.storage import alone_in, storing, whole_file, write_atomically
 )
 def test_a_full_disk_is_one_error(tmp_path, error):
     told = r"cannot be written \(.*\); all is kept\. Make room"
-    with pytest.raises(StorageError, match=told), storing(tmp_path, "all is kept"):
+    with pytest.raises(StorageError, match=told), disk_errors(tmp_path, "all is kept"):
         raise error
 
 
@@ -33,7 +33,7 @@ def test_a_full_disk_is_one_error(tmp_path, error):
 )
 def test_other_errors_stay_what_they_are(tmp_path, error):
     expected = pytest.raises(type(error), match=r"another|No such file|ours")
-    with expected as caught, storing(tmp_path, "all is kept"):
+    with expected as caught, disk_errors(tmp_path, "all is kept"):
         raise error
     assert caught.value is error
 
@@ -41,10 +41,10 @@ def test_other_errors_stay_what_they_are(tmp_path, error):
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM])
 def test_a_folder_of_somebody_else_is_the_same_error(tmp_path, code):
     told = r"cannot be written \(.*\); all is kept\."
-    with pytest.raises(StorageError, match=told), storing(tmp_path, "all is kept"):
+    with pytest.raises(StorageError, match=told), disk_errors(tmp_path, "all is kept"):
         raise PermissionError(code, "no", str(tmp_path / "hub.json"))
     # A file elsewhere was to be read.
-    with pytest.raises(PermissionError), storing(tmp_path, "all is kept"):
+    with pytest.raises(PermissionError), disk_errors(tmp_path, "all is kept"):
         raise PermissionError(code, "no", "/elsewhere/rows.tsv")
 
 
@@ -68,11 +68,11 @@ def test_a_file_is_whole_or_what_it_was(tmp_path):
 def test_one_process_at_a_time_holds_a_folder(tmp_path):
     other = (
         "import sys; from pathlib import Path; from modenc.errors import DataError; "
-        "from modenc.storage import alone_in\n"
-        "with alone_in(Path(sys.argv[1]), DataError('held')): pass"
+        "from modenc.storage import exclusive_lock\n"
+        "with exclusive_lock(Path(sys.argv[1]), DataError('held')): pass"
     )
     command = [sys.executable, "-c", other, str(tmp_path / "work")]
-    with alone_in(tmp_path / "work", DataError("held")):
+    with exclusive_lock(tmp_path / "work", DataError("held")):
         done = subprocess.run(command, capture_output=True, check=False)
         assert b"DataError: held" in done.stderr
     assert subprocess.run(command, check=False).returncode == 0

@@ -229,7 +229,7 @@ def encoding(folder: Path, tries: int, seed: int) -> Outcome:
 
 @dataclass(frozen=True)
 class _Ended:
-    """How a command ended: its exit code and what it told."""
+    """How a command ended: its exit code and what it printed."""
 
     code: int
     errors: str

@@ -14,7 +14,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from modenc.near import nearest
+from modenc.suggest import closest_match
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +43,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print usage and ``message``, and exit with code 2."""
         wrong = re.search(r"invalid choice: '(.+)' \(choose from (.+)\)", message)
-        meant = nearest(wrong[1], re.findall(r"[\w-]+", wrong[2])) if wrong else None
+        meant = closest_match(wrong[1], re.findall(r"[\w-]+", wrong[2])) if wrong else None
         super().error(f"{message}; did you mean {meant!r}?" if meant else message)
 
 

@@ -153,9 +153,9 @@ def _write(
 ) -> None:
     """Write a table, with a copy of the input's record."""
     from modenc.provenance import copy_record
-    from modenc.storage import storing, write_atomically
+    from modenc.storage import disk_errors, write_atomically
 
     lines = ["\t".join(one_line(field) for field in row) for row in (header, *rows)]
     copy_record(args.input, path)
-    with storing(path, "the file is as it was"):
+    with disk_errors(path, "the file is as it was"):
         write_atomically(path, "\n".join(lines) + "\n")

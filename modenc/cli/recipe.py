@@ -70,14 +70,14 @@ def read_recipe(
     return load_recipe(args.recipe, args.overrides, languages=languages, need_others=need_others, look=_look)
 
 
-def _look(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
-    from modenc.data.look import look_into
-    from modenc.recipe.presence import missing_base
+def _inspect(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
+    from modenc.data.inspect_data import inspect_data
+    from modenc.recipe.missing_files import missing_base
 
     for model in {plan.base.model for plan in plans.values()}:
         for issue in missing_base(model):
             yield None, issue
-    yield from look_into(plans)
+    yield from inspect_data(plans)
 
 
 def run_list(args: argparse.Namespace) -> None:

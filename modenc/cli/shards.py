@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from modenc.errors import DataError
 from modenc.shards import KEPT, ShardFolder
-from modenc.storage import storing
+from modenc.storage import disk_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +46,7 @@ class ShardStore(ShardFolder):
         """Put the first ``shards`` shards together as the output, one at a time, and remove them."""
         temporary = self.output.with_name(f".{self.output.name}.tmp")
         paths = [self.shard(number) for number in range(shards)]
-        with storing(self.output, KEPT):
+        with disk_errors(self.output, KEPT):
             try:
                 if self.output.suffix == ".npy":
                     self._join_npy(paths, temporary)

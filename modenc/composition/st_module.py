@@ -20,8 +20,8 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel, resolve_base
-from modenc.composition.language_choice import ChoiceSettings, LanguageChooser
-from modenc.composition.residency import LanguageCache
+from modenc.composition.language_cache import LanguageCache
+from modenc.composition.routing import LanguageRouter, RoutingSettings
 from modenc.composition.settings import ComputeSettings, prompt_text, whole
 from modenc.composition.st_options import refuse_without_effect
 from modenc.errors import BaseModelError, HubError, LanguageError
@@ -68,12 +68,12 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         self,
         hub: Hub,
         base: str | None = None,
-        choice: ChoiceSettings | None = None,
+        choice: RoutingSettings | None = None,
         compute: ComputeSettings | None = None,
     ) -> None:
         super().__init__()
         self.hub = hub
-        self.chooser = LanguageChooser(hub, choice or ChoiceSettings())
+        self.router = LanguageRouter(hub, choice or RoutingSettings())
         found = resolve_base(base or hub.info.base_id)
         self.auto_model = _matching_body(found, hub)
         self.cache = LanguageCache(hub, found, self.auto_model, compute or ComputeSettings())
@@ -83,7 +83,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
     def load(cls, model_name_or_path: str, subfolder: str = "", **options: Any) -> ModularTransformer:
         """Called by ``SentenceTransformer(hub)``.
 
-        ``model_kwargs`` may hold ``base`` and the fields of :class:`ChoiceSettings` and
+        ``model_kwargs`` may hold ``base`` and the fields of :class:`RoutingSettings` and
         :class:`ComputeSettings`.
 
         Raises:
@@ -94,7 +94,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         settings = dict(options.get("model_kwargs") or {})
         base = settings.pop("base", None)
         choice, compute = (
-            [field.name for field in fields(kind)] for kind in (ChoiceSettings, ComputeSettings)
+            [field.name for field in fields(kind)] for kind in (RoutingSettings, ComputeSettings)
         )
         if unknown := sorted(set(settings) - {*choice, *compute}):
             expected = ", ".join(["base", *choice, *compute])
@@ -105,7 +105,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         return cls(
             Hub.open(folder),
             base,
-            ChoiceSettings(**{name: settings[name] for name in choice if name in settings}),
+            RoutingSettings(**{name: settings[name] for name in choice if name in settings}),
             ComputeSettings(**{name: settings[name] for name in compute if name in settings}),
         )
 
@@ -147,9 +147,9 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         return int(self.auto_model.config.hidden_size)
 
     def tag(self, texts: Sequence[str], lang: str | Sequence[str | None] | None) -> list[TaggedText]:
-        """Choose each text's language: see :meth:`LanguageChooser.choose`."""
+        """Choose each text's language: see :meth:`LanguageRouter.route`."""
         return [
-            TaggedText(text, code) for text, code in zip(texts, self.chooser.choose(texts, lang), strict=True)
+            TaggedText(text, code) for text, code in zip(texts, self.router.route(texts, lang), strict=True)
         ]
 
     def preprocess(
@@ -179,7 +179,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         # What is tokenized has its language, also where the hub has lost it since.
         chosen = [text.lang for text in texts if isinstance(text, TaggedText) and text.tokens is not None]
         known = lang is None and len(chosen) == len(texts)
-        codes = chosen if known else self.chooser.choose(texts, lang)
+        codes = chosen if known else self.router.route(texts, lang)
         rows = self._token_rows(texts, codes, prompt_text(prompt))
         lengths = np.array([len(row.ids) for row in rows])
         mask = np.arange(lengths.max()) < lengths[:, None]

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from modenc.errors import HubError, LanguageError
-from modenc.hub import swap
+from modenc.hub import atomic_folder
 from modenc.hub.card import Card, FileRecord
 from modenc.hub.checks.folder import refuse
 from modenc.hub.files import files_below, read_text, sha256, sync_tree
@@ -28,7 +28,7 @@ from modenc.hub.reader import Language, read_language
 from modenc.hub.readme import readme
 from modenc.hub.st_files import write_sentence_transformers_files
 from modenc.languages import language_name, normalize_code
-from modenc.storage import storing
+from modenc.storage import disk_errors
 
 # More often than any language is replaced while it is being read.
 _TRIES = 20
@@ -63,8 +63,8 @@ class Hub:
         """
         root = _path(path)
         info = read_info(root)
-        if swap.needs_recovery(root):
-            swap.clean_up(root)
+        if atomic_folder.needs_recovery(root):
+            atomic_folder.clean_up(root)
         return cls(root, info)
 
     @classmethod
@@ -113,13 +113,13 @@ class Hub:
                 raise HubError(f"{root} is another kind of hub ({'; '.join(different)}); use another folder")
         else:
             refuse_other_files(root, None if source is None else source.path)
-        with storing(root, _NO_HALF), swap.writing_files(root):
+        with disk_errors(root, _NO_HALF), atomic_folder.writing_files(root):
             write_sentence_transformers_files(root, info)
         return cls(root, info)
 
     def _write_info(self) -> None:
         """Last, since it is what makes the folder a hub."""
-        with storing(self.path, _NO_HALF), swap.writing_files(self.path):
+        with disk_errors(self.path, _NO_HALF), atomic_folder.writing_files(self.path):
             write_info(self.path, self.info)
 
     def languages(self) -> list[str]:
@@ -204,7 +204,7 @@ class Hub:
         Raises:
             StorageError: the disk is full or read-only; the hub is left as it was.
         """
-        with storing(self.path, kept), swap.side_folder(self._folder(lang)) as folder:
+        with disk_errors(self.path, kept), atomic_folder.staging_folder(self._folder(lang)) as folder:
             yield folder
 
     def publish(self, staging_dir: Path, card: Card) -> Card:
@@ -247,9 +247,9 @@ class Hub:
             StorageError: the hub is read-only, and left as it was.
         """
         root = self.layout(lang).root
-        with storing(self.path, _KEPT):
-            swap.clean_up(self.path)
-            swap.remove_folder(root)
+        with disk_errors(self.path, _KEPT):
+            atomic_folder.clean_up(self.path)
+            atomic_folder.remove_folder(root)
 
     def install(self, folder: str | Path, lang: str | None = None) -> Card:
         """Copy a language's folder, made with any hub of the same base, into this hub.
@@ -286,8 +286,8 @@ class Hub:
         """Check a finished folder and swap it in."""
         self._check(staging, card, card.lang, shown_as=shown_as)
         sync_tree(staging)
-        swap.clean_up(self.path)
-        swap.replace_folder(staging, self._folder(card.lang))
+        atomic_folder.clean_up(self.path)
+        atomic_folder.replace_folder(staging, self._folder(card.lang))
 
     def _check(self, folder: Path, card: Card, lang: str, shown_as: Path) -> None:
         _, problems = read_language(LanguageLayout(folder), card, self.info, lang)

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from modenc.errors import HubError, LanguageError
+from modenc.hub.atomic_folder import STAGING_FOLDER
 from modenc.hub.checks.folder import PICKLES, Problem
 from modenc.hub.files import files_below
 from modenc.hub.layout import CARD_FILE
 from modenc.hub.reader import read_language
 from modenc.hub.st_files import POOLING_FOLDER, sentence_transformers_faults
 from modenc.hub.store import Hub
-from modenc.hub.swap import SIDE_FOLDER
 from modenc.languages import normalize_code
 
 __all__ = ["Problem", "verify_hub"]
@@ -56,7 +56,7 @@ def _root_problems(root: Path, languages: list[str]) -> Iterator[Problem]:
     """Things in the hub's own folder that do not belong there."""
     for path in sorted(root.iterdir()):
         name = path.name
-        if SIDE_FOLDER.fullmatch(name) or name in (POOLING_FOLDER, *languages):
+        if STAGING_FOLDER.fullmatch(name) or name in (POOLING_FOLDER, *languages):
             continue
         if name.startswith("."):
             # Other programs keep files here, such as a download's cache; only code is reported.

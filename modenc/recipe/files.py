@@ -10,8 +10,8 @@ from typing import Any
 
 from modenc.errors import LanguageError, RecipeError
 from modenc.languages import normalize_code
-from modenc.near import nearest
 from modenc.recipe.issues import Issue
+from modenc.suggest import closest_match
 
 DEFAULTS_FILE = "_defaults.toml"
 
@@ -60,7 +60,7 @@ def find_shipped(name_or_path: str | Path, shipped: Mapping[str, Path], kind: st
         return path
     if name in shipped:
         return shipped[name]
-    match = nearest(path.stem, shipped)
+    match = closest_match(path.stem, shipped)
     hint = f"did you mean {match!r}? " if match else ""
     raise RecipeError(
         f"expected a {kind} file or the name of a shipped {kind}, found {name!r}; {hint}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from modenc.errors import RecipeError
-from modenc.near import nearest
+from modenc.suggest import closest_match
 
 Place = tuple[str | int, ...]
 """Where a value is: keys and list positions, as in ``("data", "text", 0, "path")``."""
@@ -118,7 +118,7 @@ def dotted(path: Place) -> str:
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """``; did you mean 'x'?``, or the names there are when none is near."""
     known = list(names)
-    if match := nearest(name, known):
+    if match := closest_match(name, known):
         return f"; did you mean {match!r}?"
     return f"; known: {', '.join(known)}" if known else ""
 
@@ -129,6 +129,6 @@ def unknown_keys(
     """Keys of the table at ``path`` that it cannot have."""
     for key in table:
         if key not in known:
-            match = nearest(key, known)
+            match = closest_match(key, known)
             meant = None if match is None else (*path, match)
             yield Issue((*path, key), f"{what}{did_you_mean(key, known)}", meant=meant)

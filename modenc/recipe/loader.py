@@ -39,8 +39,8 @@ from modenc.recipe.issues import (
     unknown_keys,
 )
 from modenc.recipe.licenses import allowed_data, inherited_licenses, is_allowed, sources, with_records
+from modenc.recipe.missing_files import missing_files, missing_modules
 from modenc.recipe.parse import describe, parse
-from modenc.recipe.presence import missing_files, missing_modules
 from modenc.recipe.settings import FRESH, SECTIONS, LanguagePlan, Recipe
 from modenc.recipe.toml_text import to_toml
 

@@ -10,8 +10,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from modenc.near import nearest
 from modenc.recipe.issues import Issue, Place, unknown_keys
+from modenc.suggest import closest_match
 
 T = TypeVar("T")
 
@@ -111,7 +111,7 @@ def _error(hint: Any, value: Any) -> str | None:
     if origin is Literal:
         if value in arguments:
             return None
-        match = nearest(value, arguments) if isinstance(value, str) else None
+        match = closest_match(value, arguments) if isinstance(value, str) else None
         guess = f"; did you mean {match!r}?" if match else ""
         return f"expected one of {', '.join(map(repr, arguments))}, found {describe(value)}{guess}"
     accepted, words = _KINDS[origin or hint]

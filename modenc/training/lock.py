@@ -11,7 +11,7 @@ from pathlib import Path
 from modenc.cache import cache_dir
 from modenc.errors import RecipeError
 from modenc.hub.store import Hub
-from modenc.storage import alone_in
+from modenc.storage import exclusive_lock
 from modenc.training.processes import process_state
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ def training_lock(folder: Path) -> Iterator[None]:
         f"{folder}: another training is running here; wait until it is done, or give this one "
         "a run.work_dir of its own"
     )
-    with alone_in(folder, otherwise):
+    with exclusive_lock(folder, otherwise):
         yield
 
 
@@ -51,7 +51,7 @@ def language_lock(lang: str, work_dir: Path, hub: Hub) -> Iterator[None]:
             # Not in the hub, where a killed training would leave a folder that is no language.
             name = hashlib.sha256(f"{hub.path.resolve()}\n{lang}".encode()).hexdigest()
             try:
-                locks.enter_context(alone_in(cache_dir() / "training" / name, otherwise))
+                locks.enter_context(exclusive_lock(cache_dir() / "training" / name, otherwise))
             except OSError as error:
                 logger.warning("other trainings of %s for %s are not noticed: %s", lang, hub.path, error)
         yield

@@ -27,10 +27,10 @@ from modenc.base_model import resolve_base
 from modenc.data.pairs import ParaphraseRow
 from modenc.data.training_sets import TrainingSet
 from modenc.errors import RecipeError
-from modenc.hub.swap import replace_folder
+from modenc.hub.atomic_folder import replace_folder
 from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Recipe
-from modenc.storage import LOCK_FILE, alone_in, storing
+from modenc.storage import LOCK_FILE, disk_errors, exclusive_lock
 from modenc.threads import set_threads
 from modenc.training.body_module import sentence_model
 from modenc.training.comparison import compare_model
@@ -87,7 +87,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     data = {lang: TrainingData(plan) for lang, plan in recipe.plans.items()}
     dev = DevData(sts=[row for part in data.values() for row in part.dev.sts])
     work = plan.run.work_dir / "monolithic"
-    with storing(plan.run.work_dir, _KEPT), training_lock(plan.run.work_dir), _alone_for(output) as side:
+    with disk_errors(plan.run.work_dir, _KEPT), training_lock(plan.run.work_dir), _alone_for(output) as side:
         _begin(work, plan, data)
         run = StageRun("monolithic", _one_model(plan), base, data[plan.lang], work, None)
         with used_rows(body, tokenizer, _texts(plan, data)):
@@ -98,7 +98,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
                 metrics = _learn_paraphrases(run, model, data, dev)
         if process_state().is_main_process:
             about = {"metrics": metrics, "comparison": compare_model(data, model)}
-            with storing(output, _KEPT):
+            with disk_errors(output, _KEPT):
                 _save(model, tokenizer, plan, side, about)
                 replace_folder(side / _WHOLE, output)
             discard(work)
@@ -248,8 +248,8 @@ def _alone_for(output: Path) -> Iterator[Path]:
         f"{output}: another training is to write this model; wait until it is done, or write elsewhere"
     )
     with ExitStack() as held:
-        with storing(side, _KEPT):
-            held.enter_context(alone_in(side, otherwise))
+        with disk_errors(side, _KEPT):
+            held.enter_context(exclusive_lock(side, otherwise))
         try:
             _clear(side)
             yield side

@@ -17,7 +17,7 @@ from modenc.errors import LanguageError, RecipeError
 from modenc.hub.store import Hub
 from modenc.languages import language_name, normalize_code
 from modenc.recipe.settings import STAGES, LanguagePlan, Recipe
-from modenc.storage import storing
+from modenc.storage import disk_errors
 from modenc.threads import set_threads
 from modenc.training.alignment import align_language
 from modenc.training.all_pairs import align_all_pairs
@@ -113,7 +113,7 @@ class _Training:
         folders: dict[str, Path | None] = {}
         for plan, stages in _jobs(self.recipe, plans, due):
             work = plan.run.work_dir
-            with storing(work, _KEPT), language_lock(plan.lang, work, self.hub):
+            with disk_errors(work, _KEPT), language_lock(plan.lang, work, self.hub):
                 trained = self.train_stages(plan, stages)
                 folders[plan.lang] = publish_language(self.recipe, self.hub, trained)
         return folders
@@ -121,7 +121,7 @@ class _Training:
     def together(self, plans: Sequence[LanguagePlan], due: Sequence[str]) -> dict[str, Path | None]:
         """Train and publish language after language up to alignment, then align all with all."""
         work = plans[0].run.work_dir
-        with storing(work, _KEPT), ExitStack() as locks:
+        with disk_errors(work, _KEPT), ExitStack() as locks:
             for plan in plans:
                 locks.enter_context(language_lock(plan.lang, plan.run.work_dir, self.hub))
             unaligned = []

@@ -15,7 +15,7 @@ from modenc.data.files import Row, format_of, read_file
 from modenc.errors import DataError
 from modenc.provenance import TranslationRecord, write_record
 from modenc.shards import KEPT, ShardFolder
-from modenc.storage import storing, sync, whole_file
+from modenc.storage import disk_errors, sync, whole_file
 from modenc.translation.filters import REASONS, FilterSettings, PairFilter, first_reason
 from modenc.translation.rows import Layout
 from modenc.translation.steps import Chain, credit
@@ -158,7 +158,7 @@ def _write_output(job: TranslationJob, shards: list[Path], steps: list[dict[str,
     ending = output_format(job.output)
     if ending == ".txt":
         columns = {job.layout.output_column(job.layout.columns[0]): {str}}
-    with storing(job.output, KEPT), whole_file(job.output) as temporary:
+    with disk_errors(job.output, KEPT), whole_file(job.output) as temporary:
         write_table(temporary, ending, columns, _kept_rows(shards, ending))
         sync(temporary)
         # Before the output, which is so never without a record.

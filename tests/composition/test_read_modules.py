@@ -17,9 +17,9 @@ from transformers import PreTrainedTokenizerFast
 
 from modenc import ModularEncoder
 from modenc.composition import st_module
-from modenc.composition.language_choice import LanguageChooser
+from modenc.composition.language_cache import LanguageCache
 from modenc.composition.modules import dequantize_rows, quantize_rows, read_modules
-from modenc.composition.residency import LanguageCache
+from modenc.composition.routing import LanguageRouter
 from modenc.composition.st_module import tokenize
 from modenc.errors import HubError
 from modenc.hub import store
@@ -281,10 +281,10 @@ def with_change(act, change, number=0):
 @pytest.mark.parametrize(
     ("after", "device", "lang"),
     [
-        (LanguageChooser.choose, None, "kk"),
-        (LanguageChooser.choose, None, None),
-        (LanguageChooser.choose, None, ["kk"] * len(TEXTS)),
-        (LanguageChooser.choose, ["cpu"], None),
+        (LanguageRouter.route, None, "kk"),
+        (LanguageRouter.route, None, None),
+        (LanguageRouter.route, None, ["kk"] * len(TEXTS)),
+        (LanguageRouter.route, ["cpu"], None),
         (LanguageCache.run, None, None),  # of the first batch
     ],
 )
@@ -302,7 +302,7 @@ def test_a_language_removed_meanwhile_is_missed_as_by_one_who_comes_later(
         hub_copy.remove("kk")
         encoder.unload("kk")
 
-    owner = {"choose": LanguageChooser, "run": LanguageCache}[after.__name__]
+    owner = {"choose": LanguageRouter, "run": LanguageCache}[after.__name__]
     monkeypatch.setattr(owner, after.__name__, with_change(after, remove))
     given = iter(lang) if isinstance(lang, list) else lang
     found = encoder.encode(TEXTS, lang=given, batch_size=1, device=device)

@@ -13,8 +13,8 @@ from safetensors.numpy import save_file
 from tiny_languages import HIDDEN, PIECES, edit_json, publish, update_card, write_lora
 
 from modenc.errors import HubError
+from modenc.hub.atomic_folder import staging_folder
 from modenc.hub.store import Hub
-from modenc.hub.swap import side_folder
 from modenc.hub.verify import Problem, verify_hub
 
 
@@ -254,7 +254,7 @@ def test_code_under_dotted_names_is_told_of(hub: Hub) -> None:
         (hub.path / ".cache" / name).touch()
     (hub.path / ".root").symlink_to("/")
     (hub.path / ".linked.so").symlink_to("/dev/null")
-    with side_folder(hub.path / "kk") as staging:
+    with staging_folder(hub.path / "kk") as staging:
         (staging / "made_meanwhile.pt").touch()
         problems = {(problem.lang, problem.file): problem.message for problem in verify_hub(hub)}
     message = "found a format that can run code; delete it"

@@ -12,7 +12,7 @@ from modenc.base_model import resolve_base
 from modenc.cli.main import main
 from modenc.errors import DataError, RecipeError
 from modenc.recipe.loader import load_recipe
-from modenc.storage import alone_in
+from modenc.storage import exclusive_lock
 from modenc.training import monolithic
 from modenc.training.monolithic import train_monolithic
 
@@ -103,7 +103,7 @@ def test_a_folder_of_other_files_is_not_touched(tiny_recipe, tmp_path, capsys):
 def test_one_training_at_a_time_writes_a_model(tiny_recipe, tmp_path, capsys):
     path, output = tiny_recipe("mono-two"), tmp_path / "model"
     words = ["train", str(path), "--monolithic", str(output), *FEW, *BLIND]
-    with alone_in(tmp_path / "model.parts", DataError("held")):
+    with exclusive_lock(tmp_path / "model.parts", DataError("held")):
         assert main(words) == 2
         assert f"{output}: another training is to write this model; wait until" in capsys.readouterr().err
         assert (tmp_path / "model.parts").is_dir()
@@ -124,7 +124,7 @@ def test_a_place_closed_to_this_user_is_said_clearly(tiny_recipe, tmp_path, monk
     def closed(folder, _):
         raise PermissionError(errno.EACCES, "Permission denied", str(folder))
 
-    monkeypatch.setattr(monolithic, "alone_in", closed)
+    monkeypatch.setattr(monolithic, "exclusive_lock", closed)
     words = ["train", str(tiny_recipe("mono-closed")), "--monolithic", str(tmp_path / "x"), *FEW, *BLIND]
     assert main(words) == 2
     assert "x.parts: cannot be written (Permission denied)" in capsys.readouterr().err

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
-from modenc.near import nearest
+from modenc.suggest import closest_match
 
 _MOST_LISTED = 20
 # Greater integers cannot be shown as a number with a point.
@@ -30,7 +30,7 @@ def key_faults(
         if name in hints:
             yield from _value_faults(value, hints[name], f"{where}{name}")
         else:
-            close = nearest(name, hints)
+            close = closest_match(name, hints)
             yield f"{where}unknown key {name!r:.60}" + (f" (did you mean {close!r}?)" if close else "")
 
 

@@ -12,9 +12,9 @@ from modenc.data.joining import Pairing
 from modenc.data.readers import describe_source, raw_rows, select_rows
 from modenc.errors import DataError, LanguageError
 from modenc.languages import language_name, normalize_code
-from modenc.near import nearest
 from modenc.recipe.issues import Issue, Place
 from modenc.recipe.settings import LanguagePlan, Source
+from modenc.suggest import closest_match
 
 # What is in the rows is looked at in the first of them; that many are read to count them.
 _LOOKED_AT = 200
@@ -137,7 +137,7 @@ def _wrong_columns(
             found = ", ".join(map(repr, list(row)[:_SHOWN]))
             what = f" ({role})" if column != role else ""
             message = f"{describe_source(source)}: expected a column {column!r}{what}, found {found}"
-            guess = nearest(column, free) or ("" if role in own else _of_language(role, free, plan))
+            guess = closest_match(column, free) or ("" if role in own else _of_language(role, free, plan))
             setting = f'{own[role]} = "%s"' if role in own else f'columns = {{ {role} = "%s" }}'
             yield Issue((*path, *place), f"{message}; {_hint(guess, setting, row)}")
 
@@ -171,7 +171,7 @@ def _filters(path: Place, source: Source, seen: Seen) -> Iterator[Issue]:
         for name, values in getattr(source, key).items():
             met = seen.values[source.columns.get(name, name)]
             for value in values:
-                match = None if value in met else nearest(value, met - set(values))
+                match = None if value in met else closest_match(value, met - set(values))
                 if match is not None and seen.whole:
                     message = f"{seen.name}: no row has {value!r} in {name!r}; did you mean {match!r}?"
                     yield Issue((*path, key, name), message, level="warning")

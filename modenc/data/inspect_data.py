@@ -13,10 +13,10 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
+from modenc.data.inspect_rows import Seen, see
+from modenc.data.inspect_sizes import sizes
 from modenc.data.joining import CROSS_ROLES, PARALLEL_ROLES, SCORED_ROLES, TRIPLET_ROLES, pivots_side
 from modenc.data.language_check import Filters, LanguageCheck, is_same_language
-from modenc.data.look_rows import Seen, see
-from modenc.data.look_sizes import sizes
 from modenc.data.pairs import read_score
 from modenc.data.readers import describe_source, resolve_source
 from modenc.data.text import normalize
@@ -58,7 +58,7 @@ _OWN = {
 _PIVOTS = {"parallel": ("pivot",), "cross_paraphrases": ("pivot",), "cross_sts": ("sentence1",)}
 
 
-def look_into(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
+def inspect_data(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
     """What is wrong, or probably not meant, in the files of some of a recipe's languages.
 
     Files that are not there are passed over, since ``missing_files`` reports them, and so are public data

@@ -11,10 +11,10 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
-from modenc.near import nearest
 from modenc.recipe.issues import Issue, Place
 from modenc.recipe.licenses import builds_on, fill, sources
 from modenc.recipe.settings import LanguagePlan
+from modenc.suggest import closest_match
 
 _BUNDLED = "me5-small"
 _BASE: Place = ("base", "model")
@@ -120,7 +120,7 @@ def missing_base(model: str) -> Iterator[Issue]:
         yield from _wrong_config(folder / "config.json")
     elif model.startswith((".", "/", "~")) or model.partition("@")[0].count("/") > 1:
         yield Issue(_BASE, f"{_EXPECTED_BASE}, found no folder {str(folder)!r}")
-    elif match := nearest(model, [_BUNDLED]):
+    elif match := closest_match(model, [_BUNDLED]):
         yield Issue(_BASE, f"{_EXPECTED_BASE}, found {model!r}; did you mean {match!r}?")
     else:
         yield from _wrong_id(model)

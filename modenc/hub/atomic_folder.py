@@ -27,7 +27,7 @@ if sys.platform != "win32":
 
 logger = logging.getLogger(__name__)
 
-SIDE_FOLDER = re.compile(r"\.(?P<lang>[^.]+)\.(?P<kind>tmp|old)-\d+-[0-9a-f]+")
+STAGING_FOLDER = re.compile(r"\.(?P<lang>[^.]+)\.(?P<kind>tmp|old)-\d+-[0-9a-f]+")
 """Names of folders that a language is made in, or was moved away to."""
 # As storage.whole_file names them, in a hub's folder and in those of sentence-transformers' modules.
 _SIDE_FILE = re.compile(r"\.[^.]+\.tmp-\d+-[0-9a-f]{8}\.json")
@@ -36,15 +36,15 @@ _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
 
-def side_path(target: Path, kind: str) -> Path:
+def staging_path(target: Path, kind: str) -> Path:
     """A fresh name beside ``target``; ``kind`` is ``tmp`` or ``old``."""
     return target.with_name(f".{target.name}.{kind}-{os.getpid()}-{secrets.token_hex(4)}")
 
 
 @contextmanager
-def side_folder(target: Path) -> Iterator[Path]:
+def staging_folder(target: Path) -> Iterator[Path]:
     """A new locked folder beside ``target``; what is left of it at the end is removed."""
-    folder = side_path(target, "tmp")
+    folder = staging_path(target, "tmp")
     with ExitStack() as held:
         # Those who clean up hold this lock, so that none of them finds the folder before it is locked.
         with _locked(target.parent):
@@ -76,7 +76,7 @@ def remove_folder(target: Path) -> None:
     Raises:
         OSError: it is there as before.
     """
-    doomed = side_path(target, "tmp")
+    doomed = staging_path(target, "tmp")
     with _locked(target):
         target.rename(doomed)
         # It is gone by now: what cannot be deleted is left to :func:`clean_up`.
@@ -85,7 +85,7 @@ def remove_folder(target: Path) -> None:
 
 
 def clean_up(root: Path) -> None:
-    """Mend what dead processes left: put back what they moved away, remove what they began."""
+    """Repair what dead processes left: put back what they moved away, remove what they began."""
     with _locked(root, alone=True):
         _clean_up(root)
 
@@ -97,7 +97,7 @@ def _clean_up(root: Path) -> None:
                 with suppress(OSError):
                     file.unlink()
     for folder in sorted(root.glob(".*.???-*")):
-        match = SIDE_FOLDER.fullmatch(folder.name)
+        match = STAGING_FOLDER.fullmatch(folder.name)
         if match is None or not folder.is_dir() or _is_in_use(folder):
             continue
         target = root / match["lang"]
@@ -144,7 +144,7 @@ def _sync_names(folder: Path) -> None:
 
 def needs_recovery(root: Path) -> bool:
     """Whether a language may have been moved away by a process that died before the new one came."""
-    return any(SIDE_FOLDER.fullmatch(folder.name) for folder in root.glob(".*.old-*"))
+    return any(STAGING_FOLDER.fullmatch(folder.name) for folder in root.glob(".*.old-*"))
 
 
 def _swap_in(new: Path, target: Path) -> Path | None:
@@ -166,7 +166,7 @@ def _swap_in(new: Path, target: Path) -> Path | None:
 
 def _swap_in_two_steps(new: Path, target: Path) -> Path:
     """For systems that cannot exchange two folders; :func:`clean_up` mends an interruption."""
-    old = side_path(target, "old")
+    old = staging_path(target, "old")
     with _locked(target):
         target.rename(old)
         try:

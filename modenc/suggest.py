@@ -9,7 +9,7 @@ LONGEST = 60
 """Longest name that is compared: difflib's time grows with the square of the length."""
 
 
-def nearest(name: str, names: Iterable[str]) -> str | None:
+def closest_match(name: str, names: Iterable[str]) -> str | None:
     """The closest match for ``name`` among ``names``, if any is close."""
     if len(name) > LONGEST:
         return None

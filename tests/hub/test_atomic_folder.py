@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tiny_languages import INFO, publish
 
-from modenc.hub import swap
+from modenc.hub import atomic_folder
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 
@@ -33,19 +33,19 @@ def dead_pid() -> int:
 @pytest.mark.parametrize("can_exchange", [True, False])
 def test_replace_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_exchange: bool) -> None:
     if not can_exchange:
-        monkeypatch.setattr(swap, "_exchange", lambda one, other: False)
+        monkeypatch.setattr(atomic_folder, "_exchange", lambda one, other: False)
     target = tmp_path / "kk"
     for content in ("first", "second"):
-        swap.replace_folder(folder(swap.side_path(target, "tmp"), content), target)
+        atomic_folder.replace_folder(folder(atomic_folder.staging_path(target, "tmp"), content), target)
         assert (target / "file").read_text() == content
         assert [path.name for path in tmp_path.iterdir()] == ["kk"]
 
 
 def test_a_failed_second_step_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(swap, "_exchange", lambda one, other: False)
+    monkeypatch.setattr(atomic_folder, "_exchange", lambda one, other: False)
     target = folder(tmp_path / "kk", "old")
     with pytest.raises(FileNotFoundError):
-        swap.replace_folder(tmp_path / "missing", target)
+        atomic_folder.replace_folder(tmp_path / "missing", target)
     assert (target / "file").read_text() == "old"
 
 
@@ -60,8 +60,8 @@ def test_leftovers_of_the_dead_are_removed_and_of_the_living_kept(tmp_path: Path
     ]
     for file in half_files:
         file.write_text("{")
-    with swap.side_folder(tmp_path / "az") as living:
-        swap.clean_up(tmp_path)
+    with atomic_folder.staging_folder(tmp_path / "az") as living:
+        atomic_folder.clean_up(tmp_path)
         assert not dead.exists()
         assert not namesake.exists()
         assert not any(file.exists() for file in half_files)
@@ -90,7 +90,7 @@ def test_what_is_removed_is_gone_though_it_cannot_be_deleted(
         raise PermissionError(errno.EACCES, "Permission denied", "card.json")
 
     with monkeypatch.context() as patch:
-        patch.setattr(swap, step, refused)
+        patch.setattr(atomic_folder, step, refused)
         hub.remove("kk")
     assert hub.languages() == ["en", "az"]
     assert verify_hub(Hub.open(hub.path)) == []
@@ -100,12 +100,12 @@ def test_what_is_removed_is_gone_though_it_cannot_be_deleted(
 
 def test_a_locked_folder_is_kept_whatever_its_process_id(tmp_path: Path) -> None:
     # As from another container, where the owner's process id means nothing.
-    with swap.side_folder(tmp_path / "kk") as mine:
+    with atomic_folder.staging_folder(tmp_path / "kk") as mine:
         stranger = tmp_path / f".kk.tmp-{dead_pid()}-00ff"
         mine.rename(stranger)
-        swap.clean_up(tmp_path)
+        atomic_folder.clean_up(tmp_path)
         assert stranger.exists()
-    swap.clean_up(tmp_path)
+    atomic_folder.clean_up(tmp_path)
     assert not stranger.exists()
 
 
@@ -116,9 +116,9 @@ def test_what_cannot_be_removed_keeps_nobody_from_working(hub: Hub, monkeypatch:
         raise RecursionError
 
     said: list[str] = []
-    monkeypatch.setattr(swap.logger, "warning", lambda text, *values: said.append(text % values))
-    monkeypatch.setattr(swap.shutil, "rmtree", too_deep)  # of Python 3.11
-    swap.clean_up(hub.path)
+    monkeypatch.setattr(atomic_folder.logger, "warning", lambda text, *values: said.append(text % values))
+    monkeypatch.setattr(atomic_folder.shutil, "rmtree", too_deep)  # of Python 3.11
+    atomic_folder.clean_up(hub.path)
     assert "cannot be removed: [Errno 36] folders too deep to remove" in said[0]
     assert dead.exists()
 
@@ -138,7 +138,7 @@ KILLED = """
 import os, sys
 sys.path.insert(0, {tests!r})
 from tiny_languages import make_card, write_modules
-from modenc.hub import store, swap
+from modenc.hub import atomic_folder, store
 from modenc.hub.store import Hub
 
 setattr({module}, {step!r}, lambda *args, **options: os._exit(9))
@@ -153,7 +153,7 @@ with hub.staging("kk") as staging:
     ("module", "step", "new"),
     [
         ("store", "sync_tree", False),  # before the exchange
-        ("swap.shutil", "rmtree", True),  # after it, before the old modules are removed
+        ("atomic_folder.shutil", "rmtree", True),  # after it, before the old modules are removed
     ],
 )
 def test_killed_while_publishing(hub: Hub, module: str, step: str, new: bool) -> None:

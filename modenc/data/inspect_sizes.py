@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from modenc.data.look_rows import Seen
+from modenc.data.inspect_rows import Seen
 from modenc.recipe.issues import Issue, Level
 from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import LanguagePlan, VocabularySettings

@@ -24,12 +24,12 @@ _SCRIPT_CHARACTERS = 200
 
 
 @dataclass(frozen=True)
-class ChoiceSettings:
-    """How languages are chosen."""
+class RoutingSettings:
+    """How texts are routed to languages."""
 
     fallback: str | None = None
     """For a language without modules: ``base``, ``error``, or the code of a language that has some; ``None``:
-    see :attr:`LanguageChooser.fallback`."""
+    see :attr:`LanguageRouter.fallback`."""
     min_confidence: float = 0.0
     """Texts whose :attr:`Routing.share` is less than this (0 to 1) go to the fallback."""
     identifier: LanguageIdentifier | str | Path | None = None
@@ -52,7 +52,7 @@ class Routing(Identification):
     which go to the pivot whatever ``min_confidence`` is."""
 
 
-class LanguageChooser:
+class LanguageRouter:
     """Chooses a language of a hub, or :data:`BASE`, for every text.
 
     Raises:
@@ -60,7 +60,7 @@ class LanguageChooser:
         OptionError: the confidence is not within 0 to 1, or the identifier does not identify.
     """
 
-    def __init__(self, hub: Hub, settings: ChoiceSettings) -> None:
+    def __init__(self, hub: Hub, settings: RoutingSettings) -> None:
         least: Any = settings.min_confidence
         identifier: Any = settings.identifier
         if not isinstance(least, Real) or not 0.0 <= float(least) <= 1.0:
@@ -111,7 +111,7 @@ class LanguageChooser:
         return language
 
     def identify(self, texts: Sequence[str]) -> list[Routing]:
-        """What language each text is in, and where :meth:`choose` sends it; equal texts are looked at once.
+        """What language each text is in, and where :meth:`route` sends it; equal texts are looked at once.
 
         Raises:
             LanguageError: the hub has no languages, or the identifier knows none of them.
@@ -171,7 +171,7 @@ class LanguageChooser:
         chosen = match.member if sure or code == UNDETERMINED else None
         return Routing(code, match.found.confidence, chosen or fallback, match.share)
 
-    def choose(self, texts: Sequence[str], lang: str | Sequence[str | None] | None = None) -> list[str]:
+    def route(self, texts: Sequence[str], lang: str | Sequence[str | None] | None = None) -> list[str]:
         """One code a text, :data:`BASE` where no modules are to act.
 
         Args:
@@ -187,10 +187,10 @@ class LanguageChooser:
         if lang is not None:
             self._check_scripts(texts, given)
         open_rows = [row for row, code in enumerate(given) if code is None]
-        identified = iter(self._choose_identified([texts[row] for row in open_rows], open_rows))
+        identified = iter(self._route_identified([texts[row] for row in open_rows], open_rows))
         return [next(identified) if code is None else resolved[code] for code in given]
 
-    def _choose_identified(self, texts: Sequence[str], positions: Sequence[int]) -> list[str]:
+    def _route_identified(self, texts: Sequence[str], positions: Sequence[int]) -> list[str]:
         if not texts:
             return []
         fallback = self.fallback

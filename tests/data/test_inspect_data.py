@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from modenc.cli.main import main
-from modenc.data import look_rows
-from modenc.data.look import look_into
+from modenc.data import inspect_rows
+from modenc.data.inspect_data import inspect_data
 from modenc.recipe.issues import RecipeFaults
 from modenc.recipe.loader import load_recipe
 
@@ -57,7 +57,7 @@ def recipe(tmp_path: Path) -> Path:
 def found(recipe: Path, *overrides: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The faults and the warnings."""
     try:
-        sound = load_recipe(recipe, overrides, look=look_into)
+        sound = load_recipe(recipe, overrides, look=inspect_data)
     except RecipeFaults as faults:
         return faults.faults, faults.warnings
     return (), sound.warnings
@@ -157,7 +157,7 @@ def test_filters_that_leave_nothing_and_values_that_are_misspelt(recipe):
 
 
 def test_a_value_behind_many_others_is_found(recipe, monkeypatch):
-    monkeypatch.setattr(look_rows, "_MOST_VALUES", 10)
+    monkeypatch.setattr(inspect_rows, "_MOST_VALUES", 10)
     rows = [f"{ENGLISH.format(i)}\t{SWAHILI.format(i)}\tdoc{i:05}" for i in range(99)]
     (recipe.parent / "pairs.sw.tsv").write_text("\n".join(["en\tsw\tid", *rows]))
     source = '{path="pairs.sw.tsv", columns={pivot="en",text="sw"}, licence="MIT", %s}'
@@ -338,7 +338,7 @@ def test_damaged_and_empty_files_are_faults(recipe):
 
 
 def test_a_long_file_is_read_to_a_bound(recipe, monkeypatch):
-    monkeypatch.setattr(look_rows, "_MOST_ROWS", 60)
+    monkeypatch.setattr(inspect_rows, "_MOST_ROWS", 60)
     assert found(recipe) == ((), ())
     where = 'languages.sw.data.parallel=[{path="pairs.sw.tsv", where={source=["x"]}, licence="MIT", %s}]'
     faults, warnings = found(recipe, where % 'columns={pivot="en", text="sw"}')
