@@ -67,7 +67,7 @@ def read_recipe(
     """
     from modenc.recipe.loader import load_recipe
 
-    return load_recipe(args.recipe, args.overrides, languages=languages, need_others=need_others, look=_look)
+    return load_recipe(args.recipe, args.overrides, languages=languages, need_others=need_others, look=_inspect)
 
 
 def _inspect(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
