@@ -57,7 +57,7 @@ def set_threads(asked: int) -> int:
 class Waiting:
     """Makes torch's threads sleep while they wait, but only while other processes are busy.
 
-    Results are the same either way. :meth:`look` is called before each batch and training step; ten seconds
+    Results are the same either way. :meth:`check` is called before each batch and training step; ten seconds
     after the last call threads wait as the runtime does by default. Threads may share one object.
     """
 
@@ -72,7 +72,7 @@ class Waiting:
         """Whether threads now sleep while they wait."""
         return self._pools is not None and self._pools.alive
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check whether other processes are busy, at most twice a second; takes almost no time."""
         if time.monotonic() - self._looked < _SECONDS_BETWEEN_LOOKS or not self._lock.acquire(blocking=False):
             return

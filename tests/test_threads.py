@@ -39,7 +39,7 @@ x = torch.zeros(1 << 18)
 torch.set_num_threads(2)
 threads._running = lambda: 3
 waiting = threads.Waiting()
-waiting.look()
+waiting.check()
 print(json.dumps([waiting.asleep, asleep_times()]))
 """
 
@@ -109,23 +109,23 @@ def holders():
 @pytest.mark.skipif(sys.platform != "linux", reason="libgomp is Linux's")
 def test_threads_sleep_while_others_are_busy_and_no_longer(machine):
     waiting, before = Waiting(), len(holders())
-    waiting.look()
+    waiting.check()
     assert waiting.asleep  # by what is running at the moment
     machine(1, 2.0, 2.0)  # this process alone
-    waiting.look()
+    waiting.check()
     assert not waiting.asleep
     machine(1, 2.0, 1.0)  # another takes a core
-    waiting.look()
+    waiting.check()
     assert waiting.asleep
     assert len(holders()) > before
     machine(0.1, 0.2, 0.2)  # too soon to look again
-    waiting.look()
+    waiting.check()
     assert waiting.asleep
     machine(1, 2.0, 1.9)  # what machines do beside their work
-    waiting.look()
+    waiting.check()
     assert not waiting.asleep
     machine(60, 120.0, 120.0)  # too long ago to say anything of now
-    waiting.look()
+    waiting.check()
     assert waiting.asleep
     waiting.stop()
     assert not waiting.asleep
@@ -135,7 +135,7 @@ def test_threads_sleep_while_others_are_busy_and_no_longer(machine):
 def asleep(machine):
     """A process whose threads sleep; ends what it started."""
     waiting = Waiting()
-    waiting.look()
+    waiting.check()
     assert waiting.asleep
     yield waiting
     waiting.stop()
@@ -152,7 +152,7 @@ def test_pools_end_once_a_look_can_decide_nothing(machine, asleep, monkeypatch):
     started = asleep._pools._threads
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     machine(1, 2.0, 1.0)
-    asleep.look()
+    asleep.check()
     assert not asleep.asleep
     assert all_end(started)
 
@@ -165,7 +165,7 @@ def test_pools_end_once_the_machine_hides_its_times(machine, asleep, monkeypatch
     started = asleep._pools._threads
     monkeypatch.setattr(threads, "_times", hidden)
     machine(1, 2.0, 1.0)
-    asleep.look()
+    asleep.check()
     assert not asleep.asleep
     assert all_end(started)
 
@@ -174,12 +174,12 @@ def test_pools_end_once_the_machine_hides_its_times(machine, asleep, monkeypatch
 def test_pools_that_nobody_renews_end(machine, monkeypatch):
     monkeypatch.setattr(threads, "_SECONDS_OF_A_LOOK", 0.05)
     waiting = Waiting()
-    waiting.look()
+    waiting.check()
     started = waiting._pools._threads
     machine(1, 2.0, 1.0)  # the clock that they see, too
     assert all_end(started)
     assert not waiting.asleep
-    waiting.look()
+    waiting.check()
     assert waiting.asleep
     waiting.stop()
 
@@ -189,7 +189,7 @@ def test_pools_are_kept_while_looks_renew_them(machine, asleep):
     started = asleep._pools._threads
     for _ in range(3):
         machine(6, 12.0, 6.0)
-        asleep.look()
+        asleep.check()
         assert asleep._pools._until == threads.time.monotonic() + threads._SECONDS_OF_A_LOOK
     assert asleep._pools._threads == started
     assert asleep.asleep
@@ -212,7 +212,7 @@ def test_no_pool_is_left_where_the_second_cannot_start(machine, monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", limited)
     waiting = Waiting()
     for _ in range(2):
-        waiting.look()
+        waiting.check()
         assert not waiting.asleep
         machine(60, 180.0, 60.0)
     assert len(started) == 4
@@ -223,10 +223,10 @@ def test_no_pool_is_left_where_the_second_cannot_start(machine, monkeypatch):
 def test_beside_free_cores_threads_may_spin(machine, monkeypatch):
     monkeypatch.setattr(threads, "_cores", lambda: 4)
     waiting = Waiting()
-    waiting.look()
+    waiting.check()
     assert not waiting.asleep
     machine(1, 3.5, 2.0)  # others take one core and a half of the two that are left
-    waiting.look()
+    waiting.check()
     assert not waiting.asleep
 
 
@@ -234,7 +234,7 @@ def test_beside_free_cores_threads_may_spin(machine, monkeypatch):
 def test_a_variable_that_says_how_to_wait_stays_in_force(machine, monkeypatch, name):
     monkeypatch.setenv(name, "ACTIVE")
     waiting = Waiting()
-    waiting.look()
+    waiting.check()
     assert not waiting.asleep
 
 
@@ -244,7 +244,7 @@ def test_a_machine_that_cannot_be_looked_at_is_left_alone(machine, monkeypatch):
 
     monkeypatch.setattr(threads, "_times", hidden)
     waiting = Waiting()
-    waiting.look()
+    waiting.check()
     assert not waiting.asleep
 
 
@@ -252,7 +252,7 @@ def test_one_thread_waits_for_nobody(machine, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     monkeypatch.setattr(threads, "_running", lambda: 9)
     waiting = Waiting()
-    waiting.look()
+    waiting.check()
     assert not waiting.asleep
 
 

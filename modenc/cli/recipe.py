@@ -67,7 +67,9 @@ def read_recipe(
     """
     from modenc.recipe.loader import load_recipe
 
-    return load_recipe(args.recipe, args.overrides, languages=languages, need_others=need_others, look=_inspect)
+    return load_recipe(
+        args.recipe, args.overrides, languages=languages, need_others=need_others, inspect=_inspect
+    )
 
 
 def _inspect(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:

@@ -245,7 +245,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             LanguageGoneError: a language was replaced in the hub, or removed, after its texts had been
                 tokenized.
         """
-        waiting.look()
+        waiting.check()
         features["token_embeddings"] = self.cache.run(
             features["input_ids"],
             features["attention_mask"],

@@ -52,7 +52,7 @@ TOP_LEVEL = ("name", "pivot", "hub", *SECTIONS, "languages")
 SHARED = ("base", "hub", "monolithic", "name", "pivot")
 """What all languages of a hub have in common, and none can have for itself."""
 
-Look = Callable[[Mapping[str, LanguagePlan]], Iterable[Found]]
+Inspect = Callable[[Mapping[str, LanguagePlan]], Iterable[Found]]
 """What looks into the files of languages: plans → issues, each with its language."""
 
 _NAME = re.compile(r"(?=.*\w)[\w.-]+")
@@ -104,7 +104,7 @@ def load_recipe(
     check_files: bool = True,
     languages: Sequence[str] | None = None,
     need_others: bool = True,
-    look: Look | None = None,
+    inspect: Inspect | None = None,
 ) -> Recipe:
     """Read a recipe by path or shipped name, and check all of it.
 
@@ -114,7 +114,7 @@ def load_recipe(
         check_files: also check that data files, catalogue packages and the hub's pivot are there.
         languages: codes of those whose files are checked; all by default.
         need_others: whether the recipe's other languages that these build on must be in the hub.
-        look: looks into the files too; what it finds is reported with all else.
+        inspect: looks into the files too; what it finds is reported with all else.
 
     Returns:
         The recipe with one complete plan per language, in the order to train them in.
@@ -144,8 +144,8 @@ def load_recipe(
         if check_files:
             chosen = list(plans) if languages is None else [normalized_or_same(code) for code in languages]
             add_issues(found, _missing(plans, chosen, chosen if need_others else plans, heading.hubs()))
-            if look is not None:
-                add_issues(found, look({lang: plans[lang] for lang in chosen if lang in plans}))
+            if inspect is not None:
+                add_issues(found, inspect({lang: plans[lang] for lang in chosen if lang in plans}))
 
         warnings = issue_lines(found, "warning", own)
         if faults := issue_lines(found, "error", own):

@@ -66,7 +66,7 @@ class BodyModule(InputModule):  # type: ignore[misc]
 
     def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
         """Add ``token_embeddings`` to the features."""
-        waiting.look()
+        waiting.check()
         ids = features["input_ids"]
         # In training the trainer sets autocast; this is for the dev set, the pivot and the teacher.
         with torch.autocast(ids.device.type, torch.bfloat16) if self.bf16 else nullcontext():

@@ -135,7 +135,7 @@ class WaitPolicy(TrainerCallback):  # type: ignore[misc]
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Before each optimizer step."""
-        waiting.look()
+        waiting.check()
 
 
 @dataclass(frozen=True)

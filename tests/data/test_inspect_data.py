@@ -57,7 +57,7 @@ def recipe(tmp_path: Path) -> Path:
 def found(recipe: Path, *overrides: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The faults and the warnings."""
     try:
-        sound = load_recipe(recipe, overrides, look=inspect_data)
+        sound = load_recipe(recipe, overrides, inspect=inspect_data)
     except RecipeFaults as faults:
         return faults.faults, faults.warnings
     return (), sound.warnings
