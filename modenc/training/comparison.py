@@ -79,12 +79,10 @@ class HeldOut:
         """What a language's data hold; nothing is read that its modules have no use for."""
         plan, present = data.plan, modules.present()
         across = "cla" in present and plan.lang != plan.pivot
-        # A language whose translations are not to be used is not evaluated on them either.
-        spared = plan.alignment.objective == "emma_x" and bool(plan.emma_x.warmup_languages)
         return cls(
             sts=data.dev.sts,
             cross_sts=data.dev.cross_sts if across else (),
-            parallel=data.parallel.held_out if across and plan.data.parallel and not spared else (),
+            parallel=data.held_out_translations() if across else (),
             text=data.text.held_out if "tokenizer" in present and plan.data.text else (),
         )
 

@@ -13,7 +13,6 @@ from modenc.data.language_check import Filters
 from modenc.data.pairs import CrossRow, CrossScoredRow, ParallelRow, ParaphraseRow, ScoredRow, load_sts
 from modenc.data.training_sets import Kind, TrainingSet, load
 from modenc.langid import get_identifier
-from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import LanguagePlan
 
 Row = TypeVar("Row")
@@ -101,33 +100,18 @@ class TrainingData:
         )
         return DevSets(sts, cross_sts)
 
+    def held_out_translations(self) -> list[ParallelRow]:
+        """Those set aside; none of a language whose translations are not to be used, in evaluation either."""
+        plan = self.plan
+        spared = plan.alignment.objective == "emma_x" and plan.emma_x.warmup_languages
+        return self.parallel.held_out if plan.data.parallel and not spared else []
+
     def used_by(self, stage: str) -> list[TrainingSet[Any]]:
         """The sets that a stage trains on, in a fixed order; none where the recipe leaves it out."""
-        plan = self.plan
-        if stage == "vocabulary":
-            return [self.text] if plan.vocabulary.method != "base" else []
-        if stage == "language_adaptation" and plan.language_adaptation.objective != "pivot":
-            return [self.text] if plan.language_adaptation.objective != "none" else []
-        sets: list[TrainingSet[Any]] = []
-        if stage == "sentence_encoding":
-            objective: str = plan.sentence_encoding.objective
-            sets += [self.paraphrases] if "mnrl" in objective else []
-            sets += [self.text] if "simcse" in objective else []
-            sets += [self.scored_pairs] if plan.sentence_encoding.scored_steps else []
-        else:
-            reads, learns = (
-                data_for_alignment(plan.alignment.objective, plan.emma_x),
-                plan.lang != plan.pivot,
-            )
-            paraphrases = "cross_paraphrases" in reads
-            sets += [self.paraphrases] if paraphrases and plan.alignment.partners == "all" else []
-            if learns:
-                sets += [self.cross_paraphrases] if paraphrases else []
-                sets += [self.cross_scored_pairs] if "cross_scored_pairs" in reads else []
-                sets += [self.parallel] if "parallel" in reads else []
-                sets += [self.text] if "text" in reads else []
-            for lang, data in self.of_others.items():
-                sets += [data.parallel] if lang != plan.pivot else [data.text] if "text" in reads else []
+        reads = self.plan.reads(stage)
+        sets = [getattr(self, name) for name in reads]
+        for lang, data in self.of_others.items() if stage == "alignment" else ():
+            sets += [data.parallel] if lang != self.plan.pivot else [data.text] if "text" in reads else []
         return sets
 
 

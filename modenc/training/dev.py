@@ -14,6 +14,9 @@ from modenc.evaluation.retrieval import both_ways
 from modenc.evaluation.sts import cross_similarity, pair_cosines, spearman
 from modenc.training.body_module import Vectors, encode_texts
 
+Scaled = Callable[[], AbstractContextManager[None]]
+"""Within its block a model has the weights that are published, scaled by ``strength``."""
+
 
 @dataclass(frozen=True)
 class DevData:
@@ -33,6 +36,10 @@ class DevData:
     """Held-out running text."""
     teacher: Vectors | None = None
     """The base's vectors of it."""
+    start_may_win: bool = True
+    """Whether the weights before training may be the best."""
+    weights: Scaled = nullcontext
+    """Gives a model, while it is evaluated, the weights that are published for it."""
 
     def empty(self) -> bool:
         """Whether there is nothing to measure."""
@@ -42,19 +49,16 @@ class DevData:
 class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
     """Each metric on a scale of 100, and their mean as ``score``."""
 
-    def __init__(
-        self, data: DevData, evaluation_context: Callable[[], AbstractContextManager[None]] = nullcontext
-    ) -> None:
+    def __init__(self, data: DevData) -> None:
         super().__init__()
         self.data = data
-        self.evaluation_context = evaluation_context
         self.primary_metric = "score"
 
     def __call__(
         self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
-        """Metric → value of ``model`` within the ``evaluation_context``."""
-        with self.evaluation_context():
+        """Metric → value of ``model``."""
+        with self.data.weights():
             return self._measure(model)
 
     def _measure(self, model: SentenceTransformer) -> dict[str, float]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import math
 from array import array
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,25 +25,22 @@ from modenc.composition.body import compose
 from modenc.composition.modules import LanguageModules, read_lora
 from modenc.recipe.settings import LanguageAdaptationSettings
 from modenc.training.adapters_io import ATTENTION_LAYERS, add_lora, restored, save_lora
+from modenc.training.alignment import FrozenLanguage, learn_from_pivot
 from modenc.training.body_module import Vectors, cached_vectors, encode_texts, sentence_model
 from modenc.training.data_access import sample
-from modenc.training.dev import DevData
+from modenc.training.dev import DevData, Scaled
 from modenc.training.frozen import pack_frozen
 from modenc.training.mixing import reading
 from modenc.training.objectives.distillation import DistillationLoss
 from modenc.training.objectives.masked_lm import MaskedLM
-from modenc.training.onto_pivot import learn_from_pivot
-from modenc.training.pivot import FrozenLanguage, adapter_of
 from modenc.training.processes import process_state, rows_a_step
-from modenc.training.stage import StageRun
+from modenc.training.stage import StageRun, adapter_of
 from modenc.training.trainers import BodyTrainer, run_trainer, train_sentence_model, training_arguments
 from modenc.training.vocabulary import save_embeddings
 
 logger = logging.getLogger(__name__)
 
 Blocks = npt.NDArray[np.int32]
-Scaled = Callable[[], AbstractContextManager[None]]
-"""Within its block a model has the weights that are published, scaled by ``strength``."""
 
 _TEXTS_AT_A_TIME = 10_000
 
@@ -180,14 +177,8 @@ def _learn_from_pivot(
         run.plan.alignment, optimizer=settings.optimizer, max_length=settings.max_length, keep_weight=0.0
     )
     student = sentence_model(model, tokenizer, run.plan, settings.max_length)
-    return learn_from_pivot(
-        run,
-        losses,
-        FrozenLanguage(run),
-        student,
-        partial(_optimizer, settings, student),
-        scaled,
-    )
+    optimizer = partial(_optimizer, settings, student)
+    return learn_from_pivot(run, losses, FrozenLanguage(run), student, optimizer, scaled)
 
 
 @contextmanager
@@ -223,7 +214,8 @@ def _distil(
     held_out = run.data.text.held_out[:200]
     cached = run.folder / "teacher.npy"
     teacher, teacher_held_out = _teacher_vectors(run, texts, held_out, cached)
-    dev = DevData(teacher_texts=held_out, teacher=teacher_held_out)
+    # The base's own pieces start at the teacher's vectors, so the start would always be the best.
+    dev = DevData(teacher_texts=held_out, teacher=teacher_held_out, start_may_win=False, weights=scaled)
     student = sentence_model(model, tokenizer, plan, settings.max_length)
     loss = DistillationLoss(student, torch.from_numpy(teacher), masked_lm, settings.mlm_weight)
     metrics = train_sentence_model(
@@ -233,9 +225,6 @@ def _distil(
         Dataset.from_dict({"text": texts, "label": list(range(len(texts)))}),
         loss,
         dev,
-        # The base's own pieces start at the teacher's vectors, so the start would always be the best.
-        initial_weights_eligible=False,
-        evaluation_context=scaled,
         optimizer=_optimizer(settings, student, *([masked_lm] if masked_lm else [])),
         drawn_from={"rows": len(run.data.text.train)},
     )

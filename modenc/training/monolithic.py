@@ -9,9 +9,10 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +75,13 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     output = output.resolve()
     if output.exists() and not (output / "modules.json").is_file():
         raise RecipeError(f"{output}: expected no such folder, or an earlier model; found other files")
-    _check_one_setting(recipe)
-    plan = next(iter(recipe.plans.values()))
+    # Warm-up languages are for modules.
+    plans = {
+        lang: replace(plan, emma_x=replace(plan.emma_x, warmup_languages=()))
+        for lang, plan in recipe.plans.items()
+    }
+    _check(plans)
+    plan = next(iter(plans.values()))
     settings, base = plan.monolithic, resolve_base(plan.base.model)
     logger.info("threads: %d", set_threads(plan.run.threads))
     set_seed(plan.run.seed)
@@ -84,13 +90,13 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     model = sentence_model(body, tokenizer, plan, settings.max_length)
     if settings.objective in PROJECTED:
         model.append(_projection(model, base.hidden_size))
-    data = {lang: TrainingData(plan) for lang, plan in recipe.plans.items()}
+    data = {lang: TrainingData(plan) for lang, plan in plans.items()}
     dev = DevData(sts=[row for part in data.values() for row in part.dev.sts])
     work = plan.run.work_dir / "monolithic"
     with disk_errors(plan.run.work_dir, _KEPT), training_lock(plan.run.work_dir), _alone_for(output) as side:
         _begin(work, plan, data)
-        run = StageRun("monolithic", _one_model(plan), base, data[plan.lang], work, None)
-        with used_rows(body, tokenizer, _texts(plan, data)):
+        run = StageRun("monolithic", plan, base, data[plan.lang], work, None)
+        with used_rows(body, tokenizer, _texts(data)):
             if settings.objective in PAPER_SECTIONS:
                 inputs = objective_inputs(run, settings, model, data)
                 metrics = {str(settings.objective): run_phases(inputs, dev)}
@@ -106,13 +112,14 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     return metrics
 
 
-def _check_one_setting(recipe: Recipe) -> None:
-    """One model has one of each setting; a language's own would be ignored.
+def _check(plans: Mapping[str, LanguagePlan]) -> None:
+    """One model has one of each setting, and needs data in any language.
 
     Raises:
-        RecipeError: a section that the objective reads, such as ``decoder``, is not the same for all.
+        RecipeError: a section that the objective reads, such as ``decoder``, is not the same for all, or no
+            language has data that it needs.
     """
-    settings = {lang: settings_of(_one_model(plan), "monolithic") for lang, plan in recipe.plans.items()}
+    settings = {lang: settings_of(plan, "monolithic") for lang, plan in plans.items()}
     (first, wanted), *others = settings.items()
     for lang, found in others:
         if found != wanted:
@@ -120,11 +127,25 @@ def _check_one_setting(recipe: Recipe) -> None:
                 f"languages.{lang}: expected the same settings of one model for all languages, found others "
                 f"than {first!r} has; set them at the top of the recipe"
             )
+    plan = plans[first]
+    objective = plan.monolithic.objective
+    needs = [(str(objective), name, "") for name in data_for_alignment(objective, plan.emma_x)]
+    if objective not in PAPER_SECTIONS:
+        needs = [(phase, *_NEEDS[phase]) for phase in objective.split("+")]
+    for choice, name, of_whom in needs:
+        giving = [one for one in plans.values() if not of_whom or one.lang == one.pivot]
+        if not any(getattr(one.data, name) for one in giving):
+            raise RecipeError(
+                f"monolithic.objective: {choice!r} needs data.{name}{of_whom}, found none in any language; "
+                "add sources or choose another objective"
+            )
 
 
-def _one_model(plan: LanguagePlan) -> LanguagePlan:
-    """``plan`` without ``warmup_languages``, which are for modules."""
-    return replace(plan, emma_x=replace(plan.emma_x, warmup_languages=()))
+_NEEDS = {
+    "pivot": ("paraphrases", " of the pivot"),
+    "monolingual": ("paraphrases", ""),
+    "cross": ("cross_paraphrases", ""),
+}
 
 
 def _learn_paraphrases(
@@ -134,11 +155,6 @@ def _learn_paraphrases(
     metrics: dict[str, Any] = {}
     for phase in settings.objective.split("+"):
         train = _sets(phase, data)
-        if not train:
-            raise RecipeError(
-                f"monolithic.objective: {phase!r} needs {_NEEDS[phase]}, found none in any language; "
-                "add sources or choose another objective"
-            )
         logger.info("%s", phase)
         folder = run.folder / phase
         folder.mkdir(parents=True, exist_ok=True)
@@ -175,7 +191,7 @@ def _begin(work: Path, plan: LanguagePlan, data: dict[str, TrainingData]) -> Non
         "seed": plan.run.seed,
         "evaluate_every": plan.run.evaluate_every,
         "dev": [part.dev.sts for part in data.values()],
-        "data": {lang: _digests(part) for lang, part in data.items()},
+        "data": {lang: [found.digest for found in _sets_read(part)] for lang, part in data.items()},
     }
     fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     if process_state().is_main_process:
@@ -183,29 +199,21 @@ def _begin(work: Path, plan: LanguagePlan, data: dict[str, TrainingData]) -> Non
     process_state().wait_for_everyone()
 
 
-def _digests(data: TrainingData) -> list[str]:
-    return [part.digest for part in _sets_read(data)]
-
-
 def _sets_read(data: TrainingData) -> list[TrainingSet[Any]]:
-    if data.plan.monolithic.objective not in PAPER_SECTIONS:
+    plan = data.plan
+    if plan.monolithic.objective not in PAPER_SECTIONS:
         return [data.paraphrases, data.cross_paraphrases]
-    return [getattr(data, name) for name in _reads(data.plan) if getattr(data.plan.data, name)]
+    reads = data_for_alignment(plan.monolithic.objective, plan.emma_x)
+    return [getattr(data, name) for name in reads if getattr(plan.data, name)]
 
 
-def _texts(plan: LanguagePlan, data: dict[str, TrainingData]) -> Iterator[str]:
+def _texts(data: dict[str, TrainingData]) -> Iterator[str]:
     """All that the one model reads, alone and as the body sees it, after the prompt."""
     for part in data.values():
-        for found in _sets_read(part):
-            for row in found.train:
-                for text in (row,) if isinstance(row, str) else row:
-                    if text:
-                        yield from (text, plan.base.prompt + text)
-
-
-def _reads(plan: LanguagePlan) -> tuple[str, ...]:
-    """The lists of ``data`` that a paper's objective reads here."""
-    return data_for_alignment(plan.monolithic.objective, _one_model(plan).emma_x)
+        for row in chain.from_iterable(found.train for found in _sets_read(part)):
+            for text in (row,) if isinstance(row, str) else row:
+                if text:
+                    yield from (text, part.plan.base.prompt + text)
 
 
 def _sets(phase: str, data: dict[str, TrainingData]) -> dict[str, dict[str, Dataset]]:
@@ -221,13 +229,6 @@ def _sets(phase: str, data: dict[str, TrainingData]) -> dict[str, dict[str, Data
             found = row_sets(rows, plan.monolithic.optimizer.batch_size, plan.run.seed)
             sets[lang] = {f"{lang} {name}": chosen for name, chosen in found.items()}
     return sets
-
-
-_NEEDS = {
-    "pivot": "data.paraphrases of the pivot",
-    "monolingual": "data.paraphrases",
-    "cross": "data.cross_paraphrases",
-}
 
 
 @contextmanager

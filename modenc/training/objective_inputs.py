@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar, cast
 
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 from modenc.data.pairs import ParallelRow
-from modenc.errors import RecipeError
-from modenc.recipe.paper_settings import DecoderSettings, data_for_alignment
+from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import AlignmentSettings, LanguagePlan, MonolithicSettings
 from modenc.training.data_access import TrainingData
-from modenc.training.objectives.decoder import TransformerSize
 from modenc.training.processes import rows_a_step
 from modenc.training.stage import StageRun
+
+Options = TypeVar("Options")
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,6 @@ def objective_inputs(
         data: of the languages that learn.
         pivot: the frozen pivot, if it is.
 
-    Raises:
-        RecipeError: no language has data that the objective needs.
     """
     reads = data_for_alignment(settings.objective, run.plan.emma_x)
     pairs, texts = {}, {}
@@ -103,18 +102,10 @@ def objective_inputs(
             pairs[lang] = part.parallel.train
         if "text" in reads and part.plan.data.text:
             texts[lang] = part.text.train
-    for name, found in (("parallel", pairs), ("text", texts)):
-        if name in reads and not found:
-            raise RecipeError(
-                f"{run.name}.objective: {settings.objective!r} needs data.{name}, found none in any "
-                "language; add sources or choose another objective"
-            )
     body = model[0].body if pivot is None else run.base.load_body().requires_grad_(False)
     return ObjectiveInputs(run, settings, model, body.get_input_embeddings(), pairs, texts, pivot)
 
 
-def transformer_size(decoder: DecoderSettings) -> TransformerSize:
-    """The size of a recipe's decoder."""
-    return TransformerSize(
-        decoder.layers, decoder.heads, decoder.inner_factor, decoder.dropout, decoder.max_length
-    )
+def options(kind: type[Options], settings: Any) -> Options:
+    """An objective's options, a dataclass, from the settings of the same names."""
+    return kind(**{option.name: getattr(settings, option.name) for option in fields(cast(Any, kind))})

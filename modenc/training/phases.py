@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,12 +21,18 @@ from modenc.recipe.settings import OptimizerSettings
 from modenc.training.data_access import drawn, sample
 from modenc.training.dev import DevData
 from modenc.training.mixing import announce_drawn
-from modenc.training.objective_inputs import ObjectiveInputs, transformer_size
+from modenc.training.objective_inputs import ObjectiveInputs, options
 from modenc.training.objectives.contrast import ContrastiveLoss
 from modenc.training.objectives.crossconst import CrossConstLoss
-from modenc.training.objectives.decoder import TargetTexts, VectorDecoder
-from modenc.training.objectives.emma_x import ClassifierWarmup, EmmaXLoss, EmmaXParts, EmmaXWarmup
-from modenc.training.objectives.vmsst import Sentences, SourceSeparation, VmsstLoss
+from modenc.training.objectives.decoder import TargetTexts, TransformerSize, VectorDecoder
+from modenc.training.objectives.emma_x import (
+    ClassifierWarmup,
+    EmmaXLoss,
+    EmmaXOptions,
+    EmmaXParts,
+    EmmaXWarmup,
+)
+from modenc.training.objectives.vmsst import Sentences, SeparationOptions, SourceSeparation, VmsstLoss
 from modenc.training.trainers import PartsAlone, train_parts, train_sentence_model
 
 logger = logging.getLogger(__name__)
@@ -63,13 +68,7 @@ class _Translations:
         return [row[text] for text in self.pivots]
 
 
-def run_phases(
-    inputs: ObjectiveInputs,
-    dev: DevData,
-    *,
-    initial_weights_eligible: bool = True,
-    evaluation_context: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> dict[str, Any]:
+def run_phases(inputs: ObjectiveInputs, dev: DevData) -> dict[str, Any]:
     """Train phase after phase; each goes on from its own last checkpoint, or is passed over when done.
 
     Returns:
@@ -98,8 +97,6 @@ def run_phases(
             phase.data,
             phase.loss,
             dev,
-            initial_weights_eligible=initial_weights_eligible,
-            evaluation_context=evaluation_context,
             optimizer=_optimizer(optimizer, inputs.model, phase),
         )
     last = next(reversed(by_name.values()))
@@ -142,13 +139,8 @@ def _vmsst(inputs: ObjectiveInputs) -> Iterator[Phase]:
         inputs.settings.objective,  # type: ignore[arg-type]  # one of its three, by _PHASES
         _table(inputs, targets),
         1 + len(inputs.pairs),
-        transformer_size(plan.decoder),
-        decoders=settings.decoders,
-        factored=settings.factored,
-        decoder_language=settings.decoder_language,
-        encoder_layers=settings.encoder_layers,
-        language_encoders=settings.language_encoders,
-        encoder_language=settings.encoder_language,
+        options(TransformerSize, plan.decoder),
+        options(SeparationOptions, settings),
     )
     loss = VmsstLoss(
         inputs.model,
@@ -170,8 +162,8 @@ def _musr(inputs: ObjectiveInputs) -> Iterator[Phase]:
     steps = inputs.steps(plan.musr.sampling_exponent)
     pairs = _translations(inputs, steps, plan.musr.sampling_exponent, decoded=True)
     targets = _targets(inputs, pairs.distinct)
-    size = transformer_size(plan.decoder)
-    decoder = VectorDecoder(_table(inputs, targets), inputs.run.base.hidden_size, size, injection="input")
+    hidden, size = inputs.run.base.hidden_size, options(TransformerSize, plan.decoder)
+    decoder = VectorDecoder(_table(inputs, targets), hidden, size, injection="input")
     pivot = inputs.vectors(pairs.distinct)
     first, second = (
         CrossConstLoss(
@@ -198,18 +190,7 @@ def _musr(inputs: ObjectiveInputs) -> Iterator[Phase]:
 def _emma_x(inputs: ObjectiveInputs) -> Iterator[Phase]:
     plan, steps = inputs.plan, inputs.steps()
     settings, rate = plan.emma_x, plan.emma_x.classifier_learning_rate
-    parts = EmmaXParts(
-        inputs.model,
-        inputs.run.base.hidden_size,
-        ranks=settings.ranks,
-        classifier=settings.classifier,
-        queue=settings.queue,
-        momentum=settings.momentum,
-        rank_momentum=settings.rank_momentum,
-        temperature=settings.temperature,
-        temperature_top=settings.temperature_top,
-        chunk=settings.chunk,
-    )
+    parts = EmmaXParts(inputs.model, inputs.run.base.hidden_size, options(EmmaXOptions, settings))
     early = round(steps * settings.warmup_share)
     if early and inputs.pivot is not None and inputs.pivot.others is not None:
         left, right = inputs.pivot.others()

@@ -29,9 +29,8 @@ from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData, sample
 from modenc.training.dev import DevData
 from modenc.training.frozen import pack_frozen
-from modenc.training.pivot import adapter_of
 from modenc.training.processes import process_state, rows_a_step
-from modenc.training.stage import StageRun
+from modenc.training.stage import StageRun, adapter_of
 from modenc.training.trainers import train_sentence_model
 
 logger = logging.getLogger(__name__)

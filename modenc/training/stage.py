@@ -14,7 +14,6 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from modenc.base_model import BaseModel
 from modenc.composition.body import compose
 from modenc.composition.modules import LanguageModules, read_modules
+from modenc.errors import HubError, RecipeError
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
-from modenc.recipe.settings import PAPER_SECTIONS, STAGES, DevSources, LanguagePlan
+from modenc.recipe.settings import FRESH, PAPER_SECTIONS, STAGES, DevSources, LanguagePlan
 from modenc.storage import whole_file
 from modenc.training.data_access import TrainingData
 from modenc.training.processes import process_state
@@ -75,9 +75,9 @@ class StageRun:
         """Where the trainer keeps its checkpoints."""
         return self.folder / "checkpoints"
 
-    @cached_property
+    @property
     def modules_before(self) -> LanguageModules | None:
-        """The modules to start from; ``None`` in the first stage."""
+        """The modules to start from, ``None`` in stage 1; read each time: a body trains on its table."""
         return None if self.before is None else read_modules(self.before, self.base.hidden_size)
 
     def body_before(self) -> PreTrainedModel:
@@ -110,6 +110,38 @@ def stage_runs(plan: LanguagePlan, base: BaseModel, hub: Hub, data: TrainingData
         run = StageRun(stage, plan, base, data, plan.run.work_dir / plan.lang / stage, before, fingerprint)
         yield run
         before = LanguageLayout(run.modules)
+
+
+def published_modules(run: StageRun, lang: str) -> LanguageLayout:
+    """The modules of another language in the recipe's hub.
+
+    Raises:
+        HubError: it has none yet.
+    """
+    hub = Hub.open(run.plan.hub)
+    if lang not in hub.languages():
+        raise HubError(
+            f"{run.plan.lang} needs the modules of {lang}, which the hub {run.plan.hub} does not have (it "
+            f"has: {', '.join(hub.languages()) or 'nothing'}); train {lang} first: "
+            f"modenc train RECIPE --lang {lang}"
+        )
+    return hub.layout(lang)
+
+
+def adapter_of(run: StageRun, lang: str) -> Path:
+    """The folder of the SE that stage 3 starts from: that of ``lang`` in the recipe's hub.
+
+    Raises:
+        HubError: the hub does not have the language.
+        RecipeError: the language has no SE.
+    """
+    folder = published_modules(run, lang).se
+    if not folder.is_dir():
+        raise RecipeError(
+            f"sentence_encoding.start: expected an adapter of {lang!r} in {folder}, found none; "
+            f"start from another language, or {FRESH!r}"
+        )
+    return folder
 
 
 def begin(run: StageRun, *, force: bool) -> None:

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -288,8 +288,6 @@ def train_sentence_model(
     loss: nn.Module | dict[str, nn.Module],
     dev: DevData,
     *,
-    initial_weights_eligible: bool = True,
-    evaluation_context: Callable[[], AbstractContextManager[None]] = nullcontext,
     optimizer: torch.optim.Optimizer | None = None,
     drawn_from: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
@@ -302,8 +300,6 @@ def train_sentence_model(
         train: its data; of several sets those of one task in proportion to their rows, tasks in turn.
         loss: its loss, or one for each data set.
         dev: what the best weights are chosen by.
-        initial_weights_eligible: whether the weights before training may be the best.
-        evaluation_context: gives the model, while it is evaluated, the weights that are published for it.
         optimizer: another than AdamW at one rate.
         drawn_from: as :func:`~modenc.training.mixing.reading` takes it.
 
@@ -316,7 +312,7 @@ def train_sentence_model(
     """
     read = reading(train, settings, drawn_from)
     read.announce(run.name)
-    evaluator = None if dev.empty() else DevEvaluator(dev, evaluation_context)
+    evaluator = None if dev.empty() else DevEvaluator(dev)
     metrics: dict[str, Any] = {"dev_before": evaluator(model)} if evaluator else {}
     trainer = SentenceTrainer(
         model=model,
@@ -334,7 +330,7 @@ def train_sentence_model(
     best = KeepBest(run.folder, model, parts) if evaluator else None
     if best:
         best.go_on_from(last_checkpoint(run.checkpoints))
-        if initial_weights_eligible and not best.history:
+        if dev.start_may_win and not best.history:
             best.note(0, metrics["dev_before"])
     metrics |= vars(run_trainer(trainer, best))
     metrics["sets"] = read.seen(metrics["steps"])

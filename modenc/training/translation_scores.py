@@ -27,9 +27,9 @@ from modenc.data.text import stable_hash
 from modenc.recipe.loader import default_section
 from modenc.recipe.paper_settings import DecoderSettings
 from modenc.recipe.settings import OptimizerSettings, RunSettings
-from modenc.training.objective_inputs import transformer_size
-from modenc.training.objectives.decoder import IGNORED, TargetTexts, scale_to_sqrt_dim
-from modenc.training.objectives.vmsst import SourceSeparation
+from modenc.training.objective_inputs import options
+from modenc.training.objectives.decoder import IGNORED, TargetTexts, TransformerSize, scale_to_sqrt_dim
+from modenc.training.objectives.vmsst import SeparationOptions, SourceSeparation
 from modenc.training.trainers import PartsAlone, train_parts
 
 logger = logging.getLogger(__name__)
@@ -123,8 +123,8 @@ class TranslationScores:
         return found[0], found[1]
 
     def _learned(self, rows: npt.NDArray[np.intp], number: int) -> SourceSeparation:
-        size = transformer_size(self.settings.decoder)
-        parts = SourceSeparation("bitranslation", self.table, 2, size, factored=True)
+        size = options(TransformerSize, self.settings.decoder)
+        parts = SourceSeparation("bitranslation", self.table, 2, size, SeparationOptions(factored=True))
         model = PartsAlone(parts, lambda chosen: self._loss(parts, chosen))
         data = Dataset.from_dict({"rows": rows.tolist()})
         folder = self.folder / f"half-{number}"

@@ -21,6 +21,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import CoSENTLoss
 from torch import Tensor, nn
 
+from modenc.training.objectives.alignment import AlignmentOptions
 from modenc.training.objectives.distillation import teacher_gap
 
 
@@ -34,26 +35,15 @@ class ScoredAlignmentLoss(nn.Module):
     Args:
         model: encodes the language's sentences.
         pivot: cached vectors of the pivot's sentences [n, hidden].
-        scale: τ.
-        scored_weight: w.
-        similarity_weight: of the pivot's own cosines as an aim.
+        options: τ, w and the weight of the pivot's own cosines.
     """
 
-    def __init__(
-        self,
-        model: SentenceTransformer,
-        pivot: Tensor,
-        *,
-        scale: float = 20.0,
-        scored_weight: float = 1.0,
-        similarity_weight: float = 0.0,
-    ) -> None:
+    def __init__(self, model: SentenceTransformer, pivot: Tensor, options: AlignmentOptions) -> None:
         super().__init__()
         self.model = model
         self.pivot = nn.functional.normalize(pivot, dim=-1)
-        self.scored_weight = scored_weight
-        self.similarity_weight = similarity_weight
-        self.ranking = CoSENTLoss(model, scale=scale)
+        self.options = options
+        self.ranking = CoSENTLoss(model, scale=options.scale)
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """The loss of one batch (a scalar)."""
@@ -66,8 +56,8 @@ class ScoredAlignmentLoss(nn.Module):
         pairs = [torch.cat([first, first, pivot_first]), torch.cat([second, pivot_second, second])]
         ranking = self.ranking.compute_loss_from_embeddings(pairs, labels[:, 2].repeat(3))
         cosine = (first * pivot_first + second * pivot_second).sum(-1) / 2
-        loss: Tensor = self.scored_weight * ranking + (1 - cosine).mean()
-        if self.similarity_weight:
+        loss: Tensor = self.options.scored_weight * ranking + (1 - cosine).mean()
+        if weight := self.options.similarity_weight:
             gap = teacher_gap(torch.cat([first, second]), torch.cat([pivot_first, pivot_second]))
-            loss = loss + self.similarity_weight * gap
+            loss = loss + weight * gap
         return loss
