@@ -22,7 +22,7 @@ from modenc.recipe.paper_settings import (
     VmsstSettings,
     data_for_alignment,
 )
-from modenc.recipe.ranges import (
+from modenc.recipe.parse import (
     SEED,
     NonNegativeFloat,
     NonNegativeInt,

@@ -22,15 +22,18 @@ from modenc.data.pairs import CrossRow, CrossScoredRow
 from modenc.errors import RecipeError
 from modenc.hub.store import Hub
 from modenc.recipe.settings import PAPER_SECTIONS, AlignmentSettings
-from modenc.training.adapters_io import add_parallel_adapter, save_parallel_adapter, scaled_adapter
+from modenc.training.adapters_io import (
+    add_parallel_adapter,
+    pack_frozen,
+    save_parallel_adapter,
+    scaled_adapter,
+)
 from modenc.training.body_module import Vectors, cached_vectors, content_key, encode_texts, sentence_model
 from modenc.training.data_access import TrainingData, sample
 from modenc.training.dev import DevData, Scaled
-from modenc.training.frozen import pack_frozen
-from modenc.training.objective_inputs import FrozenPivot, objective_inputs, options
-from modenc.training.objectives.alignment import AlignmentOptions, PivotAlignmentLoss
-from modenc.training.objectives.scored_alignment import ScoredAlignmentLoss
-from modenc.training.phases import run_phases
+from modenc.training.objectives import options
+from modenc.training.objectives.alignment import AlignmentOptions, PivotAlignmentLoss, ScoredAlignmentLoss
+from modenc.training.phases import FrozenPivot, objective_inputs, run_phases
 from modenc.training.processes import process_state, rows_a_step
 from modenc.training.stage import StageRun, published_modules
 from modenc.training.trainers import train_sentence_model
@@ -62,12 +65,9 @@ def align_language(run: StageRun) -> dict[str, Any]:
 
 
 class FrozenLanguage:
-    """Encodes sentences with a language's modules in the hub; each list once, since it is kept on disk.
+    """Encodes sentences with modules in the hub, with or without alignment; each list once, then from disk.
 
-    Args:
-        run: the stage that needs the vectors.
-        lang: the sentences' language; the pivot by default.
-        align: whether with its alignment adapter.
+    ``lang`` is the pivot by default.
     """
 
     def __init__(self, run: StageRun, lang: str | None = None, *, align: bool = False) -> None:
@@ -96,10 +96,9 @@ def _learn_paper_objective(
     run: StageRun, pivot: FrozenLanguage, model: SentenceTransformer, scaled: Scaled
 ) -> dict[str, Any]:
     settings, plan = run.plan.alignment, run.plan
-    others = run.data.of_others.get(plan.pivot)
     frozen = FrozenPivot(
         encode=lambda texts: torch.from_numpy(pivot.encode(texts, settings.max_length)),
-        texts=others.text.train if others and "text" in plan.reads("alignment") else [],
+        texts=run.data.of_others[plan.pivot].text.train if "text" in plan.reads("alignment") else [],
         others=partial(_others, run, pivot) if plan.emma_x.warmup_languages else None,
     )
     inputs = objective_inputs(run, settings, model, {plan.lang: run.data}, frozen)
@@ -143,8 +142,7 @@ def learn_from_pivot(
         attach: puts in place what learns, and may give it an optimizer of its own.
         scaled: gives the model the weights that are published.
 
-    Returns:
-        The metrics of :func:`~modenc.training.trainers.train_sentence_model`.
+    Returns the metrics of :func:`~modenc.training.trainers.train_sentence_model`.
     """
     rows = alignment_rows(run.data, settings, run.plan.run.seed)
     scored = rows.pop("scored", [])
@@ -180,10 +178,9 @@ def learn_from_pivot(
 
 
 def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -> dict[str, list[Any]]:
-    """The rows a run will see, by kind; no more than its steps can use in all processes.
+    """No more rows than the steps can use in all processes.
 
-    Returns:
-        ``paraphrase`` and ``parallel`` → cross-lingual rows, ``scored`` → cross-lingual pairs with scores.
+    ``paraphrase`` and ``parallel`` → cross-lingual rows, ``scored`` → cross-lingual pairs with scores.
     """
     needed = _rows_needed(settings)
     return {kind: sample(rows, needed, seed) for kind, rows in _all_rows(data, settings.objective).items()}

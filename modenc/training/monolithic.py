@@ -9,7 +9,7 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
 from itertools import chain
@@ -21,8 +21,8 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from sentence_transformers.sentence_transformer.modules import Dense, Transformer
-from torch import nn
-from transformers import set_seed
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerFast, set_seed
 
 from modenc.base_model import resolve_base
 from modenc.data.pairs import ParaphraseRow
@@ -37,14 +37,11 @@ from modenc.training.body_module import sentence_model
 from modenc.training.comparison import compare_model
 from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevData
-from modenc.training.lock import training_lock
-from modenc.training.objective_inputs import objective_inputs
-from modenc.training.phases import run_phases
-from modenc.training.processes import process_state
+from modenc.training.phases import objective_inputs, run_phases
+from modenc.training.processes import process_state, training_lock
 from modenc.training.sentence_encoding import row_sets
 from modenc.training.stage import StageRun, discard, make_ready, settings_of
 from modenc.training.trainers import train_sentence_model
-from modenc.training.used_rows import used_rows
 
 logger = logging.getLogger(__name__)
 
@@ -113,12 +110,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
 
 
 def _check(plans: Mapping[str, LanguagePlan]) -> None:
-    """One model has one of each setting, and needs data in any language.
-
-    Raises:
-        RecipeError: a section that the objective reads, such as ``decoder``, is not the same for all, or no
-            language has data that it needs.
-    """
+    """RecipeError where a section that the objective reads is not the same for all, or none has its data."""
     settings = {lang: settings_of(plan, "monolithic") for lang, plan in plans.items()}
     (first, wanted), *others = settings.items()
     for lang, found in others:
@@ -156,11 +148,9 @@ def _learn_paraphrases(
     for phase in settings.objective.split("+"):
         train = _sets(phase, data)
         logger.info("%s", phase)
-        folder = run.folder / phase
-        folder.mkdir(parents=True, exist_ok=True)
         loss = MultipleNegativesRankingLoss(model, scale=settings.scale)
         metrics[phase] = train_sentence_model(
-            replace(run, folder=folder),
+            run.phase(phase),
             settings.optimizer,
             model,
             train,
@@ -235,9 +225,7 @@ def _sets(phase: str, data: dict[str, TrainingData]) -> dict[str, dict[str, Data
 def _alone_for(output: Path) -> Iterator[Path]:
     """Hold ``OUTPUT.parts/``, gone in the end, where a model is written before it is moved to ``output``.
 
-    Raises:
-        RecipeError: another training holds it, or it is no folder.
-        StorageError: nothing can be written there.
+    RecipeError where another training holds it, or it is no folder; StorageError where it cannot be written.
     """
     side = output.with_name(f"{output.name}.parts")
     if not process_state().is_main_process:
@@ -283,3 +271,63 @@ def _save(
     settings = settings_of(plan, "monolithic")
     about = {"settings": settings, "seed": plan.run.seed, "threads": torch.get_num_threads(), **about}
     (whole / "training.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
+
+
+_TEXTS_A_CALL = 10_000
+
+
+class UsedRows(nn.Embedding):
+    """Trainable rows of some of a table's pieces; those of the others are as in the table, and frozen.
+
+    Takes the table's own piece ids [...], returns their embeddings [..., hidden]. ``pieces`` are the ids of
+    those that train, each once, the padding's among them [pieces]; ``table`` is not changed.
+    """
+
+    rows: Tensor
+    """Row of each of the table's pieces; -1: frozen [vocabulary]."""
+
+    def __init__(self, table: nn.Embedding, pieces: Tensor) -> None:
+        whole = table.weight.detach()
+        rows = torch.full((table.num_embeddings,), -1)
+        rows[pieces] = torch.arange(len(pieces))
+        padding = None if table.padding_idx is None else int(rows[table.padding_idx])
+        super().__init__(len(pieces), table.embedding_dim, padding, _weight=whole[pieces.to(whole.device)])
+        self.register_buffer("rows", rows.to(whole.device), persistent=False)
+        # No buffer: processes that train together send each other those at every step.
+        self._whole = [whole]
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Piece ids [...] → embeddings [..., hidden]."""
+        rows = self.rows[ids]
+        unused = rows < 0
+        embedded: Tensor = super().forward(rows.clamp(min=0))
+        if not unused.any():
+            return embedded
+        whole = self._whole[0]
+        return torch.where(unused[..., None], whole[ids.to(whole.device)].to(embedded), embedded)
+
+
+@contextmanager
+def used_rows(
+    body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]
+) -> Iterator[None]:
+    """Train ``body``'s embeddings of the pieces of ``texts`` alone; afterwards its table has them."""
+    table: nn.Embedding = body.get_input_embeddings()  # type: ignore[assignment]
+    pieces = _pieces(tokenizer, texts)
+    small = UsedRows(table, pieces)
+    body.set_input_embeddings(small)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            table.weight[pieces] = small.weight.to(table.weight)
+        body.set_input_embeddings(table.to(small.weight.device))
+
+
+def _pieces(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]) -> Tensor:
+    """Ids of all pieces of ``texts`` and of the special ones, sorted [pieces]."""
+    found = set(tokenizer.all_special_ids)
+    distinct = sorted(set(texts))
+    for start in range(0, len(distinct), _TEXTS_A_CALL):
+        found.update(*tokenizer(distinct[start : start + _TEXTS_A_CALL], verbose=False)["input_ids"])
+    return torch.tensor(sorted(found))

@@ -75,6 +75,12 @@ class StageRun:
         """Where the trainer keeps its checkpoints."""
         return self.folder / "checkpoints"
 
+    def phase(self, name: str) -> StageRun:
+        """The same with a folder of its own, for one of several trainings."""
+        folder = self.checkpoints / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return dataclasses.replace(self, folder=folder)
+
     @property
     def modules_before(self) -> LanguageModules | None:
         """The modules to start from, ``None`` in stage 1; read each time: a body trains on its table."""
@@ -113,11 +119,7 @@ def stage_runs(plan: LanguagePlan, base: BaseModel, hub: Hub, data: TrainingData
 
 
 def published_modules(run: StageRun, lang: str) -> LanguageLayout:
-    """The modules of another language in the recipe's hub.
-
-    Raises:
-        HubError: it has none yet.
-    """
+    """The modules of another language in the recipe's hub; HubError where it has none yet."""
     hub = Hub.open(run.plan.hub)
     if lang not in hub.languages():
         raise HubError(
@@ -129,12 +131,7 @@ def published_modules(run: StageRun, lang: str) -> LanguageLayout:
 
 
 def adapter_of(run: StageRun, lang: str) -> Path:
-    """The folder of the SE that stage 3 starts from: that of ``lang`` in the recipe's hub.
-
-    Raises:
-        HubError: the hub does not have the language.
-        RecipeError: the language has no SE.
-    """
+    """The SE of ``lang`` in the recipe's hub, which stage 3 starts from; RecipeError where it has none."""
     folder = published_modules(run, lang).se
     if not folder.is_dir():
         raise RecipeError(
@@ -147,9 +144,7 @@ def adapter_of(run: StageRun, lang: str) -> Path:
 def begin(run: StageRun, *, force: bool) -> None:
     """Copy the modules that the stage before left into the stage's folder, and discard all later stages.
 
-    Args:
-        run: the stage; checkpoints of a run with the same fingerprint that was interrupted stay.
-        force: whether these checkpoints are removed, too.
+    Checkpoints of an interrupted run with the same fingerprint stay, unless ``force``.
     """
     if process_state().is_main_process:
         make_ready(run.folder, run.fingerprint, force=force or (run.folder / _DONE).is_file())
@@ -224,12 +219,8 @@ def stage_fingerprint(
 ) -> str:
     """sha256 of everything that decides a stage's result: settings, data, dev sets, earlier stages, seed.
 
-    Args:
-        plan: the language's.
-        stage: its name.
-        data_digest: digest of its training data.
-        before: the fingerprint of the stage before it.
-        dev_digest: digest of the rows that choose its best weights; empty where there are none.
+    ``before`` is the fingerprint of the stage before it, ``dev_digest`` that of the rows that choose its best
+    weights, empty where there are none.
     """
     content = {
         "format": _FORMAT,

@@ -25,8 +25,15 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from modenc.recipe.settings import OptimizerSettings, RunSettings
 from modenc.threads import waiting
-from modenc.training.dev import DevData, DevEvaluator
-from modenc.training.keep_best import KeepBest, load_parts, load_trainable_state, parts_state, trainable_state
+from modenc.training.dev import (
+    DevData,
+    DevEvaluator,
+    KeepBest,
+    load_parts,
+    load_trainable_state,
+    parts_state,
+    trainable_state,
+)
 from modenc.training.mixing import Mix, Turns, TurnsSampler, as_dataset, pass_epochs_on, reading
 from modenc.training.processes import process_state, uses_bf16
 from modenc.training.progress import LossLines, LossProgress, on_terminal, readable
@@ -250,12 +257,7 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigur
 
 
 class PartsAlone(nn.Module):
-    """A loss's own parts as a model by themselves.
-
-    Args:
-        parts: what learns.
-        loss: its loss on the rows [batch] of something that it holds.
-    """
+    """A loss's own parts as a model by themselves; ``loss`` is of rows [batch] of something that it holds."""
 
     def __init__(self, parts: nn.Module, loss: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -270,11 +272,7 @@ class PartsAlone(nn.Module):
 def train_parts(
     settings: OptimizerSettings, run: RunSettings, folder: Path, model: nn.Module, rows: Dataset
 ) -> dict[str, Any]:
-    """Train a :class:`PartsAlone` on a data set of ``rows``; checkpoints are in ``folder``.
-
-    Returns:
-        :class:`TrainingFigures` as a dictionary.
-    """
+    """Train a :class:`PartsAlone` on a data set of ``rows``; :class:`TrainingFigures` as a dictionary."""
     settings = reading(rows, settings).optimizer
     arguments = training_arguments(settings, run, folder / "checkpoints", sentences=False, evaluate=False)
     return vars(run_trainer(BodyTrainer(model=model, args=arguments, train_dataset=rows)))

@@ -6,10 +6,9 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from modenc.training.objectives.alignment import AlignmentOptions, PivotAlignmentLoss
+from modenc.training.objectives.alignment import AlignmentOptions, PivotAlignmentLoss, ScoredAlignmentLoss
 from modenc.training.objectives.all_pairs import AllPairs, ItemTexts
 from modenc.training.objectives.distillation import DistillationLoss
-from modenc.training.objectives.scored_alignment import ScoredAlignmentLoss
 
 
 class _Encoder(torch.nn.Module):

@@ -16,8 +16,7 @@ from torch import nn
 from modenc.base_model import resolve_base
 from modenc.training.adapters_io import add_parallel_adapter, scaled_adapter
 from modenc.training.body_module import BodyModule
-from modenc.training.dev import DevData, DevEvaluator
-from modenc.training.keep_best import KeepBest
+from modenc.training.dev import DevData, DevEvaluator, KeepBest
 from modenc.training.stage import discard, make_ready
 from modenc.training.trainers import last_checkpoint
 

@@ -6,7 +6,6 @@ L = -½ mean_i [ log softmax_j(τ s_i·t_j)_i + log softmax_j(τ t_i·s_j)_i ]
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -30,7 +29,7 @@ class TranslationLoss(nn.Module):
     def __init__(self, model: SentenceTransformer, parts: Any, pivot: Tensor | None) -> None:
         super().__init__()
         self.model = model
-        self.parts = parts
+        self.parts = nn.Module() if parts is None else parts
         self.pivot = pivot
 
     def encode_pair(
@@ -45,16 +44,12 @@ class TranslationLoss(nn.Module):
 
 
 def symmetric_contrast(left: Tensor, right: Tensor, rows: Tensor, scale: float) -> Tensor:
-    """In-batch softmax over scaled cosines in both directions, in float32.
+    """In-batch softmax over scaled cosines of translations [batch, hidden], both ways, in float32.
 
-    Args:
-        left: vectors [batch, hidden].
-        right: those of their translations [batch, hidden].
-        rows: which sentence each of ``right`` is [batch]; the same one elsewhere is no negative.
-        scale: inverse temperature.
+    ``rows`` [batch] says which sentence each of ``right`` is: the same one elsewhere is no negative.
     """
     left, right = (nn.functional.normalize(side.float(), dim=-1) for side in (left, right))
-    with autocast_disabled(left):
+    with torch.autocast(left.device.type, enabled=False):
         return ranking_loss(mask_duplicates(scale * left @ right.T, rows), symmetric=True)
 
 
@@ -75,12 +70,6 @@ def mask_duplicates(scores: Tensor, rows: Tensor) -> Tensor:
     twins = rows[:, None] == rows[None, :]
     twins.fill_diagonal_(False)
     return scores.masked_fill(twins.to(scores.device), float("-inf"))
-
-
-def autocast_disabled(tensor: Tensor) -> AbstractContextManager[None]:
-    """Disable the trainer's autocast to bfloat16."""
-    manager: AbstractContextManager[None] = torch.autocast(tensor.device.type, enabled=False)
-    return manager
 
 
 class ContrastiveLoss(TranslationLoss):

@@ -40,12 +40,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from modenc.training.objectives.contrast import (
-    TranslationLoss,
-    autocast_disabled,
-    mask_duplicates,
-    ranking_loss,
-)
+from modenc.training.objectives.contrast import TranslationLoss, mask_duplicates, ranking_loss
 from modenc.training.objectives.momentum import MomentumCopy, VectorQueue
 
 
@@ -114,16 +109,13 @@ def update_rank_means(means: Tensor, cosines: Tensor, ranks: Tensor, momentum: T
 def ranking_info_nce(
     cosines: Tensor, ranks: Tensor, temperatures: Tensor, excluded: Tensor | None = None
 ) -> Tensor:
-    """Equation 7.
+    """Equation 7, a mean over anchors, of cosines and ranks (from 0) [anchors, candidates].
 
     Args:
-        cosines: of anchors with candidates [anchors, candidates].
-        ranks: of the same, from 0.
+        cosines: of anchors with candidates.
+        ranks: of the same.
         temperatures: τ_1 … τ_{N-1} [N - 1].
         excluded: true where a candidate is none, an anchor's own copy [anchors, candidates].
-
-    Returns:
-        A scalar, the mean over anchors.
     """
     total = 0.0 * cosines.sum()
     nowhere = torch.zeros_like(ranks, dtype=torch.bool) if excluded is None else excluded
@@ -163,13 +155,7 @@ class EmmaXOptions:
 
 
 class EmmaXParts(nn.Module):
-    """What is thrown away after training: the classifier, s, the queue and the momentum encoder.
-
-    Args:
-        model: the encoder that the momentum encoder follows.
-        hidden: size of its vectors.
-        options: sizes and rates.
-    """
+    """What is thrown away after training: the classifier, s, the queue, ``model``'s momentum encoder."""
 
     means: Tensor
     measured: Tensor
@@ -230,7 +216,7 @@ class EmmaXWarmup(TranslationLoss):
         """The sum of both modules' losses on one batch; each moves by its own alone."""
         rows = labels.cpu()[:, 0]
         own, other = (unit(side) for side in self.encode_pair(sentence_features, rows))
-        with autocast_disabled(own):
+        with torch.autocast(own.device.type, enabled=False):
             scores = own @ other.T / self.parts.options.temperature
             contrast = ranking_loss(mask_duplicates(scores, rows), symmetric=False)
             return contrast + self.parts.warmup_loss(own.detach(), other.detach())
@@ -239,9 +225,7 @@ class EmmaXWarmup(TranslationLoss):
 class ClassifierWarmup:
     """Phase 1 of the classifier alone, on cached vectors of other languages' translations.
 
-    Args:
-        parts: whose classifier learns.
-        left, right: unit vectors of translations [rows, hidden], row for row.
+    ``left`` and ``right`` are their unit vectors [rows, hidden], row for row.
     """
 
     def __init__(self, parts: EmmaXParts, left: Tensor, right: Tensor) -> None:
@@ -270,7 +254,7 @@ class EmmaXLoss(TranslationLoss):
         self.parts.momentum.follow(self.model)
         slow = unit(self.parts.momentum(self.model, features)["sentence_embedding"])
         own = unit(self.model(dict(features))["sentence_embedding"])
-        with autocast_disabled(own):
+        with torch.autocast(own.device.type, enabled=False):
             return self._loss(own, slow)
 
     def _loss(self, own: Tensor, slow: Tensor) -> Tensor:

@@ -61,12 +61,7 @@ def sampled(mean: Tensor, log_variance: Tensor) -> Tensor:
 class LanguageInference(nn.Module):
     """q(z_lang | x): Transformer layers over embedded pieces and the language, mean pooling, projections.
 
-    Args:
-        hidden: size of embeddings and of the variable.
-        languages: how many there are.
-        size: its own.
-        std: of the embeddings.
-        use_language: whether it is given the language.
+    ``std`` is that of the embeddings; ``use_language``: whether it is given the language.
     """
 
     def __init__(
@@ -81,13 +76,7 @@ class LanguageInference(nn.Module):
         self.heads = GaussianHeads(hidden)
 
     def forward(self, embedded: Tensor, mask: Tensor, languages: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log-variance [batch, hidden] of the variable.
-
-        Args:
-            embedded: [batch, length, hidden].
-            mask: where pieces are [batch, length].
-            languages: of each row [batch].
-        """
+        """Mean and log-variance [batch, hidden] from pieces [batch, length, hidden] that ``mask`` shows."""
         state = embedded + self.position[: embedded.shape[1]]
         if self.use_language:
             state = state + self.language[languages][:, None]
@@ -141,12 +130,7 @@ class SeparationOptions:
 class SourceSeparation(nn.Module):
     """What is thrown away after training: the decoders, the language networks, σ of the semantic variable.
 
-    Args:
-        variant: of the module's text.
-        embeddings: of the written pieces [pieces, hidden], where the decoders start.
-        languages: how many there are.
-        size: the decoders'.
-        options: which networks there are.
+    The decoders start from ``embeddings`` of the written pieces [pieces, hidden].
     """
 
     def __init__(
@@ -185,11 +169,8 @@ class SourceSeparation(nn.Module):
     def write(self, semantic: Tensor, language: Tensor | None, targets: Tensor, languages: Tensor) -> Tensor:
         """-log p(target | semantic, language) of each row [batch].
 
-        Args:
-            semantic: [batch, hidden].
-            language: the language's variable [batch, hidden]; None for its prior's mean.
-            targets: piece numbers [batch, length].
-            languages: in which to write [batch].
+        Variables are [batch, hidden], no ``language`` the prior's mean; ``targets`` are piece numbers [batch,
+        length], ``languages`` [batch] those to write in.
         """
         condition = semantic
         if self.has_language_variable:
