@@ -46,9 +46,8 @@ def training(batch: int) -> Callable[[], object]:
     from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
     from modenc.base_model import resolve_base
-    from modenc.training.adapters_io import ALL_LINEAR_LAYERS, add_lora
+    from modenc.training.adapters_io import ALL_LINEAR_LAYERS, add_lora, pack_frozen
     from modenc.training.body_module import sentence_model
-    from modenc.training.frozen import pack_frozen
     from modenc.training.processes import uses_bf16
 
     plan, texts = _quickstart()

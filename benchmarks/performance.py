@@ -351,7 +351,7 @@ def _touch(body: torch.nn.Module) -> None:
 def _focus_files(data: Path, folder: Path) -> None:
     import fasttext
 
-    from modenc.training.tokenizers import train_like
+    from modenc.training.vocabulary import train_like
 
     texts = [line for path in sorted((data / "mono").glob("*.txt.gz")) for line in lines(path)]
     target = train_like(resolve_base("me5-small").load_tokenizer(), texts, 50_000)

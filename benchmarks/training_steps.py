@@ -17,8 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from modenc.base_model import resolve_base
 from modenc.composition.body import compose
 from modenc.composition.modules import LanguageModules, LowRank
-from modenc.training.adapters_io import ALL_LINEAR_LAYERS, ATTENTION_LAYERS, add_parallel_adapter
-from modenc.training.frozen import pack_frozen
+from modenc.training.adapters_io import ALL_LINEAR_LAYERS, ATTENTION_LAYERS, add_parallel_adapter, pack_frozen
 
 PROMPT, SCALE, REDUCTION = "query: ", 20.0, 2
 Step = Callable[[], float]

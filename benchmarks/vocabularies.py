@@ -29,7 +29,7 @@ from modenc.composition.modules import modules_of
 from modenc.data.readers import read_rows
 from modenc.hub.store import Hub
 from modenc.recipe.settings import Source
-from modenc.training.tokenizers import tokens_per_sentence
+from modenc.training.vocabulary import tokens_per_sentence
 
 logger = logging.getLogger("vocabularies")
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import inspect
 import re
 import sys
+import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
+from dataclasses import is_dataclass
+from functools import cache
+from itertools import pairwise, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from modenc.cli.arguments import add, add_command, add_noun, option, write
 from modenc.errors import OptionError, RecipeError
 
 if TYPE_CHECKING:
-    from modenc.recipe.issues import Found
+    from modenc.recipe.issues import Found, Place
     from modenc.recipe.settings import LanguagePlan, Recipe
 
 _SHIPPED_HUB = re.compile(rb'^path = "(adapters_hub/[^"{]*)"$', re.MULTILINE)
@@ -133,13 +138,68 @@ def run_show(args: argparse.Namespace) -> None:
 
 
 def _explained(text: str) -> str:
-    from modenc.recipe.explain import explain, source_keys
-    from modenc.recipe.toml_text import to_toml
+    from modenc.recipe.files import to_toml
 
     sources = ["# The keys of a source, as in data.text = [{ path = ... }]:"]
     for key, meaning in source_keys().items():
         sources += [f"#   {key}", *(f"#       {line}" for line in meaning.splitlines())]
     return to_toml(tomllib.loads(text), comment=explain) + "\n" + "\n".join(sources) + "\n"
+
+
+def explain(place: Place) -> str | None:
+    """What the key or table at a place of a recipe means; None where nothing is known of it.
+
+    What is said of a section holds in a language's own table too.
+    """
+    return explanations().get(place[2:] if place[:1] == ("languages",) else place)
+
+
+@cache
+def explanations() -> dict[Place, str]:
+    """Place of a key or table → what it means, in lines short enough for a comment."""
+    from modenc.recipe.loader import Heading
+    from modenc.recipe.settings import SECTIONS
+
+    texts: dict[Place, str] = {}
+    _collect(Heading, (), texts)
+    for name, section in SECTIONS.items():
+        _collect(section, (name,), texts)
+    return {place: _wrapped(text) for place, text in texts.items()}
+
+
+def source_keys() -> dict[str, str]:
+    """Key of a source (an entry of ``data.text`` and its like) → what it means."""
+    from modenc.recipe.settings import Source
+
+    return {name: _wrapped(text) for name, text in _field_texts(Source).items()}
+
+
+def _collect(cls: type, place: Place, texts: dict[Place, str]) -> None:
+    texts[place] = (inspect.getdoc(cls) or "").split("\n\n")[0]
+    texts |= {(*place, name): text for name, text in _field_texts(cls).items()}
+    for name, hint in get_type_hints(cls).items():
+        if is_dataclass(hint) and isinstance(hint, type):
+            _collect(hint, (*place, name), texts)
+
+
+def _field_texts(cls: type) -> dict[str, str]:
+    """Field name → the text under the field."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    texts = {}
+    for statement, below in pairwise(definition.body if isinstance(definition, ast.ClassDef) else ()):
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and isinstance(below, ast.Expr)
+            and isinstance(below.value, ast.Constant)
+        ):
+            texts[statement.target.id] = str(below.value.value)
+    return texts
+
+
+def _wrapped(text: str) -> str:
+    plain = " ".join(text.replace("``", "`").split())
+    return "\n".join(textwrap.wrap(plain, 100, break_on_hyphens=False))
 
 
 def run_copy(args: argparse.Namespace) -> None:

@@ -12,7 +12,14 @@ from modenc.recipe.licenses import allowed_data, fill, sources, unstated_license
 from modenc.recipe.paper_settings import PAPER_SECTIONS, data_for_alignment
 from modenc.recipe.settings import FRESH, LanguagePlan
 
-_TEXT_OF_ENCODING = {"mnrl": ("paraphrases",), "simcse": ("text",), "mnrl+simcse": ("paraphrases", "text")}
+# The settings that decide which data a stage reads.
+_CHOICES = (
+    ("vocabulary", "method"),
+    ("language_adaptation", "objective"),
+    ("sentence_encoding", "objective"),
+    ("sentence_encoding", "scored_steps"),
+    ("alignment", "objective"),
+)
 
 
 def check_plan(plan: LanguagePlan) -> Iterator[Issue]:
@@ -64,37 +71,18 @@ def _adapted_to_pivot(plan: LanguagePlan) -> Iterator[Issue]:
 
 def _missing_data(plan: LanguagePlan) -> Iterator[Issue]:
     """What each stage's choice needs and the recipe's data do not have."""
-    method, scored_steps = plan.vocabulary.method, plan.sentence_encoding.scored_steps
-    adaptation, encoding = plan.language_adaptation.objective, plan.sentence_encoding.objective
-    needs: list[tuple[str, str, Any, tuple[str, ...]]] = [
-        ("vocabulary", "method", method, () if method == "base" else ("text",)),
-        (
-            "language_adaptation",
-            "objective",
-            adaptation,
-            () if adaptation in ("none", "pivot") else ("text",),
-        ),
-        ("sentence_encoding", "objective", encoding, _TEXT_OF_ENCODING.get(encoding, ())),
-        ("sentence_encoding", "scored_steps", scored_steps, ("scored_pairs",) if scored_steps else ()),
-        ("alignment", "objective", plan.alignment.objective, _data_to_align(plan)),
-    ]
     data = allowed_data(plan.data)
-    for section, key, choice, lists in needs:
-        if missing := [name for name in lists if not getattr(data, name)]:
+    for section, key in _CHOICES:
+        choice = getattr(getattr(plan, section), key)
+        # What 'pivot' needs is said of [alignment].
+        lists = () if choice == "pivot" else plan.reads(section)
+        missing = [name for name in lists if not getattr(data, name)]
+        if missing := [name for name in missing if (name == "scored_pairs") == (key == "scored_steps")]:
             names = " and ".join(f"data.{name}" for name in missing)
             there = any(getattr(plan.data, name) for name in missing)
             found = "none that data.licenses allows" if there else "none"
             message = f"{choice!r} needs {names}, found {found}; add sources or choose another {key}"
             yield Issue((section, key), message, tuple(("data", name) for name in missing))
-
-
-def _data_to_align(plan: LanguagePlan) -> tuple[str, ...]:
-    lists = data_for_alignment(plan.alignment.objective, plan.emma_x)
-    if plan.alignment.partners == "pivot":
-        return lists
-    own = ("paraphrases",) if "cross_paraphrases" in lists else ()
-    # The pivot's side of the rest comes with the other languages.
-    return own if plan.lang == plan.pivot else (*own, *lists)
 
 
 def _alignment(plan: LanguagePlan) -> Iterator[Issue]:

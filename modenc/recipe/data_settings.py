@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from modenc.recipe.ranges import NonNegativeInt, PositiveInt, Share
+from modenc.recipe.parse import NonNegativeInt, PositiveInt, Share
 
 TRAINED_ON = ("text", "paraphrases", "scored_pairs", "parallel", "cross_paraphrases", "cross_scored_pairs")
 """The lists of ``data`` that modules learn from; the others are development sets."""

@@ -1,16 +1,18 @@
-"""Recipe files: where they are, and one with all that it includes and is overridden with."""
+"""Recipe files: where they are, one with all that it includes and is overridden with, and TOML as text."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from modenc.errors import LanguageError, RecipeError
 from modenc.languages import normalize_code
-from modenc.recipe.issues import Issue
+from modenc.recipe.issues import Issue, Place, shortened
 from modenc.suggest import closest_match
 
 DEFAULTS_FILE = "_defaults.toml"
@@ -19,11 +21,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def recipes_folder() -> Path:
-    """The folder of the shipped recipes, in an installed package or in a checkout.
-
-    Raises:
-        RecipeError: the installation lacks them.
-    """
+    """The folder of the shipped recipes, installed or in a checkout; RecipeError where there is none."""
     # An installed package comes first: beside it, site-packages may hold a stranger's `recipes`.
     for folder in (_PACKAGE / "_recipes", _PACKAGE.parent / "recipes"):
         if (folder / DEFAULTS_FILE).is_file():
@@ -41,20 +39,12 @@ def shipped_recipes() -> dict[str, Path]:
 
 
 def find_recipe(name_or_path: str | Path) -> Path:
-    """The file of a recipe given by path (``my.toml``) or by a shipped name (``turkic``).
-
-    Raises:
-        RecipeError: there is no such recipe; the message names the nearest one.
-    """
+    """A recipe's file by path (``my.toml``) or shipped name (``turkic``); see :func:`find_shipped`."""
     return find_shipped(name_or_path, shipped_recipes(), "recipe")
 
 
 def find_shipped(name_or_path: str | Path, shipped: Mapping[str, Path], kind: str) -> Path:
-    """A file of a ``kind`` by its path or, if it is one of the ``shipped``, by its name.
-
-    Raises:
-        RecipeError: there is no such file; the message names the nearest one.
-    """
+    """A file of a ``kind`` by its path, or by name among the ``shipped``; RecipeError names the nearest."""
     path, name = Path(os.path.expanduser(name_or_path)), str(name_or_path)
     if os.path.isfile(path):
         return path
@@ -69,11 +59,7 @@ def find_shipped(name_or_path: str | Path, shipped: Mapping[str, Path], kind: st
 
 
 def read_tables(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """The tables of a recipe merged over those it includes; ``include`` itself is gone.
-
-    Args:
-        path: the file.
-        above: files that include it.
+    """The tables of a recipe merged over those it includes; ``above`` are files that include it.
 
     Raises:
         RecipeError: a file is missing, is no valid TOML, or includes itself.
@@ -88,17 +74,14 @@ def read_tables(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
     for folder in (path.parent, recipes_folder()):
         if isinstance(included, str) and os.path.isfile(folder / included):
             return merge(read_tables(folder / included, (*above, path.resolve())), tables)
+    found = shortened(repr(included), 200)
     raise RecipeError(
-        f"{path}: include: expected the name of a file beside it or of a shipped recipe, found {included!r}"
+        f"{path}: include: expected the name of a file beside it or of a shipped recipe, found {found}"
     )
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of one file.
-
-    Raises:
-        RecipeError: it cannot be read, or is no valid TOML.
-    """
+    """The tables of one file; RecipeError where it cannot be read, or is no valid TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -143,8 +126,8 @@ def normalized_or_same(code: str) -> str:
 def apply_overrides(tables: dict[str, Any], overrides: Sequence[str], issues: list[Issue]) -> dict[str, Any]:
     """``tables`` with each ``a.b=value`` of the command line merged over them; later ones win.
 
-    An override of a section holds for every language, also where ``[languages.CODE]`` says otherwise:
-    what is typed on the command line is meant. Values are TOML; a bare word is text.
+    Values are TOML; a bare word is text. An override holds for every language, also where
+    ``[languages.CODE]`` says otherwise.
     """
     for override in overrides:
         name, equals, raw = override.partition("=")
@@ -181,3 +164,59 @@ def _without(own: Any, upper: dict[str, Any]) -> Any:
         for key, value in own.items()
         if key not in upper or (isinstance(value, dict) and isinstance(upper[key], dict))
     }
+
+
+Comment = Callable[[Place], str | None]
+"""What to say of the key at a path; None for nothing."""
+
+
+def to_toml(tables: dict[str, Any], order: Sequence[str] = (), comment: Comment = lambda _: None) -> str:
+    """TOML text of ``tables``, as ``tomllib`` gives them; the keys in ``order`` come first.
+
+    ``comment`` gives lines to put above a key or a table.
+    """
+    keys = [key for key in order if key in tables] + [key for key in tables if key not in order]
+    lines = list(_table_lines({key: tables[key] for key in keys}, (), comment))
+    return "\n".join(lines).strip() + "\n"
+
+
+def _table_lines(table: dict[str, Any], path: Place, comment: Comment) -> Iterator[str]:
+    """A table's plain keys, then its sub-tables, as TOML's grammar wants them."""
+    plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    below = {key: value for key, value in table.items() if isinstance(value, dict)}
+    if path and (plain or not below):
+        yield ""
+        yield from _comment_lines(comment(path))
+        yield f"[{'.'.join(_key(str(part)) for part in path)}]"
+    for key, value in plain.items():
+        yield from _comment_lines(comment((*path, key)))
+        yield f"{_key(key)} = {_list(value) if isinstance(value, list) else _value(value)}"
+    for key, value in below.items():
+        yield from _table_lines(value, (*path, key), comment)
+
+
+def _comment_lines(text: str | None) -> Iterator[str]:
+    for line in (text or "").splitlines():
+        yield f"# {line}".rstrip()
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _value(key)
+
+
+def _list(values: list[Any]) -> str:
+    if not any(isinstance(value, dict) for value in values):
+        return _value(values)
+    return "\n".join(["[", *(f"    {_value(value)}," for value in values), "]"])
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(_value(item) for item in value)}]"
+    if isinstance(value, dict):
+        inside = ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    if isinstance(value, float):
+        return repr(value)
+    # JSON's texts are TOML's basic strings, but for DEL, which TOML wants escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -43,7 +43,9 @@ class RecipeFaults(RecipeError):
     def __init__(self, recipe: str, faults: Sequence[str], warnings: Sequence[str] = ()) -> None:
         self.faults = tuple(faults)
         self.warnings = tuple(warnings)
-        lines = [f"recipe {recipe!r} has {len(faults)} fault{'s' if len(faults) > 1 else ''}:"]
+        lines = [
+            f"recipe {shortened(recipe, 200)!r} has {len(faults)} fault{'s' if len(faults) > 1 else ''}:"
+        ]
         lines += [f"  {line}" for line in faults[:_MOST_PRINTED]]
         more = len(faults) - _MOST_PRINTED
         super().__init__("\n".join([*lines, f"  and {more} more; fix these first"] if more > 0 else lines))
@@ -99,7 +101,7 @@ def issue_lines(found: Iterable[Found], level: Level, own: Mapping[str, OwnTable
     for lang, issue in found:
         if issue.level == level:
             place = issue.path if lang is None else own[lang].written_at(issue.path)
-            sharing = shared.setdefault((dotted(place), issue.message), {})
+            sharing = shared.setdefault((dotted(place), shortened(issue.message, 3000)), {})
             sharing.update({} if lang is None else {lang: None})
     lines = []
     for (place_name, message), languages in shared.items():
@@ -112,7 +114,13 @@ def issue_lines(found: Iterable[Found], level: Level, own: Mapping[str, OwnTable
 
 def dotted(path: Place) -> str:
     """``("data", "text", 0)`` as ``data.text[0]``."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+    parts = (f"[{part}]" if isinstance(part, int) else f".{shortened(part, 200)}" for part in path)
+    return "".join(parts).removeprefix(".")
+
+
+def shortened(text: str, most: int) -> str:
+    """``text``, or so many of its characters and ``…``."""
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

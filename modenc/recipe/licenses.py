@@ -115,13 +115,7 @@ def unstated_licenses(plan: LanguagePlan) -> Iterator[Issue]:
 def inherited_licenses(
     plan: LanguagePlan, plans: Mapping[str, LanguagePlan], hubs: Sequence[Path]
 ) -> Iterator[Issue]:
-    """Licenses that are not on the list, or not stated, and come with the modules that a language builds on.
-
-    Args:
-        plan: the language's plan.
-        plans: the plans of all the recipe's languages.
-        hubs: folders that other languages' modules are taken from, in this order.
-    """
+    """Licenses, not on the list or not stated, of modules in ``hubs`` that a language builds on."""
     if not plan.data.licenses:
         return
     for lang, place in builds_on(plan).items():

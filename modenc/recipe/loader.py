@@ -26,6 +26,7 @@ from modenc.recipe.files import (
     read_tables,
     recipes_folder,
     shipped_recipes,
+    to_toml,
 )
 from modenc.recipe.issues import (
     Found,
@@ -42,7 +43,6 @@ from modenc.recipe.licenses import allowed_data, inherited_licenses, is_allowed,
 from modenc.recipe.missing_files import missing_files, missing_modules
 from modenc.recipe.parse import describe, parse
 from modenc.recipe.settings import FRESH, SECTIONS, LanguagePlan, Recipe
-from modenc.recipe.toml_text import to_toml
 
 logger = logging.getLogger(__name__)
 

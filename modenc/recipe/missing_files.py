@@ -85,14 +85,7 @@ def is_in_hub(hub: Path, lang: str) -> bool:
 def missing_modules(
     plan: LanguagePlan, languages: Collection[str], chosen: Collection[str], hubs: Sequence[Path]
 ) -> Iterator[Issue]:
-    """Languages that a language builds on and that are neither trained nor in a hub.
-
-    Args:
-        plan: the language's.
-        languages: the recipe's.
-        chosen: those of them that are trained.
-        hubs: where other languages' modules may be.
-    """
+    """Languages that a plan builds on and that are neither ``chosen`` for training nor in one of the hubs."""
     needed = builds_on(plan)
     if plan.pivot not in languages:
         # Who uses the hub may count on the pivot, also where no language is aligned to it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from modenc.recipe.ranges import (
+from modenc.recipe.parse import (
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,

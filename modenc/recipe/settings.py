@@ -20,8 +20,9 @@ from modenc.recipe.paper_settings import (
     MusrSettings,
     PaperObjective,
     VmsstSettings,
+    data_for_alignment,
 )
-from modenc.recipe.ranges import (
+from modenc.recipe.parse import (
     SEED,
     NonNegativeFloat,
     NonNegativeInt,
@@ -290,6 +291,21 @@ class LanguagePlan:
     musr: MusrSettings
     vmsst: VmsstSettings
     emma_x: EmmaXSettings
+
+    def reads(self, stage: str) -> tuple[str, ...]:
+        """The lists of ``data`` that a stage trains on, in a fixed order."""
+        if stage == "vocabulary":
+            return () if self.vocabulary.method == "base" else ("text",)
+        if stage == "sentence_encoding":
+            encoding, kinds = self.sentence_encoding, {"mnrl": "paraphrases", "simcse": "text"}
+            lists = tuple(name for kind, name in kinds.items() if kind in encoding.objective)
+            return (*lists, "scored_pairs") if encoding.scored_steps else lists
+        if stage == "language_adaptation" and self.language_adaptation.objective != "pivot":
+            return () if self.language_adaptation.objective == "none" else ("text",)
+        lists = data_for_alignment(self.alignment.objective, self.emma_x)
+        own = ("paraphrases",) if self.alignment.partners == "all" and "cross_paraphrases" in lists else ()
+        # The pivot's side of the rest comes with the other languages.
+        return own if self.lang == self.pivot else (*own, *lists)
 
     def aligned_with_all(self) -> bool:
         """Whether the language is aligned with every other, in one training, and not with the pivot alone."""

@@ -15,9 +15,8 @@ from datasets import Dataset
 
 from modenc.errors import RecipeError
 from modenc.recipe.settings import AlignmentSettings, OptimizerSettings
-from modenc.training.adapters_io import add_parallel_adapter, save_parallel_adapter
+from modenc.training.adapters_io import add_parallel_adapter, pack_frozen, save_parallel_adapter
 from modenc.training.body_module import sentence_model
-from modenc.training.frozen import pack_frozen
 from modenc.training.objectives.all_pairs import AllPairs, ItemTexts
 from modenc.training.processes import process_state, rows_a_step
 from modenc.training.stage import StageRun
@@ -33,15 +32,8 @@ Items = Mapping[str, Mapping[int, ItemTexts]]
 def align_all_pairs(runs: Mapping[str, StageRun], folder: Path) -> dict[str, Any]:
     """Train all languages' CLA together, each on its body with LA and SE folded in; write every ``cla/``.
 
-    Args:
-        runs: language → its alignment stage, begun.
-        folder: for checkpoints.
-
-    Returns:
-        The metrics, the same for all.
-
-    Raises:
-        RecipeError: no two languages share enough items for a batch.
+    ``runs`` has each language's alignment stage, begun; ``folder`` is for checkpoints. Returns metrics, the
+    same for all; RecipeError where no two languages share enough items for a batch.
     """
     plan = next(iter(runs.values())).plan
     settings, optimizer = plan.alignment, plan.alignment.optimizer
@@ -116,15 +108,7 @@ def batches_of_pairs(texts: Mapping[str, Items], settings: AlignmentSettings, se
 
     As many batches as each language but the pivot would be given alone; with ``steps`` 0, as many as read
     the pair of languages with most data ``epochs`` times, in each kind, and the others again in the meantime.
-    They are whole optimizer steps, one at least.
-
-    Args:
-        texts: kind of data → language → item id → the language's texts of it.
-        settings: batches and steps.
-        seed: of the batches' order.
-
-    Raises:
-        RecipeError: no two languages share enough items for a batch.
+    They are whole optimizer steps, one at least. RecipeError where no two languages share enough items.
     """
     optimizer, rng = settings.optimizer, random.Random(seed)
     kinds, passes = [], []
@@ -146,11 +130,7 @@ def batches_of_pairs(texts: Mapping[str, Items], settings: AlignmentSettings, se
 
 
 def _shared_items(kind: str, items: Items, size: int) -> dict[tuple[int, int], list[int]]:
-    """Numbers of a query's and a target's language → ids of items that both have, enough for a batch.
-
-    Raises:
-        RecipeError: no two languages share enough.
-    """
+    """Numbers of a query's and a target's language → ids of items that both have, enough for a batch."""
     languages = list(items)
     pairs: dict[tuple[int, int], list[int]] = {}
     few = []

@@ -105,10 +105,7 @@ class BodyModule(InputModule):  # type: ignore[misc]
 
 
 def sentence_model(
-    body: PreTrainedModel | nn.Module,
-    tokenizer: PreTrainedTokenizerFast,
-    plan: LanguagePlan,
-    max_length: int,
+    body: PreTrainedModel | nn.Module, tokenizer: PreTrainedTokenizerFast, plan: LanguagePlan, max_length: int
 ) -> SentenceTransformer:
     """A sentence-transformers model over one language's body, in the plan's precision."""
     hidden: int = body.config.hidden_size  # type: ignore[union-attr, assignment]

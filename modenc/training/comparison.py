@@ -39,11 +39,11 @@ from modenc.hub.comparison import (
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.settings import LanguagePlan
+from modenc.training.adapters_io import pack_frozen
 from modenc.training.body_module import Vectors, cached_vectors, content_key, encode_texts, sentence_model
 from modenc.training.data_access import TrainingData
-from modenc.training.frozen import pack_frozen
 from modenc.training.processes import uses_bf16
-from modenc.training.tokenizers import tokens_per_sentence
+from modenc.training.vocabulary import tokens_per_sentence
 
 logger = logging.getLogger(__name__)
 
@@ -79,12 +79,10 @@ class HeldOut:
         """What a language's data hold; nothing is read that its modules have no use for."""
         plan, present = data.plan, modules.present()
         across = "cla" in present and plan.lang != plan.pivot
-        # A language whose translations are not to be used is not evaluated on them either.
-        spared = plan.alignment.objective == "emma_x" and bool(plan.emma_x.warmup_languages)
         return cls(
             sts=data.dev.sts,
             cross_sts=data.dev.cross_sts if across else (),
-            parallel=data.parallel.held_out if across and plan.data.parallel and not spared else (),
+            parallel=data.held_out_translations() if across else (),
             text=data.text.held_out if "tokenizer" in present and plan.data.text else (),
         )
 
@@ -180,17 +178,10 @@ class _Encoders:
 def compare_with_base(
     data: TrainingData, modules: LanguageLayout, pivot: LanguageLayout | None = None
 ) -> dict[str, dict[str, float]]:
-    """Measure modules as they will be published, and the base; log a table and what to try next.
+    """A card's ``comparison`` of modules, as they will be published, with the base; logged, with advice.
 
-    Only one process may call it.
-
-    Args:
-        data: the language's.
-        modules: what will be published.
-        pivot: the pivot's modules, if not those in the recipe's hub.
-
-    Returns:
-        A card's ``comparison``; empty where nothing is held out.
+    Empty where nothing is held out. Only one process may call it. ``pivot`` are the pivot's modules, if not
+    those in the recipe's hub.
 
     Raises:
         DataError: held-out data cannot be read.
@@ -222,15 +213,7 @@ def compare_with_base(
 
 
 def compare_model(data: Mapping[str, TrainingData], model: SentenceTransformer) -> dict[str, Comparison]:
-    """The same for one model of all languages, which encodes both sides.
-
-    Args:
-        data: language → its data; of translations those are used that were read for training.
-        model: the trained model, prompt included.
-
-    Returns:
-        Language → its comparison.
-    """
+    """Language → the same for one model of all languages, on translations that were read for training."""
     comparisons: dict[str, Comparison] = {}
     encode = partial(encode_texts, model)
     for lang, part in data.items():

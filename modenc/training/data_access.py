@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 
 from modenc.data import training_sets as kinds
 from modenc.data.language_check import Filters
-from modenc.data.pairs import CrossRow, CrossScoredRow, ParallelRow, ParaphraseRow, ScoredRow, load_sts
+from modenc.data.pairs import ParallelRow, ScoredRow, load_sts
 from modenc.data.training_sets import Kind, TrainingSet, load
 from modenc.langid import get_identifier
-from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import LanguagePlan
 
 Row = TypeVar("Row")
@@ -27,61 +26,46 @@ class DevSets:
     cross_sts: list[ScoredRow]
 
 
-class TrainingData:
-    """Lazy views on the data of one language's plan.
+def _rows(kind: Kind[Row]) -> cached_property[TrainingSet[Row]]:
+    """The set of a kind, read when it is first asked for."""
 
-    Args:
-        plan: the language's.
-        plans: the other languages', for what a stage reads of them.
-    """
+    def read(self: TrainingData) -> TrainingSet[Row]:
+        data = self.plan.data
+        held_out = {"text": data.dev.text_held_out, "parallel": data.dev.parallel_held_out}
+        return load(
+            kind,
+            getattr(data, kind.name),
+            self.plan.lang,
+            self.plan.pivot,
+            root=data.root,
+            filters=Filters.of(data),
+            identifier=self.identifier,
+            held_out=held_out.get(kind.name, 0),
+        )
+
+    return cached_property(read)
+
+
+class TrainingData:
+    """Lazy views on the data of one language's ``plan``; of the other ``plans`` a stage may read, too."""
 
     def __init__(self, plan: LanguagePlan, plans: Mapping[str, LanguagePlan] | None = None) -> None:
         self.plan = plan
         self.plans = plans or {}
         self.identifier = get_identifier(None)
 
-    @cached_property
-    def text(self) -> TrainingSet[str]:
-        """Running text."""
-        return self._load(kinds.TEXT, self.plan.data.dev.text_held_out)
-
-    @cached_property
-    def paraphrases(self) -> TrainingSet[ParaphraseRow]:
-        """Paraphrases of stage 3."""
-        return self._load(kinds.PARAPHRASES)
-
-    @cached_property
-    def scored_pairs(self) -> TrainingSet[ScoredRow]:
-        """Graded pairs of stage 3."""
-        return self._load(kinds.SCORED_PAIRS)
-
-    @cached_property
-    def parallel(self) -> TrainingSet[ParallelRow]:
-        """Parallel pairs of stage 4."""
-        return self._load(kinds.PARALLEL, self.plan.data.dev.parallel_held_out)
-
-    @cached_property
-    def cross_paraphrases(self) -> TrainingSet[CrossRow]:
-        """Cross-lingual paraphrases of stage 4."""
-        return self._load(kinds.CROSS_PARAPHRASES)
-
-    @cached_property
-    def cross_scored_pairs(self) -> TrainingSet[CrossScoredRow]:
-        """Graded pairs of stage 4, in the language and in the pivot."""
-        return self._load(kinds.CROSS_SCORED_PAIRS)
-
-    def _load(self, kind: Kind[Row], held_out: int = 0) -> TrainingSet[Row]:
-        plan, data = self.plan, self.plan.data
-        return load(
-            kind,
-            getattr(data, kind.name),
-            plan.lang,
-            plan.pivot,
-            root=data.root,
-            filters=Filters.of(data),
-            identifier=self.identifier,
-            held_out=held_out,
-        )
+    text = _rows(kinds.TEXT)
+    """Running text."""
+    paraphrases = _rows(kinds.PARAPHRASES)
+    """Paraphrases of stage 3."""
+    scored_pairs = _rows(kinds.SCORED_PAIRS)
+    """Graded pairs of stage 3."""
+    parallel = _rows(kinds.PARALLEL)
+    """Parallel pairs of stage 4."""
+    cross_paraphrases = _rows(kinds.CROSS_PARAPHRASES)
+    """Cross-lingual paraphrases of stage 4."""
+    cross_scored_pairs = _rows(kinds.CROSS_SCORED_PAIRS)
+    """Graded pairs of stage 4, in the language and in the pivot."""
 
     @cached_property
     def of_others(self) -> dict[str, TrainingData]:
@@ -101,33 +85,18 @@ class TrainingData:
         )
         return DevSets(sts, cross_sts)
 
+    def held_out_translations(self) -> list[ParallelRow]:
+        """Those set aside; none of a language whose translations are not to be used, in evaluation either."""
+        plan = self.plan
+        spared = plan.alignment.objective == "emma_x" and plan.emma_x.warmup_languages
+        return self.parallel.held_out if plan.data.parallel and not spared else []
+
     def used_by(self, stage: str) -> list[TrainingSet[Any]]:
         """The sets that a stage trains on, in a fixed order; none where the recipe leaves it out."""
-        plan = self.plan
-        if stage == "vocabulary":
-            return [self.text] if plan.vocabulary.method != "base" else []
-        if stage == "language_adaptation" and plan.language_adaptation.objective != "pivot":
-            return [self.text] if plan.language_adaptation.objective != "none" else []
-        sets: list[TrainingSet[Any]] = []
-        if stage == "sentence_encoding":
-            objective: str = plan.sentence_encoding.objective
-            sets += [self.paraphrases] if "mnrl" in objective else []
-            sets += [self.text] if "simcse" in objective else []
-            sets += [self.scored_pairs] if plan.sentence_encoding.scored_steps else []
-        else:
-            reads, learns = (
-                data_for_alignment(plan.alignment.objective, plan.emma_x),
-                plan.lang != plan.pivot,
-            )
-            paraphrases = "cross_paraphrases" in reads
-            sets += [self.paraphrases] if paraphrases and plan.alignment.partners == "all" else []
-            if learns:
-                sets += [self.cross_paraphrases] if paraphrases else []
-                sets += [self.cross_scored_pairs] if "cross_scored_pairs" in reads else []
-                sets += [self.parallel] if "parallel" in reads else []
-                sets += [self.text] if "text" in reads else []
-            for lang, data in self.of_others.items():
-                sets += [data.parallel] if lang != plan.pivot else [data.text] if "text" in reads else []
+        reads = self.plan.reads(stage)
+        sets = [getattr(self, name) for name in reads]
+        for lang, data in self.of_others.items() if stage == "alignment" else ():
+            sets += [data.parallel] if lang != self.plan.pivot else [data.text] if "text" in reads else []
         return sets
 
 

@@ -96,7 +96,7 @@ def _train_fasttext(
 
 
 def mixes(new: Tensor, shared: Tensor, vectors: Tensor) -> Tensor:
-    """Convex mixes of shared tokens' vectors, by similarity: ``sparsemax(cos(new, shared)) vectors``.
+    """Convex mixes [new, hidden] of shared tokens' vectors: ``sparsemax(cos(new, shared)) vectors``.
 
     Sparsemax is that of Martins and Astudillo (2016). Rows are done in blocks, in float32, and only the
     greatest similarities of each are sorted.
@@ -105,9 +105,6 @@ def mixes(new: Tensor, shared: Tensor, vectors: Tensor) -> Tensor:
         new: fastText vectors of the new tokens [new, dim].
         shared: those of the shared tokens [shared, dim].
         vectors: the base's vectors of the shared tokens [shared, hidden].
-
-    Returns:
-        [new, hidden]
     """
     new, shared = functional.normalize(new.float()), functional.normalize(shared.float())
     similarity = make_dense(shared, shared.new_zeros(len(shared)), "fp32")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 import math
 from array import array
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,26 +23,22 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from modenc.composition.body import compose
 from modenc.composition.modules import LanguageModules, read_lora
 from modenc.recipe.settings import LanguageAdaptationSettings
-from modenc.training.adapters_io import ATTENTION_LAYERS, add_lora, restored, save_lora
-from modenc.training.body_module import Vectors, cached_vectors, encode_texts, sentence_model
+from modenc.training.adapters_io import ATTENTION_LAYERS, add_lora, pack_frozen, restored, save_lora
+from modenc.training.alignment import FrozenLanguage, learn_from_pivot
+from modenc.training.body_module import cached_vectors, encode_texts, sentence_model
 from modenc.training.data_access import sample
-from modenc.training.dev import DevData
-from modenc.training.frozen import pack_frozen
+from modenc.training.dev import DevData, Scaled
 from modenc.training.mixing import reading
 from modenc.training.objectives.distillation import DistillationLoss
 from modenc.training.objectives.masked_lm import MaskedLM
-from modenc.training.onto_pivot import learn_from_pivot
-from modenc.training.pivot import FrozenLanguage, adapter_of
 from modenc.training.processes import process_state, rows_a_step
-from modenc.training.stage import StageRun
+from modenc.training.stage import StageRun, adapter_of
 from modenc.training.trainers import BodyTrainer, run_trainer, train_sentence_model, training_arguments
 from modenc.training.vocabulary import save_embeddings
 
 logger = logging.getLogger(__name__)
 
 Blocks = npt.NDArray[np.int32]
-Scaled = Callable[[], AbstractContextManager[None]]
-"""Within its block a model has the weights that are published, scaled by ``strength``."""
 
 _TEXTS_AT_A_TIME = 10_000
 
@@ -134,12 +129,9 @@ def _perplexity(trainer: BodyTrainer, blocks: Dataset, seed: int) -> float:
 
 
 def pack(tokenizer: PreTrainedTokenizerFast, texts: list[str], length: int) -> Blocks:
-    """Tokenize texts, join them with separators, and cut the stream into blocks of ``length`` tokens.
+    """Join texts with separators and cut them into blocks of ids [blocks, length], dropping the rest.
 
-    The rest after the last full block is dropped.
-
-    Returns:
-        Token ids [blocks, length]; a stream shorter than a block makes one shorter block.
+    A stream shorter than a block makes one shorter block.
     """
     separator, inner = tokenizer.sep_token_id, length - 2
     # Four bytes a token: ten million sentences as Python's numbers take tens of gigabytes.
@@ -180,25 +172,13 @@ def _learn_from_pivot(
         run.plan.alignment, optimizer=settings.optimizer, max_length=settings.max_length, keep_weight=0.0
     )
     student = sentence_model(model, tokenizer, run.plan, settings.max_length)
-    return learn_from_pivot(
-        run,
-        losses,
-        FrozenLanguage(run),
-        student,
-        partial(_optimizer, settings, student),
-        scaled,
-    )
+    optimizer = partial(_optimizer, settings, student)
+    return learn_from_pivot(run, losses, FrozenLanguage(run), student, optimizer, scaled)
 
 
 @contextmanager
 def scaled_update(model: PeftModel, start: Tensor | None, scale: float) -> Iterator[None]:
-    """Scale what LA and the embeddings learned by ``scale`` within the block.
-
-    Args:
-        model: the body with LA.
-        start: the embeddings [tokens, hidden] before training; None where they do not learn.
-        scale: above 0 and up to 1, which changes nothing.
-    """
+    """Scale what LA and the embeddings learned since ``start`` [tokens, hidden] by ``scale``, at most 1."""
     if scale == 1:
         yield
         return
@@ -221,9 +201,15 @@ def _distil(
     optimizer = settings.optimizer
     texts = sample(run.data.text.train, optimizer.steps * rows_a_step(optimizer), plan.run.seed)
     held_out = run.data.text.held_out[:200]
+    base = sentence_model(run.base.load_body(), run.base.load_tokenizer(), plan, settings.max_length)
+    logger.info("  the base's own vectors of %d sentences", len(texts))
     cached = run.folder / "teacher.npy"
-    teacher, teacher_held_out = _teacher_vectors(run, texts, held_out, cached)
-    dev = DevData(teacher_texts=held_out, teacher=teacher_held_out)
+    with process_state().main_process_first():
+        teacher = cached_vectors(cached, partial(encode_texts, base, texts))
+    teacher_held_out = encode_texts(base, held_out)
+    del base  # large, and not needed while the other learns
+    # The base's own pieces start at the teacher's vectors, so the start would always be the best.
+    dev = DevData(teacher_texts=held_out, teacher=teacher_held_out, start_may_win=False, weights=scaled)
     student = sentence_model(model, tokenizer, plan, settings.max_length)
     loss = DistillationLoss(student, torch.from_numpy(teacher), masked_lm, settings.mlm_weight)
     metrics = train_sentence_model(
@@ -233,23 +219,8 @@ def _distil(
         Dataset.from_dict({"text": texts, "label": list(range(len(texts)))}),
         loss,
         dev,
-        # The base's own pieces start at the teacher's vectors, so the start would always be the best.
-        initial_weights_eligible=False,
-        evaluation_context=scaled,
         optimizer=_optimizer(settings, student, *([masked_lm] if masked_lm else [])),
         drawn_from={"rows": len(run.data.text.train)},
     )
     cached.unlink(missing_ok=True)
     return metrics
-
-
-def _teacher_vectors(
-    run: StageRun, texts: list[str], held_out: list[str], cached: Path
-) -> tuple[Vectors, Vectors]:
-    """The base's own vectors of both lists [texts, hidden], those of ``texts`` kept in ``cached``."""
-    length = run.plan.language_adaptation.max_length
-    model = sentence_model(run.base.load_body(), run.base.load_tokenizer(), run.plan, length)
-    logger.info("  the base's own vectors of %d sentences", len(texts))
-    with process_state().main_process_first():
-        teacher = cached_vectors(cached, lambda: encode_texts(model, texts))
-    return teacher, encode_texts(model, held_out)

@@ -152,11 +152,7 @@ class Reading:
         }
 
     def announce(self, section: str) -> None:
-        """Log how often each set is read, with a warning where that is less than once.
-
-        Args:
-            section: the recipe's section with the ``optimizer``.
-        """
+        """Log how often each set is read, with a warning where that is less than once."""
         steps = self.steps()
         whole = dict(zip(self.rows, chain(*self.turns.tasks), strict=True))
         for name, counts in self.seen(steps).items():
@@ -178,12 +174,9 @@ class Reading:
 def reading(
     train: Dataset | Mix, optimizer: OptimizerSettings, drawn_from: Mapping[str, int] | None = None
 ) -> Reading:
-    """How ``train`` is read with these settings.
+    """How ``train`` is read with these settings; a single set's name is ``rows``.
 
-    Args:
-        train: the data; a single set's name is ``rows``.
-        optimizer: batches and steps.
-        drawn_from: set → all of its rows, where ``train`` has only a sample that suffices for the steps.
+    ``drawn_from`` gives all rows of a set of which ``train`` has only a sample that suffices for the steps.
 
     Raises:
         RecipeError: a set has no rows, or in several processes fewer than one batch.
@@ -208,12 +201,9 @@ def reading(
 def announce_drawn(
     names: Sequence[str], drawn: Sequence[int], groups: Mapping[str, Sequence[object]]
 ) -> None:
-    """Log how many rows were drawn of each of several groups, with a warning where that is not all.
+    """Log how many rows of each group were drawn, with a warning where that is not all.
 
-    Args:
-        names: names of the groups.
-        drawn: for each row that was drawn the position of its group in ``names``.
-        groups: name → all rows of the group.
+    ``drawn`` has for each row that was drawn the position of its group in ``names``.
     """
     for name, count in zip(names, np.bincount(drawn, minlength=len(names)), strict=True):
         rows = len(groups[name])

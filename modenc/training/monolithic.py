@@ -9,9 +9,10 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from sentence_transformers.sentence_transformer.modules import Dense, Transformer
-from torch import nn
-from transformers import set_seed
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerFast, set_seed
 
 from modenc.base_model import resolve_base
 from modenc.data.pairs import ParaphraseRow
@@ -36,14 +37,11 @@ from modenc.training.body_module import sentence_model
 from modenc.training.comparison import compare_model
 from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevData
-from modenc.training.lock import training_lock
-from modenc.training.objective_inputs import objective_inputs
-from modenc.training.phases import run_phases
-from modenc.training.processes import process_state
+from modenc.training.phases import objective_inputs, run_phases
+from modenc.training.processes import process_state, training_lock
 from modenc.training.sentence_encoding import row_sets
 from modenc.training.stage import StageRun, discard, make_ready, settings_of
 from modenc.training.trainers import train_sentence_model
-from modenc.training.used_rows import used_rows
 
 logger = logging.getLogger(__name__)
 
@@ -74,8 +72,13 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     output = output.resolve()
     if output.exists() and not (output / "modules.json").is_file():
         raise RecipeError(f"{output}: expected no such folder, or an earlier model; found other files")
-    _check_one_setting(recipe)
-    plan = next(iter(recipe.plans.values()))
+    # Warm-up languages are for modules.
+    plans = {
+        lang: replace(plan, emma_x=replace(plan.emma_x, warmup_languages=()))
+        for lang, plan in recipe.plans.items()
+    }
+    _check(plans)
+    plan = next(iter(plans.values()))
     settings, base = plan.monolithic, resolve_base(plan.base.model)
     logger.info("threads: %d", set_threads(plan.run.threads))
     set_seed(plan.run.seed)
@@ -84,13 +87,13 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     model = sentence_model(body, tokenizer, plan, settings.max_length)
     if settings.objective in PROJECTED:
         model.append(_projection(model, base.hidden_size))
-    data = {lang: TrainingData(plan) for lang, plan in recipe.plans.items()}
+    data = {lang: TrainingData(plan) for lang, plan in plans.items()}
     dev = DevData(sts=[row for part in data.values() for row in part.dev.sts])
     work = plan.run.work_dir / "monolithic"
     with disk_errors(plan.run.work_dir, _KEPT), training_lock(plan.run.work_dir), _alone_for(output) as side:
         _begin(work, plan, data)
-        run = StageRun("monolithic", _one_model(plan), base, data[plan.lang], work, None)
-        with used_rows(body, tokenizer, _texts(plan, data)):
+        run = StageRun("monolithic", plan, base, data[plan.lang], work, None)
+        with used_rows(body, tokenizer, _texts(data)):
             if settings.objective in PAPER_SECTIONS:
                 inputs = objective_inputs(run, settings, model, data)
                 metrics = {str(settings.objective): run_phases(inputs, dev)}
@@ -106,13 +109,9 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     return metrics
 
 
-def _check_one_setting(recipe: Recipe) -> None:
-    """One model has one of each setting; a language's own would be ignored.
-
-    Raises:
-        RecipeError: a section that the objective reads, such as ``decoder``, is not the same for all.
-    """
-    settings = {lang: settings_of(_one_model(plan), "monolithic") for lang, plan in recipe.plans.items()}
+def _check(plans: Mapping[str, LanguagePlan]) -> None:
+    """RecipeError where a section that the objective reads is not the same for all, or none has its data."""
+    settings = {lang: settings_of(plan, "monolithic") for lang, plan in plans.items()}
     (first, wanted), *others = settings.items()
     for lang, found in others:
         if found != wanted:
@@ -120,11 +119,25 @@ def _check_one_setting(recipe: Recipe) -> None:
                 f"languages.{lang}: expected the same settings of one model for all languages, found others "
                 f"than {first!r} has; set them at the top of the recipe"
             )
+    plan = plans[first]
+    objective = plan.monolithic.objective
+    needs = [(str(objective), name, "") for name in data_for_alignment(objective, plan.emma_x)]
+    if objective not in PAPER_SECTIONS:
+        needs = [(phase, *_NEEDS[phase]) for phase in objective.split("+")]
+    for choice, name, of_whom in needs:
+        giving = [one for one in plans.values() if not of_whom or one.lang == one.pivot]
+        if not any(getattr(one.data, name) for one in giving):
+            raise RecipeError(
+                f"monolithic.objective: {choice!r} needs data.{name}{of_whom}, found none in any language; "
+                "add sources or choose another objective"
+            )
 
 
-def _one_model(plan: LanguagePlan) -> LanguagePlan:
-    """``plan`` without ``warmup_languages``, which are for modules."""
-    return replace(plan, emma_x=replace(plan.emma_x, warmup_languages=()))
+_NEEDS = {
+    "pivot": ("paraphrases", " of the pivot"),
+    "monolingual": ("paraphrases", ""),
+    "cross": ("cross_paraphrases", ""),
+}
 
 
 def _learn_paraphrases(
@@ -134,17 +147,10 @@ def _learn_paraphrases(
     metrics: dict[str, Any] = {}
     for phase in settings.objective.split("+"):
         train = _sets(phase, data)
-        if not train:
-            raise RecipeError(
-                f"monolithic.objective: {phase!r} needs {_NEEDS[phase]}, found none in any language; "
-                "add sources or choose another objective"
-            )
         logger.info("%s", phase)
-        folder = run.folder / phase
-        folder.mkdir(parents=True, exist_ok=True)
         loss = MultipleNegativesRankingLoss(model, scale=settings.scale)
         metrics[phase] = train_sentence_model(
-            replace(run, folder=folder),
+            run.phase(phase),
             settings.optimizer,
             model,
             train,
@@ -175,7 +181,7 @@ def _begin(work: Path, plan: LanguagePlan, data: dict[str, TrainingData]) -> Non
         "seed": plan.run.seed,
         "evaluate_every": plan.run.evaluate_every,
         "dev": [part.dev.sts for part in data.values()],
-        "data": {lang: _digests(part) for lang, part in data.items()},
+        "data": {lang: [found.digest for found in _sets_read(part)] for lang, part in data.items()},
     }
     fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     if process_state().is_main_process:
@@ -183,29 +189,21 @@ def _begin(work: Path, plan: LanguagePlan, data: dict[str, TrainingData]) -> Non
     process_state().wait_for_everyone()
 
 
-def _digests(data: TrainingData) -> list[str]:
-    return [part.digest for part in _sets_read(data)]
-
-
 def _sets_read(data: TrainingData) -> list[TrainingSet[Any]]:
-    if data.plan.monolithic.objective not in PAPER_SECTIONS:
+    plan = data.plan
+    if plan.monolithic.objective not in PAPER_SECTIONS:
         return [data.paraphrases, data.cross_paraphrases]
-    return [getattr(data, name) for name in _reads(data.plan) if getattr(data.plan.data, name)]
+    reads = data_for_alignment(plan.monolithic.objective, plan.emma_x)
+    return [getattr(data, name) for name in reads if getattr(plan.data, name)]
 
 
-def _texts(plan: LanguagePlan, data: dict[str, TrainingData]) -> Iterator[str]:
+def _texts(data: dict[str, TrainingData]) -> Iterator[str]:
     """All that the one model reads, alone and as the body sees it, after the prompt."""
     for part in data.values():
-        for found in _sets_read(part):
-            for row in found.train:
-                for text in (row,) if isinstance(row, str) else row:
-                    if text:
-                        yield from (text, plan.base.prompt + text)
-
-
-def _reads(plan: LanguagePlan) -> tuple[str, ...]:
-    """The lists of ``data`` that a paper's objective reads here."""
-    return data_for_alignment(plan.monolithic.objective, _one_model(plan).emma_x)
+        for row in chain.from_iterable(found.train for found in _sets_read(part)):
+            for text in (row,) if isinstance(row, str) else row:
+                if text:
+                    yield from (text, part.plan.base.prompt + text)
 
 
 def _sets(phase: str, data: dict[str, TrainingData]) -> dict[str, dict[str, Dataset]]:
@@ -223,20 +221,11 @@ def _sets(phase: str, data: dict[str, TrainingData]) -> dict[str, dict[str, Data
     return sets
 
 
-_NEEDS = {
-    "pivot": "data.paraphrases of the pivot",
-    "monolingual": "data.paraphrases",
-    "cross": "data.cross_paraphrases",
-}
-
-
 @contextmanager
 def _alone_for(output: Path) -> Iterator[Path]:
     """Hold ``OUTPUT.parts/``, gone in the end, where a model is written before it is moved to ``output``.
 
-    Raises:
-        RecipeError: another training holds it, or it is no folder.
-        StorageError: nothing can be written there.
+    RecipeError where another training holds it, or it is no folder; StorageError where it cannot be written.
     """
     side = output.with_name(f"{output.name}.parts")
     if not process_state().is_main_process:
@@ -282,3 +271,63 @@ def _save(
     settings = settings_of(plan, "monolithic")
     about = {"settings": settings, "seed": plan.run.seed, "threads": torch.get_num_threads(), **about}
     (whole / "training.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
+
+
+_TEXTS_A_CALL = 10_000
+
+
+class UsedRows(nn.Embedding):
+    """Trainable rows of some of a table's pieces; those of the others are as in the table, and frozen.
+
+    Takes the table's own piece ids [...], returns their embeddings [..., hidden]. ``pieces`` are the ids of
+    those that train, each once, the padding's among them [pieces]; ``table`` is not changed.
+    """
+
+    rows: Tensor
+    """Row of each of the table's pieces; -1: frozen [vocabulary]."""
+
+    def __init__(self, table: nn.Embedding, pieces: Tensor) -> None:
+        whole = table.weight.detach()
+        rows = torch.full((table.num_embeddings,), -1)
+        rows[pieces] = torch.arange(len(pieces))
+        padding = None if table.padding_idx is None else int(rows[table.padding_idx])
+        super().__init__(len(pieces), table.embedding_dim, padding, _weight=whole[pieces.to(whole.device)])
+        self.register_buffer("rows", rows.to(whole.device), persistent=False)
+        # No buffer: processes that train together send each other those at every step.
+        self._whole = [whole]
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Piece ids [...] → embeddings [..., hidden]."""
+        rows = self.rows[ids]
+        unused = rows < 0
+        embedded: Tensor = super().forward(rows.clamp(min=0))
+        if not unused.any():
+            return embedded
+        whole = self._whole[0]
+        return torch.where(unused[..., None], whole[ids.to(whole.device)].to(embedded), embedded)
+
+
+@contextmanager
+def used_rows(
+    body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]
+) -> Iterator[None]:
+    """Train ``body``'s embeddings of the pieces of ``texts`` alone; afterwards its table has them."""
+    table: nn.Embedding = body.get_input_embeddings()  # type: ignore[assignment]
+    pieces = _pieces(tokenizer, texts)
+    small = UsedRows(table, pieces)
+    body.set_input_embeddings(small)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            table.weight[pieces] = small.weight.to(table.weight)
+        body.set_input_embeddings(table.to(small.weight.device))
+
+
+def _pieces(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]) -> Tensor:
+    """Ids of all pieces of ``texts`` and of the special ones, sorted [pieces]."""
+    found = set(tokenizer.all_special_ids)
+    distinct = sorted(set(texts))
+    for start in range(0, len(distinct), _TEXTS_A_CALL):
+        found.update(*tokenizer(distinct[start : start + _TEXTS_A_CALL], verbose=False)["input_ids"])
+    return torch.tensor(sorted(found))

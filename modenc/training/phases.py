@@ -7,30 +7,118 @@ the model; an objective does not know which parameters move.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from datasets import Dataset
+from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 from transformers import set_seed
 
+from modenc.data.pairs import ParallelRow
 from modenc.errors import RecipeError
-from modenc.recipe.settings import OptimizerSettings
-from modenc.training.data_access import drawn, sample
+from modenc.recipe.paper_settings import data_for_alignment
+from modenc.recipe.settings import AlignmentSettings, LanguagePlan, MonolithicSettings, OptimizerSettings
+from modenc.training.data_access import TrainingData, drawn, sample
 from modenc.training.dev import DevData
 from modenc.training.mixing import announce_drawn
-from modenc.training.objective_inputs import ObjectiveInputs, transformer_size
+from modenc.training.objectives import options
 from modenc.training.objectives.contrast import ContrastiveLoss
 from modenc.training.objectives.crossconst import CrossConstLoss
-from modenc.training.objectives.decoder import TargetTexts, VectorDecoder
-from modenc.training.objectives.emma_x import ClassifierWarmup, EmmaXLoss, EmmaXParts, EmmaXWarmup
-from modenc.training.objectives.vmsst import Sentences, SourceSeparation, VmsstLoss
+from modenc.training.objectives.decoder import TargetTexts, TransformerSize, VectorDecoder
+from modenc.training.objectives.emma_x import (
+    ClassifierWarmup,
+    EmmaXLoss,
+    EmmaXOptions,
+    EmmaXParts,
+    EmmaXWarmup,
+)
+from modenc.training.objectives.vmsst import Sentences, SeparationOptions, SourceSeparation, VmsstLoss
+from modenc.training.processes import rows_a_step
+from modenc.training.stage import StageRun
 from modenc.training.trainers import PartsAlone, train_parts, train_sentence_model
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class FrozenPivot:
+    """The pivot's side, where it does not learn."""
+
+    encode: Callable[[list[str]], Tensor]
+    """Gives texts' unit vectors [texts, hidden]."""
+    texts: list[str]
+    """Its text without translations."""
+    others: Callable[[], tuple[Tensor, Tensor]] | None = None
+    """Unit vectors of other languages' translations and their counterparts, for EMMA-X's classifier."""
+
+
+@dataclass(frozen=True)
+class ObjectiveInputs:
+    """What an objective's phases are made from; see :func:`objective_inputs`."""
+
+    run: StageRun
+    settings: AlignmentSettings | MonolithicSettings
+    model: SentenceTransformer
+    embeddings: nn.Embedding
+    """The base's table; a monolithic model's own."""
+    pairs: Mapping[str, list[ParallelRow]]
+    """Language → translations."""
+    texts: Mapping[str, list[str]]
+    """Language → text without translations."""
+    pivot: FrozenPivot | None = None
+    """None where the model encodes the pivot too."""
+
+    @property
+    def plan(self) -> LanguagePlan:
+        """The language's, or one model's first."""
+        return self.run.plan
+
+    def steps(self, exponent: float = 0.0) -> int:
+        """Optimizer steps of all phases together, of languages that are :func:`drawn` with ``exponent``."""
+        optimizer = self.settings.optimizer
+        if optimizer.steps:
+            return optimizer.steps
+        sizes = [len(rows) for rows in (self.pairs or self.texts).values() if rows]
+        # Until the language with the most rows for its share was read whole.
+        rows: float = max(size ** (1 - exponent) for size in sizes) * sum(size**exponent for size in sizes)
+        return max(math.ceil(optimizer.epochs * round(rows) / self.rows_a_step()), 1)
+
+    def rows_a_step(self) -> int:
+        """Rows that one optimizer step reads, in all processes."""
+        return rows_a_step(self.settings.optimizer)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """The table's rows of pieces [batch, length], wherever the table is: [batch, length, hidden]."""
+        table = self.embeddings
+        embedded: Tensor = table(ids.to(table.weight.device))
+        return embedded
+
+    def vectors(self, texts: list[str]) -> Tensor | None:
+        """The frozen pivot's unit vectors of texts [texts, hidden]."""
+        return None if self.pivot is None else self.pivot.encode(texts)
+
+
+def objective_inputs(
+    run: StageRun,
+    settings: AlignmentSettings | MonolithicSettings,
+    model: SentenceTransformer,
+    data: Mapping[str, TrainingData],
+    pivot: FrozenPivot | None = None,
+) -> ObjectiveInputs:
+    """The inputs of an objective, with what it reads of the learning languages' ``data``."""
+    reads = data_for_alignment(settings.objective, run.plan.emma_x)
+    pairs, texts = {}, {}
+    for lang, part in data.items():
+        if "parallel" in reads and lang != part.plan.pivot and part.plan.data.parallel:
+            pairs[lang] = part.parallel.train
+        if "text" in reads and part.plan.data.text:
+            texts[lang] = part.text.train
+    body = model[0].body if pivot is None else run.base.load_body().requires_grad_(False)
+    return ObjectiveInputs(run, settings, model, body.get_input_embeddings(), pairs, texts, pivot)
 
 
 @dataclass(frozen=True)
@@ -56,20 +144,11 @@ class _Translations:
     languages: list[int]
     distinct: list[str]
     """The pivot's sentences, each once; behind the pairs' own those that only the decoder reads."""
-
-    def rows(self) -> list[int]:
-        """Each pair's row in ``distinct``."""
-        row = {text: number for number, text in enumerate(self.distinct)}
-        return [row[text] for text in self.pivots]
+    rows: list[int]
+    """Each pair's row in ``distinct``."""
 
 
-def run_phases(
-    inputs: ObjectiveInputs,
-    dev: DevData,
-    *,
-    initial_weights_eligible: bool = True,
-    evaluation_context: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> dict[str, Any]:
+def run_phases(inputs: ObjectiveInputs, dev: DevData) -> dict[str, Any]:
     """Train phase after phase; each goes on from its own last checkpoint, or is passed over when done.
 
     Returns:
@@ -79,17 +158,15 @@ def run_phases(
     by_name: dict[str, dict[str, Any]] = {}
     for number, phase in enumerate(_PHASES[inputs.settings.objective](inputs)):
         logger.info("  %s: %d steps, %d rows", phase.name, phase.steps, len(phase.data))
-        folder = inputs.run.checkpoints / phase.name
-        folder.mkdir(parents=True, exist_ok=True)
         # The trainers start from the run's seed: each phase has its own order of rows and noise.
         settings = replace(inputs.plan.run, seed=inputs.plan.run.seed + number)
-        run = replace(inputs.run, folder=folder, plan=replace(inputs.plan, run=settings))
+        run = replace(inputs.run.phase(phase.name), plan=replace(inputs.plan, run=settings))
         set_seed(settings.seed)
         rate = phase.learning_rate if isinstance(phase.loss, PartsAlone) else phase.model_learning_rate
         optimizer = inputs.settings.optimizer
         optimizer = replace(optimizer, steps=phase.steps, learning_rate=rate or optimizer.learning_rate)
         if isinstance(phase.loss, PartsAlone):
-            by_name[phase.name] = train_parts(optimizer, settings, folder, phase.loss, phase.data)
+            by_name[phase.name] = train_parts(optimizer, settings, run.folder, phase.loss, phase.data)
             continue
         by_name[phase.name] = train_sentence_model(
             run,
@@ -98,8 +175,6 @@ def run_phases(
             phase.data,
             phase.loss,
             dev,
-            initial_weights_eligible=initial_weights_eligible,
-            evaluation_context=evaluation_context,
             optimizer=_optimizer(optimizer, inputs.model, phase),
         )
     last = next(reversed(by_name.values()))
@@ -107,8 +182,7 @@ def run_phases(
     return {
         **last,
         **({"dev_before": before[0]} if before else {}),
-        "seconds": sum(metrics["seconds"] for metrics in by_name.values()),
-        "steps": sum(metrics["steps"] for metrics in by_name.values()),
+        **{name: sum(metrics[name] for metrics in by_name.values()) for name in ("seconds", "steps")},
         "phases": by_name,
     }
 
@@ -120,15 +194,13 @@ def _optimizer(settings: OptimizerSettings, model: nn.Module, phase: Phase) -> t
         {"params": [p for p in model.parameters() if p.requires_grad], "lr": settings.learning_rate},
         {"params": list(parts.parameters()), "lr": phase.learning_rate or settings.learning_rate},
     ]
-    return torch.optim.AdamW(
-        [group for group in groups if group["params"]], weight_decay=settings.weight_decay
-    )
+    return torch.optim.AdamW([one for one in groups if one["params"]], weight_decay=settings.weight_decay)
 
 
 def _contrastive(inputs: ObjectiveInputs) -> Iterator[Phase]:
     pairs = _translations(inputs, inputs.steps(), 0.0)
     loss = ContrastiveLoss(inputs.model, inputs.vectors(pairs.distinct), inputs.settings.scale)
-    yield Phase("contrast", inputs.steps(), _dataset(inputs, pairs, [pairs.rows()]), loss)
+    yield Phase("contrast", inputs.steps(), _dataset(inputs, pairs, [pairs.rows]), loss)
 
 
 def _vmsst(inputs: ObjectiveInputs) -> Iterator[Phase]:
@@ -136,19 +208,11 @@ def _vmsst(inputs: ObjectiveInputs) -> Iterator[Phase]:
     pairs = _translations(inputs, steps, 0.0, decoded=True)
     texts = list(dict.fromkeys(pairs.texts))
     own = {text: number for number, text in enumerate(texts)}
-    targets = _targets(inputs, [*texts, *pairs.distinct])
-    settings = plan.vmsst
+    targets, table = _targets(inputs, [*texts, *pairs.distinct])
+    settings, size = plan.vmsst, options(TransformerSize, plan.decoder)
+    variant: Any = inputs.settings.objective  # one of its three, by _PHASES
     parts = SourceSeparation(
-        inputs.settings.objective,  # type: ignore[arg-type]  # one of its three, by _PHASES
-        _table(inputs, targets),
-        1 + len(inputs.pairs),
-        transformer_size(plan.decoder),
-        decoders=settings.decoders,
-        factored=settings.factored,
-        decoder_language=settings.decoder_language,
-        encoder_layers=settings.encoder_layers,
-        language_encoders=settings.language_encoders,
-        encoder_language=settings.encoder_language,
+        variant, table, 1 + len(inputs.pairs), size, options(SeparationOptions, settings)
     )
     loss = VmsstLoss(
         inputs.model,
@@ -161,7 +225,7 @@ def _vmsst(inputs: ObjectiveInputs) -> Iterator[Phase]:
         kl_steps=settings.kl_steps if settings.kl else 0,
     )
     yield from _decoder_alone(inputs, parts, loss.pivot_reconstruction_loss, len(pairs.distinct))
-    labels = [[own[text] for text in pairs.texts], pairs.rows(), [1 + lang for lang in pairs.languages]]
+    labels = [[own[text] for text in pairs.texts], pairs.rows, [1 + lang for lang in pairs.languages]]
     yield Phase("translation", steps, _dataset(inputs, pairs, labels), loss, plan.decoder.learning_rate)
 
 
@@ -169,9 +233,9 @@ def _musr(inputs: ObjectiveInputs) -> Iterator[Phase]:
     plan = inputs.plan
     steps = inputs.steps(plan.musr.sampling_exponent)
     pairs = _translations(inputs, steps, plan.musr.sampling_exponent, decoded=True)
-    targets = _targets(inputs, pairs.distinct)
-    size = transformer_size(plan.decoder)
-    decoder = VectorDecoder(_table(inputs, targets), inputs.run.base.hidden_size, size, injection="input")
+    targets, table = _targets(inputs, pairs.distinct)
+    size = options(TransformerSize, plan.decoder)
+    decoder = VectorDecoder(table, inputs.run.base.hidden_size, size, injection="input")
     pivot = inputs.vectors(pairs.distinct)
     first, second = (
         CrossConstLoss(
@@ -186,7 +250,7 @@ def _musr(inputs: ObjectiveInputs) -> Iterator[Phase]:
         for weight in (0.0, plan.musr.consistency)
     )
     yield from _decoder_alone(inputs, decoder, first.pivot_reconstruction_loss, len(pairs.distinct))
-    data = _dataset(inputs, pairs, [pairs.rows()])
+    data = _dataset(inputs, pairs, [pairs.rows])
     early = steps - round(steps * plan.musr.consistency_share)
     cut, rate = early * inputs.rows_a_step(), plan.decoder.learning_rate
     if early:
@@ -198,27 +262,16 @@ def _musr(inputs: ObjectiveInputs) -> Iterator[Phase]:
 def _emma_x(inputs: ObjectiveInputs) -> Iterator[Phase]:
     plan, steps = inputs.plan, inputs.steps()
     settings, rate = plan.emma_x, plan.emma_x.classifier_learning_rate
-    parts = EmmaXParts(
-        inputs.model,
-        inputs.run.base.hidden_size,
-        ranks=settings.ranks,
-        classifier=settings.classifier,
-        queue=settings.queue,
-        momentum=settings.momentum,
-        rank_momentum=settings.rank_momentum,
-        temperature=settings.temperature,
-        temperature_top=settings.temperature_top,
-        chunk=settings.chunk,
-    )
+    parts = EmmaXParts(inputs.model, inputs.run.base.hidden_size, options(EmmaXOptions, settings))
     early = round(steps * settings.warmup_share)
     if early and inputs.pivot is not None and inputs.pivot.others is not None:
         left, right = inputs.pivot.others()
         alone = PartsAlone(parts, ClassifierWarmup(parts, left, right))
-        yield Phase("warmup", early, _row_numbers(len(left)), alone, rate)
+        yield Phase("warmup", early, Dataset.from_dict({"rows": range(len(left))}), alone, rate)
     elif early:
         pairs = _translations(inputs, early, 0.0)
         loss = EmmaXWarmup(inputs.model, parts, inputs.vectors(pairs.distinct))
-        yield Phase("warmup", early, _dataset(inputs, pairs, [pairs.rows()]), loss, rate)
+        yield Phase("warmup", early, _dataset(inputs, pairs, [pairs.rows]), loss, rate)
     parts.momentum.start_at(inputs.model)
     if early == steps:
         return
@@ -233,9 +286,7 @@ def _emma_x(inputs: ObjectiveInputs) -> Iterator[Phase]:
 
 _PHASES: dict[str, Callable[[ObjectiveInputs], Iterator[Phase]]] = {
     "contrastive": _contrastive,
-    "bitranslation": _vmsst,
-    "vmsst": _vmsst,
-    "vmsst_contrastive": _vmsst,
+    **dict.fromkeys(("bitranslation", "vmsst", "vmsst_contrastive"), _vmsst),
     "musr": _musr,
     "emma_x": _emma_x,
 }
@@ -257,11 +308,13 @@ def _translations(
         more = inputs.plan.decoder.pivot_steps * inputs.rows_a_step()
         others = drawn(groups, more, exponent, inputs.plan.run.seed + 1)
         distinct |= dict.fromkeys(row.pivot for _, row in others)
+    pivots, row_of = [row.pivot for _, row in rows], {text: number for number, text in enumerate(distinct)}
     return _Translations(
         texts=[row.text for _, row in rows],
-        pivots=[row.pivot for _, row in rows],
+        pivots=pivots,
         languages=[number for number, _ in rows],
         distinct=list(distinct),
+        rows=[row_of[text] for text in pivots],
     )
 
 
@@ -272,23 +325,16 @@ def _dataset(inputs: ObjectiveInputs, pairs: _Translations, labels: list[list[in
     return Dataset.from_dict({**columns, "label": [list(row) for row in zip(*labels, strict=True)]})
 
 
-def _targets(inputs: ObjectiveInputs, texts: list[str]) -> TargetTexts:
-    decoder = inputs.plan.decoder
-    return TargetTexts(texts, inputs.run.base.load_tokenizer(), decoder.max_length, decoder.max_pieces)
-
-
-def _table(inputs: ObjectiveInputs, targets: TargetTexts) -> Tensor:
-    """The base's embeddings of the written pieces [pieces, hidden].
-
-    Raises:
-        RecipeError: the decoder's heads do not share them evenly.
-    """
-    heads, hidden = inputs.plan.decoder.heads, inputs.run.base.hidden_size
-    if hidden % heads:
+def _targets(inputs: ObjectiveInputs, texts: list[str]) -> tuple[TargetTexts, Tensor]:
+    """What a decoder writes, and the base's embeddings of its pieces [pieces, hidden]; or a RecipeError."""
+    decoder, base = inputs.plan.decoder, inputs.run.base
+    if base.hidden_size % decoder.heads:
         raise RecipeError(
-            f"decoder.heads: expected a divisor of the base's hidden size, {hidden}; found {heads}"
+            f"decoder.heads: expected a divisor of the base's hidden size, {base.hidden_size}; "
+            f"found {decoder.heads}"
         )
-    return inputs.embed(targets.pieces).detach()
+    targets = TargetTexts(texts, base.load_tokenizer(), decoder.max_length, decoder.max_pieces)
+    return targets, inputs.embed(targets.pieces).detach()
 
 
 def _decoder_alone(
@@ -298,8 +344,5 @@ def _decoder_alone(
     decoder = inputs.plan.decoder
     if inputs.pivot is not None and decoder.pivot_steps:
         loss = PartsAlone(parts, copies)
-        yield Phase("decoder", decoder.pivot_steps, _row_numbers(rows), loss, decoder.learning_rate)
-
-
-def _row_numbers(count: int) -> Dataset:
-    return Dataset.from_dict({"rows": list(range(count))})
+        data = Dataset.from_dict({"rows": range(rows)})
+        yield Phase("decoder", decoder.pivot_steps, data, loss, decoder.learning_rate)

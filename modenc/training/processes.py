@@ -1,15 +1,26 @@
-"""What a training computes with: one or several processes, and numbers of 16 or 32 bits."""
+"""What a training computes with, one or several processes, and the locks that it holds."""
 
 from __future__ import annotations
 
+import hashlib
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TypeVar
 
 import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, parse_flag_from_env
 
+from modenc.cache import cache_dir
+from modenc.errors import RecipeError
 from modenc.hardware import has_bf16
+from modenc.hub.store import Hub
 from modenc.recipe.settings import OptimizerSettings, RunSettings
+from modenc.storage import exclusive_lock
+
+logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
@@ -39,3 +50,35 @@ def uses_bf16(run: RunSettings) -> bool:
     """Whether matrices are multiplied in bfloat16: as the recipe says, or as the machine can."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return run.precision == "bf16" or (run.precision == "auto" and has_bf16(device))
+
+
+@contextmanager
+def training_lock(folder: Path) -> Iterator[None]:
+    """Hold a work folder; RecipeError where another training does."""
+    if not process_state().is_main_process:
+        yield
+        return
+    otherwise = RecipeError(
+        f"{folder}: another training is running here; wait until it is done, or give this one "
+        "a run.work_dir of its own"
+    )
+    with exclusive_lock(folder, otherwise):
+        yield
+
+
+@contextmanager
+def language_lock(lang: str, work_dir: Path, hub: Hub) -> Iterator[None]:
+    """Hold a language in ``work_dir`` and for ``hub``, into which others may train; else RecipeError."""
+    otherwise = RecipeError(
+        f"{hub.path}: another process is training {lang} for this hub, in another run.work_dir; "
+        "wait until it is done, or give this one a hub.path of its own"
+    )
+    with training_lock(work_dir / lang), ExitStack() as locks:
+        if process_state().is_main_process:
+            # Not in the hub, where a killed training would leave a folder that is no language.
+            name = hashlib.sha256(f"{hub.path.resolve()}\n{lang}".encode()).hexdigest()
+            try:
+                locks.enter_context(exclusive_lock(cache_dir() / "training" / name, otherwise))
+            except OSError as error:
+                logger.warning("other trainings of %s for %s are not noticed: %s", lang, hub.path, error)
+        yield

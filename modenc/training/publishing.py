@@ -51,11 +51,7 @@ def publish_language(
 ) -> Path | None:
     """Compare modules with the base and put them into the hub, unless it has them already.
 
-    Args:
-        recipe: what they were trained by.
-        hub: where they go.
-        trained: the modules.
-        pivot: the pivot's modules that they were trained with, if not those in the hub.
+    ``pivot`` are the pivot's modules that they were trained with, if not those in the hub.
 
     Returns:
         The language's folder in the hub; None where ``run.publish`` keeps the modules out. All processes get

@@ -24,14 +24,12 @@ from torch import nn
 
 from modenc.data.pairs import ParaphraseRow
 from modenc.recipe.settings import FRESH, SentenceEncodingSettings
-from modenc.training.adapters_io import ALL_LINEAR_LAYERS, add_lora, load_lora, save_lora
+from modenc.training.adapters_io import ALL_LINEAR_LAYERS, add_lora, load_lora, pack_frozen, save_lora
 from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData, sample
 from modenc.training.dev import DevData
-from modenc.training.frozen import pack_frozen
-from modenc.training.pivot import adapter_of
 from modenc.training.processes import process_state, rows_a_step
-from modenc.training.stage import StageRun
+from modenc.training.stage import StageRun, adapter_of
 from modenc.training.trainers import train_sentence_model
 
 logger = logging.getLogger(__name__)
@@ -82,10 +80,8 @@ def _learn_scores(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
     settings = run.plan.sentence_encoding
     rows = run.data.scored_pairs.train
     logger.info("  scored pairs: %d", len(rows))
-    folder = run.checkpoints / "scored"
-    folder.mkdir(parents=True, exist_ok=True)
     return train_sentence_model(
-        replace(run, folder=folder),
+        run.phase("scored"),
         replace(settings.optimizer, steps=settings.scored_steps),
         model,
         _columns(rows, "sentence1", "sentence2", "score"),
@@ -97,12 +93,10 @@ def _learn_scores(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
 def training_sets(
     data: TrainingData, settings: SentenceEncodingSettings, seed: int
 ) -> tuple[dict[str, dict[str, Dataset]], dict[str, int]]:
-    """Triplets and pairs without a hard negative as one task, and SimCSE's sentences as another.
+    """Task → set → its rows: triplets and pairs without a hard negative; and SimCSE's sentences.
 
-    SimCSE (Gao et al., 2021) shows a sentence twice; dropout makes the two vectors differ.
-
-    Returns:
-        Task → set → its rows, and set → all of its rows, where only as many as the steps read were drawn.
+    SimCSE (Gao et al., 2021) shows a sentence twice; dropout makes the two vectors differ. Then set → all of
+    its rows, where only as many as the steps read were drawn.
     """
     tasks: dict[str, dict[str, Dataset]] = {}
     drawn_from: dict[str, int] = {}

@@ -14,7 +14,6 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from modenc.base_model import BaseModel
 from modenc.composition.body import compose
 from modenc.composition.modules import LanguageModules, read_modules
+from modenc.errors import HubError, RecipeError
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
-from modenc.recipe.settings import PAPER_SECTIONS, STAGES, DevSources, LanguagePlan
+from modenc.recipe.settings import FRESH, PAPER_SECTIONS, STAGES, DevSources, LanguagePlan
 from modenc.storage import whole_file
 from modenc.training.data_access import TrainingData
 from modenc.training.processes import process_state
@@ -75,9 +75,15 @@ class StageRun:
         """Where the trainer keeps its checkpoints."""
         return self.folder / "checkpoints"
 
-    @cached_property
+    def phase(self, name: str) -> StageRun:
+        """The same with a folder of its own, for one of several trainings."""
+        folder = self.checkpoints / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return dataclasses.replace(self, folder=folder)
+
+    @property
     def modules_before(self) -> LanguageModules | None:
-        """The modules to start from; ``None`` in the first stage."""
+        """The modules to start from, ``None`` in stage 1; read each time: a body trains on its table."""
         return None if self.before is None else read_modules(self.before, self.base.hidden_size)
 
     def body_before(self) -> PreTrainedModel:
@@ -112,12 +118,33 @@ def stage_runs(plan: LanguagePlan, base: BaseModel, hub: Hub, data: TrainingData
         before = LanguageLayout(run.modules)
 
 
+def published_modules(run: StageRun, lang: str) -> LanguageLayout:
+    """The modules of another language in the recipe's hub; HubError where it has none yet."""
+    hub = Hub.open(run.plan.hub)
+    if lang not in hub.languages():
+        raise HubError(
+            f"{run.plan.lang} needs the modules of {lang}, which the hub {run.plan.hub} does not have (it "
+            f"has: {', '.join(hub.languages()) or 'nothing'}); train {lang} first: "
+            f"modenc train RECIPE --lang {lang}"
+        )
+    return hub.layout(lang)
+
+
+def adapter_of(run: StageRun, lang: str) -> Path:
+    """The SE of ``lang`` in the recipe's hub, which stage 3 starts from; RecipeError where it has none."""
+    folder = published_modules(run, lang).se
+    if not folder.is_dir():
+        raise RecipeError(
+            f"sentence_encoding.start: expected an adapter of {lang!r} in {folder}, found none; "
+            f"start from another language, or {FRESH!r}"
+        )
+    return folder
+
+
 def begin(run: StageRun, *, force: bool) -> None:
     """Copy the modules that the stage before left into the stage's folder, and discard all later stages.
 
-    Args:
-        run: the stage; checkpoints of a run with the same fingerprint that was interrupted stay.
-        force: whether these checkpoints are removed, too.
+    Checkpoints of an interrupted run with the same fingerprint stay, unless ``force``.
     """
     if process_state().is_main_process:
         make_ready(run.folder, run.fingerprint, force=force or (run.folder / _DONE).is_file())
@@ -192,12 +219,8 @@ def stage_fingerprint(
 ) -> str:
     """sha256 of everything that decides a stage's result: settings, data, dev sets, earlier stages, seed.
 
-    Args:
-        plan: the language's.
-        stage: its name.
-        data_digest: digest of its training data.
-        before: the fingerprint of the stage before it.
-        dev_digest: digest of the rows that choose its best weights; empty where there are none.
+    ``before`` is the fingerprint of the stage before it, ``dev_digest`` that of the rows that choose its best
+    weights, empty where there are none.
     """
     content = {
         "format": _FORMAT,

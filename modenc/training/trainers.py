@@ -6,7 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,15 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from modenc.recipe.settings import OptimizerSettings, RunSettings
 from modenc.threads import waiting
-from modenc.training.dev import DevData, DevEvaluator
-from modenc.training.keep_best import KeepBest, load_parts, load_trainable_state, parts_state, trainable_state
+from modenc.training.dev import (
+    DevData,
+    DevEvaluator,
+    KeepBest,
+    load_parts,
+    load_trainable_state,
+    parts_state,
+    trainable_state,
+)
 from modenc.training.mixing import Mix, Turns, TurnsSampler, as_dataset, pass_epochs_on, reading
 from modenc.training.processes import process_state, uses_bf16
 from modenc.training.progress import LossLines, LossProgress, on_terminal, readable
@@ -250,12 +257,7 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigur
 
 
 class PartsAlone(nn.Module):
-    """A loss's own parts as a model by themselves.
-
-    Args:
-        parts: what learns.
-        loss: its loss on the rows [batch] of something that it holds.
-    """
+    """A loss's own parts as a model by themselves; ``loss`` is of rows [batch] of something that it holds."""
 
     def __init__(self, parts: nn.Module, loss: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -270,11 +272,7 @@ class PartsAlone(nn.Module):
 def train_parts(
     settings: OptimizerSettings, run: RunSettings, folder: Path, model: nn.Module, rows: Dataset
 ) -> dict[str, Any]:
-    """Train a :class:`PartsAlone` on a data set of ``rows``; checkpoints are in ``folder``.
-
-    Returns:
-        :class:`TrainingFigures` as a dictionary.
-    """
+    """Train a :class:`PartsAlone` on a data set of ``rows``; :class:`TrainingFigures` as a dictionary."""
     settings = reading(rows, settings).optimizer
     arguments = training_arguments(settings, run, folder / "checkpoints", sentences=False, evaluate=False)
     return vars(run_trainer(BodyTrainer(model=model, args=arguments, train_dataset=rows)))
@@ -288,8 +286,6 @@ def train_sentence_model(
     loss: nn.Module | dict[str, nn.Module],
     dev: DevData,
     *,
-    initial_weights_eligible: bool = True,
-    evaluation_context: Callable[[], AbstractContextManager[None]] = nullcontext,
     optimizer: torch.optim.Optimizer | None = None,
     drawn_from: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
@@ -302,8 +298,6 @@ def train_sentence_model(
         train: its data; of several sets those of one task in proportion to their rows, tasks in turn.
         loss: its loss, or one for each data set.
         dev: what the best weights are chosen by.
-        initial_weights_eligible: whether the weights before training may be the best.
-        evaluation_context: gives the model, while it is evaluated, the weights that are published for it.
         optimizer: another than AdamW at one rate.
         drawn_from: as :func:`~modenc.training.mixing.reading` takes it.
 
@@ -316,7 +310,7 @@ def train_sentence_model(
     """
     read = reading(train, settings, drawn_from)
     read.announce(run.name)
-    evaluator = None if dev.empty() else DevEvaluator(dev, evaluation_context)
+    evaluator = None if dev.empty() else DevEvaluator(dev)
     metrics: dict[str, Any] = {"dev_before": evaluator(model)} if evaluator else {}
     trainer = SentenceTrainer(
         model=model,
@@ -334,7 +328,7 @@ def train_sentence_model(
     best = KeepBest(run.folder, model, parts) if evaluator else None
     if best:
         best.go_on_from(last_checkpoint(run.checkpoints))
-        if initial_weights_eligible and not best.history:
+        if dev.start_may_win and not best.history:
             best.note(0, metrics["dev_before"])
     metrics |= vars(run_trainer(trainer, best))
     metrics["sets"] = read.seen(metrics["steps"])

@@ -27,9 +27,9 @@ from modenc.data.text import stable_hash
 from modenc.recipe.loader import default_section
 from modenc.recipe.paper_settings import DecoderSettings
 from modenc.recipe.settings import OptimizerSettings, RunSettings
-from modenc.training.objective_inputs import transformer_size
-from modenc.training.objectives.decoder import IGNORED, TargetTexts, scale_to_sqrt_dim
-from modenc.training.objectives.vmsst import SourceSeparation
+from modenc.training.objectives import options
+from modenc.training.objectives.decoder import IGNORED, TargetTexts, TransformerSize, scale_to_sqrt_dim
+from modenc.training.objectives.vmsst import SeparationOptions, SourceSeparation
 from modenc.training.trainers import PartsAlone, train_parts
 
 logger = logging.getLogger(__name__)
@@ -61,12 +61,7 @@ class ScoreSettings:
 
     @classmethod
     def small(cls, steps: int, seed: int) -> ScoreSettings:
-        """The recipes' defaults with one layer, enough to recognize translations.
-
-        Args:
-            steps: training steps of each decoder.
-            seed: of both trainings.
-        """
+        """The recipes' defaults with one layer and ``steps``, enough to recognize translations."""
         return cls(
             decoder=replace(default_section("decoder"), pivot_steps=steps, layers=1, max_pieces=8000),
             optimizer=default_section("alignment").optimizer,
@@ -75,10 +70,10 @@ class ScoreSettings:
 
 
 class TranslationScores:
-    """Both cross-entropies of translations.
+    """Both cross-entropies of two or more translations.
 
     Args:
-        pairs: at least two.
+        pairs: the translations.
         vectors: those of the texts and of the pivot's sentences, each [pairs, hidden].
         tokenizer: cuts the sentences that the decoders learn to write.
         embeddings: the vectors of its pieces [vocabulary, hidden] that the decoders start from.
@@ -123,8 +118,8 @@ class TranslationScores:
         return found[0], found[1]
 
     def _learned(self, rows: npt.NDArray[np.intp], number: int) -> SourceSeparation:
-        size = transformer_size(self.settings.decoder)
-        parts = SourceSeparation("bitranslation", self.table, 2, size, factored=True)
+        size = options(TransformerSize, self.settings.decoder)
+        parts = SourceSeparation("bitranslation", self.table, 2, size, SeparationOptions(factored=True))
         model = PartsAlone(parts, lambda chosen: self._loss(parts, chosen))
         data = Dataset.from_dict({"rows": rows.tolist()})
         folder = self.folder / f"half-{number}"

@@ -8,18 +8,24 @@ that vectors start out as the base's; ``extend`` adds new pieces to them by FOCU
 
 from __future__ import annotations
 
+import json
 import logging
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
+from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from modenc.composition.modules import quantize_rows
-from modenc.errors import BaseModelError, HubError
+from modenc.errors import BaseModelError, DataError, HubError
 from modenc.hub.checks.tokenizer import parse_tokenizer
 from modenc.hub.layout import EMBEDDINGS_TENSOR, SCALES_TENSOR, LanguageLayout
 from modenc.recipe.settings import EmbeddingStorage
@@ -27,14 +33,6 @@ from modenc.training.focus import MIN_COUNT, focus_embeddings
 from modenc.training.processes import process_state
 from modenc.training.progress import readable
 from modenc.training.stage import StageRun
-from modenc.training.tokenizers import (
-    extend,
-    piece_counts,
-    special_pairs,
-    tokens_per_sentence,
-    train_like,
-    trim,
-)
 
 logger = logging.getLogger(__name__)
 
@@ -42,13 +40,8 @@ logger = logging.getLogger(__name__)
 def make_vocabulary(run: StageRun) -> dict[str, Any]:
     """Make the vocabulary that the recipe asks for, and write ``tokenizer/`` and the embeddings.
 
-    The prompt, which stands before every text, keeps the base's tokens.
-
-    Returns:
-        How many tokens are copied, mixed and random, and tokens per held-out sentence.
-
-    Raises:
-        BaseModelError: no hub accepts a tokenizer like the base's.
+    The prompt, which stands before every text, keeps the base's tokens. Returns how many tokens are copied,
+    mixed and random, and tokens per held-out sentence; BaseModelError where no hub accepts the tokenizer.
     """
     settings, prompt = run.plan.vocabulary, run.plan.base.prompt
     if settings.method == "base" or not process_state().is_main_process:
@@ -78,11 +71,7 @@ def make_vocabulary(run: StageRun) -> dict[str, Any]:
 
 
 def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Write ``tokenizer/`` into ``folder``.
-
-    Raises:
-        BaseModelError: no hub accepts it.
-    """
+    """Write ``tokenizer/`` into ``folder``; BaseModelError where no hub accepts it."""
     tokenizer.save_pretrained(folder / "tokenizer")
     # Found before the other stages are trained, and not after them.
     try:
@@ -137,3 +126,216 @@ def _report(
         "tokens_per_sentence_base": round(tokens_per_sentence(base, held_out), 2),
         "tokens_per_sentence": round(tokens_per_sentence(tokenizer, held_out), 2),
     }
+
+
+_BATCH = 1000
+_FLOOR = 0.5
+_COVERAGE = 0.995
+_ROUNDS = 100
+SUPPORTED_MODELS = ("Unigram", "WordPiece")
+
+
+def tokenizer_model(tokenizer: PreTrainedTokenizerFast) -> str:
+    """The kind of a tokenizer, ``Unigram`` or ``WordPiece``; DataError where it is another."""
+    kind = str(json.loads(tokenizer.backend_tokenizer.to_str())["model"]["type"])
+    if kind not in SUPPORTED_MODELS:
+        raise DataError(
+            f"the base's tokenizer is a {kind} model; a vocabulary can be made for "
+            f"{' and '.join(SUPPORTED_MODELS)}. Set vocabulary.method = 'base' to keep it."
+        )
+    return kind
+
+
+def train_like(
+    base: PreTrainedTokenizerFast, texts: Sequence[str], size: int, prompt: str = ""
+) -> PreTrainedTokenizerFast:
+    """A new tokenizer with the base's normalizer, pre-tokenizer, decoder, special tokens and kind.
+
+    Its vocabulary has the tokens of the ``prompt`` too; see :func:`cut_prompt_like`.
+    """
+    tokenizer_model(base)
+    pieces = base.convert_ids_to_tokens(_prompt_ids(base, prompt))
+    batches = (texts[start : start + _BATCH] for start in range(0, len(texts), _BATCH))
+    tokenizer = base.train_new_from_iterator(batches, vocab_size=size - len(pieces), show_progress=False)
+    description = json.loads(tokenizer.backend_tokenizer.to_str())
+    # The highest score, so that the prompt is not cut into single letters.
+    _add_pieces(description, pieces, score=0.0)
+    return cut_prompt_like(base, _wrap(tokenizer, description), prompt)
+
+
+def cut_prompt_like(
+    base: PreTrainedTokenizerFast, tokenizer: PreTrainedTokenizerFast, prompt: str
+) -> PreTrainedTokenizerFast:
+    """Change the tokenizer so that it cuts the prompt, which stands before every text, as the base does.
+
+    In a Unigram model, the scores of pieces that cut it differently are lowered, no more than needed. A
+    WordPiece model takes the longest match, and nothing is changed.
+    """
+    description = json.loads(tokenizer.backend_tokenizer.to_str())
+    model = description["model"]
+    if model["type"] != "Unigram":
+        return tokenizer
+    wanted = base.tokenize(prompt.rstrip())
+    row = {piece: number for number, (piece, _) in enumerate(model["vocab"])}
+    for _ in range(_ROUNDS):
+        rivals = set(tokenizer.tokenize(prompt.rstrip())) - set(wanted)
+        if not rivals:
+            break
+        for piece in rivals & row.keys():
+            model["vocab"][row[piece]][1] -= 1.0
+        tokenizer = _wrap(tokenizer, description)
+    return tokenizer
+
+
+def piece_counts(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> Counter[int]:
+    """How often each token id occurs in the texts, special tokens not added."""
+    counts: Counter[int] = Counter()
+    for start in range(0, len(texts), _BATCH):
+        batch = list(texts[start : start + _BATCH])
+        for encoding in tokenizer.backend_tokenizer.encode_batch_fast(batch, add_special_tokens=False):
+            counts.update(encoding.ids)
+    return counts
+
+
+def tokens_per_sentence(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> float:
+    """Mean number of tokens of a text, special tokens not counted."""
+    return sum(piece_counts(tokenizer, texts).values()) / max(len(texts), 1)
+
+
+def trim(
+    base: PreTrainedTokenizerFast, texts: Sequence[str], size: int, prompt: str = ""
+) -> tuple[PreTrainedTokenizerFast, list[int]]:
+    """Keep the pieces that the texts use most, and those of the ``prompt`` that stands before every text.
+
+    Where the texts use fewer than ``size``, the base's likeliest pieces in the texts' letters are added,
+    among them words that the texts happen to lack. Also gives for each id the id in the base.
+    """
+    tokenizer_model(base)
+    counts = piece_counts(base, texts)
+    vocabulary = base.get_vocab()
+    special = set(base.all_special_ids) | set(base.added_tokens_decoder)
+    normalizer = base.backend_tokenizer.normalizer
+    characters = {char for text in texts for char in (normalizer.normalize_str(text) if normalizer else text)}
+    # Single characters are kept, so that no text of the language becomes unknown tokens.
+    single = {
+        vocabulary[form] for char in characters for form in (char, "##" + char, "▁") if form in vocabulary
+    }
+    kept = special | single | set(_prompt_ids(base, prompt))
+    used = sorted(counts, key=lambda number: (-counts[number], number))
+    for number in (*used, *_likely_pieces(base, texts)):
+        if len(kept) >= size:
+            break
+        kept.add(number)
+    ids = sorted(kept)
+    return _rebuild(base, ids), ids
+
+
+def extend(
+    trimmed: PreTrainedTokenizerFast, new_pieces: Sequence[str], texts: Sequence[str], prompt: str = ""
+) -> PreTrainedTokenizerFast:
+    """Add pieces to a trimmed tokenizer; it still cuts the ``prompt`` as before.
+
+    A WordPiece tokenizer takes the longest match, so adding is enough; a Unigram tokenizer needs
+    scores that old and new pieces share, so both are counted on the texts (two rounds of hard EM).
+    """
+    description = json.loads(trimmed.backend_tokenizer.to_str())
+    model = description["model"]
+    if model["type"] == "WordPiece":
+        _add_pieces(description, new_pieces)
+        return _wrap(trimmed, description)
+    special = set(trimmed.all_special_tokens)
+    lowest = min(score for piece, score in model["vocab"] if piece not in special)
+    highest = max(score for piece, score in model["vocab"] if piece not in special)
+    # New pieces start in the middle; the rounds below determine all scores.
+    _add_pieces(description, new_pieces, 0.5 * (lowest + highest))
+    tokenizer = _wrap(trimmed, description)
+    for _ in range(2):
+        counts = piece_counts(tokenizer, texts)
+        total = sum(counts.values())
+        for number, entry in enumerate(model["vocab"]):
+            if entry[0] not in special:
+                entry[1] = math.log((counts.get(number, 0) + _FLOOR) / total)
+        tokenizer = _wrap(trimmed, description)
+    return cut_prompt_like(trimmed, tokenizer, prompt)
+
+
+def special_pairs(
+    target: PreTrainedTokenizerFast, source: PreTrainedTokenizerFast
+) -> Iterable[tuple[int, int]]:
+    """(target id, source id) of the special tokens of the same role (cls, sep, pad, unk, mask, bos, eos)."""
+    for role, token in target.special_tokens_map.items():
+        other = source.special_tokens_map.get(role)
+        if isinstance(token, str) and isinstance(other, str):
+            yield target.convert_tokens_to_ids(token), source.convert_tokens_to_ids(other)
+
+
+def _likely_pieces(base: PreTrainedTokenizerFast, texts: Sequence[str]) -> list[int]:
+    """Ids of the pieces in the letters that make up nearly all of the texts, the likeliest first."""
+    counts = Counter(char for text in texts for char in text.lower() if category(char)[0] in "LM")
+    total, letters, covered = sum(counts.values()), set[str](), 0
+    for char, count in counts.most_common():
+        if covered >= _COVERAGE * total:
+            break
+        letters.add(char)
+        covered += count
+    model = json.loads(base.backend_tokenizer.to_str())["model"]
+    if model["type"] == "Unigram":
+        scored = sorted(enumerate(model["vocab"]), key=lambda item: -item[1][1])
+        pieces = [(number, piece) for number, (piece, _) in scored]
+    else:  # WordPiece's vocabularies are in the order of frequency
+        pieces = sorted((number, piece) for piece, number in model["vocab"].items())
+    return [number for number, piece in pieces if set(piece.removeprefix("##").strip("▁").lower()) <= letters]
+
+
+def _prompt_ids(base: PreTrainedTokenizerFast, prompt: str) -> list[int]:
+    ids: list[int] = base(prompt.rstrip(), add_special_tokens=False)["input_ids"] if prompt else []
+    return sorted(set(ids) - {base.unk_token_id})
+
+
+def _add_pieces(description: dict[str, Any], pieces: Iterable[str], score: float = 0.0) -> None:
+    model = description["model"]
+    if model["type"] == "WordPiece":
+        for piece in pieces:
+            model["vocab"].setdefault(piece, len(model["vocab"]))
+    else:
+        known = {piece for piece, _ in model["vocab"]}
+        model["vocab"] += [[piece, score] for piece in pieces if piece not in known]
+
+
+def _rebuild(base: PreTrainedTokenizerFast, ids: Sequence[int]) -> PreTrainedTokenizerFast:
+    description = json.loads(base.backend_tokenizer.to_str())
+    new_id = {old: new for new, old in enumerate(ids)}
+    model = description["model"]
+    # Tokens added after the model's own vocabulary (often a mask) move into it.
+    added = {token["id"]: token["content"] for token in description["added_tokens"]}
+    if model["type"] == "Unigram":
+        known = model["vocab"]
+        model["vocab"] = [known[old] if old < len(known) else [added[old], 0.0] for old in ids]
+        model["unk_id"] = new_id[model["unk_id"]]
+    else:
+        tokens = added | {number: token for token, number in model["vocab"].items()}
+        model["vocab"] = {tokens[old]: new for old, new in new_id.items()}
+    description["added_tokens"] = [
+        {**token, "id": new_id[token["id"]]} for token in description["added_tokens"] if token["id"] in new_id
+    ]
+    _renumber(description.get("post_processor") or {}, new_id)
+    return _wrap(base, description)
+
+
+def _renumber(processor: dict[str, Any], new_id: dict[int, int]) -> None:
+    for token in processor.get("special_tokens", {}).values():
+        token["ids"] = [new_id[number] for number in token["ids"]]
+    for role in ("sep", "cls"):
+        if role in processor:
+            processor[role] = [processor[role][0], new_id[processor[role][1]]]
+    for part in processor.get("processors", []):
+        _renumber(part, new_id)
+
+
+def _wrap(like: PreTrainedTokenizerFast, description: dict[str, Any]) -> PreTrainedTokenizerFast:
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(json.dumps(description)),
+        model_max_length=like.model_max_length,
+        padding_side="right",
+        **{role: token for role, token in like.special_tokens_map.items() if isinstance(token, str)},
+    )

@@ -384,3 +384,28 @@ def test_a_shared_fault_is_one_for_however_many_languages(faults_of):
 def test_an_override_of_an_unknown_language_is_a_fault(faults_of, sound):
     (fault,) = faults_of(sound, "languages.kazak.alignment.scale=7")
     assert fault.startswith("languages.kazak: expected a language code such as 'kk', 'kaz' or 'kaz_Cyrl'")
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "{}=1",
+        "data.{}=1",
+        "languages.{}.run.seed=1",
+        "languages.{}=1",
+        "{}",
+        "alignment.objective={}",
+        "run.work_dir='{{{}}}'",
+    ],
+)
+def test_a_name_of_a_megabyte_is_shortened(faults_of, sound, override):
+    faults = faults_of(sound, override.format("x" * 1_000_000), "run.seed=-1")
+    assert sum(map(len, faults)) < 10_000
+    assert any("xxx…" in fault for fault in faults)
+
+
+@pytest.mark.parametrize("line", ["include = '{}'", "name = '{}'", "pivot = '{}'", "{} = 1"])
+def test_a_message_about_a_megabyte_is_short(write, sound, line):
+    with pytest.raises(RecipeError, match="expected") as caught:
+        load_recipe(write(line.format("x" * 1_000_000) + "\n" + sound), ["run.seed=-1"], check_files=False)
+    assert len(str(caught.value)) < 10_000

@@ -6,8 +6,7 @@ import tomllib
 
 import pytest
 
-from modenc.recipe.files import parse_value
-from modenc.recipe.toml_text import to_toml
+from modenc.recipe.files import parse_value, to_toml
 
 
 @pytest.mark.parametrize(

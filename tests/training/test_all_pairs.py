@@ -22,8 +22,8 @@ from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
 from modenc.training import pipeline
-from modenc.training.lock import training_lock
 from modenc.training.pipeline import train
+from modenc.training.processes import training_lock
 
 pytestmark = pytest.mark.slow
 

@@ -12,6 +12,7 @@ from torch.nn import functional
 from modenc.training.objectives.emma_x import (
     ClassifierWarmup,
     EmmaXLoss,
+    EmmaXOptions,
     EmmaXParts,
     EmmaXWarmup,
     GaussianRanks,
@@ -28,9 +29,8 @@ HIDDEN = 6
 
 
 def _parts(encoder=None, **options):
-    return EmmaXParts(
-        encoder or _Encoder(), HIDDEN, **{"queue": 8, "momentum": 0.9, "rank_momentum": 0.9, **options}
-    )
+    options = EmmaXOptions(**{"queue": 8, "momentum": 0.9, "rank_momentum": 0.9, **options})
+    return EmmaXParts(encoder or _Encoder(), HIDDEN, options)
 
 
 class _Encoder(torch.nn.Module):

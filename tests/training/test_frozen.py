@@ -6,8 +6,7 @@ from torch import nn
 
 from modenc.base_model import resolve_base
 from modenc.recipe.settings import LoraSettings
-from modenc.training.adapters_io import add_lora, add_parallel_adapter
-from modenc.training.frozen import FrozenLinear, pack_frozen
+from modenc.training.adapters_io import FrozenLinear, add_lora, add_parallel_adapter, pack_frozen
 
 
 @pytest.mark.parametrize("bf16", [False, True])

@@ -21,6 +21,7 @@ from modenc.training.objectives.decoder import (
 )
 from modenc.training.objectives.vmsst import (
     Sentences,
+    SeparationOptions,
     Side,
     SourceSeparation,
     VmsstLoss,
@@ -205,7 +206,8 @@ def test_samples_have_their_mean_and_variance_and_pass_gradients_on():
 
 def _separation(variant, targets, languages=3, **changes):
     table = torch.randn(len(targets.pieces), HIDDEN)
-    parts = SourceSeparation(variant, table, languages, SIZE, **{"encoder_layers": 1, **changes})
+    options = SeparationOptions(**{"encoder_layers": 1, **changes})
+    parts = SourceSeparation(variant, table, languages, SIZE, options)
     for decoder in parts.decoders:
         torch.nn.init.normal_(decoder.project.weight, std=0.1)
     return parts.eval()

@@ -19,8 +19,9 @@ from modenc.recipe.checks import check_together
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES, AlignmentSettings
 from modenc.training import language_adaptation
+from modenc.training.data_access import TrainingData
 from modenc.training.pipeline import train
-from modenc.training.stage import PIVOT_LOSSES, stage_fingerprint
+from modenc.training.stage import PIVOT_LOSSES, stage_fingerprint, stage_runs
 
 PIVOT = [
     "languages.kk.language_adaptation.objective=pivot",
@@ -197,3 +198,16 @@ def test_what_the_pivot_starts_from_cannot_learn_from_it(tiny_recipe):
     ((lang, conflict),) = check_together({**plans, "en": english}, list(plans), "en")
     assert (lang, conflict.path) == ("kk", ("language_adaptation", "objective"))
     assert "expected a language that en does not start from, found kk" in conflict.message
+
+
+def test_a_body_that_trains_leaves_the_modules_before_as_they_are(copied):
+    recipe = load_recipe(copied, ["vocabulary.storage=int8"])
+    train(recipe, languages=["en"], stages=["vocabulary"])
+    plan = recipe.plans["en"]
+    base, hub = resolve_base(plan.base.model), Hub.open(recipe.hub)
+    _, run, *_ = stage_runs(plan, base, hub, TrainingData(plan))
+    table = run.body_before().get_input_embeddings().weight
+    before = table.clone()
+    with torch.no_grad():
+        table += 1
+    assert run.body_before().get_input_embeddings().weight.equal(before)

@@ -18,12 +18,12 @@ from modenc.errors import RecipeError
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.training import mixing
+from modenc.training.alignment import alignment_rows
 from modenc.training.all_pairs import batches_of_pairs
 from modenc.training.data_access import TrainingData, drawn
 from modenc.training.mixing import TurnsSampler, reading
-from modenc.training.objective_inputs import ObjectiveInputs
 from modenc.training.objectives.all_pairs import ItemTexts
-from modenc.training.onto_pivot import alignment_rows
+from modenc.training.phases import ObjectiveInputs
 from modenc.training.pipeline import train
 from modenc.training.processes import process_state
 from modenc.training.sentence_encoding import row_sets

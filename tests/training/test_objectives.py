@@ -6,10 +6,9 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from modenc.training.objectives.alignment import PivotAlignmentLoss
+from modenc.training.objectives.alignment import AlignmentOptions, PivotAlignmentLoss, ScoredAlignmentLoss
 from modenc.training.objectives.all_pairs import AllPairs, ItemTexts
 from modenc.training.objectives.distillation import DistillationLoss
-from modenc.training.objectives.scored_alignment import ScoredAlignmentLoss
 
 
 class _Encoder(torch.nn.Module):
@@ -32,7 +31,7 @@ def _unit(tensor):
 
 def test_ranking_against_a_loop(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
-    loss = PivotAlignmentLoss(_Encoder(vectors), pivot, losses="mnrl")
+    loss = PivotAlignmentLoss(_Encoder(vectors), pivot, AlignmentOptions(), losses="mnrl")
     labels = torch.tensor([[0, 5, 0], [1, -1, 1], [2, -1, 2]])
     rows = torch.arange(3)
     expected = 0.0
@@ -44,8 +43,9 @@ def test_ranking_against_a_loop(vectors):
 
 def test_a_pivot_sentence_is_not_its_own_negative(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
-    loss = PivotAlignmentLoss(_Encoder(vectors), pivot, losses="mnrl", random_negatives=64)
-    alone = PivotAlignmentLoss(_Encoder(vectors), pivot[:1], losses="mnrl", random_negatives=64)
+    options = AlignmentOptions(pivot_negatives=64)
+    loss = PivotAlignmentLoss(_Encoder(vectors), pivot, options, losses="mnrl")
+    alone = PivotAlignmentLoss(_Encoder(vectors), pivot[:1], options, losses="mnrl")
     assert float(alone([{"rows": torch.tensor([0])}], torch.tensor([[0, -1, 0]]))) == pytest.approx(
         0.0, abs=1e-6
     )
@@ -56,10 +56,11 @@ def test_cosine_and_keep_terms(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
     before = torch.randn(4, 8, generator=torch.Generator().manual_seed(2))
     rows, labels = torch.tensor([0, 1]), torch.tensor([[3, -1, 2], [4, -1, 3]])
-    cosine = PivotAlignmentLoss(_Encoder(vectors), pivot, losses="cosine")([{"rows": rows}], labels)
+    plain, keeping = AlignmentOptions(), AlignmentOptions(keep_weight=2.0)
+    cosine = PivotAlignmentLoss(_Encoder(vectors), pivot, plain, losses="cosine")([{"rows": rows}], labels)
     expected = sum(1 - float(_unit(vectors)[i] @ _unit(pivot)[3 + i]) for i in range(2)) / 2
     assert float(cosine) == pytest.approx(expected, rel=1e-5)
-    kept = PivotAlignmentLoss(_Encoder(vectors), pivot, losses="cosine", before=before, keep_weight=2.0)
+    kept = PivotAlignmentLoss(_Encoder(vectors), pivot, keeping, losses="cosine", before=before)
     own, old = _unit(vectors[:2]), _unit(before[2:])
     gap = float(((own @ own.T - old @ old.T) ** 2).mean())
     assert float(kept([{"rows": rows}], labels)) == pytest.approx(expected + 2 * gap, rel=1e-5)
@@ -69,7 +70,9 @@ def test_the_pivots_cosines_are_an_aim(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
     rows, labels = torch.tensor([0, 1]), torch.tensor([[3, -1, 0], [4, -1, 1]])
     plain, aimed = (
-        PivotAlignmentLoss(_Encoder(vectors), pivot, losses="cosine", similarity_weight=weight)
+        PivotAlignmentLoss(
+            _Encoder(vectors), pivot, AlignmentOptions(similarity_weight=weight), losses="cosine"
+        )
         for weight in (0.0, 3.0)
     )
     own, theirs = _unit(vectors[:2]), _unit(pivot[3:5])
@@ -84,7 +87,7 @@ def test_the_pivots_cosines_are_an_aim(vectors):
 
 def test_scored_pairs_are_ranked_within_the_language_and_across(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
-    loss = ScoredAlignmentLoss(_Encoder(vectors), pivot, scored_weight=0.5)
+    loss = ScoredAlignmentLoss(_Encoder(vectors), pivot, AlignmentOptions(scored_weight=0.5))
     features = [{"rows": torch.tensor([0, 1])}, {"rows": torch.tensor([2, 3])}]
     labels = torch.tensor([[5.0, 1.0, 4.2], [0.0, 2.0, 1.0]])
     first, second = _unit(vectors[:2]), _unit(vectors[2:])
@@ -110,9 +113,11 @@ def test_losses_take_any_sentence_transformer(tiny_xlmr):
     model = SentenceTransformer(str(tiny_xlmr), device="cpu")
     pivot = torch.from_numpy(model.encode(["one", "two"]))
     features = model.preprocess(["бір", "екі"])
-    graded = ScoredAlignmentLoss(model, pivot)
+    graded = ScoredAlignmentLoss(model, pivot, AlignmentOptions())
     pairs = [features, model.preprocess(["үш", "төрт"])]
-    loss = PivotAlignmentLoss(model, pivot)([features], torch.tensor([[0, -1, 0], [1, -1, 1]]))
+    loss = PivotAlignmentLoss(model, pivot, AlignmentOptions())(
+        [features], torch.tensor([[0, -1, 0], [1, -1, 1]])
+    )
     loss = loss + graded(pairs, torch.tensor([[0, 1, 0.5], [1, 0, 0.8]]))
     loss.backward()
     assert model[0].auto_model.encoder.layer[0].attention.self.query.weight.grad.abs().sum() > 0

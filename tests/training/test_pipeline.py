@@ -33,8 +33,8 @@ from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
 from modenc.training import pipeline
-from modenc.training.lock import training_lock
 from modenc.training.pipeline import train
+from modenc.training.processes import training_lock
 from modenc.training.vocabulary import save_embeddings
 
 pytestmark = pytest.mark.slow
@@ -227,7 +227,7 @@ def test_forced_stages_reach_the_hub_and_all_that_starts_from_them(tiny_recipe, 
         return {"steps": settings.steps, "seconds": 0.0}
 
     monkeypatch.setattr("modenc.training.sentence_encoding.train_sentence_model", learn)
-    monkeypatch.setattr("modenc.training.onto_pivot.train_sentence_model", learn)
+    monkeypatch.setattr("modenc.training.alignment.train_sentence_model", learn)
     path = tiny_recipe("forced")
     recipe = load_recipe(path, EN_STARTS_FROM_KK)
     train(recipe)

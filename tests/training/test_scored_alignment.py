@@ -10,7 +10,7 @@ from modenc.data.pairs import CrossRow, CrossScoredRow
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
-from modenc.training.onto_pivot import alignment_rows
+from modenc.training.alignment import alignment_rows
 from modenc.training.pipeline import train
 
 pytestmark = pytest.mark.slow

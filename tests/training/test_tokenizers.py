@@ -16,15 +16,16 @@ from modenc.recipe.loader import load_recipe
 from modenc.training import language_adaptation
 from modenc.training.language_adaptation import pack
 from modenc.training.stage import StageRun
-from modenc.training.tokenizers import (
+from modenc.training.vocabulary import (
     extend,
+    make_vocabulary,
+    save_tokenizer,
     special_pairs,
     tokenizer_model,
     tokens_per_sentence,
     train_like,
     trim,
 )
-from modenc.training.vocabulary import make_vocabulary, save_tokenizer
 
 TEXTS = ["the cat sat on the mat", "a dog ran in the park", "good morning to the cat"] * 5
 

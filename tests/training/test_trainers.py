@@ -3,6 +3,7 @@
 import logging
 import math
 import shutil
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,8 +16,7 @@ from torch import nn
 from modenc.base_model import resolve_base
 from modenc.training.adapters_io import add_parallel_adapter, scaled_adapter
 from modenc.training.body_module import BodyModule
-from modenc.training.dev import DevData, DevEvaluator
-from modenc.training.keep_best import KeepBest
+from modenc.training.dev import DevData, DevEvaluator, KeepBest
 from modenc.training.stage import discard, make_ready
 from modenc.training.trainers import last_checkpoint
 
@@ -152,7 +152,7 @@ def test_the_dev_set_judges_the_weights_that_are_published(tiny_xlmr):
     data = DevData(sts=[(*pair, i / 10) for i, pair in enumerate(texts)])
     before = {name: parameter.clone() for name, parameter in body.named_parameters()}
     whole = DevEvaluator(data)(model)["sts"]
-    share = DevEvaluator(data, partial(scaled_adapter, body, 0.25))(model)["sts"]
+    share = DevEvaluator(replace(data, weights=partial(scaled_adapter, body, 0.25)))(model)["sts"]
     assert all(torch.equal(before[name], parameter) for name, parameter in body.named_parameters())
     with torch.no_grad():
         for name, parameter in body.named_parameters():

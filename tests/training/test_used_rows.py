@@ -3,7 +3,7 @@
 import torch
 
 from modenc.base_model import resolve_base
-from modenc.training.used_rows import UsedRows, used_rows
+from modenc.training.monolithic import UsedRows, used_rows
 
 READ = ["Мұғалім жаңа кітапты оқиды", "My brother reads a book"]
 

@@ -15,13 +15,33 @@ alignment.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import torch
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.losses import CoSENTLoss
 from torch import Tensor, nn
 
 from modenc.training.objectives.contrast import ranking_loss
 from modenc.training.objectives.distillation import similarity_gap, teacher_gap
+
+
+@dataclass(frozen=True)
+class AlignmentOptions:
+    """What losses against a frozen pivot weigh."""
+
+    scale: float = 20.0
+    """τ."""
+    pivot_negatives: int = 0
+    """Rows of the pivot's vectors drawn as further negatives of a batch."""
+    symmetric: bool = False
+    """Rank the batch's texts for each pivot sentence, too."""
+    similarity_weight: float = 0.0
+    """Of the pivot's own cosines as an aim."""
+    keep_weight: float = 0.0
+    """Of the cosines between the language's sentences before alignment."""
+    scored_weight: float = 1.0
+    """Of the ranking of scored pairs."""
 
 
 class PivotAlignmentLoss(nn.Module):
@@ -34,38 +54,26 @@ class PivotAlignmentLoss(nn.Module):
     Args:
         model: encodes the language's sentences.
         pivot: cached vectors of the pivot's sentences [n, hidden].
+        options: the weights.
         losses: ``mnrl``, ``cosine`` or ``cosine+mnrl``.
-        scale: τ.
-        random_negatives: rows of ``pivot`` drawn as further negatives of a batch.
-        symmetric: rank the batch's texts for each pivot sentence, too.
-        similarity_weight: of the pivot's own cosines as an aim.
         before: vectors of the language's sentences before alignment [m, hidden].
-        keep_weight: of their cosines.
     """
 
     def __init__(
         self,
         model: SentenceTransformer,
         pivot: Tensor,
+        options: AlignmentOptions,
         *,
         losses: str = "mnrl",
-        scale: float = 20.0,
-        random_negatives: int = 0,
-        symmetric: bool = False,
-        similarity_weight: float = 0.0,
         before: Tensor | None = None,
-        keep_weight: float = 0.0,
     ) -> None:
         super().__init__()
         self.model = model
         self.pivot = nn.functional.normalize(pivot, dim=-1)
+        self.options = options
         self.losses = losses
-        self.scale = scale
-        self.random_negatives = random_negatives
-        self.symmetric = symmetric
-        self.similarity_weight = similarity_weight
         self.before = None if before is None else nn.functional.normalize(before, dim=-1)
-        self.keep_weight = keep_weight
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """The loss of one batch (a scalar)."""
@@ -77,20 +85,66 @@ class PivotAlignmentLoss(nn.Module):
             loss = loss + (1 - (vectors * self.pivot[positive].to(vectors)).sum(-1)).mean()
         if "mnrl" in self.losses:
             loss = loss + self._ranking(vectors, positive, negative)
-        if self.similarity_weight:
-            counterparts = self.pivot[positive].to(vectors)
-            loss = loss + self.similarity_weight * teacher_gap(vectors, counterparts)
+        if weight := self.options.similarity_weight:
+            loss = loss + weight * teacher_gap(vectors, self.pivot[positive].to(vectors))
         if self.before is not None:
-            loss = loss + self.keep_weight * similarity_gap(vectors, self.before[own].to(vectors))
+            gap = similarity_gap(vectors, self.before[own].to(vectors))
+            loss = loss + self.options.keep_weight * gap
         return loss
 
     def _ranking(self, vectors: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        extra = torch.randint(len(self.pivot), (self.random_negatives,))
+        extra = torch.randint(len(self.pivot), (self.options.pivot_negatives,))
         candidates = torch.cat([positive, negative[negative >= 0], extra])
-        scores = self.scale * vectors @ self.pivot[candidates].to(vectors).T
+        scores = self.options.scale * vectors @ self.pivot[candidates].to(vectors).T
         rows = torch.arange(len(vectors))
         # The same pivot sentence elsewhere among the candidates is not a negative.
         same = candidates[None, :] == positive[:, None]
         same[rows, rows] = False
         scores = scores.masked_fill(same.to(scores.device), float("-inf"))
-        return ranking_loss(scores, symmetric=self.symmetric)
+        return ranking_loss(scores, symmetric=self.options.symmetric)
+
+
+class ScoredAlignmentLoss(nn.Module):
+    """Rank pairs by their scores within the language and across, and pull each sentence to the pivot's.
+
+    Both languages have the pair, so its score applies to three cosines: within the language, and from either
+    sentence to the pivot's other. CoSENT (Su, 2022) ranks all of a batch's in one sum. With unit vectors a_i
+    and b_i of the language's sentences, A_i and B_i of the pivot's, gold scores y_i, and the list C of
+    (a_i·b_i, y_i), (a_i·B_i, y_i) and (A_i·b_i, y_i):
+
+        L = w log(1 + Σ_{(c, y), (d, z) in C, y < z} exp(τ (c - d))) + mean_i (2 - a_i·A_i - b_i·B_i) / 2
+
+    Either term alone loses what the other keeps: the order within the language, or translations together.
+
+    Inputs:
+        two text columns; as label three numbers: the rows of ``pivot`` [n, hidden] that belong to the
+        sentences, and the score of the pair.
+
+    Args:
+        model, pivot: as :class:`PivotAlignmentLoss` takes them.
+        options: τ, w and the weight of the pivot's own cosines.
+    """
+
+    def __init__(self, model: SentenceTransformer, pivot: Tensor, options: AlignmentOptions) -> None:
+        super().__init__()
+        self.model = model
+        self.pivot = nn.functional.normalize(pivot, dim=-1)
+        self.options = options
+        self.ranking = CoSENTLoss(model, scale=options.scale)
+
+    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
+        """The loss of one batch (a scalar)."""
+        first, second = (
+            nn.functional.normalize(self.model(features)["sentence_embedding"], dim=-1)
+            for features in sentence_features
+        )
+        rows = labels[:, :2].cpu().long()
+        pivot_first, pivot_second = (self.pivot[rows[:, side]].to(first) for side in (0, 1))
+        pairs = [torch.cat([first, first, pivot_first]), torch.cat([second, pivot_second, second])]
+        ranking = self.ranking.compute_loss_from_embeddings(pairs, labels[:, 2].repeat(3))
+        cosine = (first * pivot_first + second * pivot_second).sum(-1) / 2
+        loss: Tensor = self.options.scored_weight * ranking + (1 - cosine).mean()
+        if weight := self.options.similarity_weight:
+            gap = teacher_gap(torch.cat([first, second]), torch.cat([pivot_first, pivot_second]))
+            loss = loss + weight * gap
+        return loss

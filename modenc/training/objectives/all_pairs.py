@@ -62,13 +62,7 @@ class AllPairs(nn.Module):
         self.symmetric = symmetric
 
     def forward(self, kind: Tensor, pair: Tensor, items: Tensor) -> dict[str, Tensor]:
-        """The loss of one batch.
-
-        Args:
-            kind: number [1] of the kind of data.
-            pair: numbers [1, 2] of the languages of the queries and of the targets.
-            items: ids [1, batch] of items that both have.
-        """
+        """The loss of a batch: ``kind`` [1], ``pair`` of languages [1, 2] and ``items`` [1, batch]."""
         name = self.kinds[int(kind)]
         query_lang, target_lang = (self.languages[number] for number in pair[0].tolist())
         ids = items[0].tolist()

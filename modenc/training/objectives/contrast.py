@@ -6,44 +6,50 @@ L = -½ mean_i [ log softmax_j(τ s_i·t_j)_i + log softmax_j(τ t_i·s_j)_i ]
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 
-def encode_pair(
-    model: SentenceTransformer,
-    sentence_features: Iterable[dict[str, Tensor]],
-    pivot: Tensor | None,
-    rows: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Vectors [batch, hidden] of the texts, and of the pivot's sentences.
+class TranslationLoss(nn.Module):
+    """What losses on translations share.
+
+    Inputs:
+        the text's column, and where ``pivot`` is None the pivot sentence's; as label [batch, 1] the row of
+        the pivot's sentence in ``pivot``.
 
     Args:
         model: encodes the texts, and where ``pivot`` is None the pivot's sentences.
-        sentence_features: the texts, and where ``pivot`` is None the pivot's sentences.
-        pivot: cached vectors [rows, hidden].
-        rows: whose of them the batch needs [batch].
+        parts: what learns beside it and is thrown away after training.
+        pivot: cached vectors of the pivot's sentences [rows, hidden].
     """
-    features = list(sentence_features)
-    own = model(features[0])["sentence_embedding"]
-    other = model(features[1])["sentence_embedding"] if pivot is None else pivot[rows].to(own)
-    return own, other
+
+    def __init__(self, model: SentenceTransformer, parts: Any, pivot: Tensor | None) -> None:
+        super().__init__()
+        self.model = model
+        self.parts = nn.Module() if parts is None else parts
+        self.pivot = pivot
+
+    def encode_pair(
+        self, sentence_features: Iterable[dict[str, Tensor]], rows: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Vectors [batch, hidden] of the texts, and of the pivot's sentences in ``rows`` [batch]."""
+        features = list(sentence_features)
+        own = self.model(features[0])["sentence_embedding"]
+        if self.pivot is not None:
+            return own, self.pivot[rows].to(own)
+        return own, self.model(features[1])["sentence_embedding"]
 
 
 def symmetric_contrast(left: Tensor, right: Tensor, rows: Tensor, scale: float) -> Tensor:
-    """In-batch softmax over scaled cosines in both directions, in float32.
+    """In-batch softmax over scaled cosines of translations [batch, hidden], both ways, in float32.
 
-    Args:
-        left: vectors [batch, hidden].
-        right: those of their translations [batch, hidden].
-        rows: which sentence each of ``right`` is [batch]; the same one elsewhere is no negative.
-        scale: inverse temperature.
+    ``rows`` [batch] says which sentence each of ``right`` is: the same one elsewhere is no negative.
     """
     left, right = (nn.functional.normalize(side.float(), dim=-1) for side in (left, right))
-    with autocast_disabled(left):
+    with torch.autocast(left.device.type, enabled=False):
         return ranking_loss(mask_duplicates(scale * left @ right.T, rows), symmetric=True)
 
 
@@ -66,28 +72,15 @@ def mask_duplicates(scores: Tensor, rows: Tensor) -> Tensor:
     return scores.masked_fill(twins.to(scores.device), float("-inf"))
 
 
-def autocast_disabled(tensor: Tensor) -> AbstractContextManager[None]:
-    """Disable the trainer's autocast to bfloat16."""
-    manager: AbstractContextManager[None] = torch.autocast(tensor.device.type, enabled=False)
-    return manager
-
-
-class ContrastiveLoss(nn.Module):
-    """``contrastive``.
-
-    Inputs:
-        the text's column, and where ``pivot`` is None the pivot sentence's; as label [batch, 1] the row of
-        the pivot's sentence in ``pivot`` [rows, hidden].
-    """
+class ContrastiveLoss(TranslationLoss):
+    """``contrastive``; ``scale`` is τ."""
 
     def __init__(self, model: SentenceTransformer, pivot: Tensor | None, scale: float) -> None:
-        super().__init__()
-        self.model = model
-        self.pivot = pivot
+        super().__init__(model, None, pivot)
         self.scale = scale
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """The loss of one batch (a scalar)."""
         rows = labels.cpu()[:, 0]
-        own, other = encode_pair(self.model, sentence_features, self.pivot, rows)
+        own, other = self.encode_pair(sentence_features, rows)
         return symmetric_contrast(own, other, rows, self.scale)

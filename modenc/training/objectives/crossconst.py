@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
+from modenc.training.objectives.contrast import TranslationLoss
 from modenc.training.objectives.decoder import (
     IGNORED,
     TargetTexts,
@@ -30,13 +31,10 @@ from modenc.training.objectives.decoder import (
 )
 
 
-class CrossConstLoss(nn.Module):
-    """Both phases: the first is the second with ``consistency = 0``.
+class CrossConstLoss(TranslationLoss):
+    """Both phases: the first is the second with ``consistency`` 0; ``targets`` has the rows of ``pivot``."""
 
-    Inputs:
-        the text's column, and where ``pivot`` is None the pivot sentence's; as label [batch, 1] the row of
-        the pivot's sentence in ``targets`` and in ``pivot``.
-    """
+    parts: VectorDecoder
 
     def __init__(
         self,
@@ -49,11 +47,8 @@ class CrossConstLoss(nn.Module):
         copy_weight: float = 0.0,
         smoothing: float = 0.0,
     ) -> None:
-        super().__init__()
-        self.model = model
-        self.parts = decoder
+        super().__init__(model, decoder, pivot)
         self.targets = targets
-        self.pivot = pivot
         self.consistency = consistency
         self.copy_weight = copy_weight
         self.smoothing = smoothing

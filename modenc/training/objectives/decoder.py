@@ -138,15 +138,12 @@ class VectorDecoder(nn.Module):
         self.bias = nn.Parameter(torch.zeros(pieces)) if self.tied else None
 
     def forward(self, condition: Tensor, targets: Tensor, start: Tensor | None = None) -> Tensor:
-        """Scores of each target piece.
+        """Scores [batch, length, pieces] of each target piece.
 
         Args:
             condition: [batch, condition_size].
             targets: piece numbers [batch, length], ``IGNORED`` past the end.
             start: start symbol of each row [batch]; the first by default.
-
-        Returns:
-            [batch, length, pieces].
         """
         length = targets.shape[1]
         first = self.start[torch.zeros_like(targets[:, 0]) if start is None else start]

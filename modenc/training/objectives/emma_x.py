@@ -33,19 +33,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from modenc.training.objectives.contrast import (
-    autocast_disabled,
-    encode_pair,
-    mask_duplicates,
-    ranking_loss,
-)
+from modenc.training.objectives.contrast import TranslationLoss, mask_duplicates, ranking_loss
 from modenc.training.objectives.momentum import MomentumCopy, VectorQueue
 
 
@@ -114,16 +109,13 @@ def update_rank_means(means: Tensor, cosines: Tensor, ranks: Tensor, momentum: T
 def ranking_info_nce(
     cosines: Tensor, ranks: Tensor, temperatures: Tensor, excluded: Tensor | None = None
 ) -> Tensor:
-    """Equation 7.
+    """Equation 7, a mean over anchors, of cosines and ranks (from 0) [anchors, candidates].
 
     Args:
-        cosines: of anchors with candidates [anchors, candidates].
-        ranks: of the same, from 0.
+        cosines: of anchors with candidates.
+        ranks: of the same.
         temperatures: τ_1 … τ_{N-1} [N - 1].
         excluded: true where a candidate is none, an anchor's own copy [anchors, candidates].
-
-    Returns:
-        A scalar, the mean over anchors.
     """
     total = 0.0 * cosines.sum()
     nowhere = torch.zeros_like(ranks, dtype=torch.bool) if excluded is None else excluded
@@ -140,58 +132,51 @@ def ranking_info_nce(
     return total / len(cosines)
 
 
-class EmmaXParts(nn.Module):
-    """What is thrown away after training: the classifier, s, the queue and the momentum encoder.
+@dataclass(frozen=True)
+class EmmaXOptions:
+    """Sizes and rates of what EMMA-X throws away."""
 
-    Args:
-        model: the encoder that the momentum encoder follows.
-        hidden: size of its vectors.
-        ranks: N.
-        classifier: the mixture (``gmm``) or the network (``fcn``).
-        queue: K.
-        momentum: of the momentum encoder.
-        rank_momentum: ε.
-        temperature: τ of phase 1, and τ_1.
-        temperature_top: τ_{N-1}; those between rise evenly.
-        chunk: candidates whose differences are held in memory at once; changes no result.
-    """
+    ranks: int = 4
+    """N."""
+    classifier: Literal["gmm", "fcn"] = "gmm"
+    """The mixture, or the network."""
+    queue: int = 256
+    """K."""
+    momentum: float = 0.99
+    """Of the momentum encoder."""
+    rank_momentum: float = 0.99
+    """ε."""
+    temperature: float = 0.04
+    """τ of phase 1, and τ_1."""
+    temperature_top: float = 0.08
+    """τ_{N-1}; those between rise evenly."""
+    chunk: int = 512
+    """Candidates whose differences are held in memory at once; changes no result."""
+
+
+class EmmaXParts(nn.Module):
+    """What is thrown away after training: the classifier, s, the queue, ``model``'s momentum encoder."""
 
     means: Tensor
     measured: Tensor
 
-    def __init__(
-        self,
-        model: nn.Module,
-        hidden: int,
-        *,
-        ranks: int = 4,
-        classifier: Literal["gmm", "fcn"] = "gmm",
-        queue: int = 256,
-        momentum: float = 0.99,
-        rank_momentum: float = 0.99,
-        temperature: float = 0.04,
-        temperature_top: float = 0.08,
-        chunk: int = 512,
-    ) -> None:
+    def __init__(self, model: nn.Module, hidden: int, options: EmmaXOptions) -> None:
         super().__init__()
-        kind = {"gmm": GaussianRanks, "fcn": NetworkRanks}[classifier]
+        kind, ranks = {"gmm": GaussianRanks, "fcn": NetworkRanks}[options.classifier], options.ranks
         self.classifier: nn.Module = kind(ranks, hidden)
         self.register_buffer("means", torch.arange(ranks, 0, -1) / ranks)
         self.register_buffer("measured", torch.zeros(ranks))
-        self.queue = VectorQueue(queue, hidden)
-        self.momentum = MomentumCopy(model, momentum)
-        self.rank_momentum = rank_momentum
-        self.temperature = temperature
-        self.temperature_top = temperature_top
-        self.chunk = chunk
+        self.queue = VectorQueue(options.queue, hidden)
+        self.momentum = MomentumCopy(model, options.momentum)
+        self.options = options
 
     def temperatures(self) -> Tensor:
         """τ_1 … τ_{N-1}."""
-        return torch.linspace(self.temperature, self.temperature_top, len(self.means) - 1)
+        return torch.linspace(self.options.temperature, self.options.temperature_top, len(self.means) - 1)
 
     def log_ranks(self, left: Tensor, right: Tensor) -> Tensor:
         """The ``log P(c | x, y)`` of all of ``left`` [a, hidden] and ``right`` [b, hidden]: [a, b, ranks]."""
-        pieces = torch.split(right, self.chunk)
+        pieces = torch.split(right, self.options.chunk)
         found = [checkpoint(self._log_ranks, left, piece, use_reentrant=False) for piece in pieces]
         return torch.cat(found, dim=1)
 
@@ -201,7 +186,7 @@ class EmmaXParts(nn.Module):
 
     def measure(self, cosines: Tensor, ranks: Tensor) -> None:
         """Equation 11, but that a rank's mean forgets nothing until it was measured 1 / (1 - ε) times."""
-        momentum = (self.measured / (self.measured + 1)).clamp(max=self.rank_momentum)
+        momentum = (self.measured / (self.measured + 1)).clamp(max=self.options.rank_momentum)
         self.means = update_rank_means(self.means, cosines, ranks, momentum)
         self.measured += torch.isin(torch.arange(len(self.means), device=ranks.device), ranks)
 
@@ -222,26 +207,17 @@ class EmmaXParts(nn.Module):
         return loss
 
 
-class EmmaXWarmup(nn.Module):
-    """Phase 1.
+class EmmaXWarmup(TranslationLoss):
+    """Phase 1."""
 
-    Inputs:
-        the text's column, and where ``pivot`` is None the pivot sentence's; as label [batch, 1] the row of
-        the pivot's sentence in ``pivot`` [rows, hidden].
-    """
-
-    def __init__(self, model: SentenceTransformer, parts: EmmaXParts, pivot: Tensor | None) -> None:
-        super().__init__()
-        self.model = model
-        self.parts = parts
-        self.pivot = pivot
+    parts: EmmaXParts
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """The sum of both modules' losses on one batch; each moves by its own alone."""
         rows = labels.cpu()[:, 0]
-        own, other = (unit(side) for side in encode_pair(self.model, sentence_features, self.pivot, rows))
-        with autocast_disabled(own):
-            scores = own @ other.T / self.parts.temperature
+        own, other = (unit(side) for side in self.encode_pair(sentence_features, rows))
+        with torch.autocast(own.device.type, enabled=False):
+            scores = own @ other.T / self.parts.options.temperature
             contrast = ranking_loss(mask_duplicates(scores, rows), symmetric=False)
             return contrast + self.parts.warmup_loss(own.detach(), other.detach())
 
@@ -249,9 +225,7 @@ class EmmaXWarmup(nn.Module):
 class ClassifierWarmup:
     """Phase 1 of the classifier alone, on cached vectors of other languages' translations.
 
-    Args:
-        parts: whose classifier learns.
-        left, right: unit vectors of translations [rows, hidden], row for row.
+    ``left`` and ``right`` are their unit vectors [rows, hidden], row for row.
     """
 
     def __init__(self, parts: EmmaXParts, left: Tensor, right: Tensor) -> None:
@@ -265,24 +239,14 @@ class ClassifierWarmup:
         return self.parts.warmup_loss(*(unit(side[rows]).to(device) for side in (self.left, self.right)))
 
 
-class EmmaXLoss(nn.Module):
-    """Phase 2.
+class EmmaXLoss(TranslationLoss):
+    """Phase 2, on one text column alone.
 
-    Inputs:
-        one text column.
-
-    Args:
-        model: the encoder.
-        parts: the rest, after phase 1.
-        pivot: cached vectors of the pivot's text [rows, hidden]; each step as many of them as the batch has
-            sentences enter the queue. None where all languages are in the batch.
+    ``pivot`` holds cached vectors of the pivot's text [rows, hidden]; each step as many of them as the batch
+    has sentences enter the queue. None where all languages are in the batch.
     """
 
-    def __init__(self, model: SentenceTransformer, parts: EmmaXParts, pivot: Tensor | None) -> None:
-        super().__init__()
-        self.model = model
-        self.parts = parts
-        self.pivot = pivot
+    parts: EmmaXParts
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None) -> Tensor:
         """The sum of both modules' losses on one batch; each moves by its own alone."""
@@ -290,7 +254,7 @@ class EmmaXLoss(nn.Module):
         self.parts.momentum.follow(self.model)
         slow = unit(self.parts.momentum(self.model, features)["sentence_embedding"])
         own = unit(self.model(dict(features))["sentence_embedding"])
-        with autocast_disabled(own):
+        with torch.autocast(own.device.type, enabled=False):
             return self._loss(own, slow)
 
     def _loss(self, own: Tensor, slow: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
-from modenc.training.objectives.contrast import encode_pair, symmetric_contrast
+from modenc.training.objectives.contrast import TranslationLoss, symmetric_contrast
 from modenc.training.objectives.decoder import (
     IGNORED,
     TargetTexts,
@@ -61,12 +61,7 @@ def sampled(mean: Tensor, log_variance: Tensor) -> Tensor:
 class LanguageInference(nn.Module):
     """q(z_lang | x): Transformer layers over embedded pieces and the language, mean pooling, projections.
 
-    Args:
-        hidden: size of embeddings and of the variable.
-        languages: how many there are.
-        size: its own.
-        std: of the embeddings.
-        use_language: whether it is given the language.
+    ``std`` is that of the embeddings; ``use_language``: whether it is given the language.
     """
 
     def __init__(
@@ -81,13 +76,7 @@ class LanguageInference(nn.Module):
         self.heads = GaussianHeads(hidden)
 
     def forward(self, embedded: Tensor, mask: Tensor, languages: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log-variance [batch, hidden] of the variable.
-
-        Args:
-            embedded: [batch, length, hidden].
-            mask: where pieces are [batch, length].
-            languages: of each row [batch].
-        """
+        """Mean and log-variance [batch, hidden] from pieces [batch, length, hidden] that ``mask`` shows."""
         state = embedded + self.position[: embedded.shape[1]]
         if self.use_language:
             state = state + self.language[languages][:, None]
@@ -120,21 +109,28 @@ def log_variance_head(hidden: int) -> nn.Linear:
     return head
 
 
+@dataclass(frozen=True)
+class SeparationOptions:
+    """Which networks separate the sources."""
+
+    decoders: Literal["shared", "each"] = "shared"
+    """One for all languages, or one for each."""
+    factored: bool = False
+    """Whether the projection to scores is."""
+    decoder_language: bool = True
+    """Whether a decoder is given the language."""
+    encoder_layers: int = 2
+    """Of a language inference network; 0: language variables are read off the sentence encoder, too."""
+    language_encoders: int = 1
+    """Language inference networks, languages dealt to them in turn; 0: one for each."""
+    encoder_language: bool = True
+    """Whether they are given the language."""
+
+
 class SourceSeparation(nn.Module):
     """What is thrown away after training: the decoders, the language networks, σ of the semantic variable.
 
-    Args:
-        variant: of the module's text.
-        embeddings: of the written pieces [pieces, hidden], where the decoders start.
-        languages: how many there are.
-        size: the decoders'.
-        decoders: one for all languages (``shared``), or one for ``each``.
-        factored: whether the projection to scores is.
-        decoder_language: whether a decoder is given the language.
-        encoder_layers: of a language inference network; 0: language variables are read off the sentence
-            encoder, too.
-        language_encoders: language inference networks, languages dealt to them in turn; 0: one for each.
-        encoder_language: whether they are given the language.
+    The decoders start from ``embeddings`` of the written pieces [pieces, hidden].
     """
 
     def __init__(
@@ -143,35 +139,29 @@ class SourceSeparation(nn.Module):
         embeddings: Tensor,
         languages: int,
         size: TransformerSize,
-        *,
-        decoders: Literal["shared", "each"] = "shared",
-        factored: bool = False,
-        decoder_language: bool = True,
-        encoder_layers: int = 2,
-        language_encoders: int = 1,
-        encoder_language: bool = True,
+        options: SeparationOptions,
     ) -> None:
         super().__init__()
         hidden, std = embeddings.shape[1], float(embeddings.std())
         self.variant = variant
         self.has_language_variable = variant != "bitranslation"
         condition = 2 * hidden if self.has_language_variable else hidden
-        self.of_language = range(languages) if decoders == "each" else [0] * languages
+        self.of_language = range(languages) if options.decoders == "each" else [0] * languages
         self.decoders = nn.ModuleList(
             VectorDecoder(
-                embeddings, condition, size, injection="layers", starts=languages, factored=factored
+                embeddings, condition, size, injection="layers", starts=languages, factored=options.factored
             )
             for _ in range(max(self.of_language) + 1)
         )
-        self.use_language = decoder_language
+        self.use_language = options.decoder_language
         if not self.has_language_variable:
             return
         self.log_variance = log_variance_head(hidden)
-        if encoder_layers:
-            size = replace(size, layers=encoder_layers)
-            count = min(language_encoders or languages, languages)
+        if options.encoder_layers:
+            size = replace(size, layers=options.encoder_layers)
             self.language_networks = nn.ModuleList(
-                LanguageInference(hidden, languages, size, std, encoder_language) for _ in range(count)
+                LanguageInference(hidden, languages, size, std, options.encoder_language)
+                for _ in range(min(options.language_encoders or languages, languages))
             )
         else:
             self.language_heads = GaussianHeads(hidden)
@@ -179,11 +169,8 @@ class SourceSeparation(nn.Module):
     def write(self, semantic: Tensor, language: Tensor | None, targets: Tensor, languages: Tensor) -> Tensor:
         """-log p(target | semantic, language) of each row [batch].
 
-        Args:
-            semantic: [batch, hidden].
-            language: the language's variable [batch, hidden]; None for its prior's mean.
-            targets: piece numbers [batch, length].
-            languages: in which to write [batch].
+        Variables are [batch, hidden], no ``language`` the prior's mean; ``targets`` are piece numbers [batch,
+        length], ``languages`` [batch] those to write in.
         """
         condition = semantic
         if self.has_language_variable:
@@ -240,23 +227,22 @@ class Side:
     """[batch]"""
 
 
-class VmsstLoss(nn.Module):
-    """``bitranslation``, ``vmsst`` and ``vmsst_contrastive``.
+class VmsstLoss(TranslationLoss):
+    """``bitranslation``, ``vmsst`` and ``vmsst_contrastive``: ``parts`` say which.
 
-    Inputs:
-        the text's column, and where ``pivot`` is None the pivot sentence's; as label [batch, 3] the text's
-        row in ``sentences``, the pivot sentence's row in ``pivot``, and the text's language (0: the pivot).
+    As label [batch, 3]: the text's row in ``sentences``, the pivot sentence's in ``pivot``, and the text's
+    language (0: the pivot).
 
     Args:
-        model: the sentence encoder.
-        parts: what is thrown away; which of the three it is, is theirs.
-        sentences: what they write.
-        pivot: cached vectors of the pivot's sentences [rows, hidden].
+        model, parts, pivot: as :class:`~modenc.training.objectives.contrast.TranslationLoss` takes them.
+        sentences: what the parts write.
         scale: τ.
         elbo_weight: λ.
         joint_weight: λ'.
         kl_steps: over which a rises to 1; 0: there is no divergence.
     """
+
+    parts: SourceSeparation
 
     def __init__(
         self,
@@ -270,11 +256,8 @@ class VmsstLoss(nn.Module):
         joint_weight: float = 5e-4,
         kl_steps: int = 1000,
     ) -> None:
-        super().__init__()
-        self.model = model
-        self.parts = parts
+        super().__init__(model, parts, pivot)
         self.sentences = sentences
-        self.pivot = pivot
         self.scale = scale
         self.elbo_weight = elbo_weight
         self.joint_weight = joint_weight
@@ -288,7 +271,7 @@ class VmsstLoss(nn.Module):
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """The loss of one batch (a scalar)."""
         rows, pivot_rows, languages = labels.cpu().unbind(dim=1)
-        own, other = encode_pair(self.model, sentence_features, self.pivot, pivot_rows)
+        own, other = self.encode_pair(sentence_features, pivot_rows)
         loss = self.generative(self._side(own, rows, languages), self._pivot_side(other, pivot_rows))
         if self.parts.variant != "vmsst_contrastive":
             return loss
