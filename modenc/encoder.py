@@ -8,29 +8,32 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
-from torch import Tensor
 
-from modenc.composition.engine import BASE
-from modenc.composition.language_cache import in_one_state
 from modenc.composition.routing import Routing, RoutingSettings
-from modenc.composition.settings import ComputeSettings, prompt_text, whole
+from modenc.composition.settings import (
+    NO_TRAINING,
+    ComputeSettings,
+    prompt_text,
+    refuse_in_call,
+    refuse_training,
+    refuse_without_effect,
+    whole,
+)
 from modenc.composition.st_module import ModularTransformer
-from modenc.composition.st_options import NO_TRAINING, refuse_in_call, refuse_without_effect
 from modenc.errors import OptionError, TextsCutWarning
+from modenc.hub.reader import LanguageGoneError
 from modenc.hub.remote import hub_folder
 from modenc.hub.st_files import PROMPT_NAMES
-from modenc.hub.store import Hub, LanguageGoneError
+from modenc.hub.store import Hub
 from modenc.langid import LanguageIdentifier
-from modenc.languages import listed_codes, normalize_code
+from modenc.languages import BASE, listed_codes, normalize_code
 from modenc.texts import TaggedText, as_texts
 from modenc.user_warnings import warn_user
 
-# Of ``SentenceTransformer.encode``, after the texts, and its default.
-_FIRST_OPTIONS = ("prompt_name", "prompt", "batch_size")
-_BATCH_SIZE = 32
+# Busy threads meet four replacements in one call where a language is replaced twice a second.
+_TRIES = 10
 
 
 class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
@@ -111,6 +114,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         if info.prompt and "default_prompt_name" not in options:
             # Given to super().__init__, it would be logged as a warning.
             self.default_prompt_name: str | None = "default"
+        self.register_forward_pre_hook(refuse_training)
         self.eval()
 
     @property
@@ -190,11 +194,14 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             ['en', 'kk']
         """
         found, single = as_texts(texts, self.max_characters)
-        return self._transformer.tag(found, _reusable(lang, single=single))
+        return self._transformer.router.route(found, _reusable(lang, single=single))
 
     def encode(
         self,
         inputs: Any = None,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        batch_size: int = 32,
         *args: Any,
         lang: str | Sequence[str | None] | None = None,
         align: bool = True,
@@ -204,6 +211,9 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
 
         Args:
             inputs: a text, or a list, tuple, array, Series or column of texts.
+            prompt_name: as in ``SentenceTransformer.encode``.
+            prompt: likewise.
+            batch_size: likewise.
             *args: see ``options``.
             lang: the language of all texts, or a list with that of each; ``None`` identifies it. Codes such
                 as ``kk``, ``kaz``, ``kaz_Cyrl`` and ``kk-KZ`` mean the same; ``base`` means the base alone.
@@ -227,40 +237,40 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         # ``sentences``: the name before sentence-transformers 5.4.
         texts, single = as_texts(options.pop("sentences", inputs), self.max_characters)
         codes = _reusable(lang, single=single)
-        tagged = self._transformer.tag(texts, codes)
+        tagged = self._transformer.router.route(texts, codes)
         if not tagged:  # shaped as the vectors of a text are
             device = options.get("device")
             options |= {"pool": None, "device": None if isinstance(device, list) else device}
-            return self.encode([""], *args, lang=BASE, align=align, **options)[:0]
-        given = dict(zip(_FIRST_OPTIONS, args, strict=False)) | options
+            return self.encode(
+                [""], prompt_name, prompt, batch_size, *args, lang=BASE, align=align, **options
+            )[:0]
         # Here, as is the loading below: sentence-transformers 5 waits for ever for a process of a pool that
         # an error has ended.
-        prompt = prompt_text(self._resolve_prompt(given.get("prompt"), given.get("prompt_name")))
-        given["batch_size"] = whole(given.get("batch_size", _BATCH_SIZE), "batch_size")
-        encoded, module = super().encode, self._transformer
-        in_pool = given.get("pool") is not None or isinstance(given.get("device"), list)
-
-        def attempt() -> Any:
-            if in_pool:
-                for code in {text.lang for text in tagged} - {BASE}:
-                    module.cache.load(code)
-            else:
-                module.tokenize_ahead(tagged, prompt, given["batch_size"])
-            return encoded(tagged[0] if single else tagged, *args, align=align, **options)
-
-        vectors = in_one_state(attempt, tagged, lambda: module.router.route(texts, codes))
-        self._warn_of_cuts(tagged, prompt, in_pool=in_pool)
-        return vectors
-
-    def _warn_of_cuts(self, texts: Sequence[TaggedText], prompt: str, *, in_pool: bool) -> None:
-        module, cut = self._transformer, 0
-        if in_pool:
+        prompt = prompt_text(self._resolve_prompt(prompt, prompt_name))
+        batch_size = whole(batch_size, "batch_size")
+        module = self._transformer
+        in_pool = options.get("pool") is not None or isinstance(options.get("device"), list)
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                if in_pool:
+                    for code in {text.lang for text in tagged} - {BASE}:
+                        module.cache.load(code)
+                else:
+                    module.prepare(tagged, prompt, batch_size)
+                vectors = super().encode(
+                    tagged[0] if single else tagged, None, prompt, batch_size, *args, align=align, **options
+                )
+                break
+            except LanguageGoneError:  # vectors are of one state of each language
+                if not tries_left:
+                    raise
+                tagged = module.router.route(texts, codes)
+        if self._counts_cuts:
             with suppress(LanguageGoneError):  # by now; the vectors are there
-                cut = module.count_cut(texts, prompt)
-        elif self._counts_cuts:
-            cut = sum(text.tokens is not None and text.tokens.cut for text in texts)
-        if cut:
-            warn_user(TextsCutWarning(cut, len(texts), module.max_seq_length, module.most_positions))
+                if cut := module.count_cut(tagged, prompt):
+                    warning = TextsCutWarning(cut, len(tagged), module.max_seq_length, module.most_positions)
+                    warn_user(warning)
+        return vectors
 
     @staticmethod
     def _multi_process_worker(device: str, model: ModularEncoder, *queues: Any) -> None:
@@ -273,24 +283,14 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         infer = super()._inference  # type: ignore[misc]
         if all(text.tokens is not None for text in inputs):
             return infer(inputs, **options)
-        module = self._transformer
-
-        def attempt() -> Any:
-            module.tokenize_ahead(inputs, options.get("prompt") or "", options["batch_size"])
-            return infer(inputs, **options)
-
-        return in_one_state(attempt, inputs, lambda: module.router.route(inputs))
-
-    def forward(self, input: dict[str, Tensor], **options: Any) -> dict[str, Tensor]:
-        """Features of :meth:`preprocess` to token vectors and ``sentence_embedding`` [batch, hidden].
-
-        Raises:
-            OptionError: the encoder is being trained, and nothing in it could learn.
-        """
-        if self.training and torch.is_grad_enabled() and not any(p.requires_grad for p in self.parameters()):
-            raise OptionError(NO_TRAINING)
-        features: dict[str, Tensor] = super().forward(input, **options)
-        return features
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                self._transformer.prepare(inputs, options.get("prompt") or "", options["batch_size"])
+                return infer(inputs, **options)
+            except LanguageGoneError:
+                if not tries_left:
+                    raise
+                inputs = self._transformer.router.route(inputs)
 
     def fit(self, *_: Any, **__: Any) -> None:
         """Refused: modules are trained by recipes.

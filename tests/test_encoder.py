@@ -21,7 +21,7 @@ from tiny_models import HIDDEN, sentences
 from transformers import AutoModel, AutoTokenizer
 
 from modenc import ModularEncoder
-from modenc.composition import st_options
+from modenc.composition import settings
 from modenc.composition.routing import LanguageRouter
 from modenc.errors import (
     BaseModelError,
@@ -523,7 +523,8 @@ def test_the_fallback_is_read_once_a_call(fresh, monkeypatch):
         encoder.encode(GERMAN)
     monkeypatch.setattr(LanguageRouter, "fallback", property(lambda _: listed.append(1) or "base"))
     router = encoder[0].router
-    assert router.route([f"{GERMAN} {number}." for number in range(20)]) == ["base"] * 20
+    routed = router.route([f"{GERMAN} {number}." for number in range(20)])
+    assert [text.lang for text in routed] == ["base"] * 20
     assert len(listed) == 1
 
 
@@ -710,7 +711,7 @@ def test_every_option_of_sentence_transformers_is_honored_or_refused(tiny_hub):
     known = set(inspect.signature(SentenceTransformer.__init__).parameters) - {"self"}
     own = {"device", "revision", "token", "local_files_only"}
     honored = {"prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim"}
-    assert known <= own | honored | {"backend", "model_kwargs"} | set(st_options.WITHOUT_EFFECT)
+    assert known <= own | honored | {"backend", "model_kwargs"} | set(settings.WITHOUT_EFFECT)
     # Their defaults, which other libraries spell out, are no wish.
     nothing = {"trust_remote_code": False, "cache_folder": None, "modules": None, "model_kwargs": {}}
     encoder = ModularEncoder(tiny_hub.path, backend="torch", truncate_dim=8, prompts={"a": "b"}, **nothing)

@@ -348,7 +348,7 @@ def _part_of_a_language(folder: Path, name: str) -> tuple[Call, bytes]:
             assert all(torch.isfinite(change.b).all() for change in modules.low_rank.values())
             assert all(abs(layer.scaling) < inf for layer in modules.parallel.values())
             if modules.tokenizer is not None and modules.embeddings is not None:
-                for ids in tokenize(modules.tokenizer, _TEXTS, tiny_models.POSITIONS):
+                for ids, _ in tokenize(modules.tokenizer, _TEXTS, tiny_models.POSITIONS):
                     assert len(ids) <= tiny_models.POSITIONS
                     assert max(ids) < len(modules.embeddings)
             # As from one who means harm: the card agrees with the files.

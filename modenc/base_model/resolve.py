@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,7 @@ from transformers import (
 )
 
 from modenc.base_model.me5_small import ME5_SMALL, converted_me5_small
-from modenc.base_model.trust import check_config, check_weights, model_folder, refuse_adapter
+from modenc.base_model.trust import check_config, check_weights, clear_errors, model_folder, refuse_adapter
 from modenc.cache import Mark, cache_dir
 from modenc.errors import BaseModelError
 
@@ -113,7 +111,7 @@ class BaseModel:
         return tokenizer
 
     def _loaded(self, kind: Any, **options: Any) -> Any:
-        with self._clear_errors():
+        with clear_errors(partial(_not_found, self.id)):
             # Said, since transformers would ask at the terminal where it is left open.
             loaded = kind.from_pretrained(self.folder, trust_remote_code=False, **options)
         return loaded
@@ -125,18 +123,9 @@ class BaseModel:
         Raises:
             BaseModelError: they cannot be had.
         """
-        with self._clear_errors():
+        with clear_errors(partial(_not_found, self.id)):
             folder = model_folder(self.location, self.revision)
         return folder
-
-    @contextmanager
-    def _clear_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseModelError:
-            raise
-        except Exception as error:  # of several libraries, and whatever a damaged file makes of it
-            raise BaseModelError(_not_found(self.id, error)) from error
 
     @cached_property
     def fingerprint(self) -> str:

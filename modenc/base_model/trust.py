@@ -12,7 +12,8 @@ import json
 import logging
 import os
 import re
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from transformers import AutoConfig, PretrainedConfig
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from modenc.cache import fetched_whole
-from modenc.errors import BaseModelError
+from modenc.errors import BaseModelError, ModencError
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,21 @@ _KNOWN_MODULES = (
 )
 _WITHOUT_FILES = ("Normalize",)
 _OPTIONS = ("model_args", "model_kwargs", "config_args", "config_kwargs")
+
+
+@contextmanager
+def clear_errors(message: Callable[[Exception], str]) -> Iterator[None]:
+    """Turn what libraries raise on a missing or damaged model into a :class:`BaseModelError`.
+
+    Args:
+        message: gives the error's text.
+    """
+    try:
+        yield
+    except ModencError:
+        raise
+    except Exception as error:  # of several libraries, and whatever a damaged file makes of it
+        raise BaseModelError(message(error)) from error
 
 
 def model_folder(

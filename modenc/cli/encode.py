@@ -214,9 +214,8 @@ def _computed_in(compute: str, device: torch.device) -> str:
 
 def _state(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:
     """What others may change while the job runs: the input's size and date, and the modules used."""
-    from modenc.composition.engine import BASE
     from modenc.composition.routing import ERROR
-    from modenc.languages import normalize_code
+    from modenc.languages import BASE, normalize_code
 
     digest = hashlib.sha256(repr(hub.info).encode())
     codes = hub.languages()

@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from modenc.composition.modules import LanguageModules
+from modenc.composition.packing import Bucket
 
 QUERY, KEY, VALUE = (f"attention.self.{part}" for part in ("query", "key", "value"))
 ATTENTION_OUTPUT, INTERMEDIATE, OUTPUT = "attention.output.dense", "intermediate.dense", "output.dense"
@@ -176,26 +177,32 @@ class RowAdapters:
 
     Args:
         matrices: the bank's.
-        slots: [rows]: the slot of each row.
+        bucket: the rows; its groups are their slots.
         low_rank: whether the low-rank changes act.
         parallel: whether the parallel adapters do.
     """
 
-    def __init__(self, matrices: BankMatrices, slots: Tensor, *, low_rank: bool, parallel: bool) -> None:
+    def __init__(self, matrices: BankMatrices, bucket: Bucket, *, low_rank: bool, parallel: bool) -> None:
         self.low_rank = matrices.low_rank if low_rank else {}
-        self.parallel = matrices.parallel if parallel else {}
-        self._slots = slots
+        self._parallel = matrices.parallel if parallel else {}
+        self._bucket = bucket
 
-    def add_low_rank(self, number: int, name: str, y: Tensor, x: Tensor) -> None:
-        """Add ``B A x`` of a linear layer to y in place: [rows, length, ·]."""
-        a, b = (part.index_select(0, self._slots) for part in self.low_rank[number, name])
-        y.baddbmm_(torch.bmm(x, a.transpose(1, 2)), b)
+    def add_low_rank(self, number: int, name: str, y: Tensor, x: Tensor) -> Tensor:
+        """``y + B A x`` of a linear layer, in place, where there is one: [tokens, ·]."""
+        if (number, name) in self.low_rank:
+            a, b = (part.index_select(0, self._bucket.groups) for part in self.low_rank[number, name])
+            rows = self._bucket.in_rows(x)
+            self._bucket.in_rows(y).baddbmm_(torch.bmm(rows, a.transpose(1, 2)), b)
+        return y
 
-    def add_parallel(self, number: int, y: Tensor, x: Tensor) -> None:
-        """Add ``scaling * Up(relu(Down(x)))`` of a layer to y in place."""
-        down, down_bias, up, up_bias = (part.index_select(0, self._slots) for part in self.parallel[number])
-        inner = torch.baddbmm(down_bias[:, None], x, down.transpose(1, 2)).relu_()
-        y.baddbmm_(inner, up).add_(up_bias[:, None])
+    def add_parallel(self, number: int, y: Tensor, x: Tensor) -> Tensor:
+        """``y + scaling * Up(relu(Down(x)))`` of a layer, in place, where there is one: [tokens, ·]."""
+        if number in self._parallel:
+            parts = (part.index_select(0, self._bucket.groups) for part in self._parallel[number])
+            down, down_bias, up, up_bias = parts
+            inner = torch.baddbmm(down_bias[:, None], self._bucket.in_rows(x), down.transpose(1, 2)).relu_()
+            self._bucket.in_rows(y).baddbmm_(inner, up).add_(up_bias[:, None])
+        return y
 
 
 def _widths(modules: LanguageModules) -> tuple[int, int]:

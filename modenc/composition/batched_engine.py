@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from threading import RLock
 
 import torch
@@ -59,7 +60,6 @@ class BatchedEngine:
         self._body = Bert(body, precision)
         self._bank = AdapterBank(body, self._body.dtype)
         self._languages = {BASE: _Language()}
-        self._base_layers: list[Layer] | None = None
         # The longest unused first.
         self._merged: dict[_Merged, list[Layer]] = {}
         self._tokens: Counter[_Merged] = Counter()
@@ -133,7 +133,7 @@ class BatchedEngine:
         output: Tensor | None = None
         for bucket in buckets(ids, mask, [present[code].slot for code in languages]):
             layers, low_rank, parallel = self._weights(present, align, bucket.tokens)
-            adapters = RowAdapters(bank, bucket.groups, low_rank=low_rank, parallel=parallel)
+            adapters = RowAdapters(bank, bucket, low_rank=low_rank, parallel=parallel)
             hidden = self._body.run(self._words(bucket, tables), bucket, layers, adapters)
             if bucket.mask is not None:
                 hidden = hidden.masked_fill(bucket.mask.view(*hidden.shape[:2], 1) < 0, 0.0)
@@ -159,7 +159,7 @@ class BatchedEngine:
                 return layers, False, False
             if digest and (layers := self._merge((digest, None), lang, tokens)):
                 return layers, False, align
-        return self._own_layers(), digests != {""}, align
+        return self._own_layers, digests != {""}, align
 
     def _merge(self, key: _Merged, lang: str, tokens: int) -> list[Layer] | None:
         """Merged weights, made of a language's adapters as soon as they were wanted for enough tokens."""
@@ -176,7 +176,7 @@ class BatchedEngine:
             return self._merged.get(key)
 
     def _has_room(self) -> bool:
-        return self._max_bytes is None or self.nbytes + _nbytes(self._own_layers()) <= self._max_bytes
+        return self._max_bytes is None or self.nbytes + _nbytes(self._own_layers) <= self._max_bytes
 
     def _words(self, bucket: Bucket, tables: Mapping[int, Tensor | None]) -> Tensor:
         """Each token's row of its language's embeddings, or of the base's."""
@@ -189,11 +189,9 @@ class BatchedEngine:
             words[start:end] = functional.embedding(bucket.ids[start:end], base if table is None else table)
         return words
 
+    @cached_property
     def _own_layers(self) -> list[Layer]:
-        with self._lock:
-            if self._base_layers is None:
-                self._base_layers = self._make_layers({}, {})
-            return self._base_layers
+        return self._make_layers({}, {})
 
     def _make_layers(self, low_rank: Matrices, parallel: Matrices) -> list[Layer]:
         # Weights made in inference mode could never be moved by others.

@@ -101,34 +101,27 @@ class Bert:
         if layers[0].dense[QUERY].wants_few_sizes:
             x = functional.pad(x, (0, 0, 0, bucket.size - len(x)))
         for number, layer in enumerate(layers):
-            x = self._step(x, bucket, number, layer, adapters)
-        y: Tensor = _in_rows(x, bucket).to(before)
-        return y
-
-    def _step(self, x: Tensor, bucket: Bucket, number: int, layer: Layer, adapters: RowAdapters) -> Tensor:
-        """One layer over [tokens, hidden]: the bucket's rows one after another, then what fills up."""
-
-        def adapted(y: Tensor, name: str, x: Tensor) -> Tensor:
-            if (number, name) in adapters.low_rank:
-                adapters.add_low_rank(number, name, _in_rows(y, bucket), _in_rows(x, bucket))
-            return y
-
-        dense, hidden = layer.dense, x.shape[1:]
-        query, key, value = (adapted(dense[name](x), name, x) for name in (QUERY, KEY, VALUE))
-        context = _attention(query, key, value, bucket, self._heads)
-        y = adapted(dense[ATTENTION_OUTPUT](context, residual=x), ATTENTION_OUTPUT, context)
-        x = functional.layer_norm(y, hidden, *layer.attention_norm, self._epsilon)
-        if self._fused is not None and (number, INTERMEDIATE) not in adapters.low_rank:
-            inner = dense[INTERMEDIATE](x, activation=self._fused)
-        else:
-            inner = self._activation(adapted(dense[INTERMEDIATE](x), INTERMEDIATE, x))
-        y = dense[OUTPUT](inner, residual=x)
-        if _DOWN in dense:
-            y = dense[_UP](dense[_DOWN](x, activation="relu"), residual=y)
-        y = adapted(y, OUTPUT, inner)
-        if number in adapters.parallel:
-            adapters.add_parallel(number, _in_rows(y, bucket), _in_rows(x, bucket))
-        return functional.layer_norm(y, hidden, *layer.norm, self._epsilon)
+            dense, hidden = layer.dense, x.shape[1:]
+            query, key, value = (
+                adapters.add_low_rank(number, name, dense[name](x), x) for name in (QUERY, KEY, VALUE)
+            )
+            context = _attention(query, key, value, bucket, self._heads)
+            y = dense[ATTENTION_OUTPUT](context, residual=x)
+            y = adapters.add_low_rank(number, ATTENTION_OUTPUT, y, context)
+            x = functional.layer_norm(y, hidden, *layer.attention_norm, self._epsilon)
+            if self._fused is not None and (number, INTERMEDIATE) not in adapters.low_rank:
+                inner = dense[INTERMEDIATE](x, activation=self._fused)
+            else:
+                y = adapters.add_low_rank(number, INTERMEDIATE, dense[INTERMEDIATE](x), x)
+                inner = self._activation(y)
+            y = dense[OUTPUT](inner, residual=x)
+            if _DOWN in dense:
+                y = dense[_UP](dense[_DOWN](x, activation="relu"), residual=y)
+            y = adapters.add_low_rank(number, OUTPUT, y, inner)
+            y = adapters.add_parallel(number, y, x)
+            x = functional.layer_norm(y, hidden, *layer.norm, self._epsilon)
+        final: Tensor = bucket.in_rows(x).to(before)
+        return final
 
     def _layer(
         self, number: int, layer: nn.Module, low_rank: Matrices, parallel: tuple[Tensor, ...] | None
@@ -178,19 +171,13 @@ def embed(body: PreTrainedModel, words: Tensor, ids: Tensor) -> Tensor:
     return x
 
 
-def _in_rows(x: Tensor, bucket: Bucket) -> Tensor:
-    """A view of [tokens, ·] as [rows, width, ·]."""
-    rows, width = bucket.ids.shape
-    return x[: rows * width].view(rows, width, -1)
-
-
 def _attention(query: Tensor, key: Tensor, value: Tensor, bucket: Bucket, heads: int) -> Tensor:
     """All [tokens, hidden]."""
     output = torch.empty_like(query)
     output[bucket.ids.numel() :] = 0
     split = (*bucket.ids.shape, heads, -1)
     query, key, value, context = (
-        _in_rows(part, bucket).view(split).transpose(1, 2) for part in (query, key, value, output)
+        bucket.in_rows(part).view(split).transpose(1, 2) for part in (query, key, value, output)
     )
     if query.device.type == "cpu":
         _attend_in_chunks(query, key, value, bucket.mask, context)

@@ -61,7 +61,13 @@ def compose(body: PreTrainedModel, modules: LanguageModules, *, align: bool) -> 
     shared = {id(tensor): tensor for tensor in chain(body.parameters(), body.buffers())}
     composed: PreTrainedModel = copy.deepcopy(body, shared)
     if modules.embeddings is not None and modules.tokenizer is not None:
-        _set_embeddings(composed, modules)
+        before, pad = composed.get_input_embeddings().weight, modules.tokenizer.pad_token_id
+        table = modules.embeddings.to(before.device, before.dtype)
+        pieces, width = table.shape
+        embedding = nn.Embedding(pieces, width, padding_idx=pad, _weight=table, _freeze=True)
+        composed.set_input_embeddings(embedding)
+        composed.config.vocab_size = pieces
+        composed.config.pad_token_id = pad
     for name, change in modules.low_rank.items():
         layer = composed.get_submodule(name)
         merged = layer.weight.detach() + (change.b @ change.a).to(layer.weight)
@@ -80,8 +86,14 @@ def check_fit(body: PreTrainedModel, modules: LanguageModules) -> None:
     Raises:
         HubError: a module is for a layer that the body lacks or of another shape, or the padding ids differ.
     """
+    layers_by_name = dict(body.named_modules()) if modules.low_rank else {}
     for name, change in modules.low_rank.items():
-        layer = _linear(body, name, modules.lang)
+        layer = layers_by_name.get(name)
+        if not isinstance(layer, nn.Linear):
+            raise HubError(
+                f"{modules.lang}: an adapter for the layer {name!r}, which the base does not have as a "
+                "linear layer"
+            )
         if (layer.out_features, layer.in_features) != (change.b.shape[0], change.a.shape[1]):
             raise HubError(
                 f"{modules.lang}: the adapter of {name} maps {change.a.shape[1]} to {change.b.shape[0]}, "
@@ -98,27 +110,3 @@ def check_fit(body: PreTrainedModel, modules: LanguageModules) -> None:
         counts_from_padding = hasattr(body.embeddings, "padding_idx") and body.config.model_type != "bert"
         if counts_from_padding and pad != expected:
             raise HubError(f"{modules.lang}: expected padding id {expected} as in the base, found {pad}")
-
-
-def _set_embeddings(body: PreTrainedModel, modules: LanguageModules) -> None:
-    before = body.get_input_embeddings()
-    assert modules.embeddings is not None
-    assert modules.tokenizer is not None
-    pad = modules.tokenizer.pad_token_id
-    table = modules.embeddings.to(before.weight.device, before.weight.dtype)
-    embedding = nn.Embedding(table.shape[0], table.shape[1], padding_idx=pad, _weight=table, _freeze=True)
-    body.set_input_embeddings(embedding)
-    body.config.vocab_size = table.shape[0]
-    body.config.pad_token_id = pad
-
-
-def _linear(body: PreTrainedModel, name: str, lang: str) -> nn.Linear:
-    try:
-        layer = body.get_submodule(name)
-    except AttributeError:
-        layer = None
-    if not isinstance(layer, nn.Linear):
-        raise HubError(
-            f"{lang}: an adapter for the layer {name!r}, which the base does not have as a linear layer"
-        )
-    return layer

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -42,19 +42,6 @@ _MARGIN = 1.03
 _LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS")
 
 
-class Dense(Protocol):
-    """A dense layer: x [tokens, in] to [tokens, out]."""
-
-    nbytes: int
-    """Bytes that the weights take."""
-    wants_few_sizes: bool
-    """Whether each new number of tokens costs time and memory."""
-
-    def __call__(self, x: Tensor, activation: Activation = "none", residual: Tensor | None = None) -> Tensor:
-        """``activation(x W^T + b) + residual``; an activation and a residual never come together."""
-        ...
-
-
 def make_dense(weight: Tensor, bias: Tensor, precision: Precision) -> Dense:
     """The fastest layer at hand for ``weight`` [out, in] and ``bias`` [out], both detached."""
     if precision == "bf16":
@@ -67,7 +54,11 @@ def make_dense(weight: Tensor, bias: Tensor, precision: Precision) -> Dense:
 
 
 class TorchDense:
-    """torch's ``linear``: any device, any type."""
+    """torch's ``linear``: any device, any type.
+
+    ``nbytes`` is what the weights take; ``wants_few_sizes`` says whether each new number of tokens costs time
+    and memory.
+    """
 
     wants_few_sizes = False
 
@@ -76,7 +67,7 @@ class TorchDense:
         self.nbytes = weight.nbytes + bias.nbytes
 
     def __call__(self, x: Tensor, activation: Activation = "none", residual: Tensor | None = None) -> Tensor:
-        """See :class:`Dense`."""
+        """``activation(x W^T + b) + residual`` of x [tokens, in]; the two never come together."""
         y: Tensor = _ACTIVATIONS[activation](functional.linear(x, self._weight, self._bias))
         return y if residual is None else y.add_(residual)
 
@@ -92,7 +83,7 @@ class OneDnnDense:
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _TYPICAL_ROWS)
 
     def __call__(self, x: Tensor, activation: Activation = "none", residual: Tensor | None = None) -> Tensor:
-        """See :class:`Dense`."""
+        """See :class:`TorchDense`."""
         if residual is not None:
             added: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
                 x, residual, self._packed, self._bias, "add"
@@ -100,6 +91,9 @@ class OneDnnDense:
             return added
         y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self._bias, activation, [], "none")
         return y
+
+
+Dense = TorchDense | OneDnnDense
 
 
 @cache

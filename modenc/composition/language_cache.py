@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock
 from typing import Any
 
 import torch
-from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel
-from modenc.composition.engine import BASE, Engine, make_engine
+from modenc.composition.batched_engine import BatchedEngine
+from modenc.composition.int8 import Int8Engine
 from modenc.composition.modules import LanguageModules, modules_of
 from modenc.composition.settings import ComputeSettings
-from modenc.errors import OptionError
-from modenc.hub.store import Hub, LanguageGoneError
-from modenc.texts import TaggedText
+from modenc.hub.store import Hub
+from modenc.languages import BASE
 
 logger = logging.getLogger(__name__)
 
-# Busy threads meet four replacements in one call where a language is replaced twice a second.
-_TRIES = 10
+Engine = BatchedEngine | Int8Engine
+"""In floating point, or in 8-bit integers on CPUs; both have the same methods."""
 
 
 @dataclass
@@ -60,12 +59,11 @@ class LanguageCache:
         self._settings = settings
         self._base_tokenizer: PreTrainedTokenizerFast | None = None
         self._lock, self._tokenizer_lock = RLock(), RLock()
-        self._start()
+        self.restart()
 
-    def _start(self) -> None:
-        self._engine: Engine | None = None
-        # The least recently used first.
-        self._languages: dict[str, LoadedLanguage] = {}
+    def __reduce__(self) -> tuple[type[LanguageCache], tuple[Any, ...]]:
+        # Another process reads what it needs from the hub; the locks and the engine stay here.
+        return LanguageCache, (self._hub, self._base, self._body, self._settings)
 
     def loaded(self) -> list[str]:
         """Codes of the languages in memory, sorted."""
@@ -84,7 +82,7 @@ class LanguageCache:
             LanguageGoneError: the hub lacks it.
             HubError: a file is missing, foreign or damaged, or made for another base.
         """
-        with self._using([code]):
+        with self.using([code]):
             pass
 
     def unload(self, code: str) -> None:
@@ -94,13 +92,6 @@ class LanguageCache:
                 self._languages[code].unload = True
                 self._free_unloaded()
 
-    def tokenizer(self, code: str) -> tuple[PreTrainedTokenizerFast, str]:
-        """The tokenizer of a language, its own or the base's, and the digest of its modules."""
-        if code == BASE:
-            return self.base_tokenizer(), ""
-        with self._using([code]) as (_, used):
-            return used[code].tokenizer or self.base_tokenizer(), used[code].digest
-
     def base_tokenizer(self) -> PreTrainedTokenizerFast:
         """The base's own tokenizer."""
         # Not the other lock, under which engines take theirs: they ask for this while they hold it.
@@ -109,36 +100,15 @@ class LanguageCache:
                 self._base_tokenizer = self._base.load_tokenizer()
             return self._base_tokenizer
 
-    def run(
-        self, ids: Tensor, mask: Tensor, languages: Sequence[str], digests: Sequence[str], *, align: bool
-    ) -> Tensor:
-        """Token vectors of a padded batch: see :meth:`BatchedEngine.run`.
-
-        Raises:
-            LanguageGoneError: a row was tokenized for other modules than its language has now.
-            OptionError: the rows were split without their languages, as ``torch.nn.DataParallel`` does.
-        """
-        if not len(languages) == len(digests) == len(ids):
-            raise OptionError(
-                f"expected a language for each of {len(ids)} rows, found {len(languages)}; encode with "
-                "device=[...] or a pool of processes instead of DataParallel"
-            )
-        with self._using(languages) as (engine, used):
-            for code, digest in dict.fromkeys(zip(languages, digests, strict=True)):
-                if code != BASE and used[code].digest != digest:
-                    raise LanguageGoneError(
-                        f"{self._hub.path}: {code} was replaced while its texts were encoded; "
-                        "encode them again"
-                    )
-            return engine.run(ids, mask, languages, align=align)
-
     @contextmanager
-    def _using(self, codes: Sequence[str]) -> Iterator[tuple[Engine, dict[str, LoadedLanguage]]]:
-        """Languages in memory as long as the context lasts: the engine that has them, and themselves.
+    def using(self, codes: Sequence[str]) -> Iterator[tuple[Engine, dict[str, LoadedLanguage]]]:
+        """Languages in memory as long as the context lasts: the engine that has them, and themselves by code.
+
+        Those that are not in memory are read; :data:`~modenc.languages.BASE`, which is none, is passed over.
 
         Raises:
             LanguageGoneError: the hub lacks a language.
-            HubError: a language cannot be loaded.
+            HubError: a file is missing, foreign or damaged, or made for another base.
         """
         needed = [code for code in dict.fromkeys(codes) if code != BASE]
         used: dict[str, LoadedLanguage] = {}
@@ -148,7 +118,17 @@ class LanguageCache:
                 engine = self._running()
                 # Those in memory first, so that none of them makes room for the others.
                 for code in sorted(needed, key=lambda code: code not in self._languages):
-                    used[code] = self._load(code, engine)
+                    if code not in self._languages:
+                        logger.debug("loading the modules of %s from %s", code, self._hub.path)
+                        # Weights made in inference mode could never be trained on or moved by others.
+                        with torch.inference_mode(False), torch.no_grad():
+                            read = self._hub.read(code, checksums=self._settings.verify == "full")
+                            modules = modules_of(read)
+                            self._make_room(engine, modules)
+                            engine.put(modules)
+                        self._languages[code] = LoadedLanguage(modules.tokenizer, read.digest)
+                    # The most recently used one by now.
+                    self._languages[code] = used[code] = self._languages.pop(code)
                     used[code].users += 1
                     used[code].unload = False
             yield engine, used
@@ -163,27 +143,18 @@ class LanguageCache:
     def restart(self) -> None:
         """Load all languages again on their next use, because the base has moved or changed type."""
         with self._lock:
-            self._start()
+            self._engine: Engine | None = None
+            # The least recently used first.
+            self._languages: dict[str, LoadedLanguage] = {}
 
     def _running(self) -> Engine:
         if self._engine is None:
-            self._engine = make_engine(self._body, self._settings, self.base_tokenizer)
+            if self._settings.compute == "int8":
+                self._engine = Int8Engine(self._body, self.base_tokenizer)
+            else:
+                precision = self._settings.precision(self._body.device)
+                self._engine = BatchedEngine(self._body, precision, self._settings.memory_limit)
         return self._engine
-
-    def _load(self, code: str, engine: Engine) -> LoadedLanguage:
-        """A language, now the most recently used one."""
-        if code in self._languages:
-            self._languages[code] = self._languages.pop(code)
-            return self._languages[code]
-        logger.debug("loading the modules of %s from %s", code, self._hub.path)
-        # Weights made in inference mode could never be trained on or moved by others.
-        with torch.inference_mode(False), torch.no_grad():
-            language = self._hub.read(code, checksums=self._settings.verify == "full")
-            modules = modules_of(language)
-            self._make_room(engine, modules)
-            engine.put(modules)
-        self._languages[code] = LoadedLanguage(modules.tokenizer, language.digest)
-        return self._languages[code]
 
     def _free_unloaded(self) -> None:
         for code, language in list(self._languages.items()):
@@ -211,31 +182,3 @@ class LanguageCache:
     def _free(self, code: str) -> None:
         del self._languages[code]
         self._running().remove(code)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Another process reads what it needs from the hub; the lock and the engine stay here.
-        return {name: getattr(self, name) for name in ("_hub", "_base", "_body", "_settings")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._base_tokenizer = None
-        self._lock, self._tokenizer_lock = RLock(), RLock()
-        self._start()
-
-
-def in_one_state(
-    attempt: Callable[[], Any], texts: Sequence[TaggedText], choose: Callable[[], list[str]]
-) -> Any:
-    """Vectors of one state of each language: tried again if one is replaced in the hub or removed.
-
-    Args:
-        attempt: computes them.
-        texts: what of.
-        choose: the languages that the texts go to now.
-    """
-    for _ in range(_TRIES - 1):
-        with suppress(LanguageGoneError):
-            return attempt()
-        for text, code in zip(texts, choose(), strict=True):
-            text.lang, text.tokens = code, None
-    return attempt()

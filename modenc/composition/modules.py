@@ -18,7 +18,6 @@ from transformers import PreTrainedTokenizerFast
 
 from modenc.errors import HubError
 from modenc.hub.checks.adapters import LoraWeights, ParallelWeights
-from modenc.hub.checks.folder import refuse
 from modenc.hub.layout import MOST_INT8, LanguageLayout
 from modenc.hub.reader import Language, read_parts
 
@@ -76,10 +75,9 @@ class LanguageModules:
     @property
     def nbytes(self) -> int:
         """Bytes of all tensors and of the tokenizer."""
-        tensors = [tensor for change in self.low_rank.values() for tensor in (change.a, change.b)]
-        for layer in self.parallel.values():
-            tensors += [layer.down_weight, layer.down_bias, layer.up_weight, layer.up_bias]
-        return sum(tensor.nbytes for tensor in tensors) + vocabulary_nbytes(self.embeddings)
+        layers = [*self.low_rank.values(), *self.parallel.values()]
+        parts = [part for layer in layers for part in vars(layer).values() if isinstance(part, Tensor)]
+        return sum(part.nbytes for part in parts) + vocabulary_nbytes(self.embeddings)
 
 
 def vocabulary_nbytes(embeddings: Tensor | None) -> int:
@@ -97,9 +95,7 @@ def read_modules(layout: LanguageLayout, hidden_size: int) -> LanguageModules:
     Raises:
         HubError: a part cannot be used.
     """
-    language, problems = read_parts(layout, hidden_size)
-    refuse(problems, language.lang, layout.root)
-    return modules_of(language)
+    return modules_of(read_parts(layout, hidden_size))
 
 
 def read_lora(folder: Path, hidden_size: int) -> dict[str, LowRank]:
@@ -108,8 +104,7 @@ def read_lora(folder: Path, hidden_size: int) -> dict[str, LowRank]:
     Raises:
         HubError: it cannot be used.
     """
-    language, problems = read_parts(LanguageLayout(folder.parent), hidden_size, [folder.name])
-    refuse(problems, language.lang, folder)
+    language = read_parts(LanguageLayout(folder.parent), hidden_size, [folder.name])
     return low_rank(language.la or language.se)
 
 
@@ -157,13 +152,8 @@ def low_rank(adapter: Mapping[str, LoraWeights]) -> dict[str, LowRank]:
 
 
 def _parallel_layer(adapter: ParallelWeights) -> ParallelLayer:
-    return ParallelLayer(
-        down_weight=torch.from_numpy(adapter.down_weight).float(),
-        down_bias=torch.from_numpy(adapter.down_bias).float(),
-        up_weight=torch.from_numpy(adapter.up_weight).float(),
-        up_bias=torch.from_numpy(adapter.up_bias).float(),
-        scaling=adapter.scaling,
-    )
+    tensors = {key: torch.from_numpy(part).float() for key, part in vars(adapter).items() if key != "scaling"}
+    return ParallelLayer(**tensors, scaling=adapter.scaling)
 
 
 def quantize_rows(table: Tensor) -> tuple[Tensor, Tensor]:

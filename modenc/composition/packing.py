@@ -39,6 +39,11 @@ class Bucket:
         """Tokens to compute with in oneDNN: those of all rows, filled up to one of few numbers."""
         return round_up_tokens(self.ids.numel())
 
+    def in_rows(self, x: Tensor) -> Tensor:
+        """A view of x [tokens, ·], the rows one after another and then what fills up, as [rows, width, ·]."""
+        rows, width = self.ids.shape
+        return x[: rows * width].view(rows, width, -1)
+
     def spans(self) -> list[tuple[int, int, int]]:
         """Group, first row, end row of each stretch of rows."""
         groups, counts = torch.unique_consecutive(self.groups, return_counts=True)

@@ -10,11 +10,10 @@ from pathlib import Path
 from reprlib import repr as short_repr
 from typing import Any
 
-from modenc.composition.engine import BASE
 from modenc.errors import HubError, LanguageError, OptionError
 from modenc.hub.store import Hub
 from modenc.langid import UNDETERMINED, Identification, LanguageIdentifier, Match, get_identifier
-from modenc.languages import dominant_script, expected_scripts, language_name, normalize_code
+from modenc.languages import BASE, dominant_script, expected_scripts, language_name, normalize_code
 from modenc.texts import TaggedText, is_missing
 from modenc.user_warnings import warn_user
 
@@ -129,8 +128,10 @@ class LanguageRouter:
         distinct = list(dict.fromkeys(str(text[:_IDENTIFY_CHARACTERS]) for text in texts))
         found = {}
         for text, match in zip(distinct, self._match(distinct, available), strict=True):
-            decisive = self._pivotal(text, match, available)
-            found[text] = self._routing(decisive, fallback), decisive
+            match = self._pivotal(text, match, available)
+            code, sure = match.found.code, match.share >= self._settings.min_confidence
+            modules = (match.member if sure or code == UNDETERMINED else None) or fallback
+            found[text] = Routing(code, match.found.confidence, modules, match.share), match
         return [found[text[:_IDENTIFY_CHARACTERS]] for text in texts]
 
     def _match(self, texts: Sequence[str], available: Sequence[str]) -> Sequence[Match]:
@@ -166,13 +167,8 @@ class LanguageRouter:
         pivot = self._hub.info.pivot
         return Match(Identification(UNDETERMINED, 0.0), pivot if pivot in available else available[0], 0.0)
 
-    def _routing(self, match: Match, fallback: str) -> Routing:
-        code, sure = match.found.code, match.share >= self._settings.min_confidence
-        chosen = match.member if sure or code == UNDETERMINED else None
-        return Routing(code, match.found.confidence, chosen or fallback, match.share)
-
-    def route(self, texts: Sequence[str], lang: str | Sequence[str | None] | None = None) -> list[str]:
-        """One code a text, :data:`BASE` where no modules are to act.
+    def route(self, texts: Sequence[str], lang: str | Sequence[str | None] | None = None) -> list[TaggedText]:
+        """The texts, not tokenized, each with a code: :data:`BASE` where no modules are to act.
 
         Args:
             texts: plain texts, or :class:`~modenc.texts.TaggedText` that know their language.
@@ -188,7 +184,8 @@ class LanguageRouter:
             self._check_scripts(texts, given)
         open_rows = [row for row, code in enumerate(given) if code is None]
         identified = iter(self._route_identified([texts[row] for row in open_rows], open_rows))
-        return [next(identified) if code is None else resolved[code] for code in given]
+        codes = (next(identified) if code is None else resolved[code] for code in given)
+        return [TaggedText(text, code) for text, code in zip(texts, codes, strict=True)]
 
     def _route_identified(self, texts: Sequence[str], positions: Sequence[int]) -> list[str]:
         if not texts:

@@ -20,13 +20,13 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel, resolve_base
-from modenc.composition.language_cache import LanguageCache
+from modenc.composition.language_cache import LanguageCache, LoadedLanguage
 from modenc.composition.routing import LanguageRouter, RoutingSettings
-from modenc.composition.settings import ComputeSettings, prompt_text, whole
-from modenc.composition.st_options import refuse_without_effect
-from modenc.errors import BaseModelError, HubError, LanguageError
+from modenc.composition.settings import ComputeSettings, prompt_text, refuse_without_effect, whole
+from modenc.errors import BaseModelError, HubError, LanguageError, OptionError
 from modenc.hub.checks.tokenizer import TokenizerPanic, panics_caught
 from modenc.hub.layout import HUB_FILE
+from modenc.hub.reader import LanguageGoneError
 from modenc.hub.remote import hub_folder
 from modenc.hub.store import Hub
 from modenc.texts import TaggedText, Tokens, as_texts, clean
@@ -42,7 +42,7 @@ _FAR = 1 << 20
 _CHARACTERS_AT_A_TIME, _CHARACTERS_PER_TEXT = 1 << 17, 50
 _CUT = {"stride": 0, "strategy": "longest_first", "direction": "right"}
 _truncation_lock = Lock()
-_NO_TOKENS = Tokens("", 0, "", array("i"))
+_BARE = LoadedLanguage(tokenizer=None, digest="")
 # Options that a hub has no use for, but that loading is given.
 _HEARD = ("backend", "processor_kwargs", "tokenizer_kwargs", "config_kwargs")
 
@@ -77,7 +77,12 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         found = resolve_base(base or hub.info.base_id)
         self.auto_model = _matching_body(found, hub)
         self.cache = LanguageCache(hub, found, self.auto_model, compute or ComputeSettings())
-        self._max_seq_length = min(hub.info.max_length, _positions(self.auto_model))
+        config = self.auto_model.config
+        # RoBERTa-like bodies count positions from the padding id on.
+        skipped = 0 if config.model_type == "bert" else config.pad_token_id + 1
+        self.most_positions = int(config.max_position_embeddings - skipped)
+        """To how much :attr:`max_seq_length` can be raised."""
+        self._max_seq_length = min(hub.info.max_length, self.most_positions)
 
     @classmethod
     def load(cls, model_name_or_path: str, subfolder: str = "", **options: Any) -> ModularTransformer:
@@ -96,18 +101,15 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         choice, compute = (
             [field.name for field in fields(kind)] for kind in (RoutingSettings, ComputeSettings)
         )
-        if unknown := sorted(set(settings) - {*choice, *compute}):
+        if unknown := sorted(settings.keys() - {*choice, *compute}):
             expected = ", ".join(["base", *choice, *compute])
             raise HubError(f"model_kwargs: expected {expected}, found {', '.join(unknown)}")
         refuse_without_effect({name: options[name] for name in _HEARD if name in options})
         where = {key: options[key] for key in ("token", "revision", "local_files_only") if key in options}
-        folder = hub_folder(model_name_or_path, **where, subfolder=subfolder)
-        return cls(
-            Hub.open(folder),
-            base,
-            RoutingSettings(**{name: settings[name] for name in choice if name in settings}),
-            ComputeSettings(**{name: settings[name] for name in compute if name in settings}),
-        )
+        hub = Hub.open(hub_folder(model_name_or_path, **where, subfolder=subfolder))
+        routing = RoutingSettings(**{name: settings[name] for name in choice if name in settings})
+        computing = ComputeSettings(**{name: settings[name] for name in compute if name in settings})
+        return cls(hub, base, routing, computing)
 
     def save(self, output_path: str, *args: Any, **options: Any) -> None:
         """Copy the hub with all its languages to ``output_path``."""
@@ -129,13 +131,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
 
     @max_seq_length.setter
     def max_seq_length(self, value: int) -> None:
-        limit = _positions(self.auto_model)
-        self._max_seq_length = whole(value, "max_seq_length (the base's positions)", limit)
-
-    @property
-    def most_positions(self) -> int:
-        """To how much :attr:`max_seq_length` can be raised."""
-        return _positions(self.auto_model)
+        self._max_seq_length = whole(value, "max_seq_length (the base's positions)", self.most_positions)
 
     @property
     def max_characters(self) -> int:
@@ -145,12 +141,6 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
     def get_embedding_dimension(self) -> int:
         """Width of the token vectors."""
         return int(self.auto_model.config.hidden_size)
-
-    def tag(self, texts: Sequence[str], lang: str | Sequence[str | None] | None) -> list[TaggedText]:
-        """Choose each text's language: see :meth:`LanguageRouter.route`."""
-        return [
-            TaggedText(text, code) for text, code in zip(texts, self.router.route(texts, lang), strict=True)
-        ]
 
     def preprocess(
         self, inputs: Sequence[str], prompt: str | None = None, lang: str | None = None, **_: Any
@@ -175,12 +165,12 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
                 "lang: expected one code; sentence-transformers sorts the texts, so a list of codes cannot "
                 "follow them. Use modenc.ModularEncoder, or give modenc.texts.TaggedText(text, code)"
             )
-        texts, _single = as_texts(list(inputs), self.max_characters)
+        inputs = list(inputs)
         # What is tokenized has its language, also where the hub has lost it since.
-        chosen = [text.lang for text in texts if isinstance(text, TaggedText) and text.tokens is not None]
-        known = lang is None and len(chosen) == len(texts)
-        codes = chosen if known else self.router.route(texts, lang)
-        rows = self._token_rows(texts, codes, prompt_text(prompt))
+        texts = [text for text in inputs if isinstance(text, TaggedText) and text.tokens is not None]
+        if lang is not None or len(texts) < len(inputs):
+            texts = self.router.route(as_texts(inputs, self.max_characters)[0], lang)
+        rows = self.prepare(texts, prompt_text(prompt))
         lengths = np.array([len(row.ids) for row in rows])
         mask = np.arange(lengths.max()) < lengths[:, None]
         # Padding is never looked at, but has to be in the row's own table: its first token is.
@@ -190,46 +180,54 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         return {
             "input_ids": torch.from_numpy(ids),
             "attention_mask": torch.from_numpy(mask.astype(np.int64)),
-            "language": codes,
+            "language": [text.lang for text in texts],
             "digest": [row.digest for row in rows],
         }
 
-    def tokenize_ahead(self, texts: Sequence[TaggedText], prompt: str, batch_size: int) -> None:
-        """Tokenize texts ahead of :meth:`preprocess`, and order them so that batches hold alike ones.
+    def prepare(
+        self, texts: Sequence[TaggedText], prompt: str, batch_size: int | None = None
+    ) -> list[Tokens]:
+        """Tokenize texts, unless they are tokenized as they would be now, and order them for batches.
 
         A language with texts for two batches or more has batches of its own; texts of the others share
         theirs with texts of the same length.
-        """
-        codes = [text.lang for text in texts]
-        count = Counter(codes)
-        many = [code for code in count if count[code] >= 2 * batch_size]
-        place = {code: position * _FAR for position, code in enumerate(many, start=1)}
-        for text, tokens in zip(texts, self._token_rows(texts, codes, prompt), strict=True):
-            text.tokens = tokens
-            text.order = place.get(text.lang, 0) + len(tokens.ids)
 
-    def _token_rows(self, texts: Sequence[str], codes: Sequence[str], prompt: str) -> list[Tokens]:
-        rows: list[Tokens] = [_NO_TOKENS] * len(texts)
-        left: dict[str, list[int]] = {}
-        for row, (text, code) in enumerate(zip(texts, codes, strict=True)):
-            done = text.tokens if isinstance(text, TaggedText) and text.lang == code else None
-            if done is not None and (done.prompt, done.max_length) == (prompt, self._max_seq_length):
-                rows[row] = done
-            else:
-                left.setdefault(code, []).append(row)
+        Args:
+            texts: their ``tokens`` are set, and with ``batch_size`` their ``order``.
+            prompt: put before each.
+            batch_size: texts in a batch.
+
+        Raises:
+            LanguageGoneError: the hub lacks a language by now.
+            HubError: a language's modules cannot be used.
+        """
+        left: dict[str, list[TaggedText]] = {}
+        for text in texts:
+            done = text.tokens
+            if done is None or (done.prompt, done.max_length) != (prompt, self._max_seq_length):
+                left.setdefault(text.lang, []).append(text)
         before = clean(prompt, self.max_characters)
         for code, members in left.items():
-            tokenizer, digest = self.cache.tokenizer(code)
-            batch = _tokenize(tokenizer, [before + texts[row] for row in members], self._max_seq_length)
-            for row, (ids, cut) in zip(members, batch, strict=True):
-                rows[row] = Tokens(prompt, self._max_seq_length, digest, ids, cut)
+            with self.cache.using([code]) as (_, used):
+                language = used.get(code, _BARE)
+            tokenizer = language.tokenizer or self.cache.base_tokenizer()
+            batch = tokenize(tokenizer, [before + text for text in members], self._max_seq_length)
+            for text, (ids, cut) in zip(members, batch, strict=True):
+                text.tokens = Tokens(prompt, self._max_seq_length, language.digest, ids, cut)
+        rows = [text.tokens for text in texts if text.tokens is not None]
+        if batch_size is not None:
+            count = Counter(text.lang for text in texts)
+            many = [code for code in count if count[code] >= 2 * batch_size]
+            place = {code: position * _FAR for position, code in enumerate(many, start=1)}
+            for text, tokens in zip(texts, rows, strict=True):
+                text.order = place.get(text.lang, 0) + len(tokens.ids)
         return rows
 
     def count_cut(self, texts: Sequence[TaggedText], prompt: str) -> int:
-        """How many texts are cut at :attr:`max_seq_length`, where other processes tokenize them."""
+        """How many texts are cut at :attr:`max_seq_length`, in this process or those of a pool."""
         least = self._max_seq_length // _TOKENS_PER_CHARACTER - len(prompt)
-        long = [text for text in texts if len(text) > least]
-        return sum(tokens.cut for tokens in self._token_rows(long, [text.lang for text in long], prompt))
+        long = [text for text in texts if text.tokens is not None or len(text) > least]
+        return sum(tokens.cut for tokens in self.prepare(long, prompt))
 
     def forward(self, features: dict[str, Any], align: bool = True, **_: Any) -> dict[str, Any]:
         """Run all rows through the body, each with its language's modules.
@@ -244,15 +242,24 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         Raises:
             LanguageGoneError: a language was replaced in the hub, or removed, after its texts had been
                 tokenized.
+            OptionError: the rows were split without their languages, as ``torch.nn.DataParallel`` does.
         """
         waiting.check()
-        features["token_embeddings"] = self.cache.run(
-            features["input_ids"],
-            features["attention_mask"],
-            features["language"],
-            features["digest"],
-            align=align,
-        )
+        ids, languages, digests = (features[name] for name in ("input_ids", "language", "digest"))
+        if not len(languages) == len(digests) == len(ids):
+            raise OptionError(
+                f"expected a language for each of {len(ids)} rows, found {len(languages)}; encode with "
+                "device=[...] or a pool of processes instead of DataParallel"
+            )
+        with self.cache.using(languages) as (engine, used):
+            for code, digest in dict.fromkeys(zip(languages, digests, strict=True)):
+                if used.get(code, _BARE).digest != digest:
+                    raise LanguageGoneError(
+                        f"{self.hub.path}: {code} was replaced while its texts were encoded; "
+                        "encode them again"
+                    )
+            vectors = engine.run(ids, features["attention_mask"], languages, align=align)
+        features["token_embeddings"] = vectors
         return features
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ModularTransformer:
@@ -282,25 +289,14 @@ def _matching_body(base: BaseModel, hub: Hub) -> PreTrainedModel:
     return body.requires_grad_(False)
 
 
-def _positions(body: PreTrainedModel) -> int:
-    # RoBERTa-like bodies count positions from the padding id on.
-    skipped = 0 if body.config.model_type == "bert" else body.config.pad_token_id + 1
-    return int(body.config.max_position_embeddings - skipped)
-
-
-def tokenize(tokenizer: PreTrainedTokenizerFast, texts: list[str], max_length: int) -> Iterator[array[int]]:
-    """The ids of each text, cut to ``max_length``; at least one.
+def tokenize(
+    tokenizer: PreTrainedTokenizerFast, texts: list[str], max_length: int
+) -> Iterator[tuple[array[int], bool]]:
+    """The ids of each text, cut to ``max_length``, at least one; and whether it was cut.
 
     Raises:
         HubError: the tokenizer gives up on a text.
     """
-    return (ids for ids, _ in _tokenize(tokenizer, texts, max_length))
-
-
-def _tokenize(
-    tokenizer: PreTrainedTokenizerFast, texts: list[str], max_length: int
-) -> Iterator[tuple[array[int], bool]]:
-    """The same, and whether the text was cut."""
     backend = tokenizer.backend_tokenizer
     with _truncation_lock:
         # The whole of it: others may have set strides, or cut at the other end.

@@ -11,11 +11,10 @@ from sentence_transformers import SentenceTransformer
 
 from modenc.base_model import ME5_SMALL, resolve_base
 from modenc.base_model.resolve import fingerprint_of
-from modenc.base_model.trust import checked_sentence_model
-from modenc.composition.engine import BASE
+from modenc.base_model.trust import checked_sentence_model, clear_errors
 from modenc.encoder import ModularEncoder
-from modenc.errors import BaseModelError, ModencError
 from modenc.hub.card import Card
+from modenc.languages import BASE
 
 Vectors = npt.NDArray[np.float32]
 
@@ -186,16 +185,10 @@ def load_model(name: str, prompt: str | None = None, batch_size: int = 32) -> Se
             processor_kwargs={"fix_mistral_regex": False},
         )
     else:
-        try:
+        expected = "a sentence-transformers model's folder, or its name on Hugging Face"
+        with clear_errors(lambda error: f"{name}: expected {expected}; found {error}"):
             folder, options = checked_sentence_model(name)
             model = SentenceTransformer(str(folder), **options)
-        except ModencError:
-            raise
-        except Exception as error:  # of several libraries, and whatever a damaged file makes of it
-            raise BaseModelError(
-                f"{name}: expected a sentence-transformers model's folder, or its name on Hugging Face; "
-                f"found {error}"
-            ) from error
     return SentenceTransformerSystem(name, model, prompt=prompt, batch_size=batch_size)
 
 

@@ -87,31 +87,27 @@ def remove_folder(target: Path) -> None:
 def clean_up(root: Path) -> None:
     """Repair what dead processes left: put back what they moved away, remove what they began."""
     with _locked(root, alone=True):
-        _clean_up(root)
-
-
-def _clean_up(root: Path) -> None:
-    for pattern in _SIDE_FILES:
-        for file in root.glob(pattern):
-            if _SIDE_FILE.fullmatch(file.name) and file.is_file():
-                with suppress(OSError):
-                    file.unlink()
-    for folder in sorted(root.glob(".*.???-*")):
-        match = STAGING_FOLDER.fullmatch(folder.name)
-        if match is None or not folder.is_dir() or _is_in_use(folder):
-            continue
-        target = root / match["lang"]
-        try:
-            if match["kind"] == "old" and not target.exists():
-                folder.rename(target)
-                logger.warning("%s: put back after an interrupted replacement", target)
-            else:
-                _delete(folder)
-                logger.info("%s: removed, left by a process that ended early", folder)
-        except FileNotFoundError:
-            continue  # its owner was about to remove it, too
-        except OSError as error:
-            logger.warning("%s: left by a process that ended early; cannot be removed: %s", folder, error)
+        for pattern in _SIDE_FILES:
+            for file in root.glob(pattern):
+                if _SIDE_FILE.fullmatch(file.name) and file.is_file():
+                    with suppress(OSError):
+                        file.unlink()
+        for folder in sorted(root.glob(".*.???-*")):
+            match = STAGING_FOLDER.fullmatch(folder.name)
+            if match is None or not folder.is_dir() or _is_in_use(folder):
+                continue
+            target = root / match["lang"]
+            try:
+                if match["kind"] == "old" and not target.exists():
+                    folder.rename(target)
+                    logger.warning("%s: put back after an interrupted replacement", target)
+                else:
+                    _delete(folder)
+                    logger.info("%s: removed, left by a process that ended early", folder)
+            except FileNotFoundError:
+                continue  # its owner was about to remove it, too
+            except OSError as error:
+                logger.warning("%s: left by a process that ended early; cannot be removed: %s", folder, error)
 
 
 def _delete(folder: Path) -> None:
@@ -194,14 +190,18 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 @contextmanager
-def _locked(folder: Path, *, alone: bool = False) -> Iterator[None]:
-    """Hold a lock on a folder, shared or ``alone``; the system lets it go when the process dies, however."""
+def _locked(folder: Path, *, alone: bool = False, wait: bool = True) -> Iterator[None]:
+    """Hold a lock on a folder, shared or ``alone``; the system lets it go when the process dies, however.
+
+    Raises:
+        OSError: there is no such folder, or, without ``wait``, somebody holds a lock on it.
+    """
     if sys.platform == "win32":
         yield
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | (0 if wait else fcntl.LOCK_NB))
         yield
     finally:
         os.close(descriptor)
@@ -209,16 +209,6 @@ def _locked(folder: Path, *, alone: bool = False) -> Iterator[None]:
 
 def _is_in_use(folder: Path) -> bool:
     """Whether somebody still holds a side folder."""
-    if sys.platform == "win32":
-        return True  # no lock can be asked for there
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return False
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
+    with suppress(OSError), _locked(folder, alone=True, wait=False):
+        return sys.platform == "win32"  # no lock can be asked for there
+    return True

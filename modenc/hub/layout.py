@@ -107,16 +107,6 @@ class LanguageLayout:
         """The alignment adapter, in AdapterHub's format; absent for the pivot."""
         return self.root / "cla"
 
-    @property
-    def card(self) -> Path:
-        """What the modules are: see :class:`modenc.hub.card.Card`."""
-        return self.root / CARD_FILE
-
-    @property
-    def readme(self) -> Path:
-        """The card for people."""
-        return self.root / README_FILE
-
     def present(self) -> tuple[str, ...]:
         """Names of the parts that exist, of ``tokenizer embeddings la se cla``, in this order.
 

@@ -1,15 +1,17 @@
-"""The door into a language's folder: each file is read once, and what is checked is what is handed out."""
+"""The door into a hub: a language's files are read once each, and what is checked is what is handed out."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from modenc.errors import HubError
+from modenc.errors import HubError, LanguageError
 from modenc.hub.card import Card, FileRecord
 from modenc.hub.checks.adapters import (
     LoraWeights,
@@ -18,16 +20,26 @@ from modenc.hub.checks.adapters import (
     parse_lora,
     parse_parallel,
 )
-from modenc.hub.checks.folder import Problem, listing_problems
+from modenc.hub.checks.folder import Problem, listing_faults, refuse
+from modenc.hub.checks.schema import key_faults, listed
 from modenc.hub.checks.tensors import MOST_HEADER, Array, parse_embeddings
 from modenc.hub.checks.tokenizer import TOKENIZER_FILE, TOKENIZER_FILES, LanguageTokenizer, parse_tokenizer
-from modenc.hub.files import MOST_JSON_BYTES, json_object
-from modenc.hub.layout import CARD_FILE, PART_FILES, README_FILE, HubInfo, LanguageLayout
+from modenc.hub.files import MOST_JSON_BYTES, json_object, read_text
+from modenc.hub.layout import (
+    CARD_FILE,
+    FORMAT_VERSION,
+    HUB_FILE,
+    PART_FILES,
+    README_FILE,
+    HubInfo,
+    LanguageLayout,
+    info_faults,
+)
+from modenc.languages import language_name, normalize_code
 
 _MOST_README_BYTES = 1 << 20
-Key = TypeVar("Key")
-Weights = TypeVar("Weights")
-Result = TypeVar("Result")
+# More often than any language is replaced while it is being read.
+_TRIES = 20
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,115 @@ class Language:
     """Layer number → alignment adapter."""
 
 
+class LanguageGoneError(HubError):
+    """The hub lacks a language, or has by now other modules for it than those in use."""
+
+
+class HubReader:
+    """The reading half of a :class:`~modenc.hub.store.Hub`."""
+
+    def __init__(self, path: Path, info: HubInfo) -> None:
+        self.path = path
+        self.info = info
+
+    def languages(self) -> list[str]:
+        """Codes of the languages that have modules here, sorted, the pivot first.
+
+        Folders that are not named by a standard code are left out; ``verify`` tells of them.
+
+        Raises:
+            HubError: the hub is gone, or may not be read.
+        """
+        try:
+            folders = [folder for folder in self.path.iterdir() if (folder / CARD_FILE).is_file()]
+        except OSError as error:
+            raise HubError(f"{self.path}: the hub cannot be read any more ({error.strerror})") from error
+        found = [folder.name for folder in folders if _is_code(folder.name)]
+        return sorted(found, key=lambda lang: (lang != self.info.pivot, lang))
+
+    def card(self, lang: str) -> Card:
+        """The card of a language.
+
+        Raises:
+            HubError: the hub lacks the language, or its card cannot be read.
+        """
+        return read_card(self.layout(lang).root)
+
+    def read(self, lang: str, *, checksums: bool = True) -> Language:
+        """A language's modules, checked, and of one state even if another process replaces them.
+
+        Args:
+            lang: the language.
+            checksums: compare every file with its checksum on the card, beside its size and content.
+
+        Raises:
+            LanguageGoneError: the hub lacks the language.
+            HubError: its modules cannot be used; the reasons are listed.
+        """
+        for _ in range(_TRIES):
+            before = self._stamp(lang)
+            try:
+                layout, card = self.layout(lang), self.card(lang)
+                code = layout.root.name
+                language, problems = read_language(layout, card, self.info, code, checksums=checksums)
+                refuse(problems, code, layout.root)
+            except (HubError, FileNotFoundError):
+                if self._stamp(lang) == before:
+                    raise
+            else:
+                if self._stamp(lang) == before:
+                    return language
+        raise HubError(f"{self.path}: {lang} keeps changing on disk; retry when installations have finished")
+
+    def _stamp(self, lang: str) -> tuple[int, ...]:
+        """Changes whenever a language is installed again, also with the same modules."""
+        try:
+            found = self._folder(lang).stat()
+        except OSError as error:
+            raise self._no_language(lang) from error
+        return found.st_dev, found.st_ino, found.st_ctime_ns
+
+    def layout(self, lang: str) -> LanguageLayout:
+        """The folder of a language.
+
+        Raises:
+            LanguageGoneError: the hub lacks the language; the message lists those it has.
+            LanguageError: ``lang`` names no language.
+        """
+        root = self._folder(lang)
+        if not (root / CARD_FILE).is_file():
+            raise self._no_language(lang)
+        return LanguageLayout(root)
+
+    def _folder(self, lang: str) -> Path:
+        return self.path / normalize_code(lang)
+
+    def _no_language(self, lang: str) -> LanguageGoneError:
+        code, has = normalize_code(lang), self.languages()
+        listed = ", ".join(has) if has else "none yet"
+        return LanguageGoneError(
+            f"{self.path}: no modules for {code} ({language_name(code)}); languages here: {listed}. "
+            "Train it with a recipe (modenc train) or copy it in (modenc hub install)"
+        )
+
+
+@lru_cache(maxsize=4096)
+def _is_code(name: str) -> bool:
+    try:
+        return normalize_code(name) == name
+    except LanguageError:
+        return False
+
+
+def read_card(folder: Path) -> Card:
+    """The card in a language's folder.
+
+    Raises:
+        HubError: it is missing or damaged.
+    """
+    return Card.from_json(read_text(folder / CARD_FILE), where=str(folder / CARD_FILE))
+
+
 def read_language(
     layout: LanguageLayout, card: Card, info: HubInfo, lang: str, *, checksums: bool = True
 ) -> tuple[Language, list[Problem]]:
@@ -66,144 +187,163 @@ def read_language(
     Returns:
         The language, without the parts that cannot be used, and everything that is wrong.
     """
-    problems = []
+    files = _Files(layout.root, card.files, checksums=checksums)
     if card.lang != lang:
-        message = f"expected the modules of {lang!r}, found those of {card.lang!r}"
-        problems.append(Problem(None, CARD_FILE, message))
+        files.report(CARD_FILE, f"expected the modules of {lang!r}, found those of {card.lang!r}")
     if card.base_fingerprint != info.base_fingerprint:
-        message = f"expected the base {info.base_fingerprint}, found {card.base_fingerprint}"
-        problems.append(Problem(None, CARD_FILE, message))
-    try:
+        files.report(CARD_FILE, f"expected the base {info.base_fingerprint}, found {card.base_fingerprint}")
+    with files.reporting(None):
         layout.present()
-    except HubError as error:
-        problems.append(Problem(None, None, str(error)))
-    problems += listing_problems(layout.root, card.files)
-    reader = _Reader(layout.root, card.files, problems, checksums=checksums)
+    for name, message in listing_faults(layout.root, card.files):
+        files.report(name, message)
+    files.closed = {problem.file for problem in files.problems}
     if README_FILE in card.files:
-        reader.read(README_FILE, _MOST_README_BYTES)
-    return reader.language(lang, card.digest(), PART_FILES, info.hidden_size), problems
+        files.read(README_FILE, _MOST_README_BYTES)
+    return _parsed(files, lang, card.digest(), PART_FILES, info.hidden_size), files.problems
 
 
-def read_parts(
-    layout: LanguageLayout, hidden_size: int, parts: Iterable[str] = PART_FILES
-) -> tuple[Language, list[Problem]]:
-    """The same for some parts of a folder that needs no card, as training leaves it.
+def read_parts(layout: LanguageLayout, hidden_size: int, parts: Iterable[str] = PART_FILES) -> Language:
+    """Some parts of a folder that needs no card, as training leaves it.
 
     Raises:
-        HubError: a part lacks a file.
+        HubError: a part lacks a file, or cannot be used.
     """
     layout.present()
-    problems: list[Problem] = []
-    reader = _Reader(layout.root, None, problems, checksums=False)
-    return reader.language(layout.root.name, "", parts, hidden_size), problems
+    files = _Files(layout.root, None, checksums=False)
+    language = _parsed(files, layout.root.name, "", parts, hidden_size)
+    refuse(files.problems, language.lang, layout.root)
+    return language
 
 
-class _Reader:
-    """Reads files of one folder, and notes what is wrong with them in ``problems``.
+class _Files:
+    """The files of one folder.
 
     Args:
         root: the folder.
         records: size and checksum of its files; ``None``: they are not known.
-        problems: those known so far; files that have one are not opened.
         checksums: compare them.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        records: Mapping[str, FileRecord] | None,
-        problems: list[Problem],
-        *,
-        checksums: bool,
-    ) -> None:
-        self._root = root
+    def __init__(self, root: Path, records: Mapping[str, FileRecord] | None, *, checksums: bool) -> None:
+        self.root = root
+        self.problems: list[Problem] = []
+        self.closed: set[str | None] = set()
+        """Files that are not opened, since they have a problem."""
         self._records = records
-        self._problems = problems
-        self._closed = {problem.file for problem in problems}
         self._checksums = checksums
 
-    def language(self, lang: str, digest: str, parts: Iterable[str], hidden_size: int) -> Language:
-        """All of ``parts`` that are there and sound."""
-        there = {part for part in parts if self._has(part)}
-        tokenizer = self._tokenizer() if "tokenizer" in there else None
-        embeddings, scales = None, None
-        if tokenizer is not None and "embeddings" in there:
-            name, pieces = PART_FILES["embeddings"][0], len(tokenizer)
-            content = self.read(name, MOST_HEADER + 4 * pieces * (hidden_size + 1))
-            if content is not None:
-                found = self._checked(name, lambda: parse_embeddings(content, pieces, hidden_size))
-                embeddings, scales = found or (None, None)
-        return Language(
-            lang=lang,
-            digest=digest,
-            tokenizer=tokenizer,
-            embeddings=embeddings,
-            scales=scales,
-            la=self._adapter("la", parse_lora, hidden_size) if "la" in there else {},
-            se=self._adapter("se", parse_lora, hidden_size) if "se" in there else {},
-            cla=self._adapter("cla", parse_parallel, hidden_size) if "cla" in there else {},
-        )
+    def report(self, name: str | None, message: str) -> None:
+        """Note a problem of a file, or of the folder."""
+        self.problems.append(Problem(None, name, message))
 
-    def _has(self, part: str) -> bool:
+    @contextmanager
+    def reporting(self, name: str | None) -> Iterator[None]:
+        """Note the :class:`HubError` that ends the block."""
+        try:
+            yield
+        except HubError as error:
+            self.report(name, str(error))
+
+    def has(self, part: str) -> bool:
         """Whether a part's files are there, on the card if there is one, and not behind a link."""
-        paths = [self._root / name for name in PART_FILES[part]]
+        paths = [self.root / name for name in PART_FILES[part]]
         listed = self._records is None or set(PART_FILES[part]) <= self._records.keys()
         return listed and all(path.is_file() and not path.parent.is_symlink() for path in paths)
 
     def read(self, name: str, most: int) -> bytes | None:
-        """A file's content; ``None`` where there is a problem with it."""
-        if name in self._closed:
+        """A file's content, of at most so many bytes; ``None`` where there is a problem with it."""
+        if name in self.closed:
             return None
-        return self._checked(name, lambda: self._content(name, most))
+        with self.reporting(name):
+            try:
+                with (self.root / name).open("rb") as stream:
+                    size = os.fstat(stream.fileno()).st_size
+                    if size > most:
+                        raise HubError(f"expected at most {most} bytes, found {size}")
+                    content = stream.read(size + 1)
+            except OSError as error:
+                raise HubError(f"expected a readable file, found: {error}") from error
+            if self._records is not None:
+                record = self._records.get(name)
+                if record is None:
+                    raise HubError("expected on the card, found in the folder alone; delete it")
+                if len(content) != record["bytes"]:
+                    raise HubError(f"expected {record['bytes']} bytes, found {len(content)}")
+                if self._checksums and (found := hashlib.sha256(content).hexdigest()) != record["sha256"]:
+                    raise HubError(f"expected sha256 {record['sha256']}, found {found}")
+            return content
+        return None
 
-    def _content(self, name: str, most: int) -> bytes:
-        try:
-            with (self._root / name).open("rb") as stream:
-                size = os.fstat(stream.fileno()).st_size
-                if size > most:
-                    raise HubError(f"expected at most {most} bytes, found {size}")
-                content = stream.read(size + 1)
-        except OSError as error:
-            raise HubError(f"expected a readable file, found: {error}") from error
-        if self._records is not None:
-            record = self._records.get(name)
-            if record is None:
-                raise HubError("expected on the card, found in the folder alone; delete it")
-            if len(content) != record["bytes"]:
-                raise HubError(f"expected {record['bytes']} bytes, found {len(content)}")
-            if self._checksums and (found := hashlib.sha256(content).hexdigest()) != record["sha256"]:
-                raise HubError(f"expected sha256 {record['sha256']}, found {found}")
-        return content
 
-    def _checked(self, name: str, act: Callable[[], Result]) -> Result | None:
-        try:
-            return act()
-        except HubError as error:
-            self._problems.append(Problem(None, name, str(error)))
-            return None
-
-    def _tokenizer(self) -> LanguageTokenizer | None:
-        files: dict[str, bytes] = {}
-        for path in sorted((self._root / "tokenizer").iterdir()):
-            name = f"tokenizer/{path.name}"
-            if path.name not in TOKENIZER_FILES:
-                message = f"expected {', '.join(TOKENIZER_FILES)} alone, found another file; delete it"
-                self._problems.append(Problem(None, name, message))
-            elif (content := self.read(name, TOKENIZER_FILES[path.name])) is not None:
-                files[path.name] = content
-        if TOKENIZER_FILE not in files:
-            return None
-        return self._checked(f"tokenizer/{TOKENIZER_FILE}", lambda: parse_tokenizer(files))
-
-    def _adapter(
-        self, part: str, parse: Callable[[bytes, dict[str, Any], int], dict[Key, Weights]], hidden_size: int
-    ) -> dict[Key, Weights]:
+def _parsed(files: _Files, lang: str, digest: str, parts: Iterable[str], hidden_size: int) -> Language:
+    """All of ``parts`` that are there and sound."""
+    there = {part for part in parts if files.has(part)}
+    contents: dict[str, bytes] = {}
+    for path in sorted((files.root / "tokenizer").iterdir()) if "tokenizer" in there else ():
+        name = f"tokenizer/{path.name}"
+        if path.name not in TOKENIZER_FILES:
+            files.report(name, f"expected {', '.join(TOKENIZER_FILES)} alone, found another file; delete it")
+        elif (content := files.read(name, TOKENIZER_FILES[path.name])) is not None:
+            contents[path.name] = content
+    tokenizer, embeddings, scales = None, None, None
+    if TOKENIZER_FILE in contents:
+        with files.reporting(f"tokenizer/{TOKENIZER_FILE}"):
+            tokenizer = parse_tokenizer(contents)
+    if tokenizer is not None and "embeddings" in there:
+        name, pieces = PART_FILES["embeddings"][0], len(tokenizer)
+        if (content := files.read(name, MOST_HEADER + 4 * pieces * (hidden_size + 1))) is not None:
+            with files.reporting(name):
+                embeddings, scales = parse_embeddings(content, pieces, hidden_size)
+    adapters: dict[str, Any] = {"la": {}, "se": {}, "cla": {}}
+    for part in [part for part in adapters if part in there]:
         config_name, name = PART_FILES[part]
-        config = self.read(config_name, MOST_JSON_BYTES)
-        content = self.read(name, most_adapter_bytes(hidden_size))
-        if config is None or content is None:
-            return {}
-        settings = self._checked(config_name, lambda: json_object(config, Path(config_name).name))
-        if settings is None:
-            return {}
-        return self._checked(name, lambda: parse(content, settings, hidden_size)) or {}
+        config = files.read(config_name, MOST_JSON_BYTES)
+        content = files.read(name, most_adapter_bytes(hidden_size))
+        if config is not None and content is not None:
+            with files.reporting(config_name):
+                settings = json_object(config, Path(config_name).name)
+                with files.reporting(name):
+                    parse = parse_parallel if part == "cla" else parse_lora
+                    adapters[part] = parse(content, settings, hidden_size)
+    return Language(lang, digest, tokenizer, embeddings, scales, **adapters)
+
+
+def read_info(root: Path) -> HubInfo:
+    """What ``hub.json`` in the folder ``root`` says.
+
+    Raises:
+        HubError: there is none, or it is of a format that this version cannot read.
+    """
+    path = root / HUB_FILE
+    try:
+        found = path.is_file()
+    except OSError as error:  # a name that is too long
+        raise HubError(f"expected a hub's folder, found {str(root)!r:.60}… ({error.strerror})") from error
+    if not found:
+        raise HubError(_no_hub(root))
+    content = json_object(read_text(path), str(path))
+    content.pop("seal", None)  # a checksum, in hubs of before 0.1.0
+    version = content.pop("format_version", None)
+    if version != FORMAT_VERSION:
+        raise HubError(
+            f"{path}: expected format_version {FORMAT_VERSION}, found {version!r:.60}; update modenc"
+        )
+    faults = listed(key_faults(content, HubInfo)) or listed(info_faults(HubInfo(**content)))
+    if faults:
+        raise HubError(f"{path}: {faults}; correct it, or make the hub again")
+    return HubInfo(**content)
+
+
+def _no_hub(root: Path) -> str:
+    if not root.exists():
+        found = "no such folder"
+    elif not root.is_dir():
+        found = "a file"
+    elif (root / CARD_FILE).is_file():
+        found = f"a language's folder; its hub is {root.resolve().parent}"
+    else:
+        inside = sorted(hub.parent.name for hub in root.glob(f"*/{HUB_FILE}"))
+        found = f"a folder without it (hubs inside: {', '.join(inside)})" if inside else "a folder without it"
+    return (
+        f"{root}: expected a hub (a folder with {HUB_FILE}), found {found}; give a hub's path, or train one"
+    )

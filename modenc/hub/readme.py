@@ -53,6 +53,7 @@ def _front_matter(card: Card) -> list[str]:
 
 
 def _body(card: Card) -> list[str]:
+    compared = table_of(card.comparison)
     stages = ", ".join(_STAGES.get(stage, stage) for stage in card.stages) or "none"
     return [
         f"# {card.name} ({card.lang}) sentence-encoding modules",
@@ -78,7 +79,7 @@ def _body(card: Card) -> list[str]:
         f'vectors = encoder.encode(["..."], lang="{card.lang}")',
         "```",
         "",
-        *_section("Compared with the base alone", *_split(table_of(card.comparison))),
+        *_section("Compared with the base alone", compared[0] if compared else (), compared[1:]),
         *_section(
             "Scores", ("metric", "score"), [(key, f"{score:.2f}") for key, score in card.scores.items()]
         ),
@@ -88,10 +89,6 @@ def _body(card: Card) -> list[str]:
             [[str(row.get(key, "")) for key in _DATA_COLUMNS] for row in card.data],
         ),
     ]
-
-
-def _split(table: list[tuple[str, ...]]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    return (table[0], table[1:]) if table else ((), ())
 
 
 def _section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,14 @@ def hub_folder(
             f"hex digits), found {revision!r:.60}; what a branch names may change"
         )
     options = {"token": token} if token is not None else {}
-    return _within(_fetched(name, str(revision), options, offline=local_files_only), subfolder, name)
+    folder = _fetched(name, str(revision), options, offline=local_files_only)
+    place = Path(folder, subfolder).resolve()
+    if not place.is_relative_to(folder.resolve()):
+        raise HubError(
+            f"{name}: expected a folder of its own in its modules.json, found the path {subfolder!r}, which "
+            "leads out of it; do not use this hub, and tell who publishes it"
+        )
+    return place
 
 
 def _fetched(name: str, commit: str, options: dict[str, Any], *, offline: bool) -> Path:
@@ -94,7 +100,9 @@ def _fetched(name: str, commit: str, options: dict[str, Any], *, offline: bool) 
             f"in its cache; {refused or error}"
         ) from error
     if not local:
-        mark.make(sorted(_files(folder)))
+        # Not what huggingface_hub notes beside the hub's files.
+        inside = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+        mark.make(sorted(path.as_posix() for path in inside if ".cache" not in path.parts))
     elif gone:
         raise HubError(
             f"{target}: expected all files of {name} that were fetched, found {len(gone)} missing, such as "
@@ -102,25 +110,3 @@ def _fetched(name: str, commit: str, options: dict[str, Any], *, offline: bool) 
             "; open it again with a network"
         )
     return folder
-
-
-def _files(folder: Path) -> Iterator[str]:
-    """Of the hub: not what huggingface_hub notes beside them."""
-    for path in folder.rglob("*"):
-        if path.is_file() and ".cache" not in path.relative_to(folder).parts:
-            yield path.relative_to(folder).as_posix()
-
-
-def _within(folder: Path, subfolder: str, name: str) -> Path:
-    """``subfolder``, which the hub's own files name, if it is inside.
-
-    Raises:
-        HubError: it is not.
-    """
-    place = Path(folder, subfolder).resolve()
-    if not place.is_relative_to(folder.resolve()):
-        raise HubError(
-            f"{name}: expected a folder of its own in its modules.json, found the path {subfolder!r}, which "
-            "leads out of it; do not use this hub, and tell who publishes it"
-        )
-    return place

@@ -5,43 +5,47 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import fields, replace
-from functools import lru_cache
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
-from modenc.errors import HubError, LanguageError
+from modenc.errors import HubError
 from modenc.hub import atomic_folder
 from modenc.hub.card import Card, FileRecord
 from modenc.hub.checks.folder import refuse
-from modenc.hub.files import files_below, read_text, sha256, sync_tree
-from modenc.hub.hub_file import read_info, write_info
+from modenc.hub.files import files_below, json_text, read_text, sha256, sync_tree
 from modenc.hub.layout import (
     CARD_FILE,
+    FORMAT_VERSION,
     HUB_FILE,
+    PART_FILES,
+    README_FILE,
     HubInfo,
     LanguageLayout,
     info_faults,
 )
-from modenc.hub.publishing import check_base, check_nothing_lost, refuse_other_files
-from modenc.hub.reader import Language, read_language
+from modenc.hub.reader import HubReader, read_card, read_info, read_language
 from modenc.hub.readme import readme
-from modenc.hub.st_files import write_sentence_transformers_files
-from modenc.languages import language_name, normalize_code
-from modenc.storage import disk_errors
+from modenc.hub.st_files import CONFIG_FILE, MODULES_FILE, POOLING_FOLDER, write_sentence_transformers_files
+from modenc.languages import normalize_code
+from modenc.storage import disk_errors, write_atomically
 
-# More often than any language is replaced while it is being read.
-_TRIES = 20
 _KEPT = "the hub is as it was"
 _NO_HALF = "no half of a hub can be opened"
 _EACH_WHOLE = "each language there is whole, the old one or the new"
 
 
-class LanguageGoneError(HubError):
-    """The hub lacks a language, or has by now other modules for it than those in use."""
+# Part → the stage of training that makes it.
+_STAGE_OF = {
+    "tokenizer": "vocabulary",
+    "embeddings": "vocabulary",
+    "la": "language_adaptation",
+    "se": "sentence_encoding",
+    "cla": "alignment",
+}
 
 
-class Hub:
+class Hub(HubReader):
     """A hub on disk; made by :meth:`open` or :meth:`create`.
 
     Example:
@@ -49,10 +53,6 @@ class Hub:
         >>> hub = Hub.open("adapters_hub/me5-small")
         >>> licenses = {lang: hub.card(lang).licences for lang in hub.languages()}
     """
-
-    def __init__(self, path: Path, info: HubInfo) -> None:
-        self.path = path
-        self.info = info
 
     @classmethod
     def open(cls, path: str | Path) -> Hub:
@@ -112,7 +112,7 @@ class Hub:
             if different:
                 raise HubError(f"{root} is another kind of hub ({'; '.join(different)}); use another folder")
         else:
-            refuse_other_files(root, None if source is None else source.path)
+            _refuse_other_files(root, None if source is None else source.path)
         with disk_errors(root, _NO_HALF), atomic_folder.writing_files(root):
             write_sentence_transformers_files(root, info)
         return cls(root, info)
@@ -120,76 +120,8 @@ class Hub:
     def _write_info(self) -> None:
         """Last, since it is what makes the folder a hub."""
         with disk_errors(self.path, _NO_HALF), atomic_folder.writing_files(self.path):
-            write_info(self.path, self.info)
-
-    def languages(self) -> list[str]:
-        """Codes of the languages that have modules here, sorted, the pivot first.
-
-        Folders that are not named by a standard code are left out; ``verify`` tells of them.
-
-        Raises:
-            HubError: the hub is gone, or may not be read.
-        """
-        try:
-            folders = [folder for folder in self.path.iterdir() if (folder / CARD_FILE).is_file()]
-        except OSError as error:
-            raise HubError(f"{self.path}: the hub cannot be read any more ({error.strerror})") from error
-        found = [folder.name for folder in folders if _is_code(folder.name)]
-        return sorted(found, key=lambda lang: (lang != self.info.pivot, lang))
-
-    def card(self, lang: str) -> Card:
-        """The card of a language.
-
-        Raises:
-            HubError: the hub lacks the language, or its card cannot be read.
-        """
-        return _read_card(self.layout(lang).card)
-
-    def read(self, lang: str, *, checksums: bool = True) -> Language:
-        """A language's modules, checked, and of one state even if another process replaces them.
-
-        Args:
-            lang: the language.
-            checksums: compare every file with its checksum on the card, beside its size and content.
-
-        Raises:
-            LanguageGoneError: the hub lacks the language.
-            HubError: its modules cannot be used; the reasons are listed.
-        """
-        for _ in range(_TRIES):
-            before = self._stamp(lang)
-            try:
-                layout, card = self.layout(lang), self.card(lang)
-                code = layout.root.name
-                language, problems = read_language(layout, card, self.info, code, checksums=checksums)
-                refuse(problems, code, layout.root)
-            except (HubError, FileNotFoundError):
-                if self._stamp(lang) == before:
-                    raise
-            else:
-                if self._stamp(lang) == before:
-                    return language
-        raise HubError(f"{self.path}: {lang} keeps changing on disk; retry when installations have finished")
-
-    def _stamp(self, lang: str) -> tuple[int, ...]:
-        """Changes whenever a language is installed again, also with the same modules."""
-        try:
-            found = self._folder(lang).stat()
-        except OSError as error:
-            raise self._no_language(lang) from error
-        return found.st_dev, found.st_ino, found.st_ctime_ns
-
-    def layout(self, lang: str) -> LanguageLayout:
-        """The folder of a language.
-
-        Raises:
-            LanguageGoneError: the hub lacks the language; the message lists those it has.
-            LanguageError: ``lang`` names no language.
-        """
-        root = self._folder(lang)
-        if not (root / CARD_FILE).is_file():
-            raise self._no_language(lang)
-        return LanguageLayout(root)
+            content = {"format_version": FORMAT_VERSION, **asdict(self.info)}
+            write_atomically(self.path / HUB_FILE, json_text(content))
 
     @contextmanager
     def staging(self, lang: str, kept: str = _KEPT) -> Iterator[Path]:
@@ -219,25 +151,22 @@ class Hub:
             HubError: the card is for another base, the modules are not fit for use, or an alignment would
                 replace the modules that it builds on; the hub is left as it was.
         """
-        check_base(card, self.info)
+        _check_base(card, self.info)
         layout = LanguageLayout(staging_dir)
-        check_nothing_lost(layout, card, self._earlier_card(card.lang))
-        layout.card.unlink(missing_ok=True)
-        layout.readme.write_text(readme(card), encoding="utf-8", errors="backslashreplace")
+        earlier = None
+        with suppress(HubError):  # none, or a damaged one: publishing is how it is replaced
+            earlier = self.card(card.lang)
+        _check_nothing_lost(layout, card, earlier)
+        (staging_dir / CARD_FILE).unlink(missing_ok=True)
+        (staging_dir / README_FILE).write_text(readme(card), encoding="utf-8", errors="backslashreplace")
         records = {
             name: FileRecord(sha256=sha256(path), bytes=path.stat().st_size)
             for name, path in files_below(staging_dir)
         }
         complete = replace(card, files=records)
-        layout.card.write_text(complete.to_json(), encoding="utf-8")
+        (staging_dir / CARD_FILE).write_text(complete.to_json(), encoding="utf-8")
         self._take_in(staging_dir, complete, shown_as=self._folder(card.lang))
         return complete
-
-    def _earlier_card(self, lang: str) -> Card | None:
-        try:
-            return self.card(lang)
-        except HubError:  # none, or a damaged one: publishing is how it is replaced
-            return None
 
     def remove(self, lang: str) -> None:
         """Remove a language's modules.
@@ -267,8 +196,8 @@ class Hub:
 
     def _copy_in(self, folder: Path, lang: str | None, kept: str) -> Card:
         source = _language_folder(folder, lang)
-        card = _read_card(source / CARD_FILE)
-        check_base(card, self.info)
+        card = read_card(source)
+        _check_base(card, self.info)
         expected = card.lang if lang is None else normalize_code(lang)
         # Before anything is copied: a malicious folder could fill the disk.
         self._check(source, card, expected, shown_as=source)
@@ -293,35 +222,12 @@ class Hub:
         _, problems = read_language(LanguageLayout(folder), card, self.info, lang)
         refuse(problems, lang, shown_as)
 
-    def _folder(self, lang: str) -> Path:
-        return self.path / normalize_code(lang)
-
-    def _no_language(self, lang: str) -> LanguageGoneError:
-        code, has = normalize_code(lang), self.languages()
-        listed = ", ".join(has) if has else "none yet"
-        return LanguageGoneError(
-            f"{self.path}: no modules for {code} ({language_name(code)}); languages here: {listed}. "
-            "Train it with a recipe (modenc train) or copy it in (modenc hub install)"
-        )
-
 
 def _path(path: str | Path) -> Path:
     """Absolute, so that a process may change its folder later."""
     if not isinstance(path, str | os.PathLike):
         raise HubError(f"expected a hub's folder, found {path!r:.60}; give its path")
     return Path(path).absolute()
-
-
-@lru_cache(maxsize=4096)
-def _is_code(name: str) -> bool:
-    try:
-        return normalize_code(name) == name
-    except LanguageError:
-        return False
-
-
-def _read_card(path: Path) -> Card:
-    return Card.from_json(read_text(path), where=str(path))
 
 
 def _language_folder(folder: Path, lang: str | None) -> Path:
@@ -338,3 +244,72 @@ def _language_folder(folder: Path, lang: str | None) -> Path:
         return hub.layout(lang).root
     found = "a folder without it" if folder.is_dir() else "no such folder"
     raise HubError(f"{folder}: expected a language's folder (with {CARD_FILE}), found {found}")
+
+
+def _check_base(card: Card, info: HubInfo) -> None:
+    """Check that a card is of a language that there is, and for the hub's base.
+
+    Raises:
+        HubError: it is not.
+    """
+    code = normalize_code(card.lang)
+    if code != card.lang:
+        raise HubError(f"expected a card with lang {code!r}, found {card.lang!r}; correct the card")
+    if card.base_fingerprint != info.base_fingerprint:
+        raise HubError(
+            f"{card.lang}: expected modules for the base {info.base_id} "
+            f"({info.base_fingerprint}), found modules for {card.base_id} "
+            f"({card.base_fingerprint}); use a hub of that base, or train the language for this one"
+        )
+
+
+def _check_nothing_lost(layout: LanguageLayout, card: Card, earlier: Card | None) -> None:
+    """Check that an alignment adapter does not replace the modules that it was trained on top of.
+
+    Raises:
+        HubError: ``layout`` has ``cla``, but not parts that ``earlier`` had, and ``card`` does not say that
+            their stages were left out.
+    """
+    if earlier is None:
+        return
+    parts = layout.present()
+    lost = [
+        part
+        for part, files in PART_FILES.items()
+        if part not in parts and _STAGE_OF[part] not in card.stages and set(files) <= set(earlier.files)
+    ]
+    if "cla" in parts and lost:
+        stages = ", ".join(dict.fromkeys(_STAGE_OF[part] for part in lost))
+        raise HubError(
+            f"{card.lang}: expected the alignment with the modules it builds on, found cla without "
+            f"{', '.join(lost)}, which the hub has, and no record of {stages}; the hub is as it was; "
+            f"train {card.lang} from the start, or remove {card.lang} from the hub first"
+        )
+
+
+def _refuse_other_files(root: Path, source: Path | None) -> None:
+    """Check that a folder can become a hub: it is new, empty, or an interrupted copy of the hub ``source``.
+
+    Raises:
+        HubError: other files are in it.
+    """
+    if root.exists() and not root.is_dir():
+        raise HubError(f"{root}: expected a new or empty folder for a hub, found a file")
+    ours = {MODULES_FILE, CONFIG_FILE, POOLING_FOLDER, README_FILE}
+    others = sorted(
+        entry.name
+        for entry in (root.iterdir() if root.exists() else ())
+        if entry.name not in ours and entry.name[0] != "." and not (source and _is_copy(entry, source))
+    )
+    if others:
+        raise HubError(
+            f"{root}: expected a new or empty folder for a hub, found {', '.join(others[:5])}; "
+            "give another path, or delete the folder if saving a hub there was interrupted"
+        )
+
+
+def _is_copy(folder: Path, source: Path) -> bool:
+    """Whether a folder is a language as ``source`` has it: nothing is lost by copying it again."""
+    with suppress(HubError):
+        return read_text(folder / CARD_FILE) == read_text(source / folder.name / CARD_FILE)
+    return False

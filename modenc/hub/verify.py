@@ -17,8 +17,6 @@ from modenc.hub.st_files import POOLING_FOLDER, sentence_transformers_faults
 from modenc.hub.store import Hub
 from modenc.languages import normalize_code
 
-__all__ = ["Problem", "verify_hub"]
-
 
 def verify_hub(hub: Hub, lang: str | None = None, base_fingerprint: str | None = None) -> list[Problem]:
     """Recompute every checksum and check every part; an empty list means that all is well.

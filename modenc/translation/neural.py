@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from modenc.errors import BaseModelError, ModencError
+from modenc.errors import BaseModelError
 from modenc.extras import require_extra
 from modenc.translation.language_tags import language_tags
 from modenc.translation.steps import Translated
@@ -240,18 +240,11 @@ def find_model(name: str) -> tuple[str, Path]:
     return location, folder
 
 
-@contextmanager
-def _clear_errors(name: str) -> Iterator[None]:
-    """Turn what libraries raise on a damaged or missing model into a :class:`BaseModelError`."""
-    try:
-        yield
-    except ModencError:
-        raise
-    except Exception as error:  # of several libraries, and whatever a damaged file makes of it
-        raise BaseModelError(
-            f"{name}: expected a translation model's folder, or its id on Hugging Face; found "
-            f"{str(error)[:_MOST_SHOWN]}"
-        ) from error
+def _clear_errors(name: str) -> AbstractContextManager[None]:
+    from modenc.base_model.trust import clear_errors
+
+    expected = "a translation model's folder, or its id on Hugging Face"
+    return clear_errors(lambda error: f"{name}: expected {expected}; found {str(error)[:_MOST_SHOWN]}")
 
 
 def _commit_of(folder: Path) -> str | None:

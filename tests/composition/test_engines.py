@@ -313,7 +313,7 @@ def test_the_faster_library_multiplies_and_results_agree(body, faster, monkeypat
     for modules in LANGUAGES:
         engine.put(modules)
     ids, mask = batch()
-    assert isinstance(engine._own_layers()[0].dense[QUERY], TorchDense) == (
+    assert isinstance(engine._own_layers[0].dense[QUERY], TorchDense) == (
         faster or not onednn_works(torch.float32)
     )
     assert close(engine, body, ids, mask, ROWS)

@@ -15,9 +15,8 @@ from tokenizers import Tokenizer
 
 from modenc import ModularEncoder, extras
 from modenc.base_model import resolve_base
-from modenc.composition import int8, int8_engine
-from modenc.composition.int8 import _drawn_texts, _frequencies, int8_file
-from modenc.composition.int8_engine import Int8Engine
+from modenc.composition import int8
+from modenc.composition.int8 import Int8Engine, _drawn_texts, _frequencies, int8_file
 from modenc.composition.modules import modules_of
 from modenc.errors import BaseModelError, MissingExtraError
 
@@ -223,7 +222,7 @@ def test_nobody_is_told_of_its_use(encoder, tiny_hub):
 
 def test_making_a_model_and_loading_a_language_do_not_wait_for_each_other(tiny_hub, monkeypatch):
     encoder = ModularEncoder(tiny_hub.path, compute="int8")
-    making, composed = threading.Event(), int8_engine.compose
+    making, composed = threading.Event(), int8.compose
 
     def slowly(*args, **options):
         making.set()
@@ -234,7 +233,7 @@ def test_making_a_model_and_loading_a_language_do_not_wait_for_each_other(tiny_h
         making.wait(60)
         encoder.load("kk")
 
-    monkeypatch.setattr(int8_engine, "compose", slowly)
+    monkeypatch.setattr(int8, "compose", slowly)
     # Azerbaijani keeps the base's vocabulary, so that the base's tokenizer is asked for.
     tasks = (lambda: encoder.encode(["Qonşumuz kitabı oxuyur."], lang="az"), load)
     threads = [threading.Thread(target=task, daemon=True) for task in tasks]

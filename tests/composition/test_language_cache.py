@@ -106,11 +106,11 @@ def test_settings_of_computing(tiny_hub):
 def test_many_texts_of_one_language_have_batches_of_their_own(tiny_hub, monkeypatch):
     encoder = ModularEncoder(tiny_hub.path)
     seen = []
-    run = encoder[0].cache.run
+    run = encoder[0].forward
     monkeypatch.setattr(
-        encoder[0].cache,
-        "run",
-        lambda i, m, codes, v, **o: seen.append(set(codes)) or run(i, m, codes, v, **o),
+        encoder[0],
+        "forward",
+        lambda features, **options: seen.append(set(features["language"])) or run(features, **options),
     )
     texts = [TEXTS[1]] * 9 + [TEXTS[2], TEXTS[0]] + [TEXTS[1] + " " + TEXTS[1]] * 3
     codes = ["kk"] * 9 + ["az", "en"] + ["kk"] * 3

@@ -17,12 +17,12 @@ from transformers import PreTrainedTokenizerFast
 
 from modenc import ModularEncoder
 from modenc.composition import st_module
-from modenc.composition.language_cache import LanguageCache
+from modenc.composition.batched_engine import BatchedEngine
 from modenc.composition.modules import dequantize_rows, quantize_rows, read_modules
 from modenc.composition.routing import LanguageRouter
-from modenc.composition.st_module import tokenize
+from modenc.composition.st_module import ModularTransformer
 from modenc.errors import HubError
-from modenc.hub import store
+from modenc.hub import reader
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.training.vocabulary import save_embeddings
@@ -37,6 +37,11 @@ def with_another_kk(hub, folder):
         shutil.copytree(other.path / "az" / "se", staging / "se")
         other.publish(staging, other.card("kk"))
     return other
+
+
+def tokenize(*options):
+    """The ids of each text."""
+    return [ids for ids, _ in st_module.tokenize(*options)]
 
 
 def read(hub):
@@ -78,7 +83,7 @@ def test_a_tokenizer_that_gives_up_on_a_text_says_so(hub_copy):
         read(hub_copy)
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_file(str(path)))
     with pytest.raises(HubError, match=r"gave up on a text \(.*unk_id.*\); install its language again"):
-        list(tokenize(tokenizer, ["☃"], 16))
+        tokenize(tokenizer, ["☃"], 16)
 
 
 def rounded(table):
@@ -137,7 +142,7 @@ def test_integers_without_scales_are_not_read(hub_copy):
 def test_a_tokenizers_own_way_to_cut_texts_is_not_taken(hub_copy, length):
     path = hub_copy.path / "kk" / "tokenizer" / "tokenizer.json"
     long = [" ".join(tiny_models.sentences("kk")[:5])]
-    right = list(tokenize(read(hub_copy).tokenizer, long, length))
+    right = tokenize(read(hub_copy).tokenizer, long, length)
     content = json.loads(path.read_text())
     content["truncation"] = {
         "max_length": 32,
@@ -156,10 +161,10 @@ def test_a_tokenizers_own_way_to_cut_texts_is_not_taken(hub_copy, length):
     path.write_text(json.dumps(content))
     tokenizer = read(hub_copy).tokenizer
     assert tokenizer.backend_tokenizer.truncation is None
-    assert list(tokenize(tokenizer, long, length)) == right
+    assert tokenize(tokenizer, long, length) == right
     # Nor one that a training set meanwhile.
     tokenizer.backend_tokenizer.enable_truncation(length, stride=8, direction="left")
-    assert list(tokenize(tokenizer, long, length)) == right
+    assert tokenize(tokenizer, long, length) == right
 
 
 def test_few_long_texts_are_tokenised_at_once(hub_copy, monkeypatch):
@@ -171,7 +176,7 @@ def test_few_long_texts_are_tokenised_at_once(hub_copy, monkeypatch):
     assert len(portions) > 4
     monkeypatch.setattr(st_module, "_CHARACTERS_AT_A_TIME", 100)
     short = tiny_models.sentences("kk")[:20]
-    assert list(tokenize(tokenizer, short, 16)) == [
+    assert tokenize(tokenizer, short, 16) == [
         row for text in short for row in tokenize(tokenizer, [text], 16)
     ]
 
@@ -190,32 +195,32 @@ def test_reading_again_and_again_leaves_nothing_behind(hub_copy):
 
 def test_a_language_replaced_while_it_is_read_is_read_again(hub_copy, tmp_path, monkeypatch):
     other = with_another_kk(hub_copy, tmp_path / "other")
-    read_language, states = store.read_language, []
+    read_language, states = reader.read_language, []
 
     def replaced_after(layout, *args, **options):
         found = read_language(layout, *args, **options)
         if not states:
-            monkeypatch.setattr(store, "read_language", read_language)
+            monkeypatch.setattr(reader, "read_language", read_language)
             hub_copy.install(other.path / "kk")
         states.append(found)
         return found
 
-    monkeypatch.setattr(store, "read_language", replaced_after)
+    monkeypatch.setattr(reader, "read_language", replaced_after)
     assert hub_copy.read("kk").embeddings is None
     assert states[0][0].embeddings is not None
 
 
 def test_a_language_installed_anew_as_it_was_is_read_again(hub_copy, tmp_path, monkeypatch):
     whole = shutil.copytree(hub_copy.path, tmp_path / "whole")
-    read_language, tries = store.read_language, []
+    read_language, tries = reader.read_language, []
 
     def half_seen(*args, **options):
         tries.append(args)
-        monkeypatch.setattr(store, "read_language", read_language)
+        monkeypatch.setattr(reader, "read_language", read_language)
         hub_copy.install(whole / "kk")
         raise HubError("files of the folder that went were not found")
 
-    monkeypatch.setattr(store, "read_language", half_seen)
+    monkeypatch.setattr(reader, "read_language", half_seen)
     assert hub_copy.read("kk").lang == "kk"
     assert len(tries) == 1
 
@@ -245,7 +250,7 @@ def test_a_language_removed_while_it_is_read_is_missed_clearly(hub_copy, monkeyp
         shutil.rmtree(layout.root)
         raise FileNotFoundError(layout.root)
 
-    monkeypatch.setattr(store, "read_language", removed_before)
+    monkeypatch.setattr(reader, "read_language", removed_before)
     with pytest.raises(HubError, match="no modules for kk"):
         ModularEncoder(hub_copy.path).load("kk")
 
@@ -254,10 +259,8 @@ def test_all_vectors_of_a_call_are_of_one_version_of_a_language(hub_copy, tmp_pa
     other = with_another_kk(hub_copy, tmp_path / "other")
     encoder = ModularEncoder(hub_copy.path)
     before = encoder.encode(TEXTS, lang="kk")
-    cache = encoder[0].cache
-    monkeypatch.setattr(
-        cache, "run", replacing_before(cache.run, cache, hub_copy, [other.path / "kk"], first=1)
-    )
+    run = replacing_before(encoder[0].forward, encoder[0].cache, hub_copy, [other.path / "kk"], first=1)
+    monkeypatch.setattr(encoder[0], "forward", run)
     after = encoder.encode(TEXTS, lang="kk", batch_size=1)
     assert np.allclose(after, ModularEncoder(other.path).encode(TEXTS, lang="kk"), atol=1e-6)
     assert not np.allclose(after, before, atol=1e-3)
@@ -285,7 +288,7 @@ def with_change(act, change, number=0):
         (LanguageRouter.route, None, None),
         (LanguageRouter.route, None, ["kk"] * len(TEXTS)),
         (LanguageRouter.route, ["cpu"], None),
-        (LanguageCache.run, None, None),  # of the first batch
+        (ModularTransformer.forward, None, None),  # of the first batch
     ],
 )
 def test_a_language_removed_meanwhile_is_missed_as_by_one_who_comes_later(
@@ -302,7 +305,7 @@ def test_a_language_removed_meanwhile_is_missed_as_by_one_who_comes_later(
         hub_copy.remove("kk")
         encoder.unload("kk")
 
-    owner = {"choose": LanguageRouter, "run": LanguageCache}[after.__name__]
+    owner = {"route": LanguageRouter, "forward": ModularTransformer}[after.__name__]
     monkeypatch.setattr(owner, after.__name__, with_change(after, remove))
     given = iter(lang) if isinstance(lang, list) else lang
     found = encoder.encode(TEXTS, lang=given, batch_size=1, device=device)
@@ -312,7 +315,8 @@ def test_a_language_removed_meanwhile_is_missed_as_by_one_who_comes_later(
 def test_a_language_removed_between_batches_is_used_to_the_end(hub_copy, monkeypatch):
     encoder = ModularEncoder(hub_copy.path)
     right = encoder.encode(TEXTS, lang="kk")
-    monkeypatch.setattr(LanguageCache, "run", with_change(LanguageCache.run, lambda: hub_copy.remove("kk")))
+    removing = with_change(ModularTransformer.forward, lambda: hub_copy.remove("kk"))
+    monkeypatch.setattr(ModularTransformer, "forward", removing)
     assert np.allclose(encoder.encode(TEXTS, lang="kk", batch_size=1), right, atol=1e-5)
 
 
@@ -321,8 +325,8 @@ class ReplacedInPool(ModularEncoder):
 
     @staticmethod
     def _multi_process_worker(target_device, model, *queues):
-        cache = model[0].cache
-        cache.run = replacing_before(cache.run, cache, model.hub, model.sources, len(TEXTS) + 1)
+        run = model[0].forward
+        model[0].forward = replacing_before(run, model[0].cache, model.hub, model.sources, len(TEXTS) + 1)
         ModularEncoder._multi_process_worker(target_device, model, *queues)
 
 
@@ -345,9 +349,10 @@ def test_all_vectors_of_a_pools_chunk_are_of_one_version_of_a_language(hub_copy,
 def test_a_language_that_is_replaced_over_and_over_is_said_to_be(hub_copy, tmp_path, monkeypatch):
     other = with_another_kk(hub_copy, tmp_path / "other")
     first = shutil.copytree(hub_copy.path, tmp_path / "first") / "kk"
-    cache = (encoder := ModularEncoder(hub_copy.path))[0].cache
+    encoder = ModularEncoder(hub_copy.path)
     sources = [other.path / "kk", first] * 10
-    monkeypatch.setattr(cache, "run", replacing_before(cache.run, cache, hub_copy, sources))
+    run = replacing_before(encoder[0].forward, encoder[0].cache, hub_copy, sources)
+    monkeypatch.setattr(encoder[0], "forward", run)
     with pytest.raises(HubError, match="kk was replaced while its texts were encoded; encode them again"):
         encoder.encode(TEXTS, lang="kk")
     sources.clear()
@@ -357,14 +362,12 @@ def test_a_language_that_is_replaced_over_and_over_is_said_to_be(hub_copy, tmp_p
 def test_a_restart_leaves_a_batch_what_it_has(hub_copy, monkeypatch):
     encoder = ModularEncoder(hub_copy.path)
     right = encoder.encode(TEXTS, lang="kk")
-    cache = encoder[0].cache
-    load = cache._load
+    cache, put = encoder[0].cache, BatchedEngine.put
 
-    def restarting(code, engine):
-        language = load(code, engine)
+    def restarting(engine, modules):
+        put(engine, modules)
         Thread(target=cache.restart).start()
-        return language
 
-    monkeypatch.setattr(cache, "_load", restarting)
+    monkeypatch.setattr(BatchedEngine, "put", restarting)
     for _ in range(20):
         assert np.allclose(encoder.encode(TEXTS, lang="kk"), right, atol=1e-5)

@@ -14,8 +14,9 @@ from tiny_languages import HIDDEN, PIECES, edit_json, publish, update_card, writ
 
 from modenc.errors import HubError
 from modenc.hub.atomic_folder import staging_folder
+from modenc.hub.checks.folder import Problem
 from modenc.hub.store import Hub
-from modenc.hub.verify import Problem, verify_hub
+from modenc.hub.verify import verify_hub
 
 
 def test_a_good_hub_has_no_problems(hub: Hub) -> None:

@@ -56,13 +56,8 @@ def refuse(problems: list[Problem], lang: str, folder: Path) -> None:
         )
 
 
-def listing_problems(root: Path, records: Mapping[str, FileRecord]) -> Iterator[Problem]:
-    """Differences between the files in a language's folder and those on its card; nothing is opened."""
-    for file, message in _listing_faults(root, records):
-        yield Problem(None, file, message)
-
-
-def _listing_faults(root: Path, records: Mapping[str, FileRecord]) -> Iterator[tuple[str, str]]:
+def listing_faults(root: Path, records: Mapping[str, FileRecord]) -> Iterator[tuple[str, str]]:
+    """File and message for each difference between a language's folder and its card; nothing is opened."""
     if root.is_symlink() or (root / CARD_FILE).is_symlink():
         yield CARD_FILE, "expected a plain folder with a plain file, found a link"
     try:

@@ -43,22 +43,12 @@ _MOST_GROWTH = 100
 _MARKS = ("Metaspace", "ByteLevel")
 _AROUND = ("TemplateProcessing", "BertProcessing", "RobertaProcessing")
 _MOST_SCORE = 1e6
-_COMPONENTS = frozenset(
-    {
-        *("Sequence", "NFC", "NFD", "NFKC", "NFKD", "Nmt", "Lowercase", "Strip", "StripAccents"),
-        *("Precompiled", "Replace", "Prepend", "BertNormalizer", "ByteLevel", "Metaspace", "Whitespace"),
-        *(
-            "BertPreTokenizer",
-            "WhitespaceSplit",
-            "Punctuation",
-            "Digits",
-            "Split",
-            "TemplateProcessing",
-            "BertProcessing",
-        ),
-        *("RobertaProcessing", "WordPiece", "BPEDecoder", "Fuse", "ByteFallback"),
-    }
-)
+_COMPONENTS = frozenset({
+    "Sequence", "NFC", "NFD", "NFKC", "NFKD", "Nmt", "Lowercase", "Strip", "StripAccents", "Precompiled",
+    "Replace", "Prepend", "BertNormalizer", "ByteLevel", "Metaspace", "Whitespace", "BertPreTokenizer",
+    "WhitespaceSplit", "Punctuation", "Digits", "Split", "TemplateProcessing", "BertProcessing",
+    "RobertaProcessing", "WordPiece", "BPEDecoder", "Fuse", "ByteFallback",
+})  # fmt: skip
 
 
 class TokenizerPanic(Exception):
@@ -189,8 +179,8 @@ def _component_faults(part: dict[str, Any]) -> Iterator[str]:
         yield f"expected components of the library, found {kind!r:.60}"
     pattern = part.get("pattern")
     if isinstance(pattern, dict):
-        if isinstance(expression := pattern.get("Regex"), str):
-            yield from _expression_faults(expression)
+        if isinstance(expression := pattern.get("Regex"), str) and not _EXPRESSION.fullmatch(expression):
+            yield f"expected regular expressions of one character or class, found {expression!r:.80}"
         if pattern.get("String") == "":
             yield f"{kind}: expected a pattern, found an empty one"
         if kind == "Replace" and len(part["content"]) > max(1, len(pattern.get("String", ""))):
@@ -207,11 +197,6 @@ def _component_faults(part: dict[str, Any]) -> Iterator[str]:
         )
         if single != ["A"] or sorted(pair) not in ([], ["A"], ["A", "B"]):
             yield f"TemplateProcessing: expected a text once in its place, found {single} and {pair}"[:200]
-
-
-def _expression_faults(expression: str) -> Iterator[str]:
-    if not _EXPRESSION.fullmatch(expression):
-        yield f"expected regular expressions of one character or class, found {expression!r:.80}"
 
 
 def _map_faults(blob: bytes) -> Iterator[str]:
