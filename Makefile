@@ -1,4 +1,4 @@
-# make quickstart | test | test-fast | test-avx2 | test-next | check | audit | lock | torture | bench DATA=... | reproduce DATA=...      VENV=.venv PYTHON=python3
+# make quickstart | docs | test | test-fast | test-avx2 | test-next | check | audit | lock | torture | bench DATA=... | reproduce DATA=...      VENV=.venv PYTHON=python3
 
 VENV ?= .venv
 PYTHON ?= python3
@@ -6,10 +6,11 @@ BIN := $(VENV)/bin
 NEXT_VENV ?= .venv-next
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help quickstart test test-fast test-avx2 test-next check audit lock torture bench reproduce
+.PHONY: help quickstart docs test test-fast test-avx2 test-next check audit lock torture bench reproduce
 
 help:
 	@echo "make quickstart   use the shipped modules, then train a language that is not shipped (minutes)"
+	@echo "make docs         build the documentation into site/, strictly"
 	@echo "make test         the whole test suite (six minutes on two cores)"
 	@echo "make test-fast    its tests that take less than a second each (a minute)"
 	@echo "make test-avx2    the whole suite, with the libraries limited to AVX2 (on any newer x86-64)"
@@ -24,6 +25,11 @@ help:
 
 quickstart: $(VENV)/.catalogues
 	$(BIN)/python quickstart/quickstart.py
+
+# Their makers' notices about each other's futures are not this project's.
+docs: $(INSTALLED)
+	$(BIN)/python -m pip install -qq -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict
 
 # A worker a core; each takes up to 3 GB, so never more than four.
 WORKERS := -n logical --maxprocesses 4 --dist worksteal
