@@ -1,4 +1,4 @@
-"""README.md, CONTRIBUTING.md and docs/ say only what is there: commands, options, targets, files and names."""
+"""README.md, CONTRIBUTING.md and docs/ say only what is there: commands, options, files and names."""
 
 import ast
 import importlib
