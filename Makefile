@@ -1,4 +1,4 @@
-# make quickstart | test | test-fast | test-avx2 | test-next | check | audit | lock | torture | bench DATA=... | reproduce DATA=...      VENV=.venv PYTHON=python3
+# make quickstart | docs | dist | test | test-fast | test-avx2 | test-next | check | audit | lock | torture | bench DATA=... | reproduce DATA=...      VENV=.venv PYTHON=python3
 
 VENV ?= .venv
 PYTHON ?= python3
@@ -6,10 +6,12 @@ BIN := $(VENV)/bin
 NEXT_VENV ?= .venv-next
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help quickstart test test-fast test-avx2 test-next check audit lock torture bench reproduce
+.PHONY: help quickstart docs dist test test-fast test-avx2 test-next check audit lock torture bench reproduce
 
 help:
 	@echo "make quickstart   use the shipped modules, then train a language that is not shipped (minutes)"
+	@echo "make docs         build the documentation into site/, strictly"
+	@echo "make dist         build wheel and sdist, install the wheel alone and encode with it (DIST_VENV=DIR)"
 	@echo "make test         the whole test suite (six minutes on two cores)"
 	@echo "make test-fast    its tests that take less than a second each (a minute)"
 	@echo "make test-avx2    the whole suite, with the libraries limited to AVX2 (on any newer x86-64)"
@@ -24,6 +26,24 @@ help:
 
 quickstart: $(VENV)/.catalogues
 	$(BIN)/python quickstart/quickstart.py
+
+# Their makers' notices about each other's futures are not this project's.
+docs: $(INSTALLED)
+	$(BIN)/python -m pip install -qq -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict
+
+# What a user of the wheel gets: an empty environment, the base install, a hub by path. torch first, as below.
+DIST_VENV ?= .venv-dist
+dist: $(INSTALLED)
+	$(BIN)/python -m pip install -qq "build>=1.2,<2" "twine>=6,<8"
+	rm -rf dist build
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	test -x $(DIST_VENV)/bin/python || $(PYTHON) -m venv $(DIST_VENV)
+	$(DIST_VENV)/bin/python -m pip install -qq "torch>=2.6,<2.14"
+	$(DIST_VENV)/bin/python -m pip install -qq --force-reinstall --no-deps dist/*.whl
+	$(DIST_VENV)/bin/python -m pip install -qq dist/*.whl
+	cd $(DIST_VENV) && bin/modenc recipe list && bin/modenc search "Good morning" --hub $(CURDIR)/adapters_hub/me5-small --input $(CURDIR)/benchmarks/greetings.tsv --column text --top 3
 
 # A worker a core; each takes up to 3 GB, so never more than four.
 WORKERS := -n logical --maxprocesses 4 --dist worksteal

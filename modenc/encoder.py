@@ -66,7 +66,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         LanguageError: the fallback is no language of the hub.
         OptionError: another setting has none of the values named here.
 
-    Example:
+    Examples:
         >>> from modenc import ModularEncoder
         >>> encoder = ModularEncoder("adapters_hub/me5-small")
         >>> vectors = encoder.encode(["Good morning", "Қайырлы таң"])
@@ -188,7 +188,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             TextError: something is not a text.
             LanguageError: a code is unknown, or its language has no modules and ``fallback="error"``.
 
-        Example:
+        Examples:
             >>> encoder = ModularEncoder("adapters_hub/me5-small")
             >>> [text.lang for text in encoder.route(["Good morning", "Қайырлы таң"])]
             ['en', 'kk']

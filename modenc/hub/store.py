@@ -48,7 +48,7 @@ _STAGE_OF = {
 class Hub(HubReader):
     """A hub on disk; made by :meth:`open` or :meth:`create`.
 
-    Example:
+    Examples:
         >>> from modenc import Hub
         >>> hub = Hub.open("adapters_hub/me5-small")
         >>> licenses = {lang: hub.card(lang).licences for lang in hub.languages()}

@@ -122,7 +122,7 @@ def load_recipe(
     Raises:
         RecipeError: no such recipe, no valid TOML; or, as ``RecipeFaults``, all that is wrong in it.
 
-    Example:
+    Examples:
         >>> from modenc import load_recipe
         >>> recipe = load_recipe("my_recipe.toml", ["run.seed=14"])
         >>> languages = list(recipe.plans)

@@ -72,7 +72,7 @@ def train(
         HubError: a hub cannot be used, or a language that others build on is neither there nor trained.
         StorageError: a disk is full or read-only.
 
-    Example:
+    Examples:
         >>> from modenc import load_recipe, train
         >>> folders = train(load_recipe("my_recipe.toml"))
     """
