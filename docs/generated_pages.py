@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import mkdocs_gen_files
-from modenc.recipe.explain import explanations, source_keys
 
 from modenc.cli.main import COMMANDS, build_parser
+from modenc.cli.recipe import explanations, source_keys
 
 ROOT = Path(__file__).resolve().parents[1]
 DEFAULTS = ROOT / "recipes" / "_defaults.toml"
