@@ -19,9 +19,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from cached_systems import BaseSystem, CachedSystem, vectors_key
 from language_picture import write_picture
 from language_tables import readme_table
 from stored_languages import FOLDER, SYSTEMS, Stored
+from suite_parts import restricted, suite_digest
 from tables import tables
 
 from modenc import ModularEncoder
@@ -29,9 +31,8 @@ from modenc.composition.settings import ComputeSettings
 from modenc.errors import DataError, ModencError
 from modenc.evaluation.results import load_results, make_results, save_results
 from modenc.evaluation.runner import run_suite
-from modenc.evaluation.suite import Suite, check_files, load_suite, restricted, suite_digest
-from modenc.evaluation.systems import BaseSystem, ModularSystem, System
-from modenc.evaluation.vector_cache import CachedSystem, vectors_key
+from modenc.evaluation.suite import Suite, check_files, load_suite
+from modenc.evaluation.systems import ModularSystem, System
 
 logger = logging.getLogger("languages")
 

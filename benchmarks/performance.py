@@ -15,37 +15,31 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
-from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import busy_machine
 import numpy as np
+import performance_processes
 import service
 import torch
 from measure import (
     Row,
-    Watch,
     compared,
     median,
     paired,
     point,
     ratio,
-    resident_mb,
     seconds_of,
     slowdown,
     where,
 )
-from peers import HUB, PROMPT, against_peft, gflop_of, int8_peers, lines, stock, synthetic, texts_of
+from peers import HUB, PROMPT, against_peft, gflop_of, int8_peers, stock, synthetic, texts_of
 from performance_report import report
 from sentence_transformers import SentenceTransformer
 from training_steps import stage_four, stage_three
-from transformers import PreTrainedTokenizerFast
 
 from modenc import ModularEncoder
-from modenc.base_model import resolve_base
 from modenc.data.files import read_file
 from modenc.evaluation.sts import spearman
 from modenc.hardware import has_bf16
@@ -67,14 +61,10 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=list(SECTIONS), default=None)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--isa", choices=list(LIMITED), default=None, help="limit the processor to these")
-    parser.add_argument("--in-process", choices=list(IN_PROCESS), help=argparse.SUPPRESS)
     args = parser.parse_args()
     # The libraries read the limit as they are loaded, which they are by now.
     if args.isa and os.environ.get("ONEDNN_MAX_CPU_ISA") != args.isa.upper():
         raise SystemExit(f"--isa {args.isa}: run `make bench ISA={args.isa} DATA=DIR`, which sets the limits")
-    if args.in_process:
-        print(json.dumps(IN_PROCESS[args.in_process](args.data)))
-        return
     folder = STORED / args.isa if args.isa else STORED
     for name in args.only or (LIMITED[args.isa] if args.isa else SECTIONS):
         print(f"{time.strftime('%H:%M:%S')} {name}", flush=True)
@@ -220,7 +210,7 @@ def hub_of_200(data: Path, pairs: int) -> list[Row]:
 def focus(data: Path, _pairs: int) -> list[Row]:
     """FOCUS for a vocabulary of 50,000, against deepfocus's own steps."""
     with tempfile.TemporaryDirectory() as folder:
-        _focus_files(data, Path(folder))
+        performance_processes.focus_files(data, Path(folder))
         quick, slow = (_in_process(name, Path(folder)) for name in ("focus_quick", "focus_slow"))
         found = [np.load(Path(folder) / f"{name}.npy") for name in ("quick", "slow")]
     named = f"{quick['new']:,} new tokens mixed from {quick['shared']:,} shared ones"
@@ -312,107 +302,11 @@ def _similarity(data: Path, model: SentenceTransformer, **options: Any) -> float
 
 
 def _in_process(name: str, path: Path) -> Row:
-    command = [sys.executable, __file__, "--data", str(path), "--in-process", name]
+    """What a function of ``performance_processes`` measures in a process of its own."""
+    command = [sys.executable, performance_processes.__file__, name, str(path)]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     row: Row = json.loads(output.splitlines()[-1])
     return row
-
-
-def _open_hub(path: Path) -> Row:
-    before, start = resident_mb(), time.perf_counter()
-    encoder = ModularEncoder(path)
-    assert len(encoder.languages) > 1
-    return {"seconds": time.perf_counter() - start, "MB": resident_mb() - before}
-
-
-def _resident(path: Path) -> Row:
-    before = resident_mb()
-    encoder = ModularEncoder(path)
-    codes = encoder.languages[1:24]
-    encoder.encode(["Бала кітап оқып отыр."] * 23, lang=codes)
-    _touch(encoder[0].auto_model)
-    return {"MB": resident_mb() - before}
-
-
-def _full_model(_path: Path) -> Row:
-    before = resident_mb()
-    model = stock()
-    model.encode(["Бала кітап оқып отыр."])
-    _touch(model[0].auto_model)
-    return {"MB": resident_mb() - before}
-
-
-def _touch(body: torch.nn.Module) -> None:
-    """Bring every page in, as a corpus would."""
-    for parameter in body.parameters():
-        parameter.sum()
-
-
-def _focus_files(data: Path, folder: Path) -> None:
-    import fasttext
-
-    from modenc.training.vocabulary import train_like
-
-    texts = [line for path in sorted((data / "mono").glob("*.txt.gz")) for line in lines(path)]
-    target = train_like(resolve_base("me5-small").load_tokenizer(), texts, 50_000)
-    target.save_pretrained(folder / "tokenizer")
-    tokens = folder / "tokens.txt"
-    with tokens.open("w") as file:
-        file.writelines(" ".join(target.tokenize(text)) + "\n" for text in texts)
-    options = {"model": "cbow", "dim": 300, "minCount": 2, "bucket": 200_000, "thread": 10, "epoch": 1}
-    fasttext.train_unsupervised(str(tokens), verbose=0, **options).save_model(str(folder / "model.bin"))
-
-
-def _focus(folder: Path, quick: bool) -> Row:
-    import deepfocus.focus as deep
-
-    from modenc.training.focus import quick_steps
-
-    base = resolve_base("me5-small")
-    vectors = base.load_body().get_input_embeddings().weight.detach().clone()
-    timed: Row = {}
-    seen: list[Any] = []
-    with quick_steps() if quick else nullcontext():
-        step = deep.focus_additional_token_initialization
-
-        def watched(shared: Any, new: Any, embeddings: torch.Tensor, **other: Any) -> torch.Tensor:
-            start = time.perf_counter()
-            with Watch() as memory:
-                result = step(shared, new, embeddings, **other)
-            seconds = time.perf_counter() - start
-            timed.update(new=len(new), shared=len(shared), mixing=seconds, mixing_MB=memory.added)
-            seen[:] = shared, new
-            return result
-
-        deep.focus_additional_token_initialization = watched
-        with Watch() as memory:
-            start = time.perf_counter()
-            found = deep.FOCUS(
-                PreTrainedTokenizerFast.from_pretrained(folder / "tokenizer"),
-                base.load_tokenizer(),
-                vectors,
-                fasttext_model_path=str(folder / "model.bin"),
-                verbosity="silent",
-            )
-            seconds = time.perf_counter() - start
-        shared, new = seen
-        some = [dict(islice(new.items(), size)) for size in (1000, 5000, len(new)) if quick]
-        timed["growth"] = [
-            (len(part), seconds_of(lambda part=part: step(shared, part, found.clone()))) for part in some
-        ]
-    np.save(folder / ("quick.npy" if quick else "slow.npy"), found.numpy())
-    return {**timed, "seconds": seconds, "MB": memory.added}
-
-
-IN_PROCESS: dict[str, Callable[[Path], Row]] = {
-    "open_hub": _open_hub,
-    "resident": _resident,
-    "full_model": _full_model,
-    **{f"service_{kind}": partial(service.ours, compute=kind) for kind in ("fp32", "bf16")},
-    **{f"service_peer_{kind}": partial(service.peer, compute=kind) for kind in ("fp32", "bf16")},
-    "focus_quick": lambda folder: _focus(folder, quick=True),
-    "focus_slow": lambda folder: _focus(folder, quick=False),
-}
 
 
 SECTIONS: dict[str, Callable[[Path, int], list[Row]]] = {

@@ -9,10 +9,10 @@ LONGEST = 60
 """Longest name that is compared: difflib's time grows with the square of the length."""
 
 
-def closest_match(name: str, names: Iterable[str]) -> str | None:
-    """The closest match for ``name`` among ``names``, if any is close."""
+def closest_match(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The closest match for ``name`` among ``names``, if any is at least ``cutoff`` (0 to 1) alike."""
     if len(name) > LONGEST:
         return None
     by_lower_case = {candidate.lower(): candidate for candidate in names}
-    matches = get_close_matches(name.lower().replace("-", "_"), by_lower_case, n=1, cutoff=0.6)
+    matches = get_close_matches(name.lower().replace("-", "_"), by_lower_case, n=1, cutoff=cutoff)
     return by_lower_case[matches[0]] if matches else None

@@ -178,6 +178,7 @@ def add_noun(commands: Any, name: str, summary: str) -> Any:
     """A command with commands of its own; alone it prints its help."""
     parser = commands.add_parser(name, help=summary, description=summary.capitalize() + ".")
     parser.set_defaults(run=lambda _: parser.print_help(), parser=parser)
+    add_logging(parser)
     return parser.add_subparsers(metavar="COMMAND")
 
 

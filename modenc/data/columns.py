@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 from modenc.data.files import Converted, Row
 from modenc.errors import DataError
+from modenc.suggest import closest_match
 
 
 def text_of(row: Row, column: str, path: Path, number: int, option: str = "") -> str:
@@ -35,9 +35,8 @@ def text_of(row: Row, column: str, path: Path, number: int, option: str = "") ->
 
 
 def _no_column(path: Path, number: int, column: str, found: Sequence[str], option: str) -> str:
-    near = get_close_matches(column, found, n=1, cutoff=0.5)
-    if near:
-        hint = f"did you mean {option} {near[0]}?" if option else f"did you mean {near[0]!r}?"
+    if near := closest_match(column, found, 0.5):
+        hint = f"did you mean {option} {near}?" if option else f"did you mean {near!r}?"
     else:
         hint = "name the column of the texts" + (f" with {option}" if option else "")
     there = ", ".join(found) or "none"

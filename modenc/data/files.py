@@ -10,7 +10,6 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -23,6 +22,7 @@ from modenc.data.limits import (
     name_limit,
 )
 from modenc.errors import DataError
+from modenc.suggest import closest_match
 
 Row = dict[str, str]
 
@@ -129,8 +129,8 @@ def _missing(path: Path) -> str:
         return f"{path}: expected a file, found {found}; give a file's path"
     if not folder.is_dir():
         return f"{path}: no such file, nor its folder; {_CHECK}"
-    near = get_close_matches(path.name, [entry.name for entry in folder.iterdir()], n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else _CHECK
+    near = closest_match(path.name, (entry.name for entry in folder.iterdir()), 0.5)
+    hint = f"did you mean {near!r}?" if near else _CHECK
     return f"{path}: no such file; {hint}"
 
 

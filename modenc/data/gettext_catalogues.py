@@ -12,13 +12,13 @@ import re
 import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
 from modenc.data.files import Row
 from modenc.errors import DataError
+from modenc.suggest import closest_match
 
 _MAGIC = 0x950412DE
 
@@ -170,8 +170,8 @@ def _no_catalogue(package: str, locale: str, locales: set[str]) -> str:
         )
     language = locale.replace("-", "_").partition("_")[0]
     same = sorted(other for other in locales if other.replace("-", "_").partition("_")[0] == language)
-    near = same or get_close_matches(locale, locales, n=1, cutoff=0.5)
-    hint = f"did you mean lang = {near[0]!r}?" if near else "leave the package out for this language"
+    near = next(iter(same), None) or closest_match(locale, locales, 0.5)
+    hint = f"did you mean lang = {near!r}?" if near else "leave the package out for this language"
     return (
         f"package {package}: expected a gettext catalogue for {locale!r}, "
         f"found {', '.join(sorted(locales))}; {hint}"

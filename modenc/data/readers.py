@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from modenc.data.gettext_catalogues import read_catalogues
 from modenc.errors import DataError
 from modenc.extras import require_extra
 from modenc.recipe.settings import Source
+from modenc.suggest import closest_match
 
 _PREFIX = "hf://datasets/"
 # The one reader of ``datasets`` that runs what is in a file; it takes those of the working folder.
@@ -176,9 +176,9 @@ def _by_role(raw: Row, column_of: dict[str, str]) -> Row:
 
 def _check_columns(source: Source, needed: Collection[str], row: Row) -> None:
     for column in sorted(set(needed) - set(row)):
-        near = get_close_matches(column, list(row), n=1)
+        near = closest_match(column, row)
         setting = "group = ..." if column == source.group else 'columns = { role = "column" }'
-        hint = f"did you mean {near[0]!r}?" if near else f"name the right one in {setting}"
+        hint = f"did you mean {near!r}?" if near else f"name the right one in {setting}"
         raise DataError(
             f"{describe_source(source)}: expected a column {column!r} of text in UTF-8, "
             f"found {', '.join(map(repr, row))}; {hint}"

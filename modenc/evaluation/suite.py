@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
-from collections.abc import Collection, Iterator
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from modenc.data.readers import resolve_source
 from modenc.errors import DataError, LanguageError, RecipeError
 from modenc.languages import normalize_code
 from modenc.recipe.files import find_shipped, read_toml, recipes_folder
-from modenc.recipe.issues import Issue, dotted
+from modenc.recipe.issues import Issue, dotted, unknown_keys
 from modenc.recipe.parse import parse
 from modenc.recipe.settings import Source
 
@@ -91,6 +89,8 @@ def load_suite(name_or_path: str | Path) -> Suite:
     path = find_shipped(name_or_path, shipped, "suite")
     issues: list[Issue] = []
     suite = parse(Suite, {"name": path.stem, **read_toml(path)}, (), issues)
+    if not issues and not suite.task:
+        issues.append(Issue(("task",), "expected tasks, found none; add a [[task]]"))
     if not issues:
         seen: set[tuple[str, str, str]] = set()
         for position, task in enumerate(suite.task):
@@ -105,48 +105,6 @@ def load_suite(name_or_path: str | Path) -> Suite:
         lines = dict.fromkeys(f"  {dotted(issue.path)}: {issue.message}" for issue in issues)
         raise RecipeError("\n".join([f"suite {path.stem!r} has {len(lines)} fault(s):", *lines]))
     return suite
-
-
-def restricted(suite: Suite, languages: Collection[str]) -> tuple[Suite, list[str]]:
-    """The part of a suite that is in these languages alone, and the languages left out, sorted.
-
-    For a hub that lacks some: all results are then of its modules, and none of the fallback's.
-    """
-    tasks, wanted = [], set()
-    for task in suite.task:
-        within = tuple(code for code in task.languages if code in languages)
-        pairs = tuple(
-            pair
-            for pair, both in zip(task.pairs, task.language_pairs(), strict=True)
-            if set(both) <= set(languages)
-        )
-        wanted |= {*task.languages, *(code for both in task.language_pairs() for code in both)}
-        if within or pairs:
-            tasks.append(replace(task, languages=within, pairs=pairs))
-    return replace(suite, task=tuple(tasks)), sorted(wanted - set(languages))
-
-
-def suite_digest(suite: Suite) -> str:
-    """SHA-256, in hexadecimal, of what a suite measures: its tasks, not its name and description.
-
-    A setting that tasks or sources get later leaves it as it was where they keep that setting's default.
-    """
-    text = json.dumps(_stated(suite.task), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _stated(value: Any) -> Any:
-    """Plain values, and of settings those alone that are not their defaults."""
-    if is_dataclass(value):
-        found = {}
-        for field in fields(value):
-            default = field.default if field.default_factory is MISSING else field.default_factory()
-            if (given := getattr(value, field.name)) != default:
-                found[field.name] = _stated(given)
-        return found
-    if isinstance(value, dict):
-        return {key: _stated(item) for key, item in value.items()}
-    return [_stated(item) for item in value] if isinstance(value, tuple | list) else value
 
 
 def check_files(suite: Suite, root: Path) -> None:
@@ -181,6 +139,12 @@ def _check(task: Task, position: int, issues: list[Issue]) -> None:
     place = ("task", position)
     for key, message in (*_wrong_languages(task), *_wrong_keys(task)):
         issues.append(Issue((*place, key) if key else place, message))
+    for key in ("data", "train", "dev"):
+        if (source := getattr(task, key)) is not None:
+            # A filter may be on a column that is given a name for it alone.
+            filters = (source.where, source.where_not, source.at_least, source.at_most)
+            known = (*ROLES[task.kind], *(name for names in filters for name in names))
+            issues += unknown_keys(source.columns, known, (*place, key, "columns"), "unknown role")
     for pair, (left, right) in zip(task.pairs, task.language_pairs(), strict=True):
         if not left or not right:
             message = f"expected two codes with a hyphen between them, found {pair!r}"

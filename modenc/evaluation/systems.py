@@ -14,7 +14,6 @@ from modenc.base_model.resolve import fingerprint_of
 from modenc.base_model.trust import checked_sentence_model, clear_errors
 from modenc.encoder import ModularEncoder
 from modenc.hub.card import Card
-from modenc.languages import BASE
 
 Vectors = npt.NDArray[np.float32]
 
@@ -84,39 +83,6 @@ class ModularSystem:
             "identify": self.identify,
             "modules": {lang: hub.card(lang).digest() for lang in hub.languages()},
             "dev_curves": {lang: _dev_curves(hub.card(lang)) for lang in hub.languages()},
-        }
-
-
-class BaseSystem:
-    """A hub's base alone, no modules of any language, computed as the hub computes.
-
-    Args:
-        encoder: the hub's encoder.
-        name: in tables.
-        batch_size: texts in a forward pass.
-    """
-
-    def __init__(self, encoder: ModularEncoder, *, name: str = "base", batch_size: int = 32) -> None:
-        self.name = name
-        self.encoder = encoder
-        self.batch_size = batch_size
-
-    def encode(self, texts: list[str], lang: str) -> Vectors:
-        """Vectors [texts, hidden], the same whatever ``lang`` is."""
-        vectors: Vectors = self.encoder.encode(
-            texts, lang=BASE, batch_size=self.batch_size, show_progress_bar=False
-        )
-        return vectors
-
-    def describe(self) -> dict[str, Any]:
-        """Base, by name and by a fingerprint of its weights, and what the hub puts around texts."""
-        info = self.encoder.hub.info
-        return {
-            "kind": "base",
-            "base": info.base_id,
-            "fingerprint": info.base_fingerprint,
-            "prompt": info.prompt,
-            "max_length": info.max_length,
         }
 
 

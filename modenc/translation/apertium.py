@@ -8,12 +8,12 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from modenc.errors import DataError, MissingExtraError
 from modenc.languages import find_code
+from modenc.suggest import closest_match
 from modenc.translation.apertium_stream import from_stream, to_stream
 from modenc.translation.null_flush import NullFlushProgram
 from modenc.translation.steps import Translated
@@ -112,8 +112,8 @@ def mode_between(source: str, target: str, folder: Path | None = None) -> str:
 
 
 def _no_mode(mode: str, modes: Sequence[str], folder: Path | None) -> str:
-    near = get_close_matches(mode, modes, n=1, cutoff=0.6)
-    meant = f"did you mean {near[0]!r}? Or " if near else ""
+    near = closest_match(mode, modes)
+    meant = f"did you mean {near!r}? Or " if near else ""
     hint = f"install its pair (apt-get install apertium-{mode}), or build it and give --data-dir"
     if folder is not None:
         hint = "build the pair (make), or give another folder"

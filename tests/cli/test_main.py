@@ -52,6 +52,11 @@ def test_every_command_has_examples_and_the_options_of_all(name, capsys):
     assert "--quiet" in text
 
 
+@pytest.mark.parametrize("words", ["hub --quiet list --hub h", "hub list --quiet --hub h", "recipe -q list"])
+def test_nouns_take_the_options_of_all(words):
+    assert parse(words.split()).log_level == "ERROR"
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_one_thing_has_one_name(name):
     options = {option for action in ALL[name]._actions for option in action.option_strings}

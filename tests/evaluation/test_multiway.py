@@ -5,6 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 import tiny_models
+from cached_systems import BaseSystem, CachedSystem, vectors_key
+from suite_parts import restricted
 from tiny_recipe import write_table
 from tiny_suites import columns, task
 
@@ -15,9 +17,8 @@ from modenc.evaluation.results import SystemResults
 from modenc.evaluation.runner import Result, run_suite
 from modenc.evaluation.significance import bootstrap_samples, spearman_samples
 from modenc.evaluation.sts import language_bias, mean_spearman, pair_cosines, spearman
-from modenc.evaluation.suite import load_suite, restricted
-from modenc.evaluation.systems import BaseSystem, ModularSystem
-from modenc.evaluation.vector_cache import CachedSystem, vectors_key
+from modenc.evaluation.suite import load_suite
+from modenc.evaluation.systems import ModularSystem
 
 LANGUAGES = ("en", "kk", "az")
 COUNT = 24

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from suite_parts import suite_digest
 from tiny_recipe import write_table
 from tiny_suites import columns, task
 
 from modenc.errors import DataError, RecipeError
 from modenc.evaluation.results import load_results, make_results, markdown, save_results
 from modenc.evaluation.runner import run_suite
-from modenc.evaluation.suite import Suite, load_suite, suite_digest
+from modenc.evaluation.suite import Suite, load_suite
 from modenc.recipe.settings import Source
 
 BOTH = ["en", "kk"]
@@ -200,6 +201,25 @@ def test_all_faults_of_a_suite_are_named(tmp_path):
     assert "task[2].name: expected letters, digits, '_' and '-', found 'b/i'" in str(caught.value)
     with pytest.raises(RecipeError, match="did you mean 'turkic'"):
         load_suite("turkik")
+
+
+def test_a_suite_has_tasks(tmp_path):
+    path = tmp_path / "empty.toml"
+    path.write_text("task = []\n", "utf-8")
+    with pytest.raises(RecipeError, match=r"task: expected tasks, found none; add a \[\[task\]\]"):
+        load_suite(path)
+
+
+def test_roles_of_columns_are_checked(tmp_path):
+    path, fields = tmp_path / "roles.toml", '[[task]]\nname = "a"\nkind = "sts"\nlanguages = ["en"]\n'
+    data = 'data = {{ path = "a.tsv", columns = {{ sentense1 = "first" }}{} }}\n'
+    path.write_text(fields + data.format(""), "utf-8")
+    told = r"task\[0\]\.data\.columns\.sentense1: unknown role; did you mean 'sentence1'\?"
+    with pytest.raises(RecipeError, match=told):
+        load_suite(path)
+    # A name may be for a filter alone.
+    path.write_text(fields + data.format(', where = { sentense1 = ["x"] }'), "utf-8")
+    assert load_suite(path).task[0].data.columns == {"sentense1": "first"}
 
 
 def _with_fields(thing, **defaults):

@@ -1,4 +1,4 @@
-"""Vectors kept on disk, so that an interrupted measurement goes on where it was."""
+"""A hub's base as a system, and vectors kept on disk, so that an interrupted run goes on where it was."""
 
 from __future__ import annotations
 
@@ -11,11 +11,46 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from modenc.encoder import ModularEncoder
 from modenc.evaluation.systems import System
 from modenc.hub.store import Hub
+from modenc.languages import BASE
 from modenc.storage import whole_file
 
 Vectors = npt.NDArray[np.float32]
+
+
+class BaseSystem:
+    """A hub's base alone, no modules of any language, computed as the hub computes.
+
+    Args:
+        encoder: the hub's encoder.
+        name: in tables.
+        batch_size: texts in a forward pass.
+    """
+
+    def __init__(self, encoder: ModularEncoder, *, name: str = "base", batch_size: int = 32) -> None:
+        self.name = name
+        self.encoder = encoder
+        self.batch_size = batch_size
+
+    def encode(self, texts: list[str], lang: str) -> Vectors:
+        """Vectors [texts, hidden], the same whatever ``lang`` is."""
+        vectors: Vectors = self.encoder.encode(
+            texts, lang=BASE, batch_size=self.batch_size, show_progress_bar=False
+        )
+        return vectors
+
+    def describe(self) -> dict[str, Any]:
+        """Base, by name and by a fingerprint of its weights, and what the hub puts around texts."""
+        info = self.encoder.hub.info
+        return {
+            "kind": "base",
+            "base": info.base_id,
+            "fingerprint": info.base_fingerprint,
+            "prompt": info.prompt,
+            "max_length": info.max_length,
+        }
 
 
 class CachedSystem:

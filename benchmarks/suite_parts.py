@@ -1,0 +1,53 @@
+"""Parts of a suite, for a hub that lacks some of its languages, and a digest of what a suite measures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection
+from dataclasses import MISSING, fields, is_dataclass, replace
+from typing import Any
+
+from modenc.evaluation.suite import Suite
+
+
+def restricted(suite: Suite, languages: Collection[str]) -> tuple[Suite, list[str]]:
+    """The part of a suite that is in these languages alone, and the languages left out, sorted.
+
+    For a hub that lacks some: all results are then of its modules, and none of the fallback's.
+    """
+    tasks, wanted = [], set()
+    for task in suite.task:
+        within = tuple(code for code in task.languages if code in languages)
+        pairs = tuple(
+            pair
+            for pair, both in zip(task.pairs, task.language_pairs(), strict=True)
+            if set(both) <= set(languages)
+        )
+        wanted |= {*task.languages, *(code for both in task.language_pairs() for code in both)}
+        if within or pairs:
+            tasks.append(replace(task, languages=within, pairs=pairs))
+    return replace(suite, task=tuple(tasks)), sorted(wanted - set(languages))
+
+
+def suite_digest(suite: Suite) -> str:
+    """SHA-256, in hexadecimal, of what a suite measures: its tasks, not its name and description.
+
+    A setting that tasks or sources get later leaves it as it was where they keep that setting's default.
+    """
+    text = json.dumps(_stated(suite.task), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _stated(value: Any) -> Any:
+    """Plain values, and of settings those alone that are not their defaults."""
+    if is_dataclass(value):
+        found = {}
+        for field in fields(value):
+            default = field.default if field.default_factory is MISSING else field.default_factory()
+            if (given := getattr(value, field.name)) != default:
+                found[field.name] = _stated(given)
+        return found
+    if isinstance(value, dict):
+        return {key: _stated(item) for key, item in value.items()}
+    return [_stated(item) for item in value] if isinstance(value, tuple | list) else value
