@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import lru_cache
@@ -13,16 +13,10 @@ from pathlib import Path
 from modenc.errors import HubError, LanguageError
 from modenc.hub import atomic_folder
 from modenc.hub.card import Card, FileRecord
-from modenc.hub.checks.folder import refuse
+from modenc.hub.checks.folder import ADVICE, refuse
 from modenc.hub.files import files_below, read_text, sha256, sync_tree
 from modenc.hub.hub_file import read_info, write_info
-from modenc.hub.layout import (
-    CARD_FILE,
-    HUB_FILE,
-    HubInfo,
-    LanguageLayout,
-    info_faults,
-)
+from modenc.hub.layout import CARD_FILE, HUB_FILE, HubInfo, LanguageLayout, info_faults
 from modenc.hub.publishing import check_base, check_nothing_lost, refuse_other_files
 from modenc.hub.reader import Language, read_language
 from modenc.hub.readme import readme
@@ -49,6 +43,9 @@ class Hub:
         >>> hub = Hub.open("adapters_hub/me5-small")
         >>> licenses = {lang: hub.card(lang).licences for lang in hub.languages()}
     """
+
+    advice = ADVICE
+    """What to do about modules that cannot be used."""
 
     def __init__(self, path: Path, info: HubInfo) -> None:
         self.path = path
@@ -78,8 +75,8 @@ class Hub:
         hub._write_info()
         return hub
 
-    def copy(self, path: str | Path, info: HubInfo) -> Hub:
-        """Make another hub of this one's languages, or add them to one that exists with ``info``.
+    def copy(self, path: str | Path, info: HubInfo, languages: Iterable[str] | None = None) -> Hub:
+        """Make another hub of this one's languages, all or those given, or add them to one with ``info``.
 
         A new folder is no hub before all of them are in it; what an interrupted copying left there is
         copied again.
@@ -91,7 +88,7 @@ class Hub:
         kept = _EACH_WHOLE if (_path(path) / HUB_FILE).exists() else _NO_HALF
         hub = self._begin(path, info, self)
         if hub.path.resolve() != self.path.resolve():
-            for lang in self.languages():
+            for lang in self.languages() if languages is None else languages:
                 hub._copy_in(self.layout(lang).root, lang, kept)
         hub._write_info()
         return hub
@@ -143,7 +140,15 @@ class Hub:
         Raises:
             HubError: the hub lacks the language, or its card cannot be read.
         """
-        return _read_card(self.layout(lang).card)
+        return _read_card(self._indexed(lang).card)
+
+    def parts(self, lang: str) -> tuple[str, ...]:
+        """Which of ``tokenizer embeddings la se cla`` a language has.
+
+        Raises:
+            HubError: the hub lacks the language, or a part of it lacks a file.
+        """
+        return self._indexed(lang).present()
 
     def read(self, lang: str, *, checksums: bool = True) -> Language:
         """A language's modules, checked, and of one state even if another process replaces them.
@@ -162,7 +167,7 @@ class Hub:
                 layout, card = self.layout(lang), self.card(lang)
                 code = layout.root.name
                 language, problems = read_language(layout, card, self.info, code, checksums=checksums)
-                refuse(problems, code, layout.root)
+                refuse(problems, code, layout.root, self.advice)
             except (HubError, FileNotFoundError):
                 if self._stamp(lang) == before:
                     raise
@@ -186,6 +191,10 @@ class Hub:
             LanguageGoneError: the hub lacks the language; the message lists those it has.
             LanguageError: ``lang`` names no language.
         """
+        return self._indexed(lang)
+
+    def _indexed(self, lang: str) -> LanguageLayout:
+        """The folder of a language, of which the card is there."""
         root = self._folder(lang)
         if not (root / CARD_FILE).is_file():
             raise self._no_language(lang)
@@ -291,7 +300,7 @@ class Hub:
 
     def _check(self, folder: Path, card: Card, lang: str, shown_as: Path) -> None:
         _, problems = read_language(LanguageLayout(folder), card, self.info, lang)
-        refuse(problems, lang, shown_as)
+        refuse(problems, lang, shown_as, self.advice)
 
     def _folder(self, lang: str) -> Path:
         return self.path / normalize_code(lang)
