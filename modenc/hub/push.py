@@ -11,16 +11,12 @@ from typing import Any
 
 from modenc.errors import HubError
 from modenc.hub.card import Card
-from modenc.hub.checks.folder import refuse
 from modenc.hub.files import files_below, read_text
-from modenc.hub.hub_file import write_info
 from modenc.hub.hugging_face import Repository
 from modenc.hub.layout import HUB_FILE, README_FILE, HubInfo
 from modenc.hub.model_card import hub_page
 from modenc.hub.remote import ROOT_FILES, RemoteHub
-from modenc.hub.st_files import write_sentence_transformers_files
 from modenc.hub.store import Hub
-from modenc.hub.verify import verify_hub
 from modenc.languages import listed_codes, normalize_code
 from modenc.user_warnings import warn_user
 
@@ -65,18 +61,16 @@ def push_hub(
 
     repository, info = Repository(repo, token), info or hub.info
     codes = hub.languages() if languages is None else [*map(normalize_code, listed_codes(languages))]
-    files = {name: path for code in codes for name, path in _checked(hub, code).items()}
-    if not files:
+    if not codes:
         raise HubError(f"{hub.path}: expected languages to push, found none; train some (modenc train)")
     _warn_of_a_base_here(info)
-    commit, there = _destination(repository, private, revision)
-    cards = _cards_there(repository, commit, there, info) | {code: hub.card(code) for code in codes}
     with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        write_sentence_transformers_files(root, info)
-        write_info(root, info)
-        (root / README_FILE).write_text(_page(hub, repo, info, cards), encoding="utf-8")
-        files |= dict(files_below(root))
+        # Of one state, whatever others install meanwhile.
+        copied = hub.copy(Path(folder, "hub"), info, codes)
+        commit, there = _destination(repository, private, revision)
+        cards = _cards_there(repository, commit, there, info) | {code: copied.card(code) for code in codes}
+        (copied.path / README_FILE).write_text(_page(hub, repo, info, cards), encoding="utf-8")
+        files = dict(files_below(copied.path))
         operations: list[Any] = [CommitOperationAdd(name, str(path)) for name, path in files.items()]
         # What an older version of a language had would not be on its card.
         stale = [name for name in there if name.partition("/")[0] in codes and name not in files]
@@ -90,13 +84,6 @@ def push_hub(
                 parent_commit=commit,
             )
     return str(done.commit_url)
-
-
-def _checked(hub: Hub, code: str) -> dict[str, Path]:
-    """A language's files, by their names in a repository."""
-    root = hub.layout(code).root
-    refuse(verify_hub(hub, code), root.name, root, hub.advice)
-    return {f"{root.name}/{name}": path for name, path in files_below(root)}
 
 
 def _warn_of_a_base_here(info: HubInfo) -> None:

@@ -396,7 +396,7 @@ def test_weights_that_were_just_written_are_looked_at_again(tiny_xlmr, tmp_path,
         (
             "org/hub",
             {"revision": COMMIT},
-            f"expected the files of '{COMMIT}' that are used in this machine's",
+            f"expected the files of '{COMMIT}' that are used in",
         ),
         ("org/hub", {"local_files_only": True}, "are not there, and local_files_only is set; open the hub"),
         ("FOLDER", {"revision": COMMIT}, "expected no revision for a folder"),
