@@ -70,8 +70,10 @@ class Server:
 def running_server() -> Iterator[Server]:
     with subprocess.Popen([sys.executable, str(_SERVER)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        yield Server(f"http://127.0.0.1:{process.stdout.readline().strip()}")
-        process.kill()
+        try:
+            yield Server(f"http://127.0.0.1:{process.stdout.readline().strip()}")
+        finally:
+            process.kill()
 
 
 @contextmanager

@@ -144,7 +144,7 @@ class Repository:
         if isinstance(error, errors.RepositoryNotFoundError) or status == 401:
             return HubError(
                 f"{self.name}: expected a repository on Hugging Face, found none that this user may see. "
-                f"Check the id (or the path, where a folder was meant); for a private repository, {_ACCESS}"
+                f"Check the id (or the path, where a folder was meant); for a private or gated one, {_ACCESS}"
             )
         if status == 403:
             return HubError(

@@ -86,7 +86,7 @@ class Hub:
             StorageError: the disk is full or read-only.
         """
         kept = _EACH_WHOLE if (_path(path) / HUB_FILE).exists() else _NO_HALF
-        hub = self._begin(path, info, self)
+        hub = Hub._begin(path, info, self)
         if hub.path.resolve() != self.path.resolve():
             for lang in self.languages() if languages is None else languages:
                 hub._copy_in(self.layout(lang).root, lang, kept)
