@@ -151,5 +151,5 @@ def _page(hub: Hub, repo: str, info: HubInfo, cards: dict[str, Card]) -> str:
     codes = sorted(cards, key=lambda code: (code != info.pivot, code))
     try:
         return hub_page(repo, info, [cards[code] for code in codes], text)
-    except ValueError as error:  # YAML's among them
-        raise HubError(f"{own}: expected front matter in YAML, found {error}; correct it") from error
+    except Exception as error:  # of two libraries
+        raise HubError(f"{own}: expected front matter in YAML, found: {error}; correct it") from error
