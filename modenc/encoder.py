@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,35 +13,38 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 
 from modenc.composition.routing import Routing, RoutingSettings
 from modenc.composition.settings import (
-    NO_TRAINING,
     ComputeSettings,
+    NotTrained,
     prompt_text,
     refuse_in_call,
+    refuse_in_push,
     refuse_training,
     refuse_without_effect,
     whole,
 )
 from modenc.composition.st_module import ModularTransformer
-from modenc.errors import OptionError, TextsCutWarning
+from modenc.errors import TextsCutWarning
+from modenc.hub.layout import HubInfo
+from modenc.hub.push import push_hub
 from modenc.hub.reader import LanguageGoneError
-from modenc.hub.remote import hub_folder
+from modenc.hub.remote import open_hub
 from modenc.hub.st_files import PROMPT_NAMES
 from modenc.hub.store import Hub
 from modenc.langid import LanguageIdentifier
 from modenc.languages import BASE, listed_codes, normalize_code
-from modenc.texts import TaggedText, as_texts
+from modenc.texts import TaggedText, as_texts, reusable_codes
 from modenc.user_warnings import warn_user
 
 # Busy threads meet four replacements in one call where a language is replaced twice a second.
 _TRIES = 10
 
 
-class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
+class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
     """Sentence vectors from the modules of each text's own language.
 
     Args:
-        hub: a hub folder: the languages' modules for one base; or the id of one on Hugging Face, with
-            ``revision``.
+        hub: a hub folder: the languages' modules for one base; or the id of one on Hugging Face; or an open
+            hub.
         base: where the base is found (``me5-small``, a folder, a Hugging Face id), if not under the name
             in the hub; its weights must be the ones the modules were trained on.
         fallback: for a language without modules: ``base`` (the base alone), ``error``, or a code. ``None``:
@@ -54,14 +57,14 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             recently used make room. ``None``: no limit.
         verify: what is checked before a language is used: ``full``, or ``sizes``, all but the checksums.
         device: where to compute, as in ``SentenceTransformer``.
-        revision: for a hub on Hugging Face, the commit (40 hexadecimal digits). It is fetched once, into the
-            cache folder; the same checks are made as of any hub.
+        revision: for a hub on Hugging Face, a commit, branch or tag (``None``: the main branch). The encoder
+            stays at the commit that it names now; languages are fetched into the cache on their first use.
         **options: of ``SentenceTransformer``: ``prompts``, ``default_prompt_name``, ``truncate_dim``,
             ``similarity_fn_name``; ``token`` and ``local_files_only`` for a hub on Hugging Face. Others
             would change nothing and are refused.
 
     Raises:
-        HubError: ``hub`` is not a hub folder.
+        HubError: ``hub`` is no hub, or cannot be fetched.
         BaseModelError: the base is not found, or is another one.
         LanguageError: the fallback is no language of the hub.
         OptionError: another setting has none of the values named here.
@@ -77,7 +80,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
 
     def __init__(
         self,
-        hub: str | Path,
+        hub: str | Path | Hub,
         *,
         base: str | None = None,
         fallback: str | None = None,
@@ -95,7 +98,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         for name in ("modules", "model_name_or_path"):
             options.pop(name, None)
         access = {name: options.pop(name) for name in ("token", "local_files_only") if name in options}
-        opened = Hub.open(hub_folder(hub, revision=revision, **access))
+        opened = open_hub(hub, revision=revision, **access)
         info = opened.info
         transformer = ModularTransformer(
             opened,
@@ -119,7 +122,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
 
     @property
     def hub(self) -> Hub:
-        """The hub folder."""
+        """The hub."""
         return self._transformer.hub
 
     @property
@@ -194,7 +197,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             ['en', 'kk']
         """
         found, single = as_texts(texts, self.max_characters)
-        return self._transformer.router.route(found, _reusable(lang, single=single))
+        return self._transformer.router.route(found, reusable_codes(lang, single=single))
 
     def encode(
         self,
@@ -236,7 +239,7 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
         refuse_in_call(options)
         # ``sentences``: the name before sentence-transformers 5.4.
         texts, single = as_texts(options.pop("sentences", inputs), self.max_characters)
-        codes = _reusable(lang, single=single)
+        codes = reusable_codes(lang, single=single)
         tagged = self._transformer.router.route(texts, codes)
         if not tagged:  # shaped as the vectors of a text are
             device = options.get("device")
@@ -292,28 +295,6 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
                     raise
                 inputs = self._transformer.router.route(inputs)
 
-    def fit(self, *_: Any, **__: Any) -> None:
-        """Refused: modules are trained by recipes.
-
-        Raises:
-            OptionError: always; the message says how to train.
-        """
-        raise OptionError(NO_TRAINING)
-
-    old_fit = fit
-
-    def set_pooling_include_prompt(self, include_prompt: bool) -> None:
-        """Of no use here: modules are trained with the prompt in the vector.
-
-        Raises:
-            OptionError: ``include_prompt`` is false.
-        """
-        if not include_prompt:
-            raise OptionError(
-                "include_prompt: expected True, found False; modules are trained with the prompt's tokens in "
-                "the vector: leave them in, or give prompt='' to encode without a prompt"
-            )
-
     def save(self, path: str | Path, *_: Any, **__: Any) -> None:
         """Copy the hub with all its languages, to be opened with the same ``max_seq_length`` and prompt.
 
@@ -324,11 +305,47 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
             HubError: ``path`` is another kind of hub, or has other files in it; nothing there is changed.
             StorageError: the disk is full or read-only; a new folder is no hub before all is in it.
         """
+        self.hub.copy(path, self._info())
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        languages: str | Iterable[str] | None = None,
+        private: bool | None = None,
+        revision: str | None = None,
+        commit_message: str | None = None,
+        token: bool | str | None = None,
+        **options: Any,
+    ) -> str:
+        """Upload the hub to Hugging Face in one commit; see :func:`modenc.hub.push.push_hub`.
+
+        Args:
+            repo_id: ``organization/name``; made where there is none. Its other languages stay there.
+            languages: codes; ``None``: all of the hub.
+            private: whether a new repository is private.
+            revision: branch; ``None``: the main branch.
+            commit_message: of the commit.
+            token: as in huggingface_hub.
+            **options: others of ``SentenceTransformer.push_to_hub``; most are refused.
+
+        Returns:
+            The commit's address.
+
+        Raises:
+            HubError: the hub is damaged, or the repository may not be written or is no hub of this kind.
+        """
+        refuse_in_push(options)
+        given: dict[str, Any] = {"private": private, "revision": revision, "token": token}
+        given |= {"languages": languages, "info": self._info(), "message": commit_message}
+        return push_hub(self.hub, repo_id, **given)
+
+    def _info(self) -> HubInfo:
+        """What ``hub.json`` says of the hub as it is used here."""
         given = prompt_text(self._resolve_prompt(None, None))
         if set(self.prompts.values()) - {given}:
             warn_user(f"a hub has one prompt: only {given!r} is saved; give prompts= when you open it")
-        info = replace(self.hub.info, prompt=given, max_length=self._transformer.max_seq_length)
-        self.hub.copy(path, info)
+        return replace(self.hub.info, prompt=given, max_length=self._transformer.max_seq_length)
 
     @staticmethod
     def _input_length(sample: Any) -> int:
@@ -340,11 +357,3 @@ class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
     @property
     def _transformer(self) -> ModularTransformer:
         return self[0]  # type: ignore[no-any-return]
-
-
-def _reusable(lang: Any, *, single: bool) -> Any:
-    """``lang`` so that it can be read twice: codes are needed again if a language is removed."""
-    if getattr(lang, "ndim", 1) == 0:  # an array of one code
-        return lang.item()
-    several = isinstance(lang, Iterable) and not isinstance(lang, str)
-    return list(lang) if isinstance(lang, Iterator) or (single and several) else lang

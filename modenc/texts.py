@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from reprlib import repr as short_repr
 from typing import Any, NamedTuple
 
@@ -121,3 +121,11 @@ def _next_step(thing: Any) -> str:
     if isinstance(thing, Iterable):
         return "nested lists and pairs are not texts: flatten them to one list of str"
     return "convert it with str() if its digits are the text"
+
+
+def reusable_codes(lang: Any, *, single: bool) -> Any:
+    """``lang`` so that it can be read twice: codes are needed again if a language is removed."""
+    if getattr(lang, "ndim", 1) == 0:  # an array of one code
+        return lang.item()
+    several = isinstance(lang, Iterable) and not isinstance(lang, str)
+    return list(lang) if isinstance(lang, Iterator) or (single and several) else lang

@@ -65,7 +65,7 @@ share = bounded(float, 0, 1)
 
 _SHARED: dict[str, tuple[str | None, str, dict[str, Any]]] = {
     "--hub": ("DIR", "hub folder", {"required": True}),
-    "--revision": ("COMMIT", "of a hub on Hugging Face (40 hex digits)", {}),
+    "--revision": ("REVISION", "commit, branch or tag of a hub on Hugging Face (default: main)", {}),
     "--input": ("FILE", "texts; - is standard input", {"required": True}),
     "--output": ("FILE", "", {"required": True, "type": Path}),
     "--lang": ("CODE", "language code (kk, kaz, kaz_Cyrl and kk-KZ mean the same)", {}),
@@ -125,7 +125,7 @@ def option(parser: Any, name: str, metavar: str | None, help: str, **options: An
 
 def add_hub(parser: Any) -> None:
     """``--hub`` and ``--revision``."""
-    add(parser, "--hub", help="hub folder, or the id of a hub on Hugging Face (with --revision)")
+    add(parser, "--hub", help="hub folder, or the id of a hub on Hugging Face")
     add(parser, "--revision")
 
 
@@ -263,10 +263,9 @@ def open_hub(args: argparse.Namespace) -> Hub:
     Raises:
         HubError: there is none.
     """
-    from modenc.hub.remote import hub_folder
-    from modenc.hub.store import Hub
+    from modenc.hub.remote import open_hub as opened
 
-    return Hub.open(hub_folder(args.hub, revision=args.revision))
+    return opened(args.hub, revision=args.revision)
 
 
 def open_encoder(args: argparse.Namespace) -> ModularEncoder:
@@ -275,11 +274,11 @@ def open_encoder(args: argparse.Namespace) -> ModularEncoder:
     Raises:
         ModencError: it cannot be opened.
     """
-    folder = open_hub(args).path
+    hub = open_hub(args)
     from modenc.encoder import ModularEncoder
     from modenc.threads import set_threads
 
     set_threads(0)
     names = ("fallback", "min_confidence", "compute", "max_memory", "device")
     options = {name: value for name, value in vars(args).items() if name in names}
-    return ModularEncoder(folder, **options)
+    return ModularEncoder(hub, **options)

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from modenc.cli.arguments import add, add_command, add_hub, add_noun, open_hub, table, write
+from modenc.cli.arguments import add, add_command, add_hub, add_noun, open_hub, option, table, write
 from modenc.errors import HubError, ModencError
 
 if TYPE_CHECKING:
@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 
 _HEADER = ("code", "language", "modules", "MB", "scores")
 _PARTS = {"embeddings": "vocabulary", "la": "LA", "se": "SE", "cla": "CLA"}
-_AFTER = "_dev_after_"
 
 
 def add_commands(commands: Any) -> None:
     """Add the noun and its commands."""
-    verbs = add_noun(commands, "hub", "list, show, check, install and remove a hub's languages")
+    verbs = add_noun(commands, "hub", "list, show, check, install, remove, push and pull a hub's languages")
 
     parser = add_command(verbs, "list", run_list)
     add_hub(parser)
@@ -46,6 +45,20 @@ def add_commands(commands: Any) -> None:
     add(parser, "--hub")
     add(parser, "--lang", action="append", required=True, help="language code; may be repeated")
     add(parser, "--force", help="remove even the pivot")
+
+    parser = add_command(verbs, "push", run_push)
+    add(parser, "--hub")
+    option(parser, "--repo", "ID", "repository (organization/name); made where there is none", required=True)
+    add(parser, "--lang", action="append", help="push only this language; may be repeated")
+    option(parser, "--private", None, "make a new repository private")
+    add(parser, "--revision", metavar="BRANCH", help="branch, made where there is none (default: main)")
+    option(parser, "--message", "TEXT", "of the commit (default: Add and the languages' codes)")
+
+    parser = add_command(verbs, "pull", run_pull)
+    parser.add_argument("repo", metavar="ID", help="hub on Hugging Face (organization/name)")
+    add(parser, "--output", metavar="DIR", help="a new folder, or a hub of the same base")
+    add(parser, "--lang", action="append", help="pull only this language; may be repeated")
+    add(parser, "--revision")
 
 
 def run_list(args: argparse.Namespace) -> None:
@@ -78,8 +91,8 @@ def _summary(hub: Hub, lang: str) -> dict[str, Any]:
             "code": lang,
             "name": card.name,
             "modules": _modules(hub, lang),
-            "bytes": _bytes(card),
-            "scores": _last_scores(card),
+            "bytes": card.nbytes,
+            "scores": card.last_scores(),
             "licenses": list(card.licences),
         }
     except ModencError as error:  # one damaged language must not hide the others
@@ -95,19 +108,7 @@ def _row(summary: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _modules(hub: Hub, lang: str) -> list[str]:
-    return [_PARTS[part] for part in hub.layout(lang).present() if part in _PARTS]
-
-
-def _bytes(card: Card) -> int:
-    return sum(record["bytes"] for record in card.files.values())
-
-
-def _last_scores(card: Card) -> dict[str, float]:
-    """The metrics after the last stage that was scored, without their mean; else the first three scores."""
-    last = {key.split(_AFTER)[1]: value for key, value in card.scores.items() if _AFTER in key}
-    if len(last) > 1:
-        last.pop("score", None)
-    return last or dict(list(card.scores.items())[:3])
+    return [_PARTS[part] for part in hub.parts(lang) if part in _PARTS]
 
 
 def run_show(args: argparse.Namespace) -> None:
@@ -126,7 +127,7 @@ def run_show(args: argparse.Namespace) -> None:
     role = " (pivot)" if card.lang == hub.info.pivot else ""
     facts = [
         ("language", f"{card.name} ({card.lang}){role}"),
-        ("modules", f"{' '.join(_modules(hub, card.lang))}, {_bytes(card) / 1e6:.1f} MB"),
+        ("modules", f"{' '.join(_modules(hub, card.lang))}, {card.nbytes / 1e6:.1f} MB"),
         ("base", f"{card.base_id} ({card.base_fingerprint})"),
         ("recipe", f"{card.recipe} ({card.recipe_hash}), seed {card.seed}, {card.created}"),
         ("licenses", ", ".join(card.licences) or "not stated"),
@@ -232,3 +233,36 @@ def run_remove(args: argparse.Namespace) -> None:
         hub.remove(root.name)
         removed = f"{language_name(root.name)} ({root.name})"
         sys.stdout.write(f"removed {removed}: {root}, {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB\n")
+
+
+def run_push(args: argparse.Namespace) -> None:
+    """Upload a hub to Hugging Face.
+
+    Languages, cards and the page go up in one commit, after a check. Languages that the repository has and
+    the hub has not stay there. The token is HF_TOKEN, or that of hf auth login.
+
+    Examples:
+        modenc hub push --hub adapters_hub/me5-small --repo organization/name
+        modenc hub push --hub my_hub --repo organization/name --lang sv --private --message "Swedish"
+    """
+    from modenc.hub.push import push_hub
+    from modenc.hub.store import Hub
+
+    options = {"private": args.private or None, "revision": args.revision, "message": args.message}
+    address = push_hub(Hub.open(args.hub), args.repo, languages=args.lang, **options)
+    sys.stdout.write(f"pushed {args.hub} to {args.repo}: {address}\n")
+
+
+def run_pull(args: argparse.Namespace) -> None:
+    """Copy a hub on Hugging Face into a folder.
+
+    Every language is fetched and checked before the folder is touched; what was fetched stays in the cache.
+
+    Examples:
+        modenc hub pull organization/name --output my_hub
+        modenc hub pull organization/name --output my_hub --lang kk --lang en --revision v1
+    """
+    from modenc.hub.remote import pull_hub
+
+    hub = pull_hub(args.repo, args.output, languages=args.lang, revision=args.revision)
+    sys.stdout.write(f"pulled {args.repo} into {hub.path}; its languages: {', '.join(hub.languages())}\n")

@@ -15,7 +15,7 @@ from modenc.cli.arguments import Parser, add_logging
 from modenc.errors import ModencError
 
 COMMANDS = {
-    "hub": "list, show, check, install and remove a hub's languages",
+    "hub": "list, show, check, install, remove, push and pull a hub's languages",
     "recipe": "list, show, copy and check recipes",
     "train": "train the modules of a recipe's languages",
     "encode": "turn texts into vectors",
@@ -121,6 +121,8 @@ def _prepare_streams() -> None:
 def _set_up_logging(level: str) -> None:
     logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
     logging.captureWarnings(True)
+    if level == "ERROR" or not sys.stderr.isatty():  # read when huggingface_hub is first imported
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     # Without the line of Python source, which means nothing to users of a command.
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}"
     # From transformers, when it sorts its checkpoints.

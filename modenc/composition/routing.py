@@ -89,7 +89,7 @@ class LanguageRouter:
             return self._given_fallback
         pivot = self._hub.info.pivot
         with suppress(HubError):  # a damaged pivot: reported where it is used
-            if pivot in self._hub.languages() and self._hub.layout(pivot).present() == ("se",):
+            if pivot in self._hub.languages() and self._hub.parts(pivot) == ("se",):
                 return pivot
         return BASE
 

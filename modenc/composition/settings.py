@@ -45,6 +45,15 @@ _MODEL_KWARGS: dict[str, str] = {
     "device_map": "say device=",
     "attn_implementation": "modenc computes attention itself",
 }
+# Option of push_to_hub → what to do instead; nothing where it is what happens anyway.
+_PUSH: dict[str, str] = {
+    "safe_serialization": "",
+    "exist_ok": "",
+    "local_model_path": "modenc hub push --hub DIR pushes a folder",
+    "replace_model_card": "it is replaced, with the text of README.md in the hub's folder if there is one",
+    "train_datasets": "the languages' cards say what they were trained on",
+    "create_pr": "push to a branch (revision=) and open a pull request on the site",
+}
 NO_TRAINING = (
     "an encoder is not trained as a whole: its modules are frozen. Train a language's modules by a recipe "
     "(modenc train, modenc.training.pipeline.train), or modules of your own behind it "
@@ -169,3 +178,42 @@ def refuse_in_call(options: Mapping[str, Any]) -> None:
             f"task: expected none, found {options['task']!r:.60}, which would change nothing; modules are of "
             "languages, not of tasks: give prompt= or prompt_name="
         )
+
+
+def refuse_in_push(options: Mapping[str, Any]) -> None:
+    """Refuse what ``SentenceTransformer.push_to_hub`` takes and a hub has no use for.
+
+    Raises:
+        OptionError: such an option is given, or one that is not known.
+    """
+    for name, value in options.items():
+        if name not in _PUSH:
+            raise OptionError(f"push_to_hub: expected no option {name!r}; there is none of that name")
+        if value and _PUSH[name]:
+            raise OptionError(f"{name}: expected none, since it would change nothing; {_PUSH[name]}")
+
+
+class NotTrained:
+    """Methods of ``SentenceTransformer`` that would train, or change how it was done."""
+
+    def fit(self, *_: Any, **__: Any) -> None:
+        """Refused: modules are trained by recipes.
+
+        Raises:
+            OptionError: always; the message says how to train.
+        """
+        raise OptionError(NO_TRAINING)
+
+    old_fit = fit
+
+    def set_pooling_include_prompt(self, include_prompt: bool) -> None:
+        """Of no use here: modules are trained with the prompt in the vector.
+
+        Raises:
+            OptionError: ``include_prompt`` is false.
+        """
+        if not include_prompt:
+            raise OptionError(
+                "include_prompt: expected True, found False; modules are trained with the prompt's tokens in "
+                "the vector: leave them in, or give prompt='' to encode without a prompt"
+            )

@@ -27,7 +27,7 @@ from modenc.errors import BaseModelError, HubError, LanguageError, OptionError
 from modenc.hub.checks.tokenizer import TokenizerPanic, panics_caught
 from modenc.hub.layout import HUB_FILE
 from modenc.hub.reader import LanguageGoneError
-from modenc.hub.remote import hub_folder
+from modenc.hub.remote import open_hub
 from modenc.hub.store import Hub
 from modenc.texts import TaggedText, Tokens, as_texts, clean
 from modenc.threads import waiting
@@ -92,8 +92,8 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         :class:`ComputeSettings`.
 
         Raises:
-            HubError: the folder is no hub, a hub elsewhere is not pinned to a commit, or ``model_kwargs``
-                holds something else.
+            HubError: the folder is no hub, a hub elsewhere cannot be fetched, or ``model_kwargs`` holds
+                something else.
             OptionError: another backend than torch, or settings of a tokenizer or configuration.
         """
         settings = dict(options.get("model_kwargs") or {})
@@ -106,7 +106,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             raise HubError(f"model_kwargs: expected {expected}, found {', '.join(unknown)}")
         refuse_without_effect({name: options[name] for name in _HEARD if name in options})
         where = {key: options[key] for key in ("token", "revision", "local_files_only") if key in options}
-        hub = Hub.open(hub_folder(model_name_or_path, **where, subfolder=subfolder))
+        hub = open_hub(model_name_or_path, **where, subfolder=subfolder)
         routing = RoutingSettings(**{name: settings[name] for name in choice if name in settings})
         computing = ComputeSettings(**{name: settings[name] for name in compute if name in settings})
         return cls(hub, base, routing, computing)

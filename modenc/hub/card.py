@@ -10,6 +10,9 @@ from modenc.errors import HubError
 from modenc.hub.checks.schema import key_faults, listed
 from modenc.hub.files import json_object, json_text
 
+# In the names of scores of a stage's development data, between the stage and the metric.
+_AFTER = "_dev_after_"
+
 
 class FileRecord(TypedDict):
     """Size and checksum of a published file."""
@@ -61,6 +64,18 @@ class Card:
             if name.startswith(part) and name != "README.md"
         ]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+    def last_scores(self) -> dict[str, float]:
+        """The metrics after the last stage that was scored, without their mean; else the first three."""
+        last = {key.split(_AFTER)[1]: value for key, value in self.scores.items() if _AFTER in key}
+        if len(last) > 1:
+            last.pop("score", None)
+        return last or dict(list(self.scores.items())[:3])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all files."""
+        return sum(record["bytes"] for record in self.files.values())
 
     def to_json(self) -> str:
         """The card as the text of ``card.json``."""

@@ -20,7 +20,7 @@ from modenc.hub.checks.adapters import (
     parse_lora,
     parse_parallel,
 )
-from modenc.hub.checks.folder import Problem, listing_faults, refuse
+from modenc.hub.checks.folder import ADVICE, Problem, listing_faults, refuse
 from modenc.hub.checks.schema import key_faults, listed
 from modenc.hub.checks.tensors import MOST_HEADER, Array, parse_embeddings
 from modenc.hub.checks.tokenizer import TOKENIZER_FILE, TOKENIZER_FILES, LanguageTokenizer, parse_tokenizer
@@ -70,6 +70,9 @@ class LanguageGoneError(HubError):
 class HubReader:
     """The reading half of a :class:`~modenc.hub.store.Hub`."""
 
+    advice = ADVICE
+    """What to do about modules that cannot be used."""
+
     def __init__(self, path: Path, info: HubInfo) -> None:
         self.path = path
         self.info = info
@@ -95,7 +98,15 @@ class HubReader:
         Raises:
             HubError: the hub lacks the language, or its card cannot be read.
         """
-        return read_card(self.layout(lang).root)
+        return read_card(self._indexed(lang).root)
+
+    def parts(self, lang: str) -> tuple[str, ...]:
+        """Which of ``tokenizer embeddings la se cla`` a language has.
+
+        Raises:
+            HubError: the hub lacks the language, or a part of it lacks a file.
+        """
+        return self._indexed(lang).present()
 
     def read(self, lang: str, *, checksums: bool = True) -> Language:
         """A language's modules, checked, and of one state even if another process replaces them.
@@ -114,7 +125,7 @@ class HubReader:
                 layout, card = self.layout(lang), self.card(lang)
                 code = layout.root.name
                 language, problems = read_language(layout, card, self.info, code, checksums=checksums)
-                refuse(problems, code, layout.root)
+                refuse(problems, code, layout.root, self.advice)
             except (HubError, FileNotFoundError):
                 if self._stamp(lang) == before:
                     raise
@@ -138,6 +149,10 @@ class HubReader:
             LanguageGoneError: the hub lacks the language; the message lists those it has.
             LanguageError: ``lang`` names no language.
         """
+        return self._indexed(lang)
+
+    def _indexed(self, lang: str) -> LanguageLayout:
+        """The folder of a language, of which the card is there."""
         root = self._folder(lang)
         if not (root / CARD_FILE).is_file():
             raise self._no_language(lang)

@@ -35,17 +35,27 @@ def readme(card: Card) -> str:
     return "\n".join([*_front_matter(card), "", *_body(card)]) + "\n"
 
 
+def licence_id(licences: Sequence[str]) -> str | None:
+    """What the Hugging Face hub calls a single license; None where it has no name for it, or of several."""
+    name = re.sub(r"\s+", "-", licences[0].strip().lower()) if len(licences) == 1 else ""
+    return name if name in _LICENCE_IDS else None
+
+
+def base_page(base_id: str) -> str | None:
+    """The model on the Hugging Face hub that a base is; None where it is none."""
+    page = _HUB_PAGES.get(base_id, base_id.partition("@")[0])
+    return page if re.fullmatch(r"[\w.-]+/[\w.-]+", page) else None
+
+
 def _front_matter(card: Card) -> list[str]:
     # A JSON string is also a YAML one, so no YAML writer is needed.
     lines = ["---", f"language: {json.dumps(card.lang)}", "library_name: modenc"]
-    licence_id = re.sub(r"\s+", "-", card.licences[0].strip().lower()) if len(card.licences) == 1 else ""
-    if licence_id in _LICENCE_IDS:
-        lines.append(f"license: {licence_id}")
+    if known := licence_id(card.licences):
+        lines.append(f"license: {known}")
     elif card.licences:
         name = json.dumps("; ".join(card.licences), ensure_ascii=False)
         lines += ["license: other", f"license_name: {name}"]
-    base = _HUB_PAGES.get(card.base_id, card.base_id.partition("@")[0])
-    if re.fullmatch(r"[\w.-]+/[\w.-]+", base):
+    if base := base_page(card.base_id):
         lines.append(f"base_model: {base}")
     lines += ["pipeline_tag: sentence-similarity", "tags:"]
     lines += [f"- {tag}" for tag in ("sentence-transformers", "sentence-similarity", "modular", "adapters")]
@@ -79,11 +89,11 @@ def _body(card: Card) -> list[str]:
         f'vectors = encoder.encode(["..."], lang="{card.lang}")',
         "```",
         "",
-        *_section("Compared with the base alone", compared[0] if compared else (), compared[1:]),
-        *_section(
+        *section("Compared with the base alone", compared[0] if compared else (), compared[1:]),
+        *section(
             "Scores", ("metric", "score"), [(key, f"{score:.2f}") for key, score in card.scores.items()]
         ),
-        *_section(
+        *section(
             "Data",
             _DATA_COLUMNS,
             [[str(row.get(key, "")) for key in _DATA_COLUMNS] for row in card.data],
@@ -91,7 +101,7 @@ def _body(card: Card) -> list[str]:
     ]
 
 
-def _section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """A headed Markdown table; nothing where there are no rows."""
     cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
     if not cells:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -78,8 +78,8 @@ class Hub(HubReader):
         hub._write_info()
         return hub
 
-    def copy(self, path: str | Path, info: HubInfo) -> Hub:
-        """Make another hub of this one's languages, or add them to one that exists with ``info``.
+    def copy(self, path: str | Path, info: HubInfo, languages: Iterable[str] | None = None) -> Hub:
+        """Make another hub of this one's languages, all or those given, or add them to one with ``info``.
 
         A new folder is no hub before all of them are in it; what an interrupted copying left there is
         copied again.
@@ -89,9 +89,9 @@ class Hub(HubReader):
             StorageError: the disk is full or read-only.
         """
         kept = _EACH_WHOLE if (_path(path) / HUB_FILE).exists() else _NO_HALF
-        hub = self._begin(path, info, self)
+        hub = Hub._begin(path, info, self)
         if hub.path.resolve() != self.path.resolve():
-            for lang in self.languages():
+            for lang in self.languages() if languages is None else languages:
                 hub._copy_in(self.layout(lang).root, lang, kept)
         hub._write_info()
         return hub
@@ -220,7 +220,7 @@ class Hub(HubReader):
 
     def _check(self, folder: Path, card: Card, lang: str, shown_as: Path) -> None:
         _, problems = read_language(LanguageLayout(folder), card, self.info, lang)
-        refuse(problems, lang, shown_as)
+        refuse(problems, lang, shown_as, self.advice)
 
 
 def _path(path: str | Path) -> Path:

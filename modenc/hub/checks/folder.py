@@ -23,6 +23,7 @@ _NAMES = frozenset(
     | {README_FILE}
 )
 _LISTED = 10
+ADVICE = "Install the language again, or train it again with its recipe"
 
 
 @dataclass(frozen=True)
@@ -41,19 +42,17 @@ class Problem:
         return f"{where}: {self.message}" if where else self.message
 
 
-def refuse(problems: list[Problem], lang: str, folder: Path) -> None:
+def refuse(problems: list[Problem], lang: str, folder: Path | str, advice: str = ADVICE) -> None:
     """Raise an error if there are problems.
 
     Raises:
-        HubError: it lists the first of them; ``folder`` is the name of the language's folder in it.
+        HubError: it lists the first of them, and ends with ``advice``; ``folder`` is the name of the
+            language's folder in it.
     """
     if problems:
         rest = [f"and {len(problems) - _LISTED} more"] if len(problems) > _LISTED else []
         listed = "\n  ".join([*map(str, problems[:_LISTED]), *rest])
-        raise HubError(
-            f"{folder}: the modules of {lang} cannot be used:\n  {listed}\n"
-            "Install the language again, or train it again with its recipe"
-        )
+        raise HubError(f"{folder}: the modules of {lang} cannot be used:\n  {listed}\n{advice}")
 
 
 def listing_faults(root: Path, records: Mapping[str, FileRecord]) -> Iterator[tuple[str, str]]:

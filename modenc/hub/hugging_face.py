@@ -1,0 +1,185 @@
+"""What modenc asks of Hugging Face, and its errors said as modenc says its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from modenc.errors import HubError, StorageError
+
+_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+_SECONDS = 10.0
+_LATER = (408, 429, *range(500, 600))
+_ACCESS = "give token=, set HF_TOKEN, or log in (hf auth login)"
+
+
+class UnreachableError(HubError):
+    """Hugging Face cannot be asked: no network, none allowed, or it does not work."""
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A model repository on Hugging Face.
+
+    Raises:
+        HubError: ``name`` is no id, or ``subfolder`` leads out of the repository.
+    """
+
+    name: str
+    """``organization/name``."""
+    token: bool | str | None = field(default=None, repr=False)
+    """As in huggingface_hub."""
+    local_files_only: bool = False
+    """Ask no network."""
+    subfolder: str = ""
+    """Where the hub is; names of files are relative to it."""
+
+    def __post_init__(self) -> None:
+        if not self.is_id(self.name):
+            raise HubError(
+                "expected the id of a repository on Hugging Face (organization/name), found "
+                f"{self.name!r:.200}; give its id"
+            )
+        parts = self.subfolder.split("/")
+        if self.subfolder and {"", ".", ".."}.intersection(parts):
+            raise HubError(
+                f"{self.name}: expected a folder of its own in its modules.json, found the path "
+                f"{self.subfolder!r:.200}, which leads out of it; do not use this hub, and tell who "
+                "publishes it"
+            )
+
+    def __str__(self) -> str:
+        return self.name
+
+    @staticmethod
+    def is_id(name: Any) -> bool:
+        """Whether a name has the form of an id."""
+        return isinstance(name, str) and _ID.fullmatch(name) is not None
+
+    @property
+    def _prefix(self) -> str:
+        return f"{self.subfolder}/" if self.subfolder else ""
+
+    def listing(self, revision: str | None) -> tuple[str, dict[str, int]]:
+        """The commit that a revision names now, and the size of each of its files in bytes.
+
+        Raises:
+            UnreachableError: it cannot be asked.
+            HubError: there is no such repository or revision, or the token does not open it.
+        """
+        from huggingface_hub import HfApi
+
+        with self.errors(revision):
+            if self.local_files_only:
+                raise UnreachableError(f"{self.name}: {_not_cached('local_files_only is set', revision)}")
+            # Asked before anything is fetched, since fetching waits for its first answer without end.
+            info = HfApi(token=self.token).model_info(
+                self.name, revision=revision, files_metadata=True, timeout=_SECONDS
+            )
+            return str(info.sha), {
+                file.rfilename.removeprefix(self._prefix): int(file.size or 0)
+                for file in info.siblings or ()
+                if file.rfilename.startswith(self._prefix)
+            }
+
+    def fetch(self, commit: str, names: Iterable[str], into: Path) -> Path:
+        """Download files of a commit.
+
+        Args:
+            commit: 40 hexadecimal digits.
+            names: the files.
+            into: an empty folder.
+
+        Returns:
+            The folder in ``into`` that has the files.
+
+        Raises:
+            HubError: they cannot be downloaded.
+        """
+        from huggingface_hub import snapshot_download
+
+        with self.errors(commit):
+            snapshot_download(
+                self.name,
+                revision=commit,
+                local_dir=into,
+                allow_patterns=[self._prefix + name for name in names],
+                token=self.token,
+            )
+        return into / self.subfolder
+
+    @contextmanager
+    def errors(self, revision: str | None = None) -> Iterator[None]:
+        """Turn errors of huggingface_hub, and of what it uses, into those of modenc.
+
+        Raises:
+            HubError: one was raised in the block.
+        """
+        try:
+            yield
+        except (HubError, StorageError):
+            raise
+        except Exception as error:  # of several libraries
+            network = isinstance(error, ConnectionError | TimeoutError)
+            if isinstance(error, OSError) and type(error).__module__ == "builtins" and not network:
+                raise  # of this machine's disk
+            raise self._said(error, revision) from error
+
+    def _said(self, error: Exception, revision: str | None) -> HubError:
+        from huggingface_hub import errors
+
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        at = revision or "main"
+        if isinstance(error, errors.OfflineModeIsEnabled):
+            return UnreachableError(f"{self.name}: {_not_cached('HF_HUB_OFFLINE is set', revision)}")
+        if isinstance(error, errors.RevisionNotFoundError):
+            return HubError(
+                f"{self.name}: expected the commit, branch or tag {at!r:.60}, found none; its history may "
+                "have been rewritten. Give another revision, or none for the main branch"
+            )
+        if isinstance(error, errors.RepositoryNotFoundError) or status == 401:
+            return HubError(
+                f"{self.name}: expected a repository on Hugging Face, found none that this user may see. "
+                f"Check the id (or the path, where a folder was meant); for a private or gated one, {_ACCESS}"
+            )
+        if status == 403:
+            return HubError(
+                f"{self.name}: expected a token that may do this, found one that may not; make one with the "
+                f"permission, and {_ACCESS}"
+            )
+        if isinstance(error, errors.EntryNotFoundError) and status == 404:
+            return HubError(
+                f"{self.name}: a file of {at:.40} was removed meanwhile ({_line(error)}); try again"
+            )
+        if status == 412:
+            return HubError(
+                f"{self.name}: somebody else changed {at!r:.60} meanwhile, and nothing was changed now; run "
+                "the same again"
+            )
+        if (status or 500) not in _LATER or (
+            isinstance(error, ValueError) and not isinstance(error, OSError)
+        ):
+            return HubError(f"{self.name}: Hugging Face refuses this: {_line(error)}")
+        return UnreachableError(
+            f"{self.name}: expected files of {at!r:.60} in this machine's cache or from Hugging Face, which "
+            f"cannot be reached, or does not answer as it should ({_line(error)}); try again later"
+        )
+
+
+def _not_cached(reason: str, revision: str | None) -> str:
+    """What to do where no network may be asked."""
+    return (
+        f"expected the files of {revision or 'main'!r:.60} that are used in this machine's cache, found that "
+        f"some are not there, and {reason}; open the hub and use its languages once with a network, or pull "
+        "it (modenc hub pull)"
+    )
+
+
+def _line(error: Exception) -> str:
+    """The first line of an error's message that says something."""
+    lines = (line.strip() for line in str(error).splitlines())
+    return f"{type(error).__name__}: {next(filter(None, lines), '')}"[:300]

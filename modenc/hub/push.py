@@ -1,0 +1,155 @@
+"""Uploading a hub to Hugging Face: languages, cards and the page in one commit."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from modenc.errors import HubError
+from modenc.hub.card import Card
+from modenc.hub.files import files_below, read_text
+from modenc.hub.hugging_face import Repository
+from modenc.hub.layout import HUB_FILE, README_FILE, HubInfo
+from modenc.hub.model_card import hub_page
+from modenc.hub.remote import ROOT_FILES, RemoteHub
+from modenc.hub.store import Hub
+from modenc.languages import listed_codes, normalize_code
+from modenc.user_warnings import warn_user
+
+# What a repository may have beside a hub; the rest could be a model, which a hub would hide.
+_BESIDE = frozenset({README_FILE, "LICENSE", "LICENSE.md", "LICENSE.txt", *ROOT_FILES})
+
+
+def push_hub(
+    hub: Hub,
+    repo: str,
+    *,
+    languages: str | Iterable[str] | None = None,
+    info: HubInfo | None = None,
+    private: bool | None = None,
+    revision: str | None = None,
+    message: str | None = None,
+    token: bool | str | None = None,
+) -> str:
+    """Upload a hub, or some of its languages, in one commit; the repository is made where there is none.
+
+    Languages that the repository has and the hub has not stay there. ``README.md`` there is written anew from
+    all cards; where the hub's folder has one of its own, its text is kept.
+
+    Args:
+        hub: it is checked first.
+        repo: the repository's id (``organization/name``).
+        languages: codes; ``None``: all.
+        info: what ``hub.json`` is to say instead of the hub's own.
+        private: whether a new repository is private.
+        revision: branch, made where there is none; ``None``: the main branch.
+        message: of the commit.
+        token: as in huggingface_hub.
+
+    Returns:
+        The commit's address.
+
+    Raises:
+        HubError: the hub is damaged or lacks a language, the repository is no hub of the same kind or may not
+            be written; nothing of the hub was uploaded.
+    """
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete
+
+    repository, info = Repository(repo, token), info or hub.info
+    codes = hub.languages() if languages is None else [*map(normalize_code, listed_codes(languages))]
+    if not codes:
+        raise HubError(f"{hub.path}: expected languages to push, found none; train some (modenc train)")
+    _warn_of_a_base_here(info)
+    with tempfile.TemporaryDirectory() as folder:
+        # Of one state, whatever others install meanwhile.
+        copied = hub.copy(Path(folder, "hub"), info, codes)
+        commit, there = _destination(repository, private, revision)
+        cards = _cards_there(repository, commit, there, info) | {code: copied.card(code) for code in codes}
+        (copied.path / README_FILE).write_text(_page(hub, repo, info, cards), encoding="utf-8")
+        files = dict(files_below(copied.path))
+        operations: list[Any] = [CommitOperationAdd(name, str(path)) for name, path in files.items()]
+        # What an older version of a language had would not be on its card.
+        stale = [name for name in there if name.partition("/")[0] in codes and name not in files]
+        operations += map(CommitOperationDelete, stale)
+        with repository.errors(revision):
+            done = _api(repository).create_commit(
+                repo,
+                operations,
+                commit_message=message or f"Add {', '.join(codes)}",
+                revision=revision,
+                parent_commit=commit,
+            )
+    return str(done.commit_url)
+
+
+def _warn_of_a_base_here(info: HubInfo) -> None:
+    if info.base_id.startswith((".", "~")) or ("/" in info.base_id and os.path.isdir(info.base_id)):
+        warn_user(
+            f"the hub's base is a folder of this machine, {info.base_id}, which others do not have: push it "
+            "as a model of its own, and tell them its id (base=)"
+        )
+
+
+def _api(repository: Repository) -> Any:
+    from huggingface_hub import HfApi
+
+    return HfApi(token=repository.token)
+
+
+def _destination(repository: Repository, private: bool | None, revision: str | None) -> tuple[str, list[str]]:
+    """The newest commit to add to, and its files; repository and branch are made where there are none."""
+    api = _api(repository)
+    with repository.errors(revision):
+        api.create_repo(repository.name, private=private, exist_ok=True)
+        if revision is not None:
+            api.create_branch(repository.name, branch=revision, exist_ok=True)
+        found = api.model_info(repository.name, revision=revision)
+    if private and found.private is False:
+        raise HubError(
+            f"{repository}: expected a private repository, found a public one; nothing was uploaded. Make it "
+            "private on the site, or push without --private"
+        )
+    return str(found.sha), [file.rfilename for file in found.siblings or ()]
+
+
+def _cards_there(repository: Repository, commit: str, there: list[str], info: HubInfo) -> dict[str, Card]:
+    """Code → card of the hub that the repository is by now.
+
+    Raises:
+        HubError: it is something else.
+    """
+    if HUB_FILE not in there:
+        others = [name for name in there if name not in _BESIDE and not name.startswith(".")]
+        if others:
+            raise HubError(
+                f"{repository}: expected a hub or an empty repository, found {', '.join(others[:5])}; "
+                "nothing was uploaded. Give another id"
+            )
+        return {}
+    found = RemoteHub.at(repository, commit)
+    different = [
+        f"{key}: expected {value!r}, found {getattr(found.info, key)!r}"
+        for key, value in asdict(info).items()
+        if getattr(found.info, key) != value
+    ]
+    if different:
+        raise HubError(
+            f"{repository} is another kind of hub ({'; '.join(different)}); nothing was uploaded. Give "
+            "another id"
+        )
+    return {code: found.card(code) for code in found.languages()}
+
+
+def _page(hub: Hub, repo: str, info: HubInfo, cards: dict[str, Card]) -> str:
+    own = hub.path / README_FILE
+    # A hub from Hugging Face has the page that was written there for another repository.
+    text = read_text(own) if own.is_file() and not isinstance(hub, RemoteHub) else None
+    codes = sorted(cards, key=lambda code: (code != info.pivot, code))
+    try:
+        return hub_page(repo, info, [cards[code] for code in codes], text)
+    except Exception as error:  # of two libraries
+        raise HubError(f"{own}: expected front matter in YAML, found: {error}; correct it") from error

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from huggingface_hub import ModelCard
+from tiny_languages import INFO, make_card
+
+from modenc.hub.model_card import hub_page
+
+FILES = {"se/adapter_config.json": {"sha256": "", "bytes": 1}}
+KK = {"base": {"sts": 70.0}, "modules": {"sts": 85.84, "retrieval": 97.25, "cross_sts": math.nan}}
+
+
+def page(*cards: object, text: str | None = None, **info: object) -> ModelCard:
+    return ModelCard(hub_page("org/hub", replace(INFO, **info), cards, text))  # type: ignore[arg-type]
+
+
+def test_the_front_matter_says_what_the_cards_say() -> None:
+    card = page(
+        make_card("en", scores={}, licences=["CC0-1.0"]), make_card("kk", comparison=KK, licences=["CC0-1.0"])
+    )
+    found = card.data.to_dict()
+    assert found["language"] == ["en", "kk"]
+    assert (found["base_model"], found["base_model_relation"]) == ("tiny/base", "adapter")
+    assert (found["library_name"], found["pipeline_tag"]) == ("modenc", "sentence-similarity")
+    assert {"sentence-transformers", "feature-extraction", "sentence-similarity"} <= set(found["tags"])
+    assert found["license"] == "cc0-1.0"
+    assert found["metrics"] == ["mean_accuracy", "spearman_cosine"]
+    assert found["widget"] == [{"source_sentence": "English", "sentences": ["ағылшын тілі"]}]
+    results = [
+        (result.dataset_config, result.metric_type, result.metric_value) for result in card.data.eval_results
+    ]
+    assert results == [("kk", "spearman_cosine", 0.8584), ("en-kk", "mean_accuracy", 0.9725)]
+    assert "| [Kazakh](kk/README.md) | kk |" in card.text
+    assert 'encode(["..."], lang="kk")' in card.text
+
+
+@pytest.mark.parametrize(
+    ("licences", "expected"),
+    [
+        ([], {}),
+        (["MIT"], {"license": "mit"}),
+        (["Flickr30k (research)"], {"license": "other", "license_name": "flickr30k-research"}),
+        (["MIT", "CC0-1.0"], {"license": "other", "license_name": "mixed"}),
+    ],
+)
+def test_licenses(licences: list[str], expected: dict[str, str]) -> None:
+    found = page(make_card("kk", licences=licences)).data.to_dict()
+    link = found.pop("license_link", None)
+    assert {key: value for key, value in found.items() if key.startswith("license")} == expected
+    assert link == ("https://huggingface.co/org/hub#licenses" if "license_name" in expected else None)
+
+
+def test_older_cards_and_other_bases() -> None:
+    found = page(make_card("kk"), base_id="/home/me/base").data.to_dict()
+    assert "base_model" not in found
+    (result,) = found["model-index"][0]["results"]
+    assert result["metrics"][0]["value"] == 0.7625
+    assert page(make_card("en"), base_id="me5-small").data.base_model == "intfloat/multilingual-e5-small"
+    assert "widget" not in page(make_card("en")).data.to_dict()
+
+
+def test_a_page_of_ones_own_keeps_its_text() -> None:
+    card = page(make_card("kk"), text="---\nthumbnail: a.png\nlanguage: xx\n---\nMy own words.\n")
+    assert card.text == "My own words.\n"
+    assert (card.data.thumbnail, card.data.language) == ("a.png", ["kk"])
+    assert page(make_card("kk"), text="No front matter.\n").text == "No front matter.\n"
