@@ -75,9 +75,9 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         self.hub = hub
         self.router = LanguageRouter(hub, choice or RoutingSettings())
         found = resolve_base(base or hub.info.base_id)
-        self.auto_model = _matching_body(found, hub)
+        self.auto_model = matching_body(found, hub)
         self.cache = LanguageCache(hub, found, self.auto_model, compute or ComputeSettings())
-        self._max_seq_length = min(hub.info.max_length, _positions(self.auto_model))
+        self._max_seq_length = min(hub.info.max_length, most_positions(self.auto_model))
 
     @classmethod
     def load(cls, model_name_or_path: str, subfolder: str = "", **options: Any) -> ModularTransformer:
@@ -129,13 +129,13 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
 
     @max_seq_length.setter
     def max_seq_length(self, value: int) -> None:
-        limit = _positions(self.auto_model)
+        limit = most_positions(self.auto_model)
         self._max_seq_length = whole(value, "max_seq_length (the base's positions)", limit)
 
     @property
     def most_positions(self) -> int:
         """To how much :attr:`max_seq_length` can be raised."""
-        return _positions(self.auto_model)
+        return most_positions(self.auto_model)
 
     @property
     def max_characters(self) -> int:
@@ -265,7 +265,13 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         return self
 
 
-def _matching_body(base: BaseModel, hub: Hub) -> PreTrainedModel:
+def matching_body(base: BaseModel, hub: Hub) -> PreTrainedModel:
+    """The body of a hub's base, frozen.
+
+    Raises:
+        BaseModelError: it cannot be loaded, or is not the one that the hub's modules were trained on.
+        HubError: ``hub.json`` is wrong about its width.
+    """
     body, found = base.load_with_fingerprint()
     if found != hub.info.base_fingerprint:
         raise BaseModelError(
@@ -282,7 +288,8 @@ def _matching_body(base: BaseModel, hub: Hub) -> PreTrainedModel:
     return body.requires_grad_(False)
 
 
-def _positions(body: PreTrainedModel) -> int:
+def most_positions(body: PreTrainedModel) -> int:
+    """Tokens of the longest text that a body takes."""
     # RoBERTa-like bodies count positions from the padding id on.
     skipped = 0 if body.config.model_type == "bert" else body.config.pad_token_id + 1
     return int(body.config.max_position_embeddings - skipped)
