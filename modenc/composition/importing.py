@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -95,7 +96,8 @@ def import_language(
     )
     with hub.staging(code) as staging:
         configs = {part: _copy(part, folder, staging, info, force=force) for part, folder in folders.items()}
-        check_fit(body, read_modules(LanguageLayout(staging), info.hidden_size))
+        modules = replace(read_modules(LanguageLayout(staging), info.hidden_size), lang=code)
+        check_fit(body, modules)
         return hub.publish(staging, _card(code, info, configs, license.strip(), source))
 
 

@@ -178,7 +178,7 @@ def _with_int8_words(body: PreTrainedModel) -> PreTrainedModel:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Without what exporters say of their own code: nothing of it helps those who export."""
-    loggers = [logging.getLogger(name) for name in ("optimum", "root", "transformers.loss")]
+    loggers = [logging.getLogger(name) for name in ("optimum", "transformers")]
     before = [one.level for one in loggers]
     try:
         for one in loggers:
