@@ -158,11 +158,15 @@ def _write_settings(folder: Path, exported: Exported) -> None:
         {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for number, (kind, path) in enumerate(kinds)
     ]
+    settings = {
+        "max_seq_length": exported.max_length,
+        "do_lower_case": False,
+        # transformers 4.57 takes every large tokenizer for a faulty one of Mistral's, and says so.
+        "tokenizer_args": {"fix_mistral_regex": False},
+    }
     files = {
         **pooling_and_prompts(exported.info),
-        "sentence_bert_config.json": json_text(
-            {"max_seq_length": exported.max_length, "do_lower_case": False}
-        ),
+        "sentence_bert_config.json": json_text(settings),
         MODULES_FILE: json_text(modules),
         README_FILE: page(exported),
     }

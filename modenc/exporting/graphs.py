@@ -16,6 +16,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +30,8 @@ from modenc.composition.modules import quantize_rows
 
 Run = Callable[[Tensor, Tensor], Tensor]
 """Ids and mask [rows, length] → token vectors [rows, length, hidden]."""
-_FLOATING = re.compile(r"/layer\.\d+/output/dense/MatMul")
+# The parallel adapter's too, which is a twentieth of a block.
+_FLOATING = re.compile(r"/layer\.\d+/output/.*MatMul")
 _COMPARED = 2
 
 
@@ -166,20 +168,18 @@ class _Int8Words(nn.Module):
 
 def _with_int8_words(body: PreTrainedModel) -> PreTrainedModel:
     """The body with a table of words that is a quarter as large; it is most of a multilingual model."""
-    table = body.get_input_embeddings()
-    body = copy.copy(body)
-    body._modules = dict(body._modules)
-    embeddings: Any = copy.copy(body.embeddings)
-    embeddings._modules = {**embeddings._modules, "word_embeddings": _Int8Words(table.weight.detach())}
-    body.embeddings = embeddings
+    shared = {id(tensor): tensor for tensor in chain(body.parameters(), body.buffers())}
+    body = copy.deepcopy(body, shared)
+    body.set_input_embeddings(_Int8Words(body.get_input_embeddings().weight.detach()))
     return body
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Without what exporters say of their own code: nothing of it helps those who export."""
-    loggers = [logging.getLogger(name) for name in ("optimum", "transformers")]
-    before = [one.level for one in loggers]
+    root = logging.getLogger()
+    loggers = [root, *map(logging.getLogger, ("optimum", "transformers"))]
+    before, handlers = [one.level for one in loggers], list(root.handlers)
     try:
         for one in loggers:
             one.setLevel(logging.ERROR)
@@ -188,5 +188,6 @@ def _quiet() -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
+        root.handlers[:] = handlers  # onnxruntime adds one where there is none
         for one, level in zip(loggers, before, strict=True):
             one.setLevel(level)
