@@ -255,7 +255,7 @@ def test_adapters_of_other_shapes_layers_and_formats_are_refused(hub_copy, their
     )
     file.rename(file.with_name("adapter_model.bin"))
     _refused(
-        hub_copy, r"found .*adapter_model.bin.* reads no pickles: .* save_pretrained", se=theirs / "lora"
+        hub_copy, r"found .*adapter_model.bin.* reads no pickles: .*model.save_pretrained", se=theirs / "lora"
     )
     _refused(hub_copy, "found no such folder", se=theirs / "nothing")
     assert main(["hub", "check", "--hub", str(hub_copy.path)]) == 0
