@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from modenc.encoder import ModularEncoder
     from modenc.errors import ModencError
     from modenc.evaluation.evaluate import evaluate
+    from modenc.exporting.export import export
     from modenc.hub.store import Hub
     from modenc.langid import Identification
     from modenc.languages import normalize_code
@@ -26,6 +27,7 @@ __all__ = [
     "Recipe",
     "Routing",
     "evaluate",
+    "export",
     "load_recipe",
     "normalize_code",
     "resolve_base",
@@ -40,6 +42,7 @@ _HOMES = {
     "Recipe": "modenc.recipe.settings",
     "Routing": "modenc.composition.routing",
     "evaluate": "modenc.evaluation.evaluate",
+    "export": "modenc.exporting.export",
     "load_recipe": "modenc.recipe.loader",
     "normalize_code": "modenc.languages",
     "resolve_base": "modenc.base_model",

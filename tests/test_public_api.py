@@ -34,7 +34,15 @@ def places(tmp_path, tiny_hub, tiny_xlmr, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "described",
-    [ModularEncoder, ModularEncoder.route, Hub, modenc.load_recipe, modenc.train, modenc.evaluate],
+    [
+        ModularEncoder,
+        ModularEncoder.route,
+        Hub,
+        modenc.load_recipe,
+        modenc.train,
+        modenc.evaluate,
+        modenc.export,
+    ],
     ids=lambda described: described.__qualname__,
 )
 def test_examples_run(described, places):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from modenc import ModularEncoder
+from modenc import ModularEncoder, export
 from modenc.base_model import resolve_base
 from modenc.composition.modules import modules_of
 from modenc.hub.store import Hub
@@ -128,3 +128,10 @@ def test_sentence_transformers_loads_the_same_encoder(encoder):
     texts = [TEXTS[lang] for lang in TEXTS if lang in encoder.languages]
     plain = SentenceTransformer(str(HUB), trust_remote_code=True)
     np.testing.assert_allclose(plain.encode(texts), encoder.encode(texts), atol=1e-6)
+
+
+@pytest.mark.slow
+def test_an_exported_language_is_the_same_encoder(encoder, tmp_path):
+    texts = [TEXTS["kk"], "Сәлем", "Сәлем " * 300]
+    plain = SentenceTransformer(str(export(HUB, "kk", tmp_path / "kk")))
+    np.testing.assert_allclose(plain.encode(texts), encoder.encode(texts, lang="kk"), atol=1e-5)

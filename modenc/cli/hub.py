@@ -20,7 +20,9 @@ _PARTS = {"embeddings": "vocabulary", "la": "LA", "se": "SE", "cla": "CLA"}
 
 def add_commands(commands: Any) -> None:
     """Add the noun and its commands."""
-    verbs = add_noun(commands, "hub", "list, show, check, install, remove, push and pull a hub's languages")
+    verbs = add_noun(
+        commands, "hub", "list, show, check, install, import, remove, push and pull a hub's languages"
+    )
 
     parser = add_command(verbs, "list", run_list)
     add_hub(parser)
@@ -40,6 +42,23 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("source", metavar="DIR", help="a language's folder, or a hub together with --lang")
     add(parser, "--hub", help="hub folder to copy into")
     add(parser, "--lang", action="append", help="the language to take from DIR; may be repeated")
+
+    parser = add_command(verbs, "import", run_import)
+    add(parser, "--hub", help="hub folder to install into")
+    add(parser, "--lang", required=True)
+    option(parser, "--se", "DIR", "sentence-encoding adapter: a LoRA that peft saved", required=True)
+    option(parser, "--la", "DIR", "language adapter: a LoRA that peft saved, active while --se was trained")
+    option(parser, "--cla", "DIR", "alignment adapter: a parallel adapter that adapters saved")
+    text = "what the adapters may be used under; goes to the language's card"
+    option(parser, "--license", "NAME", text, required=True)
+    option(
+        parser,
+        "--source",
+        "TEXT",
+        "where they come from, for the card (default: the folders' names)",
+        default="",
+    )
+    add(parser, "--force", help="take adapters that name another base, or none")
 
     parser = add_command(verbs, "remove", run_remove)
     add(parser, "--hub")
@@ -129,7 +148,9 @@ def run_show(args: argparse.Namespace) -> None:
         ("language", f"{card.name} ({card.lang}){role}"),
         ("modules", f"{' '.join(_modules(hub, card.lang))}, {card.nbytes / 1e6:.1f} MB"),
         ("base", f"{card.base_id} ({card.base_fingerprint})"),
-        ("recipe", f"{card.recipe} ({card.recipe_hash}), seed {card.seed}, {card.created}"),
+        ("recipe", f"{card.recipe} ({card.recipe_hash}), seed {card.seed}, {card.created}")
+        if card.recipe
+        else ("recipe", f"none: trained by others, imported {card.created}"),
         ("licenses", ", ".join(card.licences) or "not stated"),
         ("versions", ", ".join(f"{name} {version}" for name, version in card.versions.items())),
     ]
@@ -153,7 +174,8 @@ def sections(card: Card) -> dict[str, list[tuple[str, ...]]]:
         "stages": stages,
         "scores": [(f"  {metric}", f"{value:.2f}") for metric, value in card.scores.items()],
         "data": [
-            (f"  {row.get('role', '')}", f"{row.get('rows', '')} rows", *_source(row)) for row in card.data
+            (f"  {row.get('role', '')}", f"{row['rows']} rows" if row.get("rows") else "", *_source(row))
+            for row in card.data
         ],
         "files": [(f"  {name}", f"{record['bytes']} bytes") for name, record in card.files.items()],
     }
@@ -206,6 +228,26 @@ def run_install(args: argparse.Namespace) -> None:
     for lang in args.lang or [None]:
         card = hub.install(args.source, lang)
         sys.stdout.write(f"installed {card.name} ({card.lang}) in {hub.path}: {len(card.files)} files\n")
+
+
+def run_import(args: argparse.Namespace) -> None:
+    """Install adapters that others trained as a language.
+
+    They have to be made for the hub's base, with its prompt and pooling: LoRAs saved by peft, a parallel
+    adapter saved by adapters, in safetensors. Base, shapes, layers and kind are checked first; modules that
+    the hub has of the language are replaced.
+
+    Examples:
+        modenc hub import --hub my_hub --lang sw --se my_lora --license MIT --source https://example.org/my_lora
+        modenc hub import --hub my_hub --lang sw --se se --la la --cla cla --license CC-BY-4.0
+    """
+    from modenc.composition.importing import import_language
+    from modenc.hub.store import Hub
+
+    names = ("se", "la", "cla", "license", "source", "force")
+    hub = Hub.open(args.hub)
+    card = import_language(hub, args.lang, **{name: getattr(args, name) for name in names})
+    sys.stdout.write(f"imported {card.name} ({card.lang}) into {hub.path}: {len(card.files)} files\n")
 
 
 def run_remove(args: argparse.Namespace) -> None:

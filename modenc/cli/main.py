@@ -15,12 +15,13 @@ from modenc.cli.arguments import Parser, add_logging
 from modenc.errors import ModencError
 
 COMMANDS = {
-    "hub": "list, show, check, install, remove, push and pull a hub's languages",
+    "hub": "list, show, check, install, import, remove, push and pull a hub's languages",
     "recipe": "list, show, copy and check recipes",
     "train": "train the modules of a recipe's languages",
     "encode": "turn texts into vectors",
     "identify": "detect the language of each text",
     "search": "find the lines nearest to a query",
+    "export": "write a language as a model for sentence-transformers, ONNX or OpenVINO",
     "eval": "evaluate hubs and models on a suite of test sets",
     "clean": "drop pairs that are no translations from a bitext",
     "translate": "translate training text by machine",

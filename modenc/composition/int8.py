@@ -66,7 +66,7 @@ def int8_file(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: s
         logger.info("making the 8-bit copy of %s, once", name)
         # NNCF's progress bars go to standard output.
         with atomic_folder(folder) as part, contextlib.redirect_stdout(io.StringIO()):
-            _openvino().save_model(_quantised(body, tokenizer), part / "model.xml")
+            openvino().save_model(_quantised(body, tokenizer), part / "model.xml")
     return folder / "model.xml"
 
 
@@ -78,7 +78,7 @@ def compiled(file: Path) -> Any:
         "INFERENCE_PRECISION_HINT": "bf16" if has_bf16(torch.device("cpu")) else "f32",
         "PERFORMANCE_HINT": "LATENCY",
     }
-    return _openvino().Core().compile_model(file, "CPU", hints)
+    return openvino().Core().compile_model(file, "CPU", hints)
 
 
 @cache
@@ -88,7 +88,7 @@ def products_overflow() -> bool:
     Measured once a process, in a fifth of a second, on the path that models take: so a limit that
     ``ONEDNN_MAX_CPU_ISA`` sets counts too.
     """
-    openvino = _openvino()
+    library = openvino()
     opset = importlib.import_module("openvino.opset13")
     inner, (most, largest) = 64, (255, 127)
     x = opset.parameter([-1, inner], np.float32)
@@ -97,9 +97,9 @@ def products_overflow() -> bool:
     weight = opset.convert(opset.constant(np.full((16, inner), largest, np.int8)), np.float32)
     # As NNCF leaves weights: without a scale they would not be taken for integers.
     weight = opset.multiply(weight, opset.constant(np.ones((16, 1), np.float32)))
-    model = openvino.Model([opset.matmul(integers, weight, False, True)], [x])
+    model = library.Model([opset.matmul(integers, weight, False, True)], [x])
     hints = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
-    found = openvino.Core().compile_model(model, "CPU", hints)([np.full((8, inner), most, np.float32)])[0]
+    found = library.Core().compile_model(model, "CPU", hints)([np.full((8, inner), most, np.float32)])[0]
     return bool(found.min() < 0.99 * inner * most * largest)
 
 
@@ -115,20 +115,30 @@ class _Layers(nn.Module):
 
 
 def _quantised(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Any:
-    openvino = _openvino()
+    # A body in another type is left as it is.
+    body = body if body.dtype == torch.float32 else copy.deepcopy(body).float()
+    with torch.no_grad():
+        batches = []
+        for ids, mask in drawn_batches(body, tokenizer):
+            batches.append((embed(body, body.get_input_embeddings()(ids), ids), mask.float()))
+        model = openvino().convert_model(_Layers(body).eval(), example_input=batches[0])
+    return in_integers(model, batches)
+
+
+def in_integers(model: Any, batches: Sequence[tuple[Tensor, ...]], *, everywhere: bool = False) -> Any:
+    """An OpenVINO model in 8-bit integers, but for the second product of each feed-forward block.
+
+    Args:
+        model: of a body, as ``openvino.convert_model`` makes it.
+        batches: its inputs, which set the ranges of its activations.
+        everywhere: for processors without VNNI too, whatever this one has.
+    """
+    openvino()  # which keeps NNCF, too, from reporting its use
     # Here alone, since it takes seconds to import.
     import nncf
 
     # Not by its own function, which changes the handlers of others.
     logging.getLogger(nncf.__name__).setLevel(logging.ERROR)
-    # Copies: others may be using the tokenizer, and a body in another type is left as it is.
-    tokenizer = copy.deepcopy(tokenizer)
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(0)
-    body = body if body.dtype == torch.float32 else copy.deepcopy(body).float()
-    with torch.no_grad():
-        batches = [_batch(body, tokenizer, texts) for texts in _drawn_texts(tokenizer)]
-        model = openvino.convert_model(_Layers(body).eval(), example_input=batches[0])
     return nncf.quantize(
         model,
         nncf.Dataset(batches, lambda batch: dict(enumerate(part.numpy() for part in batch))),
@@ -136,9 +146,23 @@ def _quantised(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Any
         subset_size=len(batches),
         ignored_scope=nncf.IgnoredScope(patterns=[_FLOATING]),
         advanced_parameters=nncf.AdvancedQuantizationParameters(
-            overflow_fix=nncf.OverflowFix.ENABLE if products_overflow() else None
+            overflow_fix=nncf.OverflowFix.ENABLE if everywhere or products_overflow() else None
         ),
     )
+
+
+def drawn_batches(
+    body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Ids and mask [rows, length], in int64, of texts drawn from a vocabulary's own frequencies."""
+    tokenizer = copy.deepcopy(tokenizer)  # others may be using it
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(0)
+    config: Any = body.config
+    longest = min(2 * _MOST_TOKENS, config.max_position_embeddings // 2)
+    for texts in _drawn_texts(tokenizer):
+        rows = tokenizer(texts, padding=True, truncation=True, max_length=longest, return_tensors="pt")
+        yield rows["input_ids"], rows["attention_mask"]
 
 
 def _drawn_texts(tokenizer: PreTrainedTokenizerFast) -> Iterator[list[str]]:
@@ -168,16 +192,6 @@ def _frequencies(tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
     return frequencies
 
 
-def _batch(
-    body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, texts: list[str]
-) -> tuple[Tensor, Tensor]:
-    config: Any = body.config
-    longest = min(2 * _MOST_TOKENS, config.max_position_embeddings // 2)
-    rows = tokenizer(texts, padding=True, truncation=True, max_length=longest, return_tensors="pt")
-    ids, mask = rows["input_ids"], rows["attention_mask"]
-    return embed(body, body.get_input_embeddings()(ids), ids), mask.float()
-
-
 def _digest(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> str:
     """Of all that the file depends on."""
     digest = hashlib.blake2b(digest_size=16)
@@ -197,13 +211,11 @@ def _digest(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> str:
     return digest.hexdigest()
 
 
-def _openvino() -> Any:
+def openvino() -> Any:
     """OpenVINO; neither it nor NNCF, which needs it, reports its use to its maker."""
     # Both report nothing where this package of theirs cannot be imported.
     sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
-    import openvino
-
-    return openvino
+    return importlib.import_module("openvino")
 
 
 class _Model(NamedTuple):

@@ -75,12 +75,9 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         self.hub = hub
         self.router = LanguageRouter(hub, choice or RoutingSettings())
         found = resolve_base(base or hub.info.base_id)
-        self.auto_model = _matching_body(found, hub)
+        self.auto_model = matching_body(found, hub)
         self.cache = LanguageCache(hub, found, self.auto_model, compute or ComputeSettings())
-        config = self.auto_model.config
-        # RoBERTa-like bodies count positions from the padding id on.
-        skipped = 0 if config.model_type == "bert" else config.pad_token_id + 1
-        self.most_positions = int(config.max_position_embeddings - skipped)
+        self.most_positions = most_positions(self.auto_model)
         """To how much :attr:`max_seq_length` can be raised."""
         self._max_seq_length = min(hub.info.max_length, self.most_positions)
 
@@ -272,7 +269,13 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         return self
 
 
-def _matching_body(base: BaseModel, hub: Hub) -> PreTrainedModel:
+def matching_body(base: BaseModel, hub: Hub) -> PreTrainedModel:
+    """The body of a hub's base, frozen.
+
+    Raises:
+        BaseModelError: it cannot be loaded, or is not the one that the hub's modules were trained on.
+        HubError: ``hub.json`` is wrong about its width.
+    """
     body, found = base.load_with_fingerprint()
     if found != hub.info.base_fingerprint:
         raise BaseModelError(
@@ -287,6 +290,13 @@ def _matching_body(base: BaseModel, hub: Hub) -> PreTrainedModel:
             f"found {hub.info.hidden_size}; correct it"
         )
     return body.requires_grad_(False)
+
+
+def most_positions(body: PreTrainedModel) -> int:
+    """Tokens of the longest text that a body takes."""
+    # RoBERTa-like bodies count positions from the padding id on.
+    skipped = 0 if body.config.model_type == "bert" else body.config.pad_token_id + 1
+    return int(body.config.max_position_embeddings - skipped)
 
 
 def tokenize(

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from modenc.hub.card import Card
 from modenc.hub.comparison import table_of
 
-# Bundled bases and the page of the model they were converted from.
-_HUB_PAGES = {"me5-small": "intfloat/multilingual-e5-small"}
+HUB_PAGES = {"me5-small": "intfloat/multilingual-e5-small"}
+"""Bundled bases and the page of the model they were converted from."""
 
 # Identifiers the Hugging Face hub accepts as `license`; others are given as `license_name`.
 _LICENCE_IDS = frozenset({
@@ -32,7 +32,8 @@ _DATA_COLUMNS = ("role", "source", "rows", "licence", "translator")
 
 def readme(card: Card) -> str:
     """The text of ``README.md`` for a card."""
-    return "\n".join([*_front_matter(card), "", *_body(card)]) + "\n"
+    lines = [*front_matter(card, "modenc", "modular", "adapters"), "", *_body(card), *data_section(card)]
+    return "\n".join(lines) + "\n"
 
 
 def licence_id(licences: Sequence[str]) -> str | None:
@@ -43,13 +44,20 @@ def licence_id(licences: Sequence[str]) -> str | None:
 
 def base_page(base_id: str) -> str | None:
     """The model on the Hugging Face hub that a base is; None where it is none."""
-    page = _HUB_PAGES.get(base_id, base_id.partition("@")[0])
+    page = HUB_PAGES.get(base_id, base_id.partition("@")[0])
     return page if re.fullmatch(r"[\w.-]+/[\w.-]+", page) else None
 
 
-def _front_matter(card: Card) -> list[str]:
+def front_matter(card: Card, library: str, *tags: str) -> list[str]:
+    """The lines that the Hugging Face hub reads, between their rulers.
+
+    Args:
+        card: of the language.
+        library: what opens the folder.
+        *tags: besides those of all sentence encoders.
+    """
     # A JSON string is also a YAML one, so no YAML writer is needed.
-    lines = ["---", f"language: {json.dumps(card.lang)}", "library_name: modenc"]
+    lines = ["---", f"language: {json.dumps(card.lang)}", f"library_name: {library}"]
     if known := licence_id(card.licences):
         lines.append(f"license: {known}")
     elif card.licences:
@@ -58,7 +66,7 @@ def _front_matter(card: Card) -> list[str]:
     if base := base_page(card.base_id):
         lines.append(f"base_model: {base}")
     lines += ["pipeline_tag: sentence-similarity", "tags:"]
-    lines += [f"- {tag}" for tag in ("sentence-transformers", "sentence-similarity", "modular", "adapters")]
+    lines += [f"- {tag}" for tag in ("sentence-transformers", "sentence-similarity", *tags)]
     return [*lines, "---"]
 
 
@@ -73,7 +81,9 @@ def _body(card: Card) -> list[str]:
         f"- Stages: {stages}",
         f"- Licence: {', '.join(card.licences) or 'not stated'}",
         f"- Base fingerprint: `{card.base_fingerprint}`",
-        f"- Recipe: `{card.recipe}`, seed {card.seed}, trained on {card.created}",
+        f"- Recipe: `{card.recipe}`, seed {card.seed}, trained on {card.created}"
+        if card.recipe
+        else f"- Trained by others, imported on {card.created}",
         f"- Versions: {', '.join(f'{name} {version}' for name, version in card.versions.items())}",
         "",
         "## Use",
@@ -93,12 +103,13 @@ def _body(card: Card) -> list[str]:
         *section(
             "Scores", ("metric", "score"), [(key, f"{score:.2f}") for key, score in card.scores.items()]
         ),
-        *section(
-            "Data",
-            _DATA_COLUMNS,
-            [[str(row.get(key, "")) for key in _DATA_COLUMNS] for row in card.data],
-        ),
     ]
+
+
+def data_section(card: Card) -> list[str]:
+    """The sources of a language's modules, as a headed table."""
+    rows = [[str(row.get(key, "")) for key in _DATA_COLUMNS] for row in card.data]
+    return section("Data", _DATA_COLUMNS, rows)
 
 
 def section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

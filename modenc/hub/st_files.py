@@ -41,6 +41,12 @@ def _files(info: HubInfo) -> dict[str, str]:
         {"idx": 0, "name": "0", "path": "", "type": "modenc.composition.st_module.ModularTransformer"},
         {"idx": 1, "name": "1", "path": POOLING_FOLDER, "type": _POOLING},
     ]
+    # What refers to the others comes last.
+    return {**pooling_and_prompts(info), MODULES_FILE: json_text(modules)}
+
+
+def pooling_and_prompts(info: HubInfo) -> dict[str, str]:
+    """File name → content, of what sentence-transformers reads of these two."""
     # These key names are read by every sentence-transformers from 5.4 on; 5.7's own are not.
     pooling = {
         "word_embedding_dimension": info.hidden_size,
@@ -55,9 +61,4 @@ def _files(info: HubInfo) -> dict[str, str]:
         "default_prompt_name": "default" if info.prompt else None,
         "similarity_fn_name": "cosine",
     }
-    # What refers to the others comes last.
-    return {
-        f"{POOLING_FOLDER}/config.json": json_text(pooling),
-        CONFIG_FILE: json_text(config),
-        MODULES_FILE: json_text(modules),
-    }
+    return {f"{POOLING_FOLDER}/config.json": json_text(pooling), CONFIG_FILE: json_text(config)}

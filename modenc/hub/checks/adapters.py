@@ -25,6 +25,14 @@ _PARALLEL_TENSOR = re.compile(
     re.ASCII,
 )
 _PARALLEL = {"is_parallel": True, "output_adapter": True, "mh_adapter": False, "non_linearity": "relu"}
+# What a configuration may leave out or switch off; modenc computes none of them.
+_NOT_IN_PARALLEL = ("ln_before", "ln_after", "phm_layer", "use_gating", "inv_adapter")
+_NOT_IN_LORA = (
+    *("use_dora", "lora_bias", "use_qalora", "use_bdlora", "modules_to_save", "trainable_token_indices"),
+    *("target_parameters", "layer_replication", "alora_invocation_tokens", "arrow_config", "kasa_config"),
+)
+# Others (PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA) begin with changed weights of the base.
+_STARTS = (None, True, False, "gaussian", "eva", "orthogonal")
 
 
 @dataclass(frozen=True)
@@ -68,10 +76,8 @@ def parse_lora(content: bytes, config: dict[str, Any], hidden_size: int) -> dict
         HubError: it is no plain LoRA, or not for a base of this width.
     """
     tensors = parse_tensors(content)
-    if config.get("peft_type") != "LORA" or config.get("use_dora") or config.get("bias", "none") != "none":
-        raise HubError(
-            f"expected a plain peft LoRA without bias in {LORA_CONFIG}, found {config.get('peft_type')!r:.60}"
-        )
+    if fault := _not_plain(config):
+        raise HubError(f"expected a plain peft LoRA without bias in {LORA_CONFIG}, found {fault}")
     if others := config.get("alpha_pattern"):
         raise HubError(
             f"expected one lora_alpha for all layers in {LORA_CONFIG}, found alpha_pattern {others!r:.60}"
@@ -124,6 +130,12 @@ def parse_parallel(content: bytes, config: dict[str, Any], hidden_size: int) -> 
     scaling = _scaling(settings, "scaling")
     if found := {key: settings.get(key) for key, value in _PARALLEL.items() if settings.get(key) != value}:
         raise HubError(f"expected a parallel adapter with {_PARALLEL} in {CLA_CONFIG}, found {found!r:.200}")
+    others = {key: settings[key] for key in _NOT_IN_PARALLEL if settings.get(key)}
+    if others or settings.get("original_ln_after") is False:
+        raise HubError(
+            "expected a parallel adapter alone, with the layer norm of its block after it, in "
+            f"{CLA_CONFIG}, found {others or {'original_ln_after': False}!r:.200}"
+        )
     layers: dict[int, Tensors] = {}
     for name, tensor in tensors.items():
         match = _PARALLEL_TENSOR.fullmatch(name)
@@ -158,6 +170,18 @@ def parse_parallel(content: bytes, config: dict[str, Any], hidden_size: int) -> 
     _check_size(tensors, hidden_size)
     check_numbers(tensors)
     return {layer: ParallelWeights(**parts, scaling=scaling) for layer, parts in sorted(layers.items())}
+
+
+def _not_plain(config: dict[str, Any]) -> str:
+    """What makes a peft adapter something else than a LoRA that is computed as ``scaling * B A x``."""
+    if (kind := config.get("peft_type")) != "LORA":
+        return f"{kind!r:.60}"
+    found = {key: config[key] for key in _NOT_IN_LORA if config.get(key)}
+    if (bias := config.get("bias", "none")) != "none":
+        found["bias"] = bias
+    if (start := config.get("init_lora_weights")) not in _STARTS:
+        found["init_lora_weights"] = start
+    return ", ".join(f"{key} {value!r:.60}" for key, value in found.items())
 
 
 def _ranks(config: dict[str, Any]) -> set[int]:

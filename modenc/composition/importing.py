@@ -1,0 +1,195 @@
+"""Adapters that others trained with peft and adapters, as a language of a hub."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from modenc.base_model import resolve_base
+from modenc.composition.body import check_fit
+from modenc.composition.modules import read_modules
+from modenc.composition.st_module import matching_body
+from modenc.errors import HubError, OptionError
+from modenc.hub.card import Card
+from modenc.hub.checks.adapters import most_adapter_bytes, parse_lora, parse_parallel
+from modenc.hub.files import json_object, json_text, read_text
+from modenc.hub.layout import PART_FILES, HubInfo, LanguageLayout
+from modenc.hub.readme import HUB_PAGES
+from modenc.hub.store import Hub
+from modenc.languages import language_name, normalize_code
+
+logger = logging.getLogger(__name__)
+
+_STAGES = {"la": "language_adaptation", "se": "sentence_encoding", "cla": "alignment"}
+_PARSERS: dict[str, Callable[[bytes, dict[str, Any], int], Any]] = {
+    "la": parse_lora,
+    "se": parse_lora,
+    "cla": parse_parallel,
+}
+_BASE_KEY = {"la": "base_model_name_or_path", "se": "base_model_name_or_path", "cla": "model_name"}
+_VERSION_KEY = {"la": "peft_version", "se": "peft_version", "cla": "version"}
+_HOW_TO_SAVE = {
+    "la": "model.save_pretrained(folder)",
+    "se": "model.save_pretrained(folder)",
+    "cla": "model.save_adapter(folder, name, use_safetensors=True)",
+}
+# A LoRA that was trained on a model around the body, such as one with a head.
+_AROUND = re.compile(r"base_model\.model\.[\w.]*?(?=encoder\.layer\.)", re.ASCII)
+# Sentence vectors do not depend on it.
+_POOLER = re.compile(r"base_model\.model\.(?:\w+\.)*pooler\.", re.ASCII)
+
+
+def import_language(
+    hub: Hub,
+    lang: str,
+    *,
+    se: str | Path,
+    la: str | Path | None = None,
+    cla: str | Path | None = None,
+    license: str,
+    source: str = "",
+    force: bool = False,
+) -> Card:
+    """Install adapters that others trained with peft and adapters as a language of a hub.
+
+    The files are checked as those of any hub, copied, and published in one step; modules that the hub has of
+    the language are replaced.
+
+    Args:
+        hub: where they go; the adapters have to be made for its base, and with its prompt and pooling.
+        lang: the language's code.
+        se: a peft folder, the sentence-encoding adapter: a LoRA.
+        la: a peft folder, the language adapter: a LoRA that was active while ``se`` was trained.
+        cla: an AdapterHub folder, the alignment adapter: a parallel adapter.
+        license: what they are under; it goes to the language's card.
+        source: where they come from, for the card; by default the names of the folders.
+        force: take adapters that name another base, or none.
+
+    Returns:
+        The language's card.
+
+    Raises:
+        HubError: an adapter is missing, is for another base, or is of a kind that modenc does not compute;
+            the hub is as it was.
+        BaseModelError: the hub's base cannot be loaded.
+        OptionError: ``license`` is empty.
+        StorageError: the disk is full or read-only; the hub is as it was.
+    """
+    if not license.strip():
+        raise OptionError("license: expected what the adapters may be used under, such as MIT; found none")
+    code, info = normalize_code(lang), hub.info
+    folders = {part: Path(path) for part, path in (("la", la), ("se", se), ("cla", cla)) if path is not None}
+    body = matching_body(resolve_base(info.base_id), hub)
+    source = source.strip() or ", ".join(
+        f"{folder.resolve().name} ({part})" for part, folder in folders.items()
+    )
+    with hub.staging(code) as staging:
+        configs = {part: _copy(part, folder, staging, info, force=force) for part, folder in folders.items()}
+        modules = replace(read_modules(LanguageLayout(staging), info.hidden_size), lang=code)
+        check_fit(body, modules)
+        return hub.publish(staging, _card(code, info, configs, license.strip(), source))
+
+
+def _copy(part: str, folder: Path, staging: Path, info: HubInfo, *, force: bool) -> dict[str, Any]:
+    """Check an adapter and write it into the staging folder.
+
+    Returns:
+        Its configuration.
+    """
+    config_name, weights_name = (Path(name).name for name in PART_FILES[part])
+    weights = folder / weights_name
+    if not (folder / config_name).is_file() or not weights.is_file():
+        others = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+        raise HubError(
+            f"{folder}: expected an adapter with {config_name} and {weights_name}, found "
+            f"{', '.join(others)[:200] or 'no such folder'}. modenc reads no pickles: load the adapter where "
+            f"you trust it, and save it with {_HOW_TO_SAVE[part]}"
+        )
+    most = most_adapter_bytes(info.hidden_size)
+    if (size := weights.stat().st_size) > most:
+        raise HubError(f"{weights}: expected at most {most} bytes for this base, found {size}")
+    config = json_object(read_text(folder / config_name), str(folder / config_name))
+    _check_base_name(config.get(_BASE_KEY[part]), info, folder, force=force)
+    try:
+        content = save(_renamed(part, load(weights.read_bytes())))
+        _PARSERS[part](content, config, info.hidden_size)
+    except (HubError, SafetensorError) as error:
+        raise HubError(
+            f"{folder}: {error}; modenc cannot compute with this adapter, and the hub is as it was"
+        ) from error
+    (staging / part).mkdir()
+    (staging / part / config_name).write_text(json_text(config), encoding="utf-8")
+    (staging / part / weights_name).write_bytes(content)
+    return config
+
+
+def _renamed(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors by their names in the body, in a type that hubs hold."""
+    found = {}
+    for name, tensor in tensors.items():
+        if part != "cla" and _POOLER.match(name):
+            logger.info("%s: left out, since vectors do not depend on the pooler", name)
+            continue
+        kept = tensor if tensor.dtype == torch.float16 else tensor.float()
+        found[name if part == "cla" else _AROUND.sub("base_model.model.", name)] = kept.contiguous()
+    return found
+
+
+def _check_base_name(stated: object, info: HubInfo, folder: Path, *, force: bool) -> None:
+    """Compare the base that an adapter names with the hub's; a name is all that adapters keep of it."""
+    base = info.base_id.partition("@")[0]
+    page = HUB_PAGES.get(base, base)
+    name = str(stated or "").rstrip("/").rsplit("/", 1)[-1].lower()
+    if name not in {base.rsplit("/", 1)[-1].lower(), page.rsplit("/", 1)[-1].lower()}:
+        if force:
+            return
+        found = f"one for {stated!r:.120}" if stated else "one that names no base"
+        raise HubError(
+            f"{folder}: expected an adapter for {page}, found {found}; "
+            "add --force (in Python, force=True) if it was trained on the same weights"
+        )
+    if page != base and name != base.lower():
+        logger.warning(
+            "%s: trained on %s, whose weights %s has in 4 bits: vectors differ a little from those that the "
+            "adapter was trained for",
+            folder,
+            page,
+            base,
+        )
+
+
+def _card(code: str, info: HubInfo, configs: Mapping[str, Any], license: str, source: str) -> Card:
+    stages = {
+        _STAGES[part]: {"imported from": source, "base": str(config.get(_BASE_KEY[part]) or "not named")}
+        for part, config in configs.items()
+    }
+    versions = {"modenc": version("modenc")}
+    for part, config in configs.items():
+        if stated := config.get(_VERSION_KEY[part]):
+            versions["adapters" if part == "cla" else "peft"] = str(stated).removeprefix("adapters.")
+    return Card(
+        lang=code,
+        name=language_name(code),
+        base_id=info.base_id,
+        base_fingerprint=info.base_fingerprint,
+        stages=stages,
+        data=[{"role": "imported adapters", "source": source, "licence": license}],
+        licences=[license],
+        scores={},
+        recipe="",
+        recipe_hash="",
+        seed=0,
+        versions=versions,
+        created=datetime.now(UTC).date().isoformat(),
+    )

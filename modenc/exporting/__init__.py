@@ -1,0 +1,1 @@
+"""One language as a model of its own, for programs that know nothing of modenc."""

@@ -1,0 +1,175 @@
+"""One language of a hub as a folder that stock sentence-transformers loads."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedModel
+
+from modenc.base_model import resolve_base
+from modenc.composition.body import compose
+from modenc.composition.int8 import drawn_batches
+from modenc.composition.modules import modules_of
+from modenc.composition.st_module import matching_body, most_positions
+from modenc.errors import BaseModelError, OptionError
+from modenc.exporting.graphs import Agreement, Run, agreement, runner, write_onnx, write_openvino
+from modenc.exporting.page import Exported, page
+from modenc.exporting.widening import widened
+from modenc.extras import require_extra
+from modenc.hub.atomic_folder import replace_folder, staging_folder
+from modenc.hub.files import json_text, sync_tree
+from modenc.hub.layout import README_FILE
+from modenc.hub.st_files import MODULES_FILE, POOLING_FOLDER, pooling_and_prompts
+from modenc.hub.store import Hub
+from modenc.languages import normalize_code
+from modenc.storage import disk_errors
+
+logger = logging.getLogger(__name__)
+
+FORMATS = ("sentence-transformers", "onnx", "openvino")
+_MOST_DIFFERENCE = 1e-5
+
+
+def export(
+    hub: str | Path | Hub,
+    lang: str,
+    output: str | Path,
+    *,
+    to: str = "sentence-transformers",
+    align: bool = True,
+    int8: bool = False,
+    base: str | None = None,
+) -> Path:
+    """Write one language as a model of its own, which needs nothing of modenc.
+
+    LoRAs are merged into the weights. A parallel adapter becomes more neurons of the feed-forward layers in
+    ``sentence-transformers``, and stays beside them in the graphs of the other formats. What was written is
+    compared with what modenc computes before it is put in place.
+
+    Args:
+        hub: a hub, or its folder.
+        lang: the language's code.
+        output: a new or empty folder.
+        to: ``sentence-transformers``, or ``onnx`` or ``openvino`` for these backends of its.
+        align: with the alignment adapter, where the language has one.
+        int8: in 8-bit integers; for ``onnx`` and ``openvino``.
+        base: where the base is found, if not under the name in the hub.
+
+    Returns:
+        ``output``.
+
+    Raises:
+        OptionError: ``to`` is none of these, ``int8`` does not go with it, ``output`` holds files, or a stock
+            model of this base cannot hold the alignment adapter.
+        LanguageError: ``lang`` is no language.
+        HubError: the hub or the language is missing or damaged.
+        BaseModelError: the base is missing or another one, or the exported model does not agree with modenc.
+        MissingExtraError: a package that the format needs is not installed.
+        StorageError: the disk is full or read-only; nothing is left there.
+
+    Example:
+        >>> import modenc
+        >>> folder = modenc.export("adapters_hub/me5-small", "kk", "kazakh_model")
+        >>> from sentence_transformers import SentenceTransformer
+        >>> vectors = SentenceTransformer(str(folder)).encode(["Қайырлы таң"])
+    """
+    output = Path(output).absolute()
+    _check(to, int8, output)
+    opened, code = hub if isinstance(hub, Hub) else Hub.open(hub), normalize_code(lang)
+    found = resolve_base(base or opened.info.base_id)
+    modules = modules_of(opened.read(code))
+    body = matching_body(found, opened)
+    tokenizer = modules.tokenizer or found.load_tokenizer()
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with disk_errors(output.parent, "nothing was exported"), staging_folder(output) as folder:
+        composed = compose(body, modules, align=align)
+        batches = list(drawn_batches(composed, tokenizer))
+        composed.config.save_pretrained(folder)
+        if to == "onnx":
+            run = write_onnx(composed, folder, int8=int8)
+        elif to == "openvino":
+            run = write_openvino(composed, folder, batches, int8=int8)
+        else:
+            run = _write_stock(widened(body, modules, align=align), folder)
+        measured = _described(agreement(run, composed, batches), code, int8=int8)
+        tokenizer.save_pretrained(folder)
+        exported = Exported(
+            card=opened.card(code),
+            info=opened.info,
+            to=to,
+            int8=int8,
+            aligned=align and bool(modules.parallel),
+            max_length=min(opened.info.max_length, most_positions(body)),
+            agreement=measured,
+        )
+        _write_settings(folder, exported)
+        sync_tree(folder)
+        replace_folder(folder, output)
+    logger.info("%s: %s, %s", output, to, measured)
+    return output
+
+
+def _check(to: str, int8: bool, output: Path) -> None:
+    if to not in FORMATS:
+        raise OptionError(f"to: expected {', '.join(FORMATS)}, found {to!r:.60}")
+    if int8 and to == FORMATS[0]:
+        raise OptionError(
+            f"int8: expected the format onnx or openvino, found {to!r}, which is computed in floating point; "
+            "choose one of them (--to onnx), or leave int8 out"
+        )
+    if to == "onnx":
+        require_extra("onnx", "optimum", "onnx", "onnxruntime")
+    elif to == "openvino":
+        require_extra("int8", "openvino", "nncf")
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise OptionError(f"output: expected a new or empty folder, found {output} with something in it")
+
+
+def _write_stock(model: PreTrainedModel, folder: Path) -> Run:
+    """Save with a pooler of zeros: nothing reads it, but transformers warns where it is missing."""
+    size = model.config.hidden_size
+    pooler = {"pooler.dense.weight": torch.zeros(size, size), "pooler.dense.bias": torch.zeros(size)}
+    model.save_pretrained(folder, state_dict=model.state_dict() | pooler)
+    return runner(model)
+
+
+def _described(measured: Agreement, lang: str, *, int8: bool) -> str:
+    """What was measured, in words.
+
+    Raises:
+        BaseModelError: a model in floating point does not agree with modenc.
+    """
+    if int8:
+        return f"cosine with modenc's float32 vectors from {measured.cosine:.4f} on (random texts)"
+    if not measured.difference <= _MOST_DIFFERENCE:
+        raise BaseModelError(
+            f"{lang}: expected the exported model to agree with modenc within {_MOST_DIFFERENCE:g}, found "
+            f"{measured.difference:.1e}; export to another format, and tell modenc's authors the base"
+        )
+    return f"agrees with modenc within {measured.difference:.0e} (random texts)"
+
+
+def _write_settings(folder: Path, exported: Exported) -> None:
+    """Write what makes it a sentence-transformers model, of any version, and its README."""
+    kinds = (("Transformer", ""), ("Pooling", POOLING_FOLDER))
+    modules = [
+        {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for number, (kind, path) in enumerate(kinds)
+    ]
+    settings = {
+        "max_seq_length": exported.max_length,
+        "do_lower_case": False,
+        # transformers 4.57 takes every large tokenizer for a faulty one of Mistral's, and says so.
+        "tokenizer_args": {"fix_mistral_regex": False},
+    }
+    files = {
+        **pooling_and_prompts(exported.info),
+        "sentence_bert_config.json": json_text(settings),
+        MODULES_FILE: json_text(modules),
+        README_FILE: page(exported),
+    }
+    (folder / POOLING_FOLDER).mkdir()
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")

@@ -1,0 +1,193 @@
+"""A body's graph in the files that the backends of sentence-transformers read, checked against the body.
+
+In 8-bit integers the table of words keeps a scale a row, and the second product of each feed-forward block
+stays in floating point, as in :mod:`modenc.composition.int8`. Weights keep to 7 of their 8 bits, so that the
+file is right on processors without VNNI too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import logging
+import re
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from modenc.composition.int8 import in_integers, openvino
+from modenc.composition.modules import quantize_rows
+
+Run = Callable[[Tensor, Tensor], Tensor]
+"""Ids and mask [rows, length] → token vectors [rows, length, hidden]."""
+# The parallel adapter's too, which is a twentieth of a block.
+_FLOATING = re.compile(r"/layer\.\d+/output/.*MatMul")
+_COMPARED = 2
+
+
+class Agreement(NamedTuple):
+    """How far two encoders are apart on the same texts."""
+
+    difference: float
+    """The largest difference of two numbers in mean-pooled vectors, as a share of the largest number."""
+    cosine: float
+    """The smallest cosine of two mean-pooled vectors."""
+
+
+def agreement(run: Run, body: PreTrainedModel, batches: Sequence[tuple[Tensor, Tensor]]) -> Agreement:
+    """Compare an exported model with the body that it was made from, on a few batches of ids and masks."""
+    pairs = [(_vectors(run, *batch), _vectors(runner(body), *batch)) for batch in batches[:_COMPARED]]
+    found, expected = (torch.cat(side).double() for side in zip(*pairs, strict=True))
+    difference = (found - expected).abs().max() / expected.abs().max()
+    return Agreement(float(difference), float(nn.functional.cosine_similarity(found, expected).min()))
+
+
+def _vectors(run: Run, ids: Tensor, mask: Tensor) -> Tensor:
+    real = mask[..., None].float()
+    return (run(ids, mask) * real).sum(dim=1) / real.sum(dim=1)
+
+
+def runner(body: PreTrainedModel) -> Run:
+    """A body as a function."""
+
+    def run(ids: Tensor, mask: Tensor) -> Tensor:
+        with torch.inference_mode():
+            vectors: Tensor = body(input_ids=ids, attention_mask=mask).last_hidden_state
+        return vectors
+
+    return run
+
+
+def write_onnx(body: PreTrainedModel, folder: Path, *, int8: bool) -> Run:
+    """Write ``onnx/model.onnx``.
+
+    Args:
+        body: one language's composed body.
+        folder: of the model.
+        int8: in 8-bit integers, whose ranges are set anew by each text.
+
+    Returns:
+        What the file computes.
+    """
+    from optimum.exporters.onnx import onnx_export_from_model
+
+    target = folder / "onnx" / "model.onnx"
+    target.parent.mkdir()
+    body = _with_int8_words(body) if int8 else body
+    with tempfile.TemporaryDirectory(dir=folder) as scratch, _quiet():
+        onnx_export_from_model(body, Path(scratch), task="feature-extraction", do_validation=False)
+        if int8:
+            _write_onnx_integers(Path(scratch, target.name), target)
+        else:
+            for file in Path(scratch).glob("model.onnx*"):
+                shutil.move(file, target.with_name(file.name))
+    return _onnx_runner(target)
+
+
+def _write_onnx_integers(source: Path, target: Path) -> None:
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    names = [node.name for node in onnx.load(source, load_external_data=False).graph.node]
+    quantize_dynamic(
+        source,
+        target,
+        op_types_to_quantize=["MatMul"],
+        nodes_to_exclude=[name for name in names if _FLOATING.search(name)],
+        per_channel=True,
+        reduce_range=True,
+        weight_type=QuantType.QInt8,
+    )
+
+
+def _onnx_runner(file: Path) -> Run:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    names = [item.name for item in session.get_inputs()]
+
+    def run(ids: Tensor, mask: Tensor) -> Tensor:
+        given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": torch.zeros_like(ids)}
+        return torch.from_numpy(session.run(None, {name: given[name].numpy() for name in names})[0])
+
+    return run
+
+
+def write_openvino(
+    body: PreTrainedModel, folder: Path, batches: Sequence[tuple[Tensor, Tensor]], *, int8: bool
+) -> Run:
+    """Write ``openvino/openvino_model.xml`` and its weights.
+
+    Args:
+        body: one language's composed body.
+        folder: of the model.
+        batches: ids and masks; they set the ranges of integers.
+        int8: in 8-bit integers.
+
+    Returns:
+        What the file computes, in float32 where it is not in integers.
+    """
+    target = folder / "openvino" / "openvino_model.xml"
+    names = ("input_ids", "attention_mask")
+    body = _with_int8_words(body) if int8 else body
+    with _quiet(), torch.no_grad():
+        model = openvino().convert_model(body, example_input=dict(zip(names, batches[0], strict=True)))
+        for name, given in zip(names, model.inputs, strict=True):
+            given.get_tensor().set_names({name})
+        if int8:
+            model = in_integers(model, batches, everywhere=True)
+        openvino().save_model(model, target, compress_to_fp16=False)
+    hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
+    compiled = openvino().Core().compile_model(target, "CPU", hints)
+    return lambda ids, mask: torch.from_numpy(np.array(compiled([ids.numpy(), mask.numpy()])[0]))
+
+
+class _Int8Words(nn.Module):
+    def __init__(self, table: Tensor) -> None:
+        super().__init__()
+        rows, scales = quantize_rows(table)
+        self.register_buffer("rows", rows)
+        self.register_buffer("scales", scales)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        rows: Any = self.rows
+        scales: Any = self.scales
+        words: Tensor = rows[ids].float() * scales[ids][..., None]
+        return words
+
+
+def _with_int8_words(body: PreTrainedModel) -> PreTrainedModel:
+    """The body with a table of words that is a quarter as large; it is most of a multilingual model."""
+    shared = {id(tensor): tensor for tensor in chain(body.parameters(), body.buffers())}
+    body = copy.deepcopy(body, shared)
+    body.set_input_embeddings(_Int8Words(body.get_input_embeddings().weight.detach()))
+    return body
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what exporters say of their own code: nothing of it helps those who export."""
+    root = logging.getLogger()
+    loggers = [root, *map(logging.getLogger, ("optimum", "transformers"))]
+    before, handlers = [one.level for one in loggers], list(root.handlers)
+    try:
+        for one in loggers:
+            one.setLevel(logging.ERROR)
+        # NNCF's progress bars go to standard output.
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        root.handlers[:] = handlers  # onnxruntime adds one where there is none
+        for one, level in zip(loggers, before, strict=True):
+            one.setLevel(level)

@@ -1,0 +1,95 @@
+"""The README of an exported model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from modenc.hub.card import Card
+from modenc.hub.layout import HubInfo
+from modenc.hub.readme import HUB_PAGES, data_section, front_matter
+
+_BACKENDS = {"sentence-transformers": "", "onnx": ', backend="onnx"', "openvino": ', backend="openvino"'}
+_PACKAGES = {
+    "sentence-transformers": "sentence-transformers",
+    "onnx": '"sentence-transformers[onnx]"',
+    "openvino": '"sentence-transformers[openvino]"',
+}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was exported, and how."""
+
+    card: Card
+    """Of the language."""
+    info: HubInfo
+    """Of its hub."""
+    to: str
+    """The format."""
+    int8: bool
+    aligned: bool
+    """With its alignment adapter."""
+    max_length: int
+    """Tokens at which texts are cut."""
+    agreement: str
+    """How near it is to what modenc computes, as measured."""
+
+
+def page(exported: Exported) -> str:
+    """The text of the README."""
+    card, info = exported.card, exported.info
+    base = HUB_PAGES.get(info.base_id, info.base_id)
+    alignment = (
+        "with the alignment adapter: vectors are comparable with those of the hub's other languages"
+        if exported.aligned
+        else "without an alignment adapter"
+    )
+    prompt = f"`{info.prompt}`, put before every text unless another is given" if info.prompt else "none"
+    lines = [
+        *front_matter(card, "sentence-transformers", "feature-extraction"),
+        "",
+        f"# {card.name} ({card.lang}) sentence encoder",
+        "",
+        f"`{base}` with modules for {card.name} merged into its weights by modenc, {alignment}. It is for "
+        f"texts in {card.name}: the other languages of the hub have modules of their own.",
+        "",
+        f"- Base: `{info.base_id}` (fingerprint `{info.base_fingerprint}`)",
+        f"- Prompt: {prompt}",
+        f"- Pooling: {info.pooling}; {info.hidden_size} dimensions; texts are cut at {exported.max_length} "
+        "tokens",
+        f"- Format: {exported.to}, {'8-bit integers' if exported.int8 else 'float32'}; {exported.agreement}",
+        f"- Licences of what the modules were trained on: {', '.join(card.licences) or 'not stated'}; that "
+        "of the base applies as well",
+        "",
+        "## Use",
+        "",
+        f"With `pip install {_PACKAGES[exported.to]}`:",
+        "",
+        "```python",
+        "from sentence_transformers import SentenceTransformer",
+        "",
+        f'model = SentenceTransformer("path/to/this/folder"{_BACKENDS[exported.to]})',
+        'vectors = model.encode(["..."])',
+        "```",
+        "",
+        *_notes(exported),
+        *data_section(card),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _notes(exported: Exported) -> list[str]:
+    if exported.to == "openvino":
+        return [
+            "OpenVINO computes in bfloat16 on processors that have it, and then differs in the third digit; "
+            '`model_kwargs={"ov_config": {"INFERENCE_PRECISION_HINT": "f32"}}` keeps it to float32.',
+            "",
+        ]
+    if exported.to == "sentence-transformers" and exported.aligned:
+        return [
+            "The alignment adapter is in the feed-forward layers, as more neurons whose first weights are "
+            "4096 times as large as the adapter's, and whose last ones are as much smaller. 8-bit integers "
+            "cannot hold both: for those export with `--to onnx --int8` or `--to openvino --int8`.",
+            "",
+        ]
+    return []

@@ -1,0 +1,292 @@
+"""A language's adapters open in peft and in adapters; what these wrote becomes a language."""
+
+import json
+import logging
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tiny_models import sentences
+from transformers import AutoModel, AutoModelForMaskedLM
+
+from modenc import ModularEncoder
+from modenc.base_model import resolve_base
+from modenc.cli.main import main
+from modenc.composition.body import compose
+from modenc.composition.importing import import_language
+from modenc.composition.modules import modules_of, read_lora
+from modenc.errors import HubError, LanguageError, OptionError
+
+adapters = pytest.importorskip("adapters", reason="the training half is not installed")
+peft = pytest.importorskip("peft", reason="the training half is not installed")
+
+TEXTS = sentences("az")[::40]
+
+
+def _random(model, part, seed):
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if part in name:
+                parameter.normal_(0, 0.1)
+
+
+def _lora(base, folder, around=AutoModel, **settings):
+    """Save a random LoRA as peft does; gives the model."""
+    settings = {"r": 4, "lora_alpha": 6, "target_modules": ["query", "value"], **settings}
+    model = peft.get_peft_model(around.from_pretrained(base), peft.LoraConfig(**settings))
+    _random(model, "lora_", 1)
+    model.save_pretrained(folder)
+    return model.eval()
+
+
+def _parallel(base, folder, **settings):
+    """Save a random parallel adapter as adapters does; gives the model."""
+    body = AutoModel.from_pretrained(base)
+    adapters.init(body)
+    config = adapters.ParBnConfig(**{"reduction_factor": 4, **settings})
+    body.add_adapter("theirs", config=config, set_active=True)
+    _random(body, "adapters.theirs", 2)
+    body.save_adapter(str(folder), "theirs", use_safetensors=True)
+    return body.eval()
+
+
+def _vectors(model, base, prompt="query: "):
+    """Mean-pooled, as ``encode`` gives them."""
+    tokenizer = resolve_base(str(base)).load_tokenizer()
+    batch = tokenizer([prompt + text for text in TEXTS], padding=True, return_tensors="pt")
+    batch.pop("token_type_ids", None)
+    with torch.inference_mode():
+        tokens = model(**batch).last_hidden_state
+    mask = batch["attention_mask"][..., None]
+    return ((tokens * mask).sum(1) / mask.sum(1)).numpy()
+
+
+def _composed(hub, base, lang, part):
+    """With one adapter of a language alone."""
+    modules = modules_of(hub.read(lang))
+    size = hub.info.hidden_size
+    low_rank = {} if part == "cla" else read_lora(hub.layout(lang).root / part, size)
+    modules = replace(
+        modules,
+        tokenizer=None,
+        embeddings=None,
+        low_rank=low_rank,
+        parallel=modules.parallel if part == "cla" else {},
+    )
+    return _vectors(compose(resolve_base(str(base)).load_body(), modules, align=True), base)
+
+
+@pytest.mark.parametrize("part", ["la", "se"])
+def test_la_and_se_open_in_plain_peft(part, tiny_hub, tiny_xlmr):
+    folder = tiny_hub.layout("az").root / part
+    model = peft.PeftModel.from_pretrained(AutoModel.from_pretrained(tiny_xlmr), folder).eval()
+    expected = _composed(tiny_hub, tiny_xlmr, "az", part)
+    np.testing.assert_allclose(_vectors(model, tiny_xlmr), expected, atol=1e-5)
+    assert np.abs(_vectors(AutoModel.from_pretrained(tiny_xlmr).eval(), tiny_xlmr) - expected).max() > 1e-2
+
+
+@pytest.mark.parametrize("opened", ["init", "AutoAdapterModel"])
+def test_cla_opens_in_plain_adapters(opened, tiny_hub, tiny_xlmr):
+    if opened == "init":
+        model = AutoModel.from_pretrained(tiny_xlmr)
+        adapters.init(model)
+    else:
+        model = adapters.AutoAdapterModel.from_pretrained(tiny_xlmr)
+    model.load_adapter(str(tiny_hub.layout("az").cla), set_active=True, use_safetensors=True)
+    expected = _composed(tiny_hub, tiny_xlmr, "az", "cla")
+    np.testing.assert_allclose(_vectors(model.eval(), tiny_xlmr), expected, atol=1e-5)
+    assert np.abs(_vectors(AutoModel.from_pretrained(tiny_xlmr).eval(), tiny_xlmr) - expected).max() > 1e-2
+
+
+KINDS = {
+    "plain": {},
+    "on a model with a head": {"around": AutoModelForMaskedLM},
+    "with a pooler": {"target_modules": ["query", "dense"]},
+    "rank-stabilized": {"use_rslora": True},
+    "ranks by layer": {"rank_pattern": {"value": 2}},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_lora_of_peft_becomes_a_language(kind, hub_copy, tiny_xlmr, tmp_path):
+    model = _lora(tiny_xlmr, tmp_path / "lora", **KINDS[kind])
+    import_language(hub_copy, "swh_Latn", se=tmp_path / "lora", license="MIT")
+    inner = model.base_model.model
+    expected = _vectors(getattr(inner, "roberta", model), tiny_xlmr)
+    found = ModularEncoder(hub_copy.path).encode(TEXTS, lang="sw")
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert hub_copy.languages() == ["en", "az", "kk", "sw"]
+    again = peft.PeftModel.from_pretrained(AutoModel.from_pretrained(tiny_xlmr), hub_copy.path / "sw" / "se")
+    np.testing.assert_allclose(_vectors(again.eval(), tiny_xlmr), expected, atol=1e-5)
+
+
+def test_all_three_adapters_and_the_card(hub_copy, tiny_xlmr, tmp_path, capsys):
+    _lora(tiny_xlmr, tmp_path / "my_la")
+    _lora(tiny_xlmr, tmp_path / "my_se", r=2, target_modules=["query", "key"])
+    _parallel(tiny_xlmr, tmp_path / "my_cla")
+    folders = [word for part in ("la", "se", "cla") for word in (f"--{part}", str(tmp_path / f"my_{part}"))]
+    words = ["--hub", str(hub_copy.path), "--lang", "sw"]
+    source = ["--license", "CC-BY-4.0", "--source", "https://example.org/swahili"]
+    assert main(["hub", "import", *words, *folders, *source]) == 0
+    assert capsys.readouterr().out == f"imported Swahili (sw) into {hub_copy.path}: 7 files\n"
+    body = AutoModel.from_pretrained(tiny_xlmr)
+    adapters.init(body)
+    body.load_adapter(str(tmp_path / "my_cla"), set_active=True, use_safetensors=True)
+    model = peft.PeftModel.from_pretrained(body, tmp_path / "my_la", adapter_name="la")
+    model.load_adapter(tmp_path / "my_se", adapter_name="se")
+    model.base_model.set_adapter(["la", "se"])
+    found = ModularEncoder(hub_copy.path).encode(TEXTS, lang="sw")
+    np.testing.assert_allclose(found, _vectors(model.eval(), tiny_xlmr), atol=1e-5)
+    card = hub_copy.card("sw")
+    assert card.licences == ["CC-BY-4.0"]
+    assert [entry["source"] for entry in card.data] == ["https://example.org/swahili"]
+    assert list(card.stages) == ["language_adaptation", "sentence_encoding", "alignment"]
+    assert card.stages["alignment"]["imported from"] == "https://example.org/swahili"
+    assert card.versions["peft"] == peft.__version__
+    assert card.versions["adapters"] == adapters.__version__
+    readme = (hub_copy.path / "sw" / "README.md").read_text()
+    assert f"- Trained by others, imported on {card.created}" in readme
+    assert main(["hub", "check", *words]) == 0
+    assert main(["hub", "show", *words]) == 0
+    assert "none: trained by others, imported 20" in capsys.readouterr().out
+
+
+def test_bfloat16_becomes_float32_and_the_source_the_folders_names(hub_copy, tiny_xlmr, tmp_path):
+    _lora(tiny_xlmr, tmp_path / "lora")
+    file = tmp_path / "lora" / "adapter_model.safetensors"
+    save_file({name: tensor.bfloat16() for name, tensor in load_file(file).items()}, file)
+    card = import_language(hub_copy, "sw", se=tmp_path / "lora", license="MIT")
+    weights = load_file(hub_copy.path / "sw" / "se" / "adapter_model.safetensors")
+    assert {tensor.dtype for tensor in weights.values()} == {torch.float32}
+    assert all(torch.equal(tensor, load_file(file)[name].float()) for name, tensor in weights.items())
+    assert card.data[0]["source"] == "lora (se)"
+
+
+LORA_FAULTS = {
+    "use_dora": "use_dora True",
+    "bias": "bias 'all'",
+    "lora_bias": "lora_bias True",
+    "init_lora_weights": "init_lora_weights 'pissa'",
+    "peft_type": "found 'IA3'",
+    "alpha_pattern": "one lora_alpha for all layers",
+    "modules_to_save": "modules_to_save",
+    "r": "expected rank 5",
+    "base_model_name_or_path": "found one for 'someone/another-base'; add --force",
+}
+VALUES = {
+    "bias": "all",
+    "init_lora_weights": "pissa",
+    "peft_type": "IA3",
+    "alpha_pattern": {"query": 32},
+    "modules_to_save": ["classifier"],
+    "r": 5,
+    "base_model_name_or_path": "someone/another-base",
+}
+
+
+def _edit(folder, **changes):
+    file = folder / "adapter_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+@pytest.fixture(scope="module")
+def made(tiny_xlmr, tmp_path_factory):
+    """A folder with ``lora`` and ``parallel``; not to be changed."""
+    folder = tmp_path_factory.mktemp("made")
+    _lora(tiny_xlmr, folder / "lora")
+    _parallel(tiny_xlmr, folder / "parallel")
+    return folder
+
+
+@pytest.fixture
+def theirs(made, tmp_path):
+    """A copy of it that a test may change."""
+    return shutil.copytree(made, tmp_path / "theirs")
+
+
+def _refused(hub, match, **given):
+    before = sorted(path.name for path in hub.path.iterdir())
+    with pytest.raises(HubError, match=match):
+        import_language(hub, "sw", license="MIT", **given)
+    assert sorted(path.name for path in hub.path.iterdir()) == before
+
+
+@pytest.mark.parametrize("key", LORA_FAULTS)
+def test_a_lora_that_cannot_be_composed_is_refused(key, hub_copy, theirs):
+    _edit(theirs / "lora", **{key: VALUES.get(key, True)})
+    _refused(hub_copy, LORA_FAULTS[key], se=theirs / "lora")
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"non_linearity": "gelu_new"}, "expected a parallel adapter with .* found .*'gelu_new'"),
+        ({"mh_adapter": True}, "found {'mh_adapter': True}"),
+        ({"ln_before": True}, "found {'ln_before': True}"),
+        ({"use_gating": True}, "found {'use_gating': True}"),
+        ({"original_ln_after": False}, "found {'original_ln_after': False}"),
+        ({"scaling": "learned"}, "expected a number up to 1000 for scaling .* found 'learned'"),
+        ({"is_parallel": False}, "found {'is_parallel': False}"),
+    ],
+    ids=lambda part: "" if isinstance(part, str) else next(iter(part)),
+)
+def test_another_kind_of_adapter_is_refused(change, match, hub_copy, theirs):
+    config = json.loads((theirs / "parallel" / "adapter_config.json").read_text())["config"]
+    _edit(theirs / "parallel", config=config | change)
+    _refused(hub_copy, match, se=theirs / "lora", cla=theirs / "parallel")
+
+
+def test_adapters_of_other_shapes_layers_and_formats_are_refused(hub_copy, theirs, tiny_xlmr):
+    file = theirs / "lora" / "adapter_model.safetensors"
+    tensors = load_file(file)
+    save_file({name: torch.zeros(3, *tensor.shape[1:]) for name, tensor in tensors.items()}, file)
+    _refused(hub_copy, "expected rank 4", se=theirs / "lora")
+    save_file({name.replace("layer.1", "layer.7"): tensor for name, tensor in tensors.items()}, file)
+    _refused(hub_copy, r"an adapter for the layer 'encoder.layer.7.attention.self.", se=theirs / "lora")
+    save_file({name.replace("encoder.", "decoder."): tensor for name, tensor in tensors.items()}, file)
+    _refused(hub_copy, r"an adapter for the layer 'decoder.layer.0", se=theirs / "lora")
+    file.write_bytes(file.read_bytes()[:-5])
+    _refused(
+        hub_copy, "modenc cannot compute with this adapter, and the hub is as it was", se=theirs / "lora"
+    )
+    file.rename(file.with_name("adapter_model.bin"))
+    _refused(
+        hub_copy, r"found .*adapter_model.bin.* reads no pickles: .*model.save_pretrained", se=theirs / "lora"
+    )
+    _refused(hub_copy, "found no such folder", se=theirs / "nothing")
+    assert main(["hub", "check", "--hub", str(hub_copy.path)]) == 0
+
+
+def test_a_base_may_be_named_otherwise(hub_copy, theirs, caplog):
+    _edit(theirs / "lora", base_model_name_or_path="/home/her/model")
+    _refused(
+        hub_copy, "expected an adapter for .*tiny_xlmr, found one for '/home/her/model'", se=theirs / "lora"
+    )
+    words = ["--hub", str(hub_copy.path), "--lang", "sw", "--se", str(theirs / "lora"), "--license", "MIT"]
+    assert main(["hub", "import", *words]) == 2
+    assert main(["hub", "import", *words, "--force"]) == 0
+    assert hub_copy.card("sw").stages["sentence_encoding"]["base"] == "/home/her/model"
+    _edit(theirs / "lora", base_model_name_or_path=None)
+    _refused(hub_copy, "found one that names no base", se=theirs / "lora")
+
+
+def test_the_original_of_the_bundled_base_is_taken_with_a_word_of_warning(theirs, hub_copy, caplog):
+    from modenc.composition.importing import _check_base_name
+
+    info = replace(hub_copy.info, base_id="me5-small")
+    with caplog.at_level(logging.WARNING):
+        _check_base_name("me5-small", info, theirs, force=False)
+        assert not caplog.records
+        _check_base_name("intfloat/multilingual-e5-small", info, theirs, force=False)
+    assert "trained on intfloat/multilingual-e5-small, whose weights me5-small has in 4 bits" in caplog.text
+
+
+def test_a_license_and_a_language_are_needed(hub_copy, theirs):
+    with pytest.raises(OptionError, match="license: expected what the adapters may be used under"):
+        import_language(hub_copy, "sw", se=theirs / "lora", license=" ")
+    with pytest.raises(LanguageError):
+        import_language(hub_copy, "nothing", se=theirs / "lora", license="MIT")
