@@ -100,20 +100,13 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         access = {name: options.pop(name) for name in ("token", "local_files_only") if name in options}
         opened = open_hub(hub, revision=revision, **access)
         info = opened.info
-        transformer = ModularTransformer(
-            opened,
-            base,
-            RoutingSettings(fallback, min_confidence, identifier),
-            ComputeSettings(compute, max_memory, verify),
-        )
+        routing = RoutingSettings(fallback, min_confidence, identifier)
+        computing = ComputeSettings(compute, max_memory, verify)
+        transformer = ModularTransformer(opened, base, routing, computing)
         prompts = {name: info.prompt for name in PROMPT_NAMES} | dict(options.pop("prompts", None) or {})
         options.setdefault("similarity_fn_name", "cosine")
-        super().__init__(
-            modules=[transformer, Pooling(info.hidden_size, info.pooling)],
-            device=device,
-            prompts=prompts,
-            **options,
-        )
+        modules = [transformer, Pooling(info.hidden_size, info.pooling)]
+        super().__init__(modules=modules, device=device, prompts=prompts, **options)
         if info.prompt and "default_prompt_name" not in options:
             # Given to super().__init__, it would be logged as a warning.
             self.default_prompt_name: str | None = "default"
@@ -244,9 +237,8 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         if not tagged:  # shaped as the vectors of a text are
             device = options.get("device")
             options |= {"pool": None, "device": None if isinstance(device, list) else device}
-            return self.encode(
-                [""], prompt_name, prompt, batch_size, *args, lang=BASE, align=align, **options
-            )[:0]
+            given = (prompt_name, prompt, batch_size)
+            return self.encode([""], *given, *args, lang=BASE, align=align, **options)[:0]
         # Here, as is the loading below: sentence-transformers 5 waits for ever for a process of a pool that
         # an error has ended.
         prompt = prompt_text(self._resolve_prompt(prompt, prompt_name))
@@ -270,9 +262,10 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
                 tagged = module.router.route(texts, codes)
         if self._counts_cuts:
             with suppress(LanguageGoneError):  # by now; the vectors are there
-                if cut := module.count_cut(tagged, prompt):
-                    warning = TextsCutWarning(cut, len(tagged), module.max_seq_length, module.most_positions)
-                    warn_user(warning)
+                cut = module.count_cut(tagged, prompt)
+                if cut:
+                    limits = (module.max_seq_length, module.most_positions)
+                    warn_user(TextsCutWarning(cut, len(tagged), *limits))
         return vectors
 
     @staticmethod
@@ -298,8 +291,8 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
     def save(self, path: str | Path, *_: Any, **__: Any) -> None:
         """Copy the hub with all its languages, to be opened with the same ``max_seq_length`` and prompt.
 
-        Other options of ``SentenceTransformer.save`` change nothing: cards are a language's own, and weights
-        are safetensors. A hub has one prompt; if there are others, a warning says so.
+        Other options of ``SentenceTransformer.save`` change nothing. A hub has one prompt; if there are
+        others, a warning says so.
 
         Raises:
             HubError: ``path`` is another kind of hub, or has other files in it; nothing there is changed.
@@ -327,7 +320,7 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
             revision: branch; ``None``: the main branch.
             commit_message: of the commit.
             token: as in huggingface_hub.
-            **options: others of ``SentenceTransformer.push_to_hub``; most are refused.
+            **options: others of its options; most are refused.
 
         Returns:
             The commit's address.
@@ -350,9 +343,8 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
     @staticmethod
     def _input_length(sample: Any) -> int:
         """What sentence-transformers sorts texts by before it cuts them into batches."""
-        if isinstance(sample, TaggedText) and sample.order is not None:
-            return sample.order
-        return int(SentenceTransformer._input_length(sample))
+        order = sample.order if isinstance(sample, TaggedText) else None
+        return int(SentenceTransformer._input_length(sample)) if order is None else order
 
     @property
     def _transformer(self) -> ModularTransformer:

@@ -1,4 +1,4 @@
-"""Where each part of a language's modules lies on disk."""
+"""Where each part of a language's modules lies on disk, and what all languages of a hub share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modenc.errors import HubError
+from modenc.hub.checks.schema import key_faults, listed
+from modenc.hub.files import json_object, read_text
 
 FORMAT_VERSION = 1
 HUB_FILE = "hub.json"
@@ -137,3 +139,44 @@ class LanguageLayout:
                 f"{' and '.join(missing)} not found; install the language again or train it again"
             )
         return True
+
+
+def read_info(root: Path) -> HubInfo:
+    """What ``hub.json`` in the folder ``root`` says.
+
+    Raises:
+        HubError: there is none, or it is of a format that this version cannot read.
+    """
+    path = root / HUB_FILE
+    try:
+        found = path.is_file()
+    except OSError as error:  # a name that is too long
+        raise HubError(f"expected a hub's folder, found {str(root)!r:.60}… ({error.strerror})") from error
+    if not found:
+        raise HubError(_no_hub(root))
+    content = json_object(read_text(path), str(path))
+    content.pop("seal", None)  # a checksum, in hubs of before 0.1.0
+    version = content.pop("format_version", None)
+    if version != FORMAT_VERSION:
+        raise HubError(
+            f"{path}: expected format_version {FORMAT_VERSION}, found {version!r:.60}; update modenc"
+        )
+    faults = listed(key_faults(content, HubInfo)) or listed(info_faults(HubInfo(**content)))
+    if faults:
+        raise HubError(f"{path}: {faults}; correct it, or make the hub again")
+    return HubInfo(**content)
+
+
+def _no_hub(root: Path) -> str:
+    if not root.exists():
+        found = "no such folder"
+    elif not root.is_dir():
+        found = "a file"
+    elif (root / CARD_FILE).is_file():
+        found = f"a language's folder; its hub is {root.resolve().parent}"
+    else:
+        inside = sorted(hub.parent.name for hub in root.glob(f"*/{HUB_FILE}"))
+        found = f"a folder without it (hubs inside: {', '.join(inside)})" if inside else "a folder without it"
+    return (
+        f"{root}: expected a hub (a folder with {HUB_FILE}), found {found}; give a hub's path, or train one"
+    )

@@ -21,19 +21,15 @@ from modenc.hub.checks.adapters import (
     parse_parallel,
 )
 from modenc.hub.checks.folder import ADVICE, Problem, listing_faults, refuse
-from modenc.hub.checks.schema import key_faults, listed
 from modenc.hub.checks.tensors import MOST_HEADER, Array, parse_embeddings
 from modenc.hub.checks.tokenizer import TOKENIZER_FILE, TOKENIZER_FILES, LanguageTokenizer, parse_tokenizer
 from modenc.hub.files import MOST_JSON_BYTES, json_object, read_text
 from modenc.hub.layout import (
     CARD_FILE,
-    FORMAT_VERSION,
-    HUB_FILE,
     PART_FILES,
     README_FILE,
     HubInfo,
     LanguageLayout,
-    info_faults,
 )
 from modenc.languages import language_name, normalize_code
 
@@ -321,44 +317,3 @@ def _parsed(files: _Files, lang: str, digest: str, parts: Iterable[str], hidden_
                     parse = parse_parallel if part == "cla" else parse_lora
                     adapters[part] = parse(content, settings, hidden_size)
     return Language(lang, digest, tokenizer, embeddings, scales, **adapters)
-
-
-def read_info(root: Path) -> HubInfo:
-    """What ``hub.json`` in the folder ``root`` says.
-
-    Raises:
-        HubError: there is none, or it is of a format that this version cannot read.
-    """
-    path = root / HUB_FILE
-    try:
-        found = path.is_file()
-    except OSError as error:  # a name that is too long
-        raise HubError(f"expected a hub's folder, found {str(root)!r:.60}… ({error.strerror})") from error
-    if not found:
-        raise HubError(_no_hub(root))
-    content = json_object(read_text(path), str(path))
-    content.pop("seal", None)  # a checksum, in hubs of before 0.1.0
-    version = content.pop("format_version", None)
-    if version != FORMAT_VERSION:
-        raise HubError(
-            f"{path}: expected format_version {FORMAT_VERSION}, found {version!r:.60}; update modenc"
-        )
-    faults = listed(key_faults(content, HubInfo)) or listed(info_faults(HubInfo(**content)))
-    if faults:
-        raise HubError(f"{path}: {faults}; correct it, or make the hub again")
-    return HubInfo(**content)
-
-
-def _no_hub(root: Path) -> str:
-    if not root.exists():
-        found = "no such folder"
-    elif not root.is_dir():
-        found = "a file"
-    elif (root / CARD_FILE).is_file():
-        found = f"a language's folder; its hub is {root.resolve().parent}"
-    else:
-        inside = sorted(hub.parent.name for hub in root.glob(f"*/{HUB_FILE}"))
-        found = f"a folder without it (hubs inside: {', '.join(inside)})" if inside else "a folder without it"
-    return (
-        f"{root}: expected a hub (a folder with {HUB_FILE}), found {found}; give a hub's path, or train one"
-    )

@@ -25,8 +25,8 @@ from modenc.hub.checks.tensors import MOST_HEADER
 from modenc.hub.checks.tokenizer import TOKENIZER_FILE, TOKENIZER_FILES
 from modenc.hub.files import MOST_JSON_BYTES, read_text
 from modenc.hub.hugging_face import Repository, UnreachableError
-from modenc.hub.layout import CARD_FILE, HUB_FILE, PART_FILES, README_FILE, HubInfo, LanguageLayout
-from modenc.hub.reader import Language, read_info
+from modenc.hub.layout import CARD_FILE, HUB_FILE, PART_FILES, README_FILE, HubInfo, LanguageLayout, read_info
+from modenc.hub.reader import Language
 from modenc.hub.st_files import CONFIG_FILE, MODULES_FILE, POOLING_FOLDER
 from modenc.hub.store import Hub
 from modenc.languages import listed_codes, normalize_code

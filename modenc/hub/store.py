@@ -23,8 +23,9 @@ from modenc.hub.layout import (
     HubInfo,
     LanguageLayout,
     info_faults,
+    read_info,
 )
-from modenc.hub.reader import HubReader, read_card, read_info, read_language
+from modenc.hub.reader import HubReader, read_card, read_language
 from modenc.hub.readme import readme
 from modenc.hub.st_files import CONFIG_FILE, MODULES_FILE, POOLING_FOLDER, write_sentence_transformers_files
 from modenc.languages import normalize_code
