@@ -42,7 +42,7 @@ def add_commands(commands: Any) -> None:
     option(parser, "--preload", "CODE,…|all", "languages to load before the first request")
     add(parser, "--batch-size", default=64)
     text = "milliseconds that a text waits for others to share its batch while nothing else is computed"
-    option(parser, "--window", "MS", text, type=bounded(float, 0, 1000), default=2.0)
+    option(parser, "--window", "MS", text, type=bounded(float, 0, 60_000), default=2.0)
     text = "texts that may wait; with more, requests are refused (429)"
     option(parser, "--max-waiting", "N", text, type=positive, default=4096)
     option(parser, "--max-texts", "N", "most texts of a request", type=positive, default=2048)

@@ -89,5 +89,5 @@ def small_server(tiny_hub, tmp_path_factory) -> Iterator[Server]:
     """One without keys and with narrow limits; it gathers texts for a long time."""
     folder = tmp_path_factory.mktemp("small_server")
     limits = ["--max-texts", "4", "--max-waiting", "4", "--max-characters", "50", "--max-body", "2000"]
-    with started(tiny_hub.path, folder, *limits, "--window", "1000", "--batch-size", "4") as found:
+    with started(tiny_hub.path, folder, *limits, "--window", "3000", "--batch-size", "4") as found:
         yield found.until_ready()

@@ -61,6 +61,7 @@ def test_dimensions_are_the_first_ones_at_length_1(client, encoder):
         client.embeddings.create(model="tiny", input="a", dimensions=33)
 
 
+@pytest.mark.filterwarnings("ignore:text . is given as")
 @pytest.mark.parametrize("lang", ["kaz_Cyrl", ["kk", None, "base", "az", None, "kk", "kk", "en", "base"]])
 @pytest.mark.parametrize("align", [True, False])
 def test_lang_and_align(client, encoder, lang, align):
@@ -116,8 +117,8 @@ def test_models(client):
         ({"input": "a" * 100_001}, r"input\.0: expected at most 100000 characters, found 100001"),
         ({"input": "a", "encoding_format": "hex"}, "encoding_format: Input should be 'float' or 'base64'"),
         ({"input": "a", "dimensions": 0}, "dimensions: Input should be greater than or equal to 1"),
-        ({"input": "a", "extra_body": {"langs": "kk"}}, "langs: Extra inputs are not permitted"),
-        ({"input": "a", "extra_body": {"lang": "kazakhish"}}, "lang: 'kazakhish'"),
+        ({"input": "a", "extra_body": {"langs": "kk"}}, "langs: unknown field"),
+        ({"input": "a", "extra_body": {"lang": "kazakhish"}}, "lang: expected a language code .*'kazakhish'"),
         ({"input": "a", "extra_body": {"lang": ["kk", "kk"]}}, "one for each of the 1 texts, found 2"),
         ({"input": "a", "extra_body": {"lang": 5}}, "lang: expected a language code.* found 5"),
         ({"input": "a", "extra_body": {"align": "no"}}, "align: Input should be a valid boolean"),
