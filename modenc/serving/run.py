@@ -39,7 +39,9 @@ def serve(
     batcher = Batcher(open_encoder, settings, metrics, give_up)
     app = make_app(batcher, settings, metrics)
     # Requests are in the metrics; a log of them would be mostly noise.
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, server_header=False))
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_config=None, access_log=False, server_header=False, timeout_keep_alive=30)
+    )
     # uvicorn ends by sending itself the signal once more, to whoever handled it before: by then all is done.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
