@@ -28,7 +28,7 @@ SIZES = (1, 1, 1, 2, 4, 8, 16, 32)
 _LINES_A_TEXT = (1, 1, 1, 2, 3)
 _LANGUAGES = ("en", "kk", "az", "ug", "uz", "ky")
 _CLIENTS = (1, 8, 32)
-_SECONDS = 15.0
+_SECONDS, _START_SECONDS = 15.0, 300.0
 
 
 def ours(data: Path, compute: str) -> Row:
@@ -92,8 +92,10 @@ def _started(command: list[str]) -> Iterator[int]:
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen([*command, "--port", str(port)], stdout=log, stderr=log)
         try:
+            end = time.monotonic() + _START_SECONDS
             while _ask(port, ["1"]) is None:
-                assert process.poll() is None, "the server has ended"
+                assert process.poll() is None, f"{command} has ended"
+                assert time.monotonic() < end, f"{command} serves nothing"
                 time.sleep(0.5)
             yield port
         finally:

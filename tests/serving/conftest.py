@@ -26,6 +26,7 @@ class Server:
 
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
         self.process, self.log = process, log
+        self.at_first: dict[str, int] = {}
         self.url = _until(lambda: re.search(r"http://\S+", log.read_text()), self)[0]
 
     def request(self, path: str, body: object = None, key: str = "") -> tuple[int, dict, str]:
@@ -90,4 +91,6 @@ def small_server(tiny_hub, tmp_path_factory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("small_server")
     limits = ["--max-texts", "4", "--max-waiting", "4", "--max-characters", "50", "--max-body", "2000"]
     with started(tiny_hub.path, folder, *limits, "--window", "3000", "--batch-size", "4") as found:
+        # torch is still being imported.
+        found.at_first = {path: found.request(path)[0] for path in ("/health", "/ready", "/v1/models")}
         yield found.until_ready()

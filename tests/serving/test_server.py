@@ -63,6 +63,11 @@ def test_a_body_of_unknown_length_is_counted_as_it_comes(small_server):
 
 
 @pytest.mark.slow
+def test_a_server_that_starts_is_healthy_and_not_ready(small_server):
+    assert small_server.at_first == {"/health": 200, "/ready": 503, "/v1/models": 503}
+
+
+@pytest.mark.slow
 def test_unknown_paths_and_methods(small_server):
     assert refused(small_server, None, "/v1/nothing")[0] == 404
     status, error, _ = refused(small_server, None)
