@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -90,7 +92,9 @@ def _started(command: list[str]) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen([*command, "--port", str(port)], stdout=log, stderr=log)
+        process = subprocess.Popen(
+            [*command, "--port", str(port)], stdout=log, stderr=log, start_new_session=True
+        )
         try:
             end = time.monotonic() + _START_SECONDS
             while _ask(port, ["1"]) is None:
@@ -99,7 +103,7 @@ def _started(command: list[str]) -> Iterator[int]:
                 time.sleep(0.5)
             yield port
         finally:
-            process.terminate()
+            os.killpg(process.pid, signal.SIGTERM)  # LitServe's processes outlive their parent
             process.wait()
 
 
