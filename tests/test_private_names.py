@@ -34,7 +34,7 @@ def _foreign_private_names():
     own, used = set(), set()
     for node in (node for tree in trees for node in ast.walk(tree)):
         match node:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 own.add(name)
             case ast.Attribute(attr=name, ctx=ast.Store()) | ast.Name(id=name, ctx=ast.Store()):
                 own.add(name)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tiny_languages
 import tiny_models
-from outcome import Outcome
+from outcomes import Outcome
 
 from modenc import ModularEncoder
 from modenc.errors import ModencError

@@ -25,7 +25,7 @@ if __name__ == "__main__":
 import tiny_languages
 import tiny_models
 from kills import FILLS, digests, operate, same, vectors_of
-from outcome import Outcome
+from outcomes import Outcome
 from tiny_recipe import save_tiny_recipe
 
 from modenc import ModularEncoder

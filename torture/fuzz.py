@@ -12,7 +12,7 @@ from pathlib import Path
 
 import fuzz_targets
 from memory import peak, peak_from_now_on
-from outcome import Outcome
+from outcomes import Outcome
 from texts import MEGABYTES, mutated
 
 _FUZZER = Path(__file__).with_name("fuzzer.py")

@@ -12,7 +12,7 @@ import tiny_languages
 import tiny_models
 from hostile_files import FILES
 from memory import peak, peak_from_now_on
-from outcome import Outcome
+from outcomes import Outcome
 
 from modenc import ModularEncoder
 from modenc.errors import ModencError

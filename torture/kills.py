@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import tiny_languages
 import tiny_models
-from outcome import Outcome
+from outcomes import Outcome
 from tiny_recipe import save_tiny_recipe
 
 from modenc import ModularEncoder

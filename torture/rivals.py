@@ -9,7 +9,7 @@ from pathlib import Path
 import tiny_languages
 import tiny_models
 from kills import FILLS, digests, modenc_command, same, vectors_of
-from outcome import Outcome
+from outcomes import Outcome
 from tiny_recipe import save_tiny_recipe
 
 from modenc.hub.store import Hub

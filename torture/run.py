@@ -27,7 +27,7 @@ import rivals
 import texts
 import torch
 import traffic
-from outcome import Outcome
+from outcomes import Outcome
 
 Part = Callable[[Path, float, int], Iterator[Outcome]]
 """Folder to work in, part of the full counts and times, seed → outcomes."""

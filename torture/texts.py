@@ -12,7 +12,7 @@ import numpy as np
 import tiny_languages
 import tiny_models
 from memory import peak, peak_from_now_on
-from outcome import Outcome
+from outcomes import Outcome
 
 from modenc import ModularEncoder
 

@@ -20,7 +20,7 @@ import psutil
 import tiny_languages
 import tiny_models
 import torch
-from outcome import Outcome
+from outcomes import Outcome
 
 from modenc import ModularEncoder
 from modenc.errors import LanguageError

@@ -20,6 +20,7 @@ COMMANDS = {
     "train": "train the modules of a recipe's languages",
     "encode": "turn texts into vectors",
     "identify": "detect the language of each text",
+    "serve": "serve vectors over HTTP, as OpenAI's API does",
     "search": "find the lines nearest to a query",
     "export": "write a language as a model for sentence-transformers, ONNX or OpenVINO",
     "eval": "evaluate hubs and models on a suite of test sets",
@@ -30,7 +31,7 @@ COMMANDS = {
 
 _NOISY = {
     **dict.fromkeys(("accelerate", "httpx", "urllib3", "filelock", "fsspec"), logging.WARNING),
-    **dict.fromkeys(("sentence_transformers", "datasets", "faiss"), logging.WARNING),
+    **dict.fromkeys(("sentence_transformers", "datasets", "faiss", "uvicorn"), logging.WARNING),
     "adapters": logging.ERROR,  # warns of each adapter that is not active yet
 }
 

@@ -1,0 +1,221 @@
+"""The routes: OpenAI's embeddings API, a page to try it, and what operators ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from numpy.typing import NDArray
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response
+
+import modenc
+from modenc.errors import LanguageError
+from modenc.evaluation.retrieval import unit
+from modenc.langid import UNDETERMINED
+from modenc.languages import BASE, language_name
+from modenc.serving.batcher import Batcher, Encoded, QueueFullError
+from modenc.serving.errors import ApiError, answer, http_error, invalid_request, unexpected
+from modenc.serving.gate import Gate
+from modenc.serving.metrics import Metrics
+from modenc.serving.requests import EmbeddingRequest, SimilarityRequest, check_texts, codes_of
+from modenc.serving.settings import MAX_COMPARED, ServeSettings
+
+if TYPE_CHECKING:
+    from modenc.encoder import ModularEncoder
+
+# Between two looks whether a client has left.
+_SECONDS = 1.0
+
+
+def make_app(batcher: Batcher, settings: ServeSettings, metrics: Metrics) -> FastAPI:
+    """The application; it starts and stops ``batcher``.
+
+    Args:
+        batcher: encodes.
+        settings: the limits.
+        metrics: what is counted.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        batcher.start()
+        yield
+        await run_in_threadpool(batcher.stop)
+
+    # The usual pages of documentation load their code from elsewhere.
+    app = FastAPI(
+        title="modenc", version=modenc.__version__, lifespan=lifespan, docs_url=None, redoc_url=None
+    )
+    routes = _Routes(batcher, settings, metrics)
+    app.add_api_route("/v1/embeddings", routes.embeddings, methods=["POST"])
+    app.add_api_route("/v1/models", routes.models)
+    app.add_api_route("/v1/models/{model:path}", routes.model)
+    app.add_api_route("/api/similarities", routes.similarities, methods=["POST"])
+    for path, route in (
+        ("/", routes.page),
+        ("/health", routes.health),
+        ("/ready", routes.ready),
+        ("/metrics", routes.counters),
+    ):
+        app.add_api_route(path, route, include_in_schema=path != "/")
+    app.add_exception_handler(HTTPException, http_error)
+    app.add_exception_handler(RequestValidationError, invalid_request)
+    app.add_exception_handler(Exception, unexpected)
+    app.add_middleware(Gate, settings=settings, metrics=metrics)
+    return app
+
+
+class _Routes:
+    """What answers each path."""
+
+    def __init__(self, batcher: Batcher, settings: ServeSettings, metrics: Metrics) -> None:
+        self._batcher, self._settings, self._metrics = batcher, settings, metrics
+        page = files("modenc.serving").joinpath("page.html").read_text(encoding="utf-8")
+        self._page = page.replace("{{model}}", escape(settings.name)).replace("{{most}}", str(MAX_COMPARED))
+        self._policy = _policy(self._page)
+
+    async def embeddings(self, request: Request, body: EmbeddingRequest) -> Response:
+        """Vectors of texts in any mixture of languages."""
+        self._check_model(body.model)
+        check_texts(body.input, "input", self._settings)
+        codes = codes_of(body.lang, len(body.input))
+        encoder = self._encoder()
+        width = encoder.hub.info.hidden_size
+        if body.dimensions is not None and body.dimensions > width:
+            raise ApiError(
+                400, f"dimensions: expected 1 to {width}, found {body.dimensions}", param="dimensions"
+            )
+        encoded = await self._encoded(request, body.input, codes, align=body.align)
+        return await run_in_threadpool(_embeddings, encoded, body)
+
+    async def similarities(self, request: Request, body: SimilarityRequest) -> Response:
+        """Cosines of all pairs of texts, and the language that each was identified as."""
+        check_texts(body.texts, "texts", self._settings, MAX_COMPARED)
+        codes = codes_of(body.lang, len(body.texts))
+        encoder = self._encoder()
+        encoded = await self._encoded(request, body.texts, codes, align=body.align)
+        found = await run_in_threadpool(encoder.identify, body.texts)
+        languages = [
+            {"code": own.code, "name": _name(own.code), "confidence": round(own.confidence, 4)}
+            | {"modules": modules, "modules_name": _name(modules)}
+            for own, modules in zip(found, encoded.languages, strict=True)
+        ]
+        vectors = unit(encoded.vectors)
+        return answer({"languages": languages, "similarities": (vectors @ vectors.T).round(4)})
+
+    async def models(self) -> Response:
+        """The one hub that is served, with its languages."""
+        return answer({"object": "list", "data": [self._model()]})
+
+    async def model(self, model: str) -> Response:
+        """The same, by its name."""
+        self._check_model(model)
+        return answer(self._model())
+
+    async def page(self) -> Response:
+        """A page on which sentences are compared."""
+        return HTMLResponse(self._page, headers={"Content-Security-Policy": self._policy})
+
+    async def health(self) -> Response:
+        """Whether the process answers."""
+        return answer({"status": "ok"})
+
+    async def ready(self) -> Response:
+        """Whether requests are taken."""
+        self._encoder()
+        return answer({"status": "ready"})
+
+    async def counters(self) -> Response:
+        """Counters for Prometheus."""
+        return Response(self._metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    def _model(self) -> dict[str, Any]:
+        hub = self._encoder().hub
+        about = {"id": self._settings.name, "object": "model", "created": 0, "owned_by": "modenc"}
+        return about | {"dimensions": hub.info.hidden_size, "languages": hub.languages()}
+
+    def _check_model(self, model: str) -> None:
+        if model != (name := self._settings.name):
+            raise ApiError(
+                404,
+                f"model: expected {name!r}, found {model!r:.200}",
+                param="model",
+                code="model_not_found",
+            )
+
+    def _encoder(self) -> ModularEncoder:
+        encoder = self._batcher.encoder
+        if encoder is None or not self._batcher.ready:
+            raise ApiError(503, "the server is starting or stopping", headers={"Retry-After": "1"})
+        return encoder
+
+    async def _encoded(
+        self, request: Request, texts: list[str], codes: Sequence[str | None], *, align: bool
+    ) -> Encoded:
+        try:
+            waiting = asyncio.wrap_future(self._batcher.submit(texts, codes, align=align))
+        except QueueFullError as full:
+            raise ApiError(
+                429,
+                str(full),
+                code="rate_limit_exceeded",
+                headers={"Retry-After": str(full.seconds)},
+            ) from full
+        while not waiting.done():
+            await asyncio.wait({waiting}, timeout=_SECONDS)
+            if not waiting.done() and await request.is_disconnected():
+                waiting.cancel()
+                raise ApiError(499, "the client has left")
+        try:
+            return waiting.result()
+        except LanguageError as error:
+            raise ApiError(400, str(error), param="lang") from error
+
+
+def _embeddings(encoded: Encoded, body: EmbeddingRequest) -> Response:
+    vectors: NDArray[np.float32] = np.ascontiguousarray(encoded.vectors[:, : body.dimensions])
+    if body.normalize:
+        vectors = unit(vectors)
+    rows = [
+        {"object": "embedding", "index": index, "embedding": _shown(vector, body), "language": code}
+        for index, (vector, code) in enumerate(zip(vectors, encoded.languages, strict=True))
+    ]
+    usage = {"prompt_tokens": encoded.tokens, "total_tokens": encoded.tokens}
+    return answer({"object": "list", "data": rows, "model": body.model, "usage": usage})
+
+
+def _shown(vector: NDArray[np.float32], body: EmbeddingRequest) -> Any:
+    if body.encoding_format == "base64":
+        return base64.b64encode(vector.astype("<f4").tobytes()).decode()
+    return vector
+
+
+def _name(code: str) -> str:
+    if code == BASE:
+        return "the base"
+    return "unknown" if code == UNDETERMINED else language_name(code)
+
+
+def _policy(page: str) -> str:
+    """A content security policy that lets the page's own script and style run, and nothing else."""
+    hashes = {
+        kind: base64.b64encode(sha256(found[1].encode()).digest()).decode()
+        for kind in ("script", "style")
+        if (found := re.search(rf"<{kind}>(.*?)</{kind}>", page, re.DOTALL))
+    }
+    own = "; ".join(f"{kind}-src 'sha256-{digest}'" for kind, digest in hashes.items())
+    return (
+        f"default-src 'none'; connect-src 'self'; {own}; img-src data:; base-uri 'none'; form-action 'none'"
+    )

@@ -1,0 +1,246 @@
+"""One thread that encodes: batches across requests and languages, and a bounded queue before it."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modenc.serving.metrics import Metrics
+from modenc.serving.settings import ServeSettings
+from modenc.texts import TaggedText
+
+if TYPE_CHECKING:
+    from modenc.encoder import ModularEncoder
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_WAIT = 60
+# Of the newest batch in the running mean of texts a second.
+_WEIGHT = 0.2
+
+
+class QueueFullError(Exception):
+    """No room for a request's texts.
+
+    Args:
+        seconds: after which there probably is.
+    """
+
+    def __init__(self, seconds: int) -> None:
+        self.seconds = seconds
+        super().__init__(f"too many texts are waiting; try again in {seconds} s")
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The answer to a request."""
+
+    vectors: NDArray[np.float32]
+    """[texts, hidden], as ``ModularEncoder.encode`` gives them."""
+    languages: list[str]
+    """Whose modules encoded each text."""
+    tokens: int
+    """Of all texts, prompt included."""
+
+
+@dataclass
+class _Request:
+    texts: Sequence[str]
+    langs: Sequence[str | None]
+    align: bool
+    future: Future[Encoded] = field(default_factory=Future)
+    taken: int = 0
+    done: list[Encoded] = field(default_factory=list)
+
+    @property
+    def left(self) -> int:
+        return len(self.texts) - self.taken
+
+
+class _Part(NamedTuple):
+    """Texts of one request that go into one batch."""
+
+    request: _Request
+    texts: Sequence[str]
+    langs: Sequence[str | None]
+
+
+class Batcher:
+    """Encodes the texts of many requests together, in a thread of its own.
+
+    A batch takes from each waiting request in turn, so that a large one does not hold up small ones.
+
+    Args:
+        open_encoder: called once, in the thread.
+        settings: sizes of batches and queue.
+        metrics: what is counted.
+        on_failure: called in the thread if the encoder cannot be opened; :attr:`failure` says why.
+    """
+
+    def __init__(
+        self,
+        open_encoder: Callable[[], ModularEncoder],
+        settings: ServeSettings,
+        metrics: Metrics,
+        on_failure: Callable[[], None],
+    ) -> None:
+        self.encoder: ModularEncoder | None = None
+        self.failure: Exception | None = None
+        self._open, self._settings, self._metrics = open_encoder, settings, metrics
+        self._on_failure = on_failure
+        self._queue: deque[_Request] = deque()
+        self._waiting = 0
+        self._oldest = 0.0
+        self._rate = 0.0
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._work, name="modenc-encoder", daemon=True)
+        metrics.waiting.set_function(lambda: self._waiting)
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests are taken."""
+        return self.encoder is not None and not self._stopping
+
+    def start(self) -> None:
+        """Open the encoder, and encode what comes."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish what was taken; nothing more is."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        self._thread.join()
+
+    def submit(self, texts: Sequence[str], langs: Sequence[str | None], *, align: bool) -> Future[Encoded]:
+        """Have texts encoded.
+
+        Args:
+            texts: at least one.
+            langs: a code for each, None where it is to be identified.
+            align: as for ``ModularEncoder.encode``.
+
+        Raises:
+            QueueFullError: too many texts wait.
+        """
+        request = _Request(texts, langs, align)
+        with self._changed:
+            if self._waiting + len(texts) > self._settings.max_waiting:
+                raise QueueFullError(self._seconds_of(self._waiting))
+            if not self._queue:
+                self._oldest = time.monotonic()
+            self._queue.append(request)
+            self._waiting += len(texts)
+            self._changed.notify()
+        return request.future
+
+    def _seconds_of(self, texts: int) -> int:
+        return min(math.ceil(texts / self._rate), _LONGEST_WAIT) if self._rate else 1
+
+    def _work(self) -> None:
+        try:
+            self.encoder = self._open()
+        except Exception as error:  # raised again where the server was started
+            self.failure = error
+            self._on_failure()
+            return
+        while parts := self._next_batch():
+            start, count = time.monotonic(), sum(len(part.texts) for part in parts)
+            for align in (True, False):
+                self._encode([part for part in parts if part.request.align is align], align)
+            rate = count / (time.monotonic() - start)
+            self._rate += (rate - self._rate) * (_WEIGHT if self._rate else 1.0)
+            self._metrics.batches.observe(count)
+
+    def _next_batch(self) -> list[_Part]:
+        """The next texts; none if the batcher was stopped and all is done."""
+        most = self._settings.batch_size
+        with self._changed:
+            while not self._queue and not self._stopping:
+                self._changed.wait()
+            while not self._stopping and self._waiting < most:
+                seconds = self._oldest + self._settings.window - time.monotonic()
+                if seconds <= 0:
+                    break
+                self._changed.wait(seconds)
+            parts: list[_Part] = []
+            while self._queue and (room := most - sum(len(part.texts) for part in parts)):
+                request = self._queue.popleft()
+                if request.future.done():
+                    self._waiting -= request.left
+                    continue
+                end = request.taken + min(room, request.left)
+                span = slice(request.taken, end)
+                parts.append(_Part(request, request.texts[span], request.langs[span]))
+                self._waiting -= end - request.taken
+                request.taken = end
+                if request.left:
+                    self._queue.append(request)
+            return parts
+
+    def _encode(self, parts: list[_Part], align: bool) -> None:
+        if not parts:
+            return
+        try:
+            encoded = self._vectors(parts, align)
+        except Exception as error:  # is the request's that caused it
+            if len(parts) > 1:
+                for part in parts:
+                    self._encode([part], align)
+                return
+            with suppress(InvalidStateError):  # its client has left
+                parts[0].request.future.set_exception(error)
+            return
+        for part, own in zip(parts, encoded, strict=True):
+            _give(part.request, own)
+
+    def _vectors(self, parts: list[_Part], align: bool) -> list[Encoded]:
+        from modenc.composition.language_cache import in_one_state  # torch: not before the server answers
+
+        encoder, size = self.encoder, self._settings.batch_size
+        assert encoder is not None
+        module, prompt = encoder[0], encoder.hub.info.prompt
+        texts = [text for part in parts for text in part.texts]
+        langs = [lang for part in parts for lang in part.langs]
+        tagged = encoder.route(texts, langs)
+        # Ahead of ``encode``, which keeps these tokens, because they are counted.
+        in_one_state(
+            lambda: module.tokenize_ahead(tagged, prompt, size),
+            tagged,
+            lambda: module.router.route(texts, langs),
+        )
+        vectors = encoder.encode(tagged, align=align, batch_size=size, show_progress_bar=False)
+        self._metrics.count(tagged)
+        answers, start = [], 0
+        for part in parts:
+            own = slice(start, start + len(part.texts))
+            answers.append(Encoded(vectors[own], [text.lang for text in tagged[own]], _tokens(tagged[own])))
+            start = own.stop
+        return answers
+
+
+def _tokens(texts: Sequence[TaggedText]) -> int:
+    return sum(len(text.tokens.ids) for text in texts if text.tokens is not None)
+
+
+def _give(request: _Request, encoded: Encoded) -> None:
+    """Add a part; with the last one the request is answered, unless it failed or its client left."""
+    request.done.append(encoded)
+    if sum(len(part.languages) for part in request.done) < len(request.texts):
+        return
+    vectors = np.concatenate([part.vectors for part in request.done])
+    languages = [code for part in request.done for code in part.languages]
+    with suppress(InvalidStateError):
+        request.future.set_result(Encoded(vectors, languages, sum(part.tokens for part in request.done)))

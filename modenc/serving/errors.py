@@ -1,0 +1,85 @@
+"""Errors as OpenAI's API words them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+_TYPES = {401: "authentication_error", 429: "rate_limit_error"}
+# pydantic's names of faults → what they mean here.
+_FAULTS = {
+    "model_attributes_type": "expected a JSON object, found something else; is the header 'Content-Type: "
+    "application/json' there?",
+    "extra_forbidden": "unknown field; leave it out",
+    "missing": "expected a value, found none",
+}
+
+
+class ApiError(HTTPException):
+    """A request that is refused.
+
+    Args:
+        status: of HTTP.
+        message: expected, found, next step.
+        param: the field of the request that is wrong.
+        code: of OpenAI's API.
+        headers: of the answer.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(status, message, dict(headers or {}))
+        self.param, self.code = param, code
+
+
+def answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A JSON answer; arrays of NumPy are lists of numbers."""
+    body = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
+    return Response(body, status, headers, media_type="application/json")
+
+
+async def http_error(_: Request, error: Exception) -> Response:
+    """The answer to a refused request."""
+    assert isinstance(error, HTTPException)
+    kind = _TYPES.get(error.status_code) or (
+        "server_error" if error.status_code >= 500 else "invalid_request_error"
+    )
+    param, code = getattr(error, "param", None), getattr(error, "code", None)
+    content = {"error": {"message": str(error.detail), "type": kind, "param": param, "code": code}}
+    return answer(content, error.status_code, error.headers)
+
+
+async def invalid_request(request: Request, error: Exception) -> Response:
+    """The answer to a request whose body is no valid one; all faults are in the message."""
+    assert isinstance(error, RequestValidationError)
+    faults, first = [], None
+    for fault in error.errors():
+        place = ".".join(str(part) for part in fault["loc"] if isinstance(part, int) or part.islower())
+        place = place.removeprefix("body").removeprefix(".")
+        message = _FAULTS.get(fault["type"], fault["msg"])
+        if fault["type"] == "json_invalid":
+            message = f"expected JSON, found at character {place}: {fault['ctx']['error']}"
+            place = ""
+        first = first or place.partition(".")[0] or None
+        faults.append(f"{place or 'body'}: {message}")
+    refused = ApiError(400, "; ".join(dict.fromkeys(faults)), param=first)
+    return await http_error(request, refused)
+
+
+async def unexpected(request: Request, _: Exception) -> Response:
+    """The answer where the server is at fault; the log has the error."""
+    refused = ApiError(500, "the server failed; its log says why")
+    return await http_error(request, refused)

@@ -1,0 +1,99 @@
+"""What every request passes first: keys, sizes, and the count of answers."""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Awaitable, Callable
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from modenc.serving.errors import ApiError, http_error
+from modenc.serving.metrics import Metrics
+from modenc.serving.settings import ServeSettings
+
+_GUARDED = ("/v1/", "/api/")
+
+
+class Gate:
+    """Middleware that asks for a key, refuses large bodies before they are read, and counts answers.
+
+    Args:
+        app: what answers requests that pass.
+        settings: the keys, and the most bytes of a body.
+        metrics: the counters.
+    """
+
+    def __init__(self, app: ASGIApp, settings: ServeSettings, metrics: Metrics) -> None:
+        self._app, self._settings, self._metrics = app, settings, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or have it answered."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status = time.monotonic(), 500
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            self._check(scope)
+            await self._app(scope, self._limited(receive), noted)
+        except ApiError as refused:
+            response = await http_error(Request(scope), refused)
+            await response(scope, receive, noted)
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            self._metrics.requests.labels(route, status).inc()
+            self._metrics.seconds.labels(route).observe(time.monotonic() - start)
+
+    def _check(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        if self._settings.keys and scope["path"].startswith(_GUARDED):
+            self._check_key(headers.get("authorization", ""))
+        # A body without this header is counted as it comes.
+        length = headers.get("content-length", "")
+        if length.isdecimal() and int(length) > self._settings.max_body:
+            raise self._too_large()
+
+    def _check_key(self, header: str) -> None:
+        scheme, _, key = header.partition(" ")
+        given = key.strip().encode()
+        # All of them, so that the time says nothing about which is nearest.
+        same = [hmac.compare_digest(given, known.encode()) for known in self._settings.keys]
+        if scheme.lower() != "bearer" or not any(same):
+            raise ApiError(
+                401,
+                "expected an API key of this server (header 'Authorization: Bearer KEY'), found "
+                f"{'another' if key else 'none'}",
+                code="invalid_api_key",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+
+    def _limited(self, receive: Receive) -> Callable[[], Awaitable[Message]]:
+        size = 0
+
+        async def limited() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > self._settings.max_body:
+                raise self._too_large()
+            return message
+
+        return limited
+
+    def _too_large(self) -> ApiError:
+        most = self._settings.max_body
+        # Closed, since the rest of the body is not read.
+        return ApiError(
+            413,
+            f"expected at most {most} bytes in a request, found more; send fewer texts at a time",
+            headers={"Connection": "close"},
+        )

@@ -1,0 +1,51 @@
+"""What a server counts, for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+
+from modenc.texts import TaggedText
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+
+class Metrics:
+    """The counters of one server; a process may have several."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        self.requests = Counter(
+            "modenc_requests", "Requests answered.", ("route", "status"), registry=registry
+        )
+        self.seconds = Histogram(
+            "modenc_request_seconds",
+            "Seconds from a request to its answer.",
+            ("route",),
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.texts = Counter(
+            "modenc_texts", "Texts encoded, by the modules used.", ("language",), registry=registry
+        )
+        self.tokens = Counter("modenc_tokens", "Tokens encoded.", registry=registry)
+        self.cut = Counter(
+            "modenc_texts_cut", "Texts that were longer than the hub's limit.", registry=registry
+        )
+        self.batches = Histogram("modenc_batch_texts", "Texts in a batch.", buckets=_TEXTS, registry=registry)
+        self.waiting = Gauge("modenc_texts_waiting", "Texts in the queue.", registry=registry)
+
+    def count(self, texts: Sequence[TaggedText]) -> None:
+        """Count encoded texts."""
+        for text in texts:
+            self.texts.labels(text.lang).inc()
+            if text.tokens is not None:
+                self.tokens.inc(len(text.tokens.ids))
+                self.cut.inc(text.tokens.cut)
+
+    def page(self) -> bytes:
+        """All of them, in Prometheus's text format."""
+        return generate_latest(self.registry)

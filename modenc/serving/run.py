@@ -1,0 +1,50 @@
+"""A server process: from its socket to its end."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from modenc.serving.app import make_app
+from modenc.serving.batcher import Batcher
+from modenc.serving.metrics import Metrics
+from modenc.serving.settings import ServeSettings
+
+if TYPE_CHECKING:
+    from modenc.encoder import ModularEncoder
+
+
+def serve(
+    open_encoder: Callable[[], ModularEncoder], settings: ServeSettings, listening: socket.socket
+) -> None:
+    """Serve until the process is told to stop (SIGTERM, SIGINT); what was taken is answered first.
+
+    Args:
+        open_encoder: called once, in the thread that encodes, while the server already answers ``/health``.
+        settings: names and limits.
+        listening: the socket.
+
+    Raises:
+        ModencError: the encoder cannot be opened.
+    """
+    metrics = Metrics()
+
+    def give_up() -> None:
+        server.should_exit = True
+
+    batcher = Batcher(open_encoder, settings, metrics, give_up)
+    app = make_app(batcher, settings, metrics)
+    # Requests are in the metrics; a log of them would be mostly noise.
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_config=None, access_log=False, server_header=False, timeout_keep_alive=30)
+    )
+    # uvicorn ends by sending itself the signal once more, to whoever handled it before: by then all is done.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    server.run(sockets=[listening])
+    if batcher.failure is not None:
+        raise batcher.failure

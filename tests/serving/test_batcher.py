@@ -1,0 +1,86 @@
+"""Batches over requests: what goes into one, and whose faults are whose."""
+
+import json
+from concurrent.futures import wait
+
+import numpy as np
+import pytest
+from tiny_models import sentences
+
+from modenc import ModularEncoder
+from modenc.errors import LanguageError
+
+pytest.importorskip("fastapi", reason="the extra serve is not installed")
+
+from modenc.serving.batcher import Batcher, QueueFullError
+from modenc.serving.metrics import Metrics
+from modenc.serving.settings import ServeSettings
+
+
+@pytest.fixture
+def batcher(tiny_hub):
+    """Of batches of 8; not started."""
+    encoder = ModularEncoder(tiny_hub.path, fallback="error")
+    settings = ServeSettings("tiny", batch_size=8, window=0.0, max_waiting=100, max_texts=100)
+    return Batcher(lambda: encoder, settings, Metrics(), lambda: None)
+
+
+def submit(batcher, texts, lang="kk", *, align=True):
+    return batcher.submit(texts, [lang] * len(texts), align=align)
+
+
+def test_a_large_request_does_not_hold_up_a_small_one(batcher):
+    ended = []
+    for name, count in (("large", 60), ("small", 3)):
+        future = submit(batcher, sentences("kk")[:count])
+        future.add_done_callback(lambda _, name=name: ended.append(name))
+    batcher.start()
+    batcher.stop()
+    assert ended == ["small", "large"]
+
+
+def test_a_fault_is_that_of_its_request_alone(batcher):
+    """Without Uyghur's modules and without a fallback, a Uyghur text goes nowhere."""
+    good = [submit(batcher, sentences("kk")[row : row + 2]) for row in (0, 2)]
+    bad = submit(batcher, sentences("ug")[:2], None)
+    batcher.start()
+    batcher.stop()
+    with pytest.raises(LanguageError, match="text 0: identified as Uyghur"):
+        bad.result()
+    expected = batcher.encoder.encode(sentences("kk")[:4], lang="kk")
+    found = np.concatenate([future.result().vectors for future in good])
+    np.testing.assert_allclose(found, expected, atol=1e-5, rtol=0)
+
+
+def test_damaged_modules_cost_their_own_requests(hub_copy):
+    card = hub_copy.path / "az" / "card.json"
+    content = json.loads(card.read_text())
+    settings = ServeSettings("tiny", max_waiting=100, max_texts=100)
+    next(iter(content["files"].values()))["sha256"] = "0" * 64
+    card.write_text(json.dumps(content))
+    batcher = Batcher(lambda: ModularEncoder(hub_copy.path), settings, Metrics(), lambda: None)
+    good, bad = submit(batcher, ["Қайырлы таң"]), submit(batcher, ["Sabahınız xeyir"], "az")
+    batcher.start()
+    batcher.stop()
+    assert good.result().languages == ["kk"]
+    assert "checksum" in str(bad.exception()).lower() or "sha" in str(bad.exception()).lower()
+
+
+def test_what_was_given_up_is_not_encoded(batcher):
+    left, stayed = submit(batcher, sentences("kk")[:30]), submit(batcher, sentences("kk")[:3])
+    assert left.cancel()
+    batcher.start()
+    batcher.stop()
+    assert len(stayed.result().vectors) == 3
+    assert "modenc_tokens_total" in batcher._metrics.page().decode()
+    assert batcher._metrics.registry.get_sample_value("modenc_batch_texts_sum") == 3
+
+
+def test_the_queue_is_bounded_in_texts(batcher):
+    futures = [submit(batcher, sentences("kk")[:50]) for _ in range(2)]
+    with pytest.raises(QueueFullError, match="too many texts are waiting; try again in 1 s"):
+        submit(batcher, ["a"])
+    batcher.start()
+    wait(futures)
+    assert len(submit(batcher, ["a"]).result().vectors) == 1
+    batcher.stop()
