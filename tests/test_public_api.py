@@ -9,6 +9,7 @@ from tiny_suites import task
 import modenc
 from modenc.encoder import ModularEncoder
 from modenc.hub.store import Hub
+from modenc.mining import mine
 
 SUITE = task("sts", "sts", "sts.{lang}.tsv", languages=["kk"])
 
@@ -34,7 +35,7 @@ def places(tmp_path, tiny_hub, tiny_xlmr, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "described",
-    [ModularEncoder, ModularEncoder.route, Hub, modenc.load_recipe, modenc.train, modenc.evaluate],
+    [ModularEncoder, ModularEncoder.route, Hub, modenc.load_recipe, modenc.train, modenc.evaluate, mine],
     ids=lambda described: described.__qualname__,
 )
 def test_examples_run(described, places):

@@ -22,6 +22,7 @@ COMMANDS = {
     "identify": "detect the language of each text",
     "search": "find the lines nearest to a query",
     "eval": "evaluate hubs and models on a suite of test sets",
+    "mine": "find translations in texts that are not aligned",
     "clean": "drop pairs that are no translations from a bitext",
     "translate": "translate training text by machine",
     "completion": "print a script that completes commands in a shell",

@@ -57,7 +57,7 @@ class LanguageCache:
         self._hub = hub
         self._base = base
         self._body = body
-        self._settings = settings
+        self.settings = settings
         self._base_tokenizer: PreTrainedTokenizerFast | None = None
         self._lock, self._tokenizer_lock = RLock(), RLock()
         self._start()
@@ -167,7 +167,7 @@ class LanguageCache:
 
     def _running(self) -> Engine:
         if self._engine is None:
-            self._engine = make_engine(self._body, self._settings, self.base_tokenizer)
+            self._engine = make_engine(self._body, self.settings, self.base_tokenizer)
         return self._engine
 
     def _load(self, code: str, engine: Engine) -> LoadedLanguage:
@@ -178,7 +178,7 @@ class LanguageCache:
         logger.debug("loading the modules of %s from %s", code, self._hub.path)
         # Weights made in inference mode could never be trained on or moved by others.
         with torch.inference_mode(False), torch.no_grad():
-            language = self._hub.read(code, checksums=self._settings.verify == "full")
+            language = self._hub.read(code, checksums=self.settings.verify == "full")
             modules = modules_of(language)
             self._make_room(engine, modules)
             engine.put(modules)
@@ -193,7 +193,7 @@ class LanguageCache:
 
     def _make_room(self, engine: Engine, modules: LanguageModules | None = None) -> None:
         """Free what no batch uses until all, with ``modules`` to come, is within the limit."""
-        limit = self._settings.memory_limit
+        limit = self.settings.memory_limit
         if limit is None:
             return
 
@@ -214,7 +214,7 @@ class LanguageCache:
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process reads what it needs from the hub; the lock and the engine stay here.
-        return {name: getattr(self, name) for name in ("_hub", "_base", "_body", "_settings")}
+        return {name: getattr(self, name) for name in ("_hub", "_base", "_body", "settings")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
