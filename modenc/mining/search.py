@@ -26,9 +26,11 @@ logger = logging.getLogger(__name__)
 Progress = Callable[[str, int, int], object]
 """Called with what is done, the rows newly finished, and the rows of all of it."""
 
-_LISTS_PER_ROOT, _PROBED, _TRAINED_ON = 4, 1 / 16, 64
-"""Of an inverted file: lists for each √row, the share of them that a query looks into, and rows a list that
-their centers are learned from."""
+_LISTS_PER_ROOT, _PROBED, _LEAST_PROBED = 4, 1 / 16, 4
+"""Of an inverted file: lists for each √row, the share of them that a query looks into, and the least of
+these."""
+_ROWS_A_LIST, _TRAINED_ON = 39, 64
+"""The rows that FAISS wants for a list at least, and those that its center is learned from at most."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ class Search:
         return lambda queries: _search(index, queries, k)
 
     def _inverted_file(self, side: int, part: range) -> Any:
-        lists = max(1, int(_LISTS_PER_ROOT * math.sqrt(len(part))))
+        lists = max(1, min(int(_LISTS_PER_ROOT * math.sqrt(len(part))), len(part) // _ROWS_A_LIST))
         index: Any = faiss.index_factory(self._width, f"IVF{lists},Flat", faiss.METRIC_INNER_PRODUCT)
         step = max(1, len(part) // (_TRAINED_ON * lists))
         blocks = [rows for rows in self._blocks(side) if rows.start in part]
@@ -181,7 +183,7 @@ class Search:
         index.train(np.concatenate(sample))
         for rows in blocks:
             index.add(self._vectors(side, rows))
-        index.nprobe = max(1, round(lists * _PROBED))
+        index.nprobe = max(_LEAST_PROBED, round(lists * _PROBED))
         return index
 
     def _vectors(self, side: int, rows: range) -> Vectors:
