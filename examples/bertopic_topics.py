@@ -2,13 +2,18 @@
 
 ``python examples/bertopic_topics.py``; needs bertopic. For some hundred texts the usual UMAP and HDBSCAN have
 too little to go by; with thousands leave ``umap_model`` and ``hdbscan_model`` out.
+
+BERTopic knows models by the name of their class's package and would fetch one of its own in place of an encoder
+of ours, so it is given a backend.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Any
 
 from bertopic import BERTopic
+from bertopic.backend import BaseEmbedder
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from texts import EVERYTHING, HUB
@@ -16,14 +21,22 @@ from texts import EVERYTHING, HUB
 from modenc import ModularEncoder
 
 
+class Backend(BaseEmbedder):
+    """A hub's encoder; each text's language is detected."""
+
+    def embed(self, documents: Any, verbose: bool = False) -> Any:
+        """Vectors [texts, hidden]."""
+        return self.embedding_model.encode(list(documents), show_progress_bar=verbose)
+
+
 def main() -> dict[int, list[tuple[str, str]]]:
     """Six topics in 108 sentences; returns the languages and texts of each."""
     encoder = ModularEncoder(HUB)
     texts = [text for _, text in EVERYTHING]
-    # Made here, where each text's language is known; BERTopic(embedding_model=encoder) detects it.
+    # Made here, where each text's language is known.
     vectors = encoder.encode(texts, lang=[lang for lang, _ in EVERYTHING])
     model = BERTopic(
-        embedding_model=encoder,
+        embedding_model=Backend(encoder),
         umap_model=PCA(n_components=10, random_state=13),
         hdbscan_model=KMeans(n_clusters=6, n_init=10, random_state=13),
     )

@@ -148,7 +148,7 @@ class Search:
     def _neighbors_of(self, todo: _Unit) -> np.ndarray:
         """[rows] of ``cosine`` [k] and ``row`` [k], the best first; row -1 where a part has fewer than k."""
         assert todo.part is not None
-        whole = todo._replace(rows=range(0))
+        whole = _Unit(range(0), todo.side, todo.part)
         if self._searcher[0] != whole:
             self._searcher = (whole, self._open(1 - todo.side, todo.part))
         assert self._searcher[1] is not None
