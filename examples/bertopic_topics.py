@@ -3,7 +3,7 @@
 ``python examples/bertopic_topics.py``; needs bertopic. For some hundred texts the usual UMAP and HDBSCAN have
 too little to go by; with thousands leave ``umap_model`` and ``hdbscan_model`` out.
 
-BERTopic knows models by the name of their class's package and would fetch one of its own in place of an encoder
+BERTopic knows models by their class's package and would fetch one of its own in place of an encoder
 of ours, so it is given a backend.
 """
 
