@@ -9,6 +9,7 @@ from tiny_suites import task
 import modenc
 from modenc.encoder import ModularEncoder
 from modenc.hub.store import Hub
+from modenc.mining import mine
 
 SUITE = task("sts", "sts", "sts.{lang}.tsv", languages=["kk"])
 
@@ -42,6 +43,7 @@ def places(tmp_path, tiny_hub, tiny_xlmr, monkeypatch):
         modenc.train,
         modenc.evaluate,
         modenc.export,
+        mine,
     ],
     ids=lambda described: described.__qualname__,
 )

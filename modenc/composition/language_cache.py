@@ -56,14 +56,14 @@ class LanguageCache:
         self._hub = hub
         self._base = base
         self._body = body
-        self._settings = settings
+        self.settings = settings
         self._base_tokenizer: PreTrainedTokenizerFast | None = None
         self._lock, self._tokenizer_lock = RLock(), RLock()
         self.restart()
 
     def __reduce__(self) -> tuple[type[LanguageCache], tuple[Any, ...]]:
         # Another process reads what it needs from the hub; the locks and the engine stay here.
-        return LanguageCache, (self._hub, self._base, self._body, self._settings)
+        return LanguageCache, (self._hub, self._base, self._body, self.settings)
 
     def loaded(self) -> list[str]:
         """Codes of the languages in memory, sorted."""
@@ -122,7 +122,7 @@ class LanguageCache:
                         logger.debug("loading the modules of %s from %s", code, self._hub.path)
                         # Weights made in inference mode could never be trained on or moved by others.
                         with torch.inference_mode(False), torch.no_grad():
-                            read = self._hub.read(code, checksums=self._settings.verify == "full")
+                            read = self._hub.read(code, checksums=self.settings.verify == "full")
                             modules = modules_of(read)
                             self._make_room(engine, modules)
                             engine.put(modules)
@@ -149,11 +149,11 @@ class LanguageCache:
 
     def _running(self) -> Engine:
         if self._engine is None:
-            if self._settings.compute == "int8":
+            if self.settings.compute == "int8":
                 self._engine = Int8Engine(self._body, self.base_tokenizer)
             else:
-                precision = self._settings.precision(self._body.device)
-                self._engine = BatchedEngine(self._body, precision, self._settings.memory_limit)
+                precision = self.settings.precision(self._body.device)
+                self._engine = BatchedEngine(self._body, precision, self.settings.memory_limit)
         return self._engine
 
     def _free_unloaded(self) -> None:
@@ -164,7 +164,7 @@ class LanguageCache:
 
     def _make_room(self, engine: Engine, modules: LanguageModules | None = None) -> None:
         """Free what no batch uses until all, with ``modules`` to come, is within the limit."""
-        limit = self._settings.memory_limit
+        limit = self.settings.memory_limit
         if limit is None:
             return
 

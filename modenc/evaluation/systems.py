@@ -75,10 +75,11 @@ class ModularSystem:
 
     def describe(self) -> dict[str, Any]:
         """Base, modules by their checksums, their trainings' dev scores, and how languages are chosen."""
-        hub = self.encoder.hub
+        hub, settings = self.encoder.hub, self.encoder[0].cache.settings
         return {
             "kind": "modular",
             "base": hub.info.base_id,
+            "compute": [settings.compute, settings.precision(self.encoder.device)],
             "align": self.align,
             "identify": self.identify,
             "modules": {lang: hub.card(lang).digest() for lang in hub.languages()},

@@ -1,0 +1,174 @@
+"""``modenc mine``: translations found in two texts that are not aligned."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from modenc.cli.arguments import (
+    add,
+    add_command,
+    add_hub,
+    bounded,
+    encoded,
+    open_encoder,
+    option,
+    positive,
+    progress_bar,
+    report_cuts,
+    write,
+)
+from modenc.cli.text_io import STDIN, check_output, has_columns, read_texts
+from modenc.errors import DataError, OptionError
+from modenc.extras import require_extra
+
+if TYPE_CHECKING:
+    from modenc.evaluation.systems import System
+    from modenc.mining import Mined, SearchSettings
+
+logger = logging.getLogger(__name__)
+
+_EACH: dict[str, Any] = {"action": "append"}
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command."""
+    parser = add_command(commands, "mine", run)
+    add_hub(parser)
+    add(parser, "--input", help="a text, one for each language; - is standard input", **_EACH)
+    add(parser, "--lang", help="language of each --input", required=True, **_EACH)
+    text = "column of TSV, CSV, JSONL and Parquet; one, or one for each --input (default: text)"
+    add(parser, "--column", help=text, default=None, **_EACH)
+    add(parser, "--output", help="a .tsv file, with both languages and score as columns")
+    limit = parser.add_mutually_exclusive_group(required=True)
+    score = bounded(float, -(10**9), 10**9)
+    option(limit, "--threshold", "X", "least margin of a pair, such as 1.05; 0: all pairs", type=score)
+    text = "known pairs, whose F1 chooses the threshold; columns are called by the codes"
+    option(limit, "--dev", "FILE", text, type=Path)
+    option(parser, "--neighbors", "K", "of each sentence, for margins", type=positive, default=4)
+    text = "sentences of a side up to which it is searched exactly, not by an inverted file"
+    option(parser, "--exact-rows", "N", text, type=bounded(int, 0, 2**31 - 1), default=100_000)
+    text = "gigabytes of vectors indexed at once; a larger side is searched in parts"
+    option(parser, "--index-memory", "GB", text, type=bounded(float, 1e-6, 10**6), default=2.0)
+    option(parser, "--shard-size", "N", "sentences between two savings", type=positive, default=2048)
+    add(parser, "--fallback", "--no-align", "--batch-size", "--compute", "--device", "--max-memory")
+    add(parser, "--json", help="print the summary as JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    r"""Find translations in texts that are not aligned.
+
+    Scores pairs by ratio margin among the nearest neighbors of both directions, and takes them from the
+    best score down to the threshold, each sentence once; sentences with the same letters and digits count
+    as one. Vectors and neighbors wait in OUTPUT.parts/, and an interrupted run resumes from them.
+
+    --dev FILE has a row for each known pair, and a row with one side empty for each sentence that is known
+    to have no translation; give as many of these as your texts will have.
+
+    Examples:
+        modenc mine --hub adapters_hub/me5-small --input a.txt --lang kk --input b.txt --lang en \
+            --output pairs.tsv --threshold 1.05
+        modenc mine --hub adapters_hub/me5-small -i kk.jsonl --lang kk -i en.jsonl --lang en --column body \
+            --dev dev.tsv -o pairs.tsv --json
+    """
+    require_extra("eval", "faiss", "scipy")
+    columns = _checked(args)
+    dev = None if args.dev is None else list(_dev_pairs(args.dev, args.lang))
+    encoder = open_encoder(args)
+    from modenc.mining import mine
+
+    bars: dict[str, Any] = {}
+
+    def progress(stage: str, rows: int, total: int) -> None:
+        if stage not in bars:
+            bars[stage] = progress_bar(f" sentences ({stage})", total)
+        bars[stage].update(rows)
+
+    left, right = (read_texts(source, column) for source, column in zip(args.input, columns, strict=True))
+    mined = mine(
+        left,
+        right,
+        _system(args, encoder),
+        (args.lang[0], args.lang[1]),
+        threshold=args.threshold,
+        dev=dev,
+        output=args.output,
+        settings=_settings(args),
+        progress=progress,
+    )
+    for bar in bars.values():
+        bar.close()
+    report_cuts(args, encoder)
+    _report(args, mined)
+
+
+def _report(args: argparse.Namespace, mined: Mined) -> None:
+    if (dev := mined.dev) is not None:
+        figures = f"F1 {dev.f1:.1f}, precision {dev.precision:.1f}, recall {dev.recall:.1f}"
+        logger.info("threshold %.4f: %s on %s", mined.threshold, figures, args.dev)
+    summary = {
+        "output": str(args.output),
+        "pairs": len(mined.pairs),
+        "threshold": mined.threshold,
+        "dev": dev and asdict(dev),
+        "read": mined.read,
+        "distinct": mined.distinct,
+    }
+    write(args, summary, f"{args.output}\t{len(mined.pairs)}\n")
+
+
+def _checked(args: argparse.Namespace) -> list[str]:
+    """Check arguments before anything slow is done; returns the column of each input."""
+    from modenc.languages import normalize_code
+
+    for name in ("input", "lang"):
+        if (count := len(getattr(args, name))) != 2:
+            raise OptionError(f"--{name}: expected two, one for each side, found {count}")
+    columns = args.column or ["text"]
+    if len(columns) > 2:
+        raise OptionError(f"--column: expected one, or one for each --input, found {len(columns)}")
+    args.lang = [normalize_code(code) for code in args.lang]
+    if args.lang[0] == args.lang[1]:
+        raise OptionError(f"--lang: expected two languages, found {args.lang[0]} for both")
+    columns = columns * 2 if len(columns) == 1 else columns
+    same = args.input[0] == args.input[1]
+    if same and (columns[0] == columns[1] or not has_columns(args.input[0])):
+        raise OptionError(f"--input: expected two texts, found {args.input[0]} for both; name another")
+    if args.output.suffix != ".tsv":
+        raise DataError(f"{args.output}: expected a name ending in .tsv; rename it")
+    for source in [*args.input, *([args.dev] if args.dev else [])]:
+        check_output(args.output, source)
+        if source != STDIN and not Path(source).is_file():
+            next(read_texts(str(source)), None)  # says what is there instead
+    return columns
+
+
+def _dev_pairs(path: Path, langs: list[str]) -> Iterator[tuple[str, str]]:
+    from modenc.data.columns import text_of
+    from modenc.data.files import read_file
+
+    for number, row in enumerate(read_file(path), start=1):
+        first, second = (text_of(row, lang, path, number) for lang in langs)
+        yield first, second
+
+
+def _settings(args: argparse.Namespace) -> SearchSettings:
+    from modenc.mining import SearchSettings
+
+    return SearchSettings(args.neighbors, args.exact_rows, int(args.index_memory * 10**9), args.shard_size)
+
+
+def _system(args: argparse.Namespace, encoder: Any) -> System:
+    from modenc.evaluation.systems import ModularSystem
+
+    class Counted(ModularSystem):
+        """Counts cut texts, for one message in the end."""
+
+        def encode(self, texts: list[str], lang: str) -> Any:
+            return encoded(args, self.encoder, texts, [lang] * len(texts))[0]
+
+    return Counted(encoder, align=args.align)

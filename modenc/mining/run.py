@@ -1,0 +1,195 @@
+"""``mine``: from two texts that are not aligned to the pairs of sentences in them that are translations."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from modenc.errors import DataError, OptionError
+from modenc.evaluation.bitext import (
+    Mining,
+    Neighbors,
+    Pairs,
+    best_by_margin,
+    best_threshold,
+    candidate_pairs,
+    one_to_one,
+)
+from modenc.evaluation.evaluate import Model, as_system
+from modenc.evaluation.systems import System
+from modenc.languages import normalize_code
+from modenc.mining.search import Progress, Search, SearchSettings, Shards
+from modenc.mining.sides import DevPairs, Side, hide, side_of
+from modenc.storage import disk_errors, write_atomically
+
+logger = logging.getLogger(__name__)
+
+
+class MinedPair(NamedTuple):
+    """Two sentences and their margin; above 1 they are nearer to each other than to their neighbors."""
+
+    left: str
+    right: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Mined:
+    """What mining found."""
+
+    pairs: list[MinedPair]
+    """From the best score down; each sentence once."""
+    threshold: float
+    """Least score of the pairs, given or chosen."""
+    dev: Mining | None
+    """How well the development pairs were found with it, percent; None where it was given."""
+    read: tuple[int, int]
+    """Sentences of each text."""
+    distinct: tuple[int, int]
+    """Of these, how many were compared: each once, and none without letters."""
+
+
+def mine(
+    left: Iterable[str],
+    right: Iterable[str],
+    model: Model,
+    langs: tuple[str, str],
+    *,
+    threshold: float | None = None,
+    dev: Iterable[tuple[str, str]] | None = None,
+    output: str | Path | None = None,
+    settings: SearchSettings | None = None,
+    progress: Progress = lambda stage, rows, total: None,
+) -> Mined:
+    """Find the sentences of two texts that translate each other.
+
+    Pairs are scored by ratio margin (Artetxe and Schwenk, 2019) among the nearest neighbors of both
+    directions. From the best score down to the threshold, each sentence is taken once. The same texts, model
+    and settings give the same pairs.
+
+    Args:
+        left: sentences, in any order; those with the same letters and digits count as one.
+        right: those of the other language.
+        model: what makes vectors: a hub's folder, a :class:`~modenc.ModularEncoder`, any
+            ``SentenceTransformer`` or its name, or a :class:`~modenc.evaluation.systems.System`.
+        langs: languages of ``left`` and ``right``.
+        threshold: least score of a pair, such as 1.05; this or ``dev``.
+        dev: known pairs, whose F1 chooses the threshold. They are hidden among the texts while scores are
+            computed, and mined only where they were there before. A pair with one side empty is a sentence
+            without a translation: give as many of these as ``left`` and ``right`` will have, since without
+            any the threshold comes out too low.
+        output: .tsv file for the pairs, with both languages and ``score`` as columns. Finished work waits in
+            ``OUTPUT.parts/``, and an interrupted run resumes from it. By default nothing is written.
+        settings: how neighbors are searched.
+        progress: called with ``encoding`` or ``searching``, the rows newly finished, and all rows of it.
+
+    Returns:
+        The pairs, the threshold, and how often development pairs were found.
+
+    Raises:
+        DataError: a text has no sentences, ``dev`` has no translations, the languages are the same, another
+            process writes the output, or the model changed meanwhile.
+        OptionError: neither or both of ``threshold`` and ``dev`` are given.
+        HubError: a hub cannot be opened.
+        StorageError: the disk is full or read-only.
+
+    Example:
+        >>> from modenc.mining import mine
+        >>> kk = ["Бала кітап оқып отыр.", "Бүгін жаңбыр жауып тұр."]
+        >>> en = ["It is raining today.", "The child is reading a book."]
+        >>> mined = mine(kk, en, "adapters_hub/me5-small", ("kk", "en"), threshold=1.0)
+        >>> pairs = [(pair.left, pair.right) for pair in mined.pairs]
+    """
+    if (threshold is None) == (dev is None):
+        raise OptionError("expected one of threshold and dev, found neither or both; give one")
+    codes = [normalize_code(lang) for lang in langs]
+    if codes[0] == codes[1]:
+        raise DataError(f"expected two languages, found {codes[0]} for both; name that of each text")
+    sides = (side_of(left, codes[0]), side_of(right, codes[1]))
+    known = None if dev is None else hide(dev, *sides)
+    system = as_system(model)
+    with _place(output) as target:
+        shards = Shards(target)
+        with shards.alone():
+            around = _neighbors(sides, system, settings or SearchSettings(), shards, progress)
+            mined = _chosen(sides, _scored(*around), threshold, known)
+            with disk_errors(target, "finished work is kept"):
+                write_atomically(target, _table(mined, codes))
+            shards.remove()
+    return mined
+
+
+@contextmanager
+def _place(output: str | Path | None) -> Iterator[Path]:
+    """Where the pairs are written: a folder of its own, removed afterwards, where they are not asked for."""
+    if output is not None:
+        yield Path(output)
+    else:
+        with TemporaryDirectory() as folder:
+            yield Path(folder) / "pairs.tsv"
+
+
+def _neighbors(
+    sides: tuple[Side, Side], system: System, settings: SearchSettings, shards: Shards, progress: Progress
+) -> tuple[Neighbors, Neighbors]:
+    model = _plain(system.describe())
+    job = {
+        "languages": [side.lang for side in sides],
+        "texts": [side.digest() for side in sides],
+        "model": model,
+        "settings": asdict(settings),
+    }
+    done = shards.begin(job, resumable=True)
+    if done:
+        logger.info("%d shards of %d sentences are done already; resuming", done, settings.shard_size)
+    search = Search(sides, system, settings, shards)
+    search.encode(done, progress)
+    if _plain(system.describe()) != model:
+        raise DataError(f"{system.name} changed while it encoded; run the same again, which starts over")
+    return search.search(done, progress)
+
+
+def _plain(description: dict[str, Any]) -> Any:
+    """As it will be read back from JSON."""
+    return json.loads(json.dumps(description))
+
+
+def _scored(forward: Neighbors, backward: Neighbors) -> Pairs:
+    """The best matches of both directions, from the best margin down."""
+    means = [found.cosines.mean(axis=1) for found in (forward, backward)]
+    return candidate_pairs(best_by_margin(forward, means[1]), best_by_margin(backward, means[0]))
+
+
+def _chosen(sides: tuple[Side, Side], pairs: Pairs, threshold: float | None, known: DevPairs | None) -> Mined:
+    found = None
+    if known is not None:
+        free = one_to_one(pairs)
+        judged = np.isin(free.left, known.left) | np.isin(free.right, known.right)
+        found = best_threshold(free.select(judged), known.gold)
+        if not found.f1:
+            raise DataError(
+                f"dev: expected translations among the best matches, found none of {len(known.gold)}; check "
+                "which language is in which column, or give a threshold"
+            )
+        threshold = found.threshold
+    threshold = 0.0 if threshold is None else threshold
+    left, right = sides
+    # Hidden sentences have done their work, and take nothing away from the others.
+    own = one_to_one(pairs.select((pairs.left < left.own) & (pairs.right < right.own)))
+    kept = own.select(own.scores >= threshold)
+    rows = zip(kept.left.tolist(), kept.right.tolist(), kept.scores.tolist(), strict=True)
+    mined = [MinedPair(left.texts[row], right.texts[match], score) for row, match, score in rows]
+    return Mined(mined, threshold, found, (left.read, right.read), (left.own, right.own))
+
+
+def _table(mined: Mined, codes: list[str]) -> str:
+    rows = [(*codes, "score"), *((pair.left, pair.right, f"{pair.score:.4f}") for pair in mined.pairs)]
+    return "".join("\t".join(row) + "\n" for row in rows)

@@ -1,0 +1,224 @@
+"""Vectors and neighbors of two sides, made in shards on disk: what takes long, and resumes."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import faiss
+import numpy as np
+
+from modenc.errors import OptionError
+from modenc.evaluation.bitext import NEIGHBORS, Neighbors, Vectors, nearest_units
+from modenc.evaluation.retrieval import unit
+from modenc.evaluation.systems import System
+from modenc.mining.sides import Side
+from modenc.shards import KEPT, ShardFolder
+from modenc.storage import disk_errors
+
+logger = logging.getLogger(__name__)
+
+Progress = Callable[[str, int, int], object]
+"""Called with what is done, the rows newly finished, and the rows of all of it."""
+
+_LISTS_PER_ROOT, _PROBED, _LEAST_PROBED = 4, 1 / 16, 4
+"""Of an inverted file: lists for each √row, the share of them that a query looks into, and the least of
+these."""
+_ROWS_A_LIST, _TRAINED_ON = 39, 64
+"""The rows that FAISS wants for a list at least, and those that its center is learned from at most."""
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How neighbors are searched, and in which portions.
+
+    Raises:
+        OptionError: a value is below its least.
+    """
+
+    neighbors: int = NEIGHBORS
+    """Of each sentence, that candidates and margins are made of."""
+    exact_rows: int = 100_000
+    """Sentences of a side up to which it is searched exactly; a larger one by an inverted file (FAISS's IVF),
+    which misses a few neighbors."""
+    index_bytes: int = 2 * 10**9
+    """Of vectors that are indexed at once; a larger side is searched in several parts."""
+    shard_size: int = 2048
+    """Sentences between two savings."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("neighbors", 1), ("exact_rows", 0), ("index_bytes", 1), ("shard_size", 1)):
+            if (value := getattr(self, name)) < least:
+                raise OptionError(f"{name}: expected at least {least}, found {value}")
+
+
+class Shards(ShardFolder):
+    """Arrays."""
+
+    @property
+    def suffix(self) -> str:
+        """Of numpy's files."""
+        return ".npy"
+
+
+class _Unit(NamedTuple):
+    """What one shard holds."""
+
+    rows: range
+    """Of the side that is encoded or that asks."""
+    side: int
+    part: range | None = None
+    """Of the other side, where it is searched; None where ``rows`` are encoded."""
+
+
+class Search:
+    """The work on two sides, a shard a unit: first all vectors, then neighbors in both directions.
+
+    Args:
+        sides: their sentences.
+        system: makes the vectors.
+        settings: how to search.
+        shards: where finished units are, and the place for new ones.
+    """
+
+    def __init__(
+        self, sides: Sequence[Side], system: System, settings: SearchSettings, shards: Shards
+    ) -> None:
+        self.sides = sides
+        self.system = system
+        self.settings = settings
+        self.shards = shards
+        self._counts = [len(side.texts) for side in sides]
+        self._searcher: tuple[_Unit | None, Callable[[Vectors], Neighbors] | None] = (None, None)
+        self._width = 0
+
+    def encode(self, done: int, progress: Progress) -> None:
+        """Make the vectors, but for the first ``done`` shards."""
+        self._make("encoding", list(self._encoding()), 0, done, progress)
+
+    def search(self, done: int, progress: Progress) -> tuple[Neighbors, Neighbors]:
+        """Find the neighbors of both sides, but for the first ``done`` shards; returns all."""
+        first = self._shards(0) + self._shards(1)
+        self._width = self._load(0).shape[1]
+        self._make("searching", list(self._searching()), first, done, progress)
+        self._searcher = (None, None)
+        return self._merged(0, first), self._merged(1, first)
+
+    def _make(self, stage: str, units: list[_Unit], first: int, done: int, progress: Progress) -> None:
+        total = sum(len(todo.rows) for todo in units)
+        for number, todo in enumerate(units, start=first):
+            if number >= done:
+                made = self._vectors_of(todo) if todo.part is None else self._neighbors_of(todo)
+                with disk_errors(self.shards.folder, KEPT), self.shards.writing(number) as stream:
+                    np.save(stream, made)
+            progress(stage, len(todo.rows), total)
+
+    def _encoding(self) -> Iterator[_Unit]:
+        for side in (0, 1):
+            yield from (_Unit(rows, side) for rows in self._blocks(side))
+
+    def _searching(self) -> Iterator[_Unit]:
+        for side in (0, 1):
+            for part in self._parts(1 - side):
+                yield from (_Unit(rows, side, part) for rows in self._blocks(side))
+
+    def _blocks(self, side: int) -> Iterator[range]:
+        size, count = self.settings.shard_size, self._counts[side]
+        return (range(start, min(start + size, count)) for start in range(0, count, size))
+
+    def _shards(self, side: int) -> int:
+        """How many hold its vectors."""
+        return math.ceil(self._counts[side] / self.settings.shard_size)
+
+    def _parts(self, side: int) -> Iterator[range]:
+        """What is indexed at once: whole shards."""
+        size, count = self.settings.shard_size, self._counts[side]
+        rows = max(1, self.settings.index_bytes // (4 * self._width) // size) * size
+        return (range(start, min(start + rows, count)) for start in range(0, count, rows))
+
+    def _vectors_of(self, todo: _Unit) -> Vectors:
+        side = self.sides[todo.side]
+        return unit(self.system.encode(side.texts[todo.rows.start : todo.rows.stop], side.lang))
+
+    def _neighbors_of(self, todo: _Unit) -> np.ndarray:
+        """[rows] of ``cosine`` [k] and ``row`` [k], the best first; row -1 where a part has fewer than k."""
+        assert todo.part is not None
+        whole = _Unit(range(0), todo.side, todo.part)
+        if self._searcher[0] != whole:
+            self._searcher = (whole, self._open(1 - todo.side, todo.part))
+        assert self._searcher[1] is not None
+        found = self._searcher[1](self._vectors(todo.side, todo.rows))
+        k = self._k(1 - todo.side)
+        record = np.zeros(len(todo.rows), [("cosine", "<f4", (k,)), ("row", "<i8", (k,))])
+        record["cosine"], record["row"] = -np.inf, -1
+        width = found.rows.shape[1]
+        record["cosine"][:, :width], record["row"][:, :width] = found.cosines, found.rows + todo.part.start
+        return record
+
+    def _k(self, side: int) -> int:
+        return min(self.settings.neighbors, self._counts[side])
+
+    def _open(self, side: int, part: range) -> Callable[[Vectors], Neighbors]:
+        """What searches a part of a side."""
+        k = min(self._k(side), len(part))
+        if self._counts[side] <= self.settings.exact_rows:
+            vectors = self._vectors(side, part)
+            return lambda queries: nearest_units(queries, vectors, k)
+        index = self._inverted_file(side, part)
+        return lambda queries: _search(index, queries, k)
+
+    def _inverted_file(self, side: int, part: range) -> Any:
+        lists = max(1, min(int(_LISTS_PER_ROOT * math.sqrt(len(part))), len(part) // _ROWS_A_LIST))
+        index: Any = faiss.index_factory(self._width, f"IVF{lists},Flat", faiss.METRIC_INNER_PRODUCT)
+        step = max(1, len(part) // (_TRAINED_ON * lists))
+        blocks = [rows for rows in self._blocks(side) if rows.start in part]
+        # The sample's rows are step apart, whatever the shards' size.
+        sample = [self._vectors(side, rows)[-rows.start % step :: step] for rows in blocks]
+        logger.info("%s: indexing %d sentences", self.sides[side].lang, len(part))
+        index.train(np.concatenate(sample))
+        for rows in blocks:
+            index.add(self._vectors(side, rows))
+        index.nprobe = max(_LEAST_PROBED, round(lists * _PROBED))
+        return index
+
+    def _vectors(self, side: int, rows: range) -> Vectors:
+        """Rows that begin and end with shards."""
+        size = self.settings.shard_size
+        first = (self._shards(0) if side else 0) + rows.start // size
+        count = math.ceil(len(rows) / size)
+        return np.concatenate([self._load(number) for number in range(first, first + count)])
+
+    def _load(self, number: int) -> np.ndarray:
+        path: Path = self.shards.shard(number)
+        loaded: np.ndarray = np.load(path)
+        return loaded
+
+    def _merged(self, side: int, first: int) -> Neighbors:
+        """The neighbors of a side over all parts of the other."""
+        numbers = defaultdict[int, list[int]](list)
+        for number, todo in enumerate(self._searching(), start=first):
+            if todo.side == side:
+                numbers[todo.rows.start].append(number)
+        cosines, rows = [], []
+        for block in self._blocks(side):
+            found = [self._load(number) for number in numbers[block.start]]
+            near = np.concatenate([part["cosine"] for part in found], axis=1)
+            order = np.argsort(-near, axis=1, kind="stable")[:, : self._k(1 - side)]
+            cosines.append(np.take_along_axis(near, order, axis=1))
+            rows.append(np.take_along_axis(np.concatenate([p["row"] for p in found], axis=1), order, axis=1))
+        return Neighbors(np.concatenate(cosines), np.concatenate(rows))
+
+
+def _search(index: Any, queries: Vectors, k: int) -> Neighbors:
+    """Of an inverted file; queries whose lists hold too few rows look into all of them."""
+    cosines, rows = index.search(queries, k)
+    if (short := (rows < 0).any(axis=1)).any():
+        usual, index.nprobe = index.nprobe, index.nlist
+        cosines[short], rows[short] = index.search(queries[short], k)
+        index.nprobe = usual
+    return Neighbors(cosines, rows)

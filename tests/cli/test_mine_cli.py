@@ -1,0 +1,114 @@
+"""``modenc mine`` as users run it, on a tiny hub."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from tiny_models import sentences
+
+from modenc.cli.main import main
+from modenc.mining import mine
+
+
+@pytest.fixture
+def sides(tmp_path):
+    """Two files, of 60 sentences each."""
+    for lang in ("kk", "en"):
+        text = "".join(f"{sentence}\n" for sentence in sentences(lang)[:60])
+        (tmp_path / f"{lang}.txt").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def words(sides, tiny_hub):
+    """The command line without --threshold and --dev."""
+    texts = [word for lang in ("kk", "en") for word in ("-i", str(sides / f"{lang}.txt"), "--lang", lang)]
+    return ["mine", "--hub", str(tiny_hub.path), *texts, "-o", str(sides / "pairs.tsv")]
+
+
+def test_it_writes_what_python_finds(words, sides, tiny_hub, capsys):
+    assert main([*words, "--threshold", "0", "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    found = mine(sentences("kk")[:60], sentences("en")[:60], tiny_hub.path, ("kk", "en"), threshold=0)
+    rows = [line.split("\t") for line in (sides / "pairs.tsv").read_text(encoding="utf-8").splitlines()]
+    assert rows == [["kk", "en", "score"], *([*pair[:2], f"{pair.score:.4f}"] for pair in found.pairs)]
+    assert len(rows) > 3
+    assert (summary["pairs"], summary["read"], summary["dev"]) == (len(rows) - 1, [60, 60], None)
+    assert sorted(path.name for path in sides.iterdir()) == ["en.txt", "kk.txt", "pairs.tsv"]
+
+
+def test_dev_pairs_choose_the_threshold(words, sides, tiny_hub, capsys, caplog):
+    found = mine(sentences("kk")[:60], sentences("en")[:60], tiny_hub.path, ("kk", "en"), threshold=0)
+    lines = [f"{pair.left}\t{pair.right}" for pair in found.pairs[:2]] + [f"{found.pairs[2].left}\t"]
+    (sides / "dev.tsv").write_text("\n".join(["kk\ten", *lines]) + "\n", encoding="utf-8")
+    with caplog.at_level("INFO"):
+        assert main([*words, "--dev", str(sides / "dev.tsv"), "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["dev"]["threshold"] == summary["threshold"]
+    assert (summary["dev"]["f1"], summary["pairs"]) == (100, 2)
+    assert f"threshold {summary['threshold']:.4f}: F1 {summary['dev']['f1']:.1f}" in caplog.text
+
+
+def test_columns_of_one_table(sides, tiny_hub, capsys):
+    rows = zip(sentences("kk")[:40], sentences("en")[20:60], strict=True)
+    text = "own\ttheirs\n" + "".join(f"{kk}\t{en}\n" for kk, en in rows)
+    (sides / "both.tsv").write_text(text, encoding="utf-8")
+    source = ["-i", str(sides / "both.tsv")]
+    words = [*source, "--lang", "kk", "--column", "own", *source, "--lang", "en", "--column", "theirs"]
+    output = str(sides / "pairs.tsv")
+    assert main(["mine", "--hub", str(tiny_hub.path), *words, "-o", output, "--threshold", "1"]) == 0
+    assert capsys.readouterr().out.startswith(f"{output}\t")
+
+
+@pytest.mark.slow
+def test_a_killed_process_goes_on_to_the_same_bytes(words, sides, caplog):
+    words += ["--threshold", "0", "--shard-size", "4"]
+    parts = sides / "pairs.tsv.parts"
+    with subprocess.Popen([sys.executable, "-m", "modenc.cli", *words], stderr=subprocess.PIPE) as process:
+        while process.poll() is None and len(list(parts.glob("0*.npy"))) < 6:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+    assert not (sides / "pairs.tsv").exists()
+    kept = len(list(parts.glob("0*.npy")))
+    assert 6 <= kept < 60
+    with caplog.at_level("INFO"):
+        assert main(words) == 0
+    assert f"{kept} shards of 4 sentences are done already; resuming" in caplog.text
+    resumed = (sides / "pairs.tsv").read_bytes()
+    (sides / "pairs.tsv").unlink()
+    assert main(words) == 0
+    assert (sides / "pairs.tsv").read_bytes() == resumed
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"--lang": ["kk"]}, r"--lang: expected two, one for each side, found 1"),
+        ({"--lang": ["kk", "kaz_Cyrl"]}, r"--lang: expected two languages, found kk for both"),
+        ({"-i": ["kk.txt", "kk.txt"]}, r"--input: expected two texts, found .*kk.txt for both"),
+        ({"-i": ["kk.txt", "em.txt"]}, r"em.txt: no such file; did you mean 'en.txt'"),
+        ({"-o": ["pairs.npy"]}, r"pairs.npy: expected a name ending in .tsv"),
+        ({"-o": ["none/pairs.tsv"]}, r"none: no such folder"),
+        ({"--column": ["a", "b", "c"]}, r"--column: expected one, or one for each --input, found 3"),
+        ({"--dev": ["dev.tsv"]}, r"dev.tsv, row 1: expected a column 'en' of text"),
+    ],
+)
+def test_wrong_words_say_what_was_expected(sides, tiny_hub, capsys, changes, message, monkeypatch):
+    monkeypatch.chdir(sides)
+    (sides / "dev.tsv").write_text("kk\tde\na\tb\n")
+    given = {"-i": ["kk.txt", "en.txt"], "--lang": ["kk", "en"], "-o": ["pairs.tsv"]} | changes
+    if "--dev" not in changes:
+        given["--threshold"] = ["1"]
+    words = [word for name, values in given.items() for value in values for word in (name, value)]
+    assert main(["mine", "--hub", str(tiny_hub.path), *words]) == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_a_threshold_or_dev_pairs_are_needed(words, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(words)
+    assert "one of the arguments --threshold --dev is required" in capsys.readouterr().err

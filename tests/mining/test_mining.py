@@ -1,0 +1,224 @@
+"""Mining against loops written out by hand, on vectors whose translations are known."""
+
+import json
+
+import numpy as np
+import pytest
+from tiny_models import sentences
+
+from modenc.encoder import ModularEncoder
+from modenc.errors import DataError, OptionError
+from modenc.mining import SearchSettings, mine
+
+LANGS = ("kk", "en")
+N = 120
+
+
+class Drawn:
+    """Vectors drawn at random; row i of both languages is the same point, with some noise."""
+
+    name = "drawn"
+
+    def __init__(self, noise=0.6, seed=3):
+        rng = np.random.default_rng(seed)
+        points = rng.normal(size=(320, 16))
+        self.table = {}
+        for lang in LANGS:
+            vectors = points + noise * rng.normal(size=points.shape)
+            self.table |= dict(zip(sentences(lang), vectors.astype(np.float32), strict=True))
+        self.calls = []
+
+    def encode(self, texts, lang):
+        self.calls.append((lang, len(texts)))
+        return np.stack([self.table[text] for text in texts])
+
+    def describe(self):
+        return {"kind": "drawn"}
+
+
+@pytest.fixture
+def system():
+    return Drawn()
+
+
+@pytest.fixture
+def texts():
+    """Rows 40 to 119 of Kazakh and 0 to 79 of English; 40 to 79 are in both."""
+    return sentences("kk")[40:N], sentences("en")[: N - 40]
+
+
+GOLD = {(sentences("kk")[row], sentences("en")[row]) for row in range(40, 80)}
+
+
+def _plain(system, left, right, k=4):
+    """The procedure written out: (score, left, right) from the best down."""
+    x, y = (np.stack([system.table[text] for text in side]) for side in (left, right))
+    x, y = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (x, y))
+    cosines = x @ y.T
+    of_x, of_y = np.sort(cosines, axis=1)[:, -k:].mean(axis=1), np.sort(cosines, axis=0)[-k:].mean(axis=0)
+    margins = 2 * cosines / (of_x[:, None] + of_y)
+    found = set()
+    for i in range(len(left)):
+        near = np.argsort(-cosines[i])[:k]
+        found.add((i, int(near[margins[i, near].argmax()])))
+    for j in range(len(right)):
+        near = np.argsort(-cosines[:, j])[:k]
+        found.add((int(near[margins[near, j].argmax()]), j))
+    taken, pairs = (set(), set()), []
+    for i, j in sorted(found, key=lambda pair: -margins[pair]):
+        if i not in taken[0] and j not in taken[1]:
+            taken[0].add(i)
+            taken[1].add(j)
+            pairs.append((margins[i, j], left[i], right[j]))
+    return pairs
+
+
+@pytest.mark.parametrize("size", [16, 1000])
+def test_pairs_and_scores_are_the_loops(system, texts, size):
+    mined = mine(*texts, system, LANGS, threshold=0, settings=SearchSettings(shard_size=size))
+    wanted = _plain(system, *texts)
+    assert [(pair.left, pair.right) for pair in mined.pairs] == [pair[1:] for pair in wanted]
+    assert [pair.score for pair in mined.pairs] == pytest.approx([pair[0] for pair in wanted], abs=1e-5)
+    above = mine(*texts, system, LANGS, threshold=wanted[20][0] - 1e-5)
+    assert above.pairs == mined.pairs[:21]
+
+
+def test_a_side_that_is_indexed_in_parts_gives_the_same(system, texts):
+    whole = mine(*texts, system, LANGS, threshold=0)
+    parts = SearchSettings(shard_size=20, index_bytes=45 * 16 * 4)
+    found = mine(*texts, system, LANGS, threshold=0, settings=parts)
+    assert [pair[:2] for pair in found.pairs] == [pair[:2] for pair in whole.pairs]
+
+
+@pytest.mark.parametrize("index_bytes", [10**9, 200 * 16 * 4])
+def test_an_inverted_file_misses_little(system, index_bytes):
+    texts = sentences("kk"), sentences("en")
+    settings = SearchSettings(exact_rows=319, shard_size=64, index_bytes=index_bytes)
+    whole = {pair[:2] for pair in mine(*texts, system, LANGS, threshold=1.2).pairs}
+    found = mine(*texts, system, LANGS, threshold=1.2, settings=settings)
+    assert len(whole) > 100
+    assert len({pair[:2] for pair in found.pairs} & whole) >= 0.9 * len(whole)
+    assert found == mine(*texts, system, LANGS, threshold=1.2, settings=settings)
+
+
+def test_repeated_and_empty_sentences_count_once(system, texts):
+    left = [*texts[0][:3], f"  {texts[0][0].upper()} ", "", "—!", *texts[0]]
+    mined = mine(left, texts[1], system, LANGS, threshold=0)
+    assert (mined.read, mined.distinct) == ((86, 80), (80, 80))
+    assert mined.pairs == mine(*texts, system, LANGS, threshold=0).pairs
+
+
+def test_the_threshold_is_that_of_the_best_f1(system, texts):
+    dev = [*sorted(GOLD), *((text, "") for text in texts[0] if text not in dict(GOLD))]
+    dev += [("", text) for text in texts[1] if text not in {right for _, right in GOLD}]
+    mined = mine(*texts, system, LANGS, dev=dev)
+    wanted, hits, best = _plain(system, *texts), 0, (0.0, 0.0)
+    for taken, (score, *pair) in enumerate(wanted, start=1):
+        hits += tuple(pair) in GOLD
+        best = max(best, (200 * hits / (taken + len(GOLD)), score))
+    assert (mined.dev.f1, mined.threshold) == pytest.approx(best, abs=1e-5)
+    assert 60 < mined.dev.f1 < 100
+    assert [pair[:2] for pair in mined.pairs] == [pair[1:] for pair in wanted if pair[0] >= best[1] - 1e-6]
+
+
+def test_development_sentences_from_elsewhere_are_not_mined(system, texts):
+    apart = sentences("kk")[150:200], sentences("en")[150:200]
+    dev = list(zip(*apart, strict=True))
+    mined = mine(*texts, system, LANGS, dev=[*dev, (sentences("kk")[201], ""), ("", sentences("en")[202])])
+    assert mined.dev.recall > 50
+    assert mined.distinct == (80, 80)
+    assert len(mined.pairs) > 10
+    assert not {text for pair in mined.pairs for text in pair[:2]} & {text for side in apart for text in side}
+
+
+def test_a_run_that_was_cut_off_goes_on_to_the_same_bytes(texts, tmp_path, caplog):
+    settings = SearchSettings(shard_size=16)
+    whole, output = tmp_path / "whole.tsv", tmp_path / "pairs.tsv"
+    mine(*texts, Drawn(), LANGS, threshold=1, output=whole, settings=settings)
+    for most in (3, 7):
+        cut = Drawn()
+        encode = cut.encode
+
+        def limited(texts, lang, cut=cut, encode=encode, most=most):
+            if len(cut.calls) == most:
+                raise KeyboardInterrupt
+            return encode(texts, lang)
+
+        cut.encode = limited
+        if most == 3:
+            with pytest.raises(KeyboardInterrupt):
+                mine(*texts, cut, LANGS, threshold=1, output=output, settings=settings)
+            continue
+        with caplog.at_level("INFO"):
+            mine(*texts, cut, LANGS, threshold=1, output=output, settings=settings)
+        assert len(cut.calls) == 7
+    assert "3 shards of 16 sentences are done already; resuming" in caplog.text
+    assert output.read_bytes() == whole.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pairs.tsv", "whole.tsv"]
+    assert output.read_text().splitlines()[0] == "kk\ten\tscore"
+
+
+def test_search_resumes_too(system, texts, tmp_path):
+    settings = SearchSettings(shard_size=16)
+    output, seen = tmp_path / "pairs.tsv", []
+
+    def stop(stage, rows, total):
+        seen.append((stage, rows, total))
+        if seen.count(("searching", 16, 160)) == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        mine(*texts, system, LANGS, threshold=1, output=output, settings=settings, progress=stop)
+    assert len(list((tmp_path / "pairs.tsv.parts").glob("*.npy"))) == 17
+    system.calls.clear()
+    mined = mine(*texts, system, LANGS, threshold=1, output=output, settings=settings)
+    assert system.calls == []
+    assert mined == mine(*texts, system, LANGS, threshold=1)
+    # Another text is another job.
+    (tmp_path / "pairs.tsv.parts").mkdir()
+    job = {"languages": list(LANGS), "texts": ["0", "0"]}
+    (tmp_path / "pairs.tsv.parts" / "job.json").write_text(json.dumps(job))
+    assert mine(*texts, system, LANGS, threshold=1, output=output) == mined
+
+
+def test_a_hub_and_a_plain_model_mine(tiny_hub, tiny_xlmr, texts):
+    hub = mine(*texts, ModularEncoder(tiny_hub.path), LANGS, threshold=0)
+    assert hub.pairs == mine(*texts, tiny_hub.path, LANGS, threshold=0).pairs
+    assert 1 <= len(hub.pairs) <= 80
+    assert mine(*texts, tiny_hub.path, ("kaz_Cyrl", "eng"), threshold=0).pairs == hub.pairs
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({}, OptionError, "expected one of threshold and dev, found neither or both"),
+        ({"threshold": 1.0, "dev": []}, OptionError, "expected one of threshold and dev"),
+        ({"dev": [("a", "")]}, DataError, "no row with a sentence in both kk and en; give some"),
+        ({"threshold": 1.0, "langs": ("kk", "kaz")}, DataError, "expected two languages, found kk for both"),
+        ({"threshold": 1.0, "left": ["", "!"]}, DataError, "kk: expected sentences to mine in, found none"),
+    ],
+)
+def test_errors_say_what_was_expected(system, texts, change, error, message):
+    given = {"left": texts[0], "right": texts[1], "model": system, "langs": LANGS} | change
+    with pytest.raises(error, match=message):
+        mine(**given)
+
+
+def test_development_pairs_that_are_never_found_are_refused(texts):
+    system = Drawn(noise=0.1)
+    dev = [(sentences("kk")[200], sentences("en")[300])]
+    with pytest.raises(DataError, match="among the best matches, found none of 1; check which language"):
+        mine(*texts, system, LANGS, dev=dev)
+
+
+def test_a_model_that_changes_meanwhile_is_noticed(system, texts):
+    states = iter(range(10))
+    system.describe = lambda: {"state": next(states)}
+    with pytest.raises(DataError, match="drawn changed while it encoded; run the same again"):
+        mine(*texts, system, LANGS, threshold=0)
+
+
+@pytest.mark.parametrize("name", ["neighbors", "index_bytes", "shard_size"])
+def test_settings_have_a_least_value(name):
+    with pytest.raises(OptionError, match=f"{name}: expected at least 1, found 0"):
+        SearchSettings(**{name: 0})
