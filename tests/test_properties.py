@@ -73,7 +73,7 @@ def test_tokens_are_of_the_vocabulary_and_no_more_than_fit(encoder, texts, lang)
     ids, real = features["input_ids"], features["attention_mask"]
     assert ids.shape == real.shape
     assert 1 <= ids.shape[1] <= transformer.max_seq_length
-    for row, text in enumerate(transformer.tag(texts, lang)):
+    for row, text in enumerate(encoder.route(texts, lang)):
         assert ids[row].min() >= 0
         # Padding, too, is looked up.
         assert ids[row].max() < _rows_of_table(encoder, text.lang)

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from modenc.serving.metrics import Metrics
 from modenc.serving.settings import ServeSettings
-from modenc.texts import TaggedText
 
 if TYPE_CHECKING:
     from modenc.encoder import ModularEncoder
@@ -207,32 +206,21 @@ class Batcher:
             _give(part.request, own)
 
     def _vectors(self, parts: list[_Part], align: bool) -> list[Encoded]:
-        from modenc.composition.language_cache import in_one_state  # torch: not before the server answers
-
-        encoder, size = self.encoder, self._settings.batch_size
+        encoder = self.encoder
         assert encoder is not None
-        module, prompt = encoder[0], encoder.hub.info.prompt
         texts = [text for part in parts for text in part.texts]
-        langs = [lang for part in parts for lang in part.langs]
-        tagged = encoder.route(texts, langs)
-        # Ahead of ``encode``, which keeps these tokens, because they are counted.
-        in_one_state(
-            lambda: module.tokenize_ahead(tagged, prompt, size),
-            tagged,
-            lambda: module.router.route(texts, langs),
-        )
-        vectors = encoder.encode(tagged, align=align, batch_size=size, show_progress_bar=False)
-        self._metrics.count(tagged)
+        tagged = encoder.route(texts, [lang for part in parts for lang in part.langs])
+        batch = self._settings.batch_size
+        vectors = encoder.encode(tagged, align=align, batch_size=batch, show_progress_bar=False)
+        features = encoder.preprocess(tagged, prompt=encoder.hub.info.prompt)
+        tokens = features["attention_mask"].sum(1).tolist()
+        self._metrics.count(tagged, tokens, encoder.max_seq_length)
         answers, start = [], 0
         for part in parts:
             own = slice(start, start + len(part.texts))
-            answers.append(Encoded(vectors[own], [text.lang for text in tagged[own]], _tokens(tagged[own])))
+            answers.append(Encoded(vectors[own], [text.lang for text in tagged[own]], sum(tokens[own])))
             start = own.stop
         return answers
-
-
-def _tokens(texts: Sequence[TaggedText]) -> int:
-    return sum(len(text.tokens.ids) for text in texts if text.tokens is not None)
 
 
 def _give(request: _Request, encoded: Encoded) -> None:

@@ -33,18 +33,17 @@ class Metrics:
         )
         self.tokens = Counter("modenc_tokens", "Tokens encoded.", registry=registry)
         self.cut = Counter(
-            "modenc_texts_cut", "Texts that were longer than the hub's limit.", registry=registry
+            "modenc_texts_cut", "Texts of the hub's limit of tokens or more.", registry=registry
         )
         self.batches = Histogram("modenc_batch_texts", "Texts in a batch.", buckets=_TEXTS, registry=registry)
         self.waiting = Gauge("modenc_texts_waiting", "Texts in the queue.", registry=registry)
 
-    def count(self, texts: Sequence[TaggedText]) -> None:
-        """Count encoded texts."""
-        for text in texts:
+    def count(self, texts: Sequence[TaggedText], tokens: Sequence[int], limit: int) -> None:
+        """Count encoded texts, each of so many tokens; the hub cuts at ``limit``."""
+        for text, number in zip(texts, tokens, strict=True):
             self.texts.labels(text.lang).inc()
-            if text.tokens is not None:
-                self.tokens.inc(len(text.tokens.ids))
-                self.cut.inc(text.tokens.cut)
+            self.tokens.inc(number)
+            self.cut.inc(number >= limit)
 
     def page(self) -> bytes:
         """All of them, in Prometheus's text format."""
