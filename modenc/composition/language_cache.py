@@ -165,6 +165,11 @@ class LanguageCache:
         with self._lock:
             self._start()
 
+    def reset(self) -> None:
+        """Compute the next batch, to the last digit, as if none had been run; languages stay in memory."""
+        with self._lock:
+            self._running().reset()
+
     def _running(self) -> Engine:
         if self._engine is None:
             self._engine = make_engine(self._body, self._settings, self.base_tokenizer)
