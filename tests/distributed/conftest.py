@@ -1,6 +1,7 @@
 """A cluster on this machine: a head without cores, to which a test adds nodes, and takes them away."""
 
 import socket
+from functools import partial
 
 import pytest
 
@@ -34,6 +35,12 @@ def head(_own_cache):
 
 
 @pytest.fixture
+def lose_node(head):
+    """A function that ends all processes of a node at once."""
+    return partial(lose, head)
+
+
+@pytest.fixture
 def add_node(head):
     """A function that adds a node of one core; those that a test leaves are removed after it."""
     import ray
@@ -45,7 +52,12 @@ def add_node(head):
     torch.set_num_threads(threads)
     ray.shutdown()
     for node in list(head.worker_nodes):
-        head.remove_node(node, allow_graceful=False)
+        lose(head, node)
+
+
+def lose(head, node):
+    node.kill_all_processes(check_alive=False, allow_graceful=False, wait=True)
+    head.worker_nodes.discard(node)
 
 
 def node_settings(cores=1):
