@@ -2,11 +2,11 @@
 
 import json
 import time
-from functools import partial
 from pathlib import Path
 from threading import Thread
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,21 +21,25 @@ pytestmark = pytest.mark.slow
 
 
 class Loss(Thread):
-    """A node that is lost once a file is there, whereupon another joins."""
+    """The loss of one of two nodes, once there is a file: of the one that works on ``task`` for it."""
 
-    def __init__(self, add_node, lose_node, folder, pattern):
+    def __init__(self, add_node, lose_node, folder, pattern, task=""):
         super().__init__(daemon=True)
-        self.there = lambda: next(folder.glob(pattern), None)
-        self.add_node, self.lose = add_node, partial(lose_node, add_node())
-        self.happened = False
+        self.nodes, self.lose_node = [add_node(), add_node()], lose_node
+        self.file = lambda: next(folder.glob(pattern), None)
+        self.task = lambda file: task.format(lang=file.relative_to(folder).parts[0])
+        self.lost = None
         self.start()
 
     def run(self):
-        while not self.there():
+        while not (file := self.file()):
             time.sleep(0.02)
-        self.lose()
-        self.happened = True
-        self.add_node()
+        for node in self.nodes:
+            raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
+            if any(self.task(file) in " ".join(one.cmdline()) for one in raylet.children(recursive=True)):
+                self.lost = node
+                self.lose_node(node)
+                return
 
 
 def digests(folder):
@@ -59,10 +63,10 @@ def test_training_goes_on_from_the_checkpoint_of_a_lost_node(
     assert main([*words, f"hub.path={tmp_path}/right", f"run.work_dir={tmp_path}/elsewhere"]) == 0
     capsys.readouterr()
     pattern = "*/sentence_encoding/checkpoints/checkpoint-*/trainer_state.json"
-    loss = Loss(add_node, lose_node, tmp_path / "runs", pattern)
+    loss = Loss(add_node, lose_node, tmp_path / "runs", pattern, "{lang}: sentence_encoding")
     assert main([*words, "--on", "ray", "--address", head.address]) == 0
     loss.join(60)
-    assert loss.happened
+    assert loss.lost
     assert capsys.readouterr().out == f"en\t{tmp_path}/hub/en\nkk\t{tmp_path}/hub/kk\n"
     assert digests(tmp_path / "hub") == digests(tmp_path / "right")
     assert "resuming from checkpoint-" in logs(head)
@@ -92,7 +96,7 @@ def test_encoding_loses_nothing_with_a_node(head, add_node, lose_node, tiny_hub,
     loss = Loss(add_node, lose_node, output.with_name(f"{output.name}.parts"), f"???????.{ending}")
     assert main([*words, str(output), "--on", "ray", "--address", head.address]) == 0
     loss.join(60)
-    assert loss.happened
+    assert loss.lost
     assert output.read_bytes() == right.read_bytes()
     if ending == "parquet":
         assert pq.read_table(output)["index"].to_pylist() == list(range(96))
