@@ -9,7 +9,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -58,7 +58,9 @@ def cluster(address: str | None = None) -> Iterator[None]:
             f"it needs Ray {ray.__version__} and Python {_python()}; see ray status --address {name}"
         ) from error
     try:
-        yield
+        # Ray shows there what it says of nodes, and a script may read the command's own output.
+        with redirect_stdout(sys.stderr):
+            yield
     finally:
         ray.shutdown()
 

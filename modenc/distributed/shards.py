@@ -50,7 +50,7 @@ def map_shards(
         shards = ray.data.read_datasource(
             _Shards(numbers, read),
             override_num_blocks=min(len(numbers), _READS_A_WORKER * workers),
-            ray_remote_args={"num_cpus": 0},  # or actors that take all cores would wait for ever
+            num_cpus=0,  # or actors that take all cores would wait for ever
         )
         results = shards.map_batches(
             _Worker,

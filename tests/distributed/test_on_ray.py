@@ -56,8 +56,9 @@ def logs(head):
 
 
 def test_training_goes_on_from_the_checkpoint_of_a_lost_node(
-    head, add_node, lose_node, tiny_xlmr, tmp_path, capsys
+    head, add_node, lose_node, tiny_xlmr, tmp_path, capsys, caplog
 ):
+    caplog.set_level("INFO")
     path = save_tiny_recipe(tmp_path, tiny_xlmr)
     words = ["train", str(path), "sentence_encoding.optimizer.steps=120"]
     assert main([*words, f"hub.path={tmp_path}/right", f"run.work_dir={tmp_path}/elsewhere"]) == 0
