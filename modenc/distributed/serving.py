@@ -7,12 +7,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ray import serve
+from ray.exceptions import RayActorError
+
+from modenc.errors import ClusterError
 
 Handler = Callable[[Sequence[Any]], Sequence[Any]]
 """Answers a batch of requests, one answer each."""
 
 
-@serve.deployment
+# Requests that a replica has at once; Ray's own 5 would be its largest batch.
+_MOST_ONGOING = 256
+_SECONDS_TO_NOTICE = 1.0
+
+
+@serve.deployment(max_ongoing_requests=_MOST_ONGOING)
 class BatchedDeployment:
     """Collects requests that come at about the same time, and gives them to a handler together.
 
@@ -21,7 +29,8 @@ class BatchedDeployment:
 
     Args:
         make_handler: called once in each replica; can be pickled, and gives a :data:`Handler`.
-        max_batch_size: most requests that the handler is given at once.
+        max_batch_size: most requests that the handler is given at once; no more than 256, or than the
+            deployment's ``max_ongoing_requests`` where its options say another.
         batch_wait_timeout_s: seconds that the first request of a batch waits for others.
     """
 
@@ -43,3 +52,22 @@ class BatchedDeployment:
     async def __call__(self, request: Any) -> Any:
         """The handler's answer to one request."""
         return await self._batch(request)
+
+
+async def answer(handle: Any, request: Any, tries: int = 5) -> Any:
+    """The answer of a deployment, from another replica where one was lost with the request.
+
+    Args:
+        handle: what ``ray.serve.run`` gives.
+        request: handled once more where the loss came after the handling.
+        tries: how many replicas may be asked.
+
+    Raises:
+        ClusterError: all of them were lost.
+    """
+    for _ in range(tries):
+        try:
+            return await handle.remote(request)
+        except RayActorError:
+            await asyncio.sleep(_SECONDS_TO_NOTICE)
+    raise ClusterError(f"expected a replica that answers, {tries} were lost with the request; try again")

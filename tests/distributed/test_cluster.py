@@ -3,9 +3,11 @@
 import asyncio
 import os
 import sys
+from contextlib import closing
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -140,7 +142,7 @@ def test_a_graph_runs_in_its_order_and_says_what_failed(head, add_node, tmp_path
 def test_replicas_answer_in_batches_while_one_is_lost(head, add_node, lose_node, tiny_hub):
     from ray import serve
 
-    from modenc.distributed.serving import BatchedDeployment
+    from modenc.distributed.serving import BatchedDeployment, answer
 
     def make_handler(hub):
         encoder = ModularEncoder(hub)
@@ -150,10 +152,10 @@ def test_replicas_answer_in_batches_while_one_is_lost(head, add_node, lose_node,
     right = ModularEncoder(tiny_hub.path).encode(texts)
 
     async def asked(handle):
-        return await asyncio.gather(*(handle.remote(text) for text in texts))
+        return await asyncio.gather(*(answer(handle, text) for text in texts))
 
     nodes = [add_node(), add_node()]
-    with cluster(head.address):
+    with cluster(head.address), closing(SimpleNamespace(close=serve.shutdown)):
         serve.start(proxy_location="Disabled")
         deployment = BatchedDeployment.options(num_replicas=2, ray_actor_options={"num_cpus": 1})
         make = partial(make_handler, str(tiny_hub.path))
@@ -164,4 +166,3 @@ def test_replicas_answer_in_batches_while_one_is_lost(head, add_node, lose_node,
             assert 1 < max(sizes) <= 8
             if nodes[0] in head.worker_nodes:
                 lose_node(nodes[0])
-        serve.shutdown()
