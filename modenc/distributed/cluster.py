@@ -230,12 +230,15 @@ def plain_errors(name: str) -> Iterator[None]:
     """
     try:
         yield
-    except RayError as error:
+    except Exception as error:
         cause: BaseException | None = error
+        # An error of a task is of the class of its cause, too.
         while cause is not None and (isinstance(cause, RayError) or not isinstance(cause, ModencError)):
             cause = getattr(cause, "cause", None) or cause.__cause__
         if cause is not None:
             raise cause from None
+        if not isinstance(error, RayError):
+            raise
         raise ClusterError(
             f"{name}: {str(error).strip()}\nWhat is finished is kept; run the same command again to go on"
         ) from error

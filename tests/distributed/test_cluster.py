@@ -3,11 +3,10 @@
 import asyncio
 import os
 import sys
-from contextlib import closing
+from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ pytest.importorskip("ray", reason="ray is not installed (the extra ray)")
 
 from modenc.distributed.cluster import Place, cluster, shared_folders
 from modenc.distributed.graph import RETRIES, Task, run_graph
+from modenc.distributed.shards import map_shards
 
 
 @pytest.fixture
@@ -105,6 +105,27 @@ def dying(path):
 
 
 @pytest.mark.slow
+def test_shards_come_back_once_each_with_their_results(head, add_node):
+    # In here, since nodes do not have this module.
+    def refusing():
+        def work(content):
+            raise RecipeError(f"no shard {content}")
+
+        return work
+
+    add_node()
+    with cluster(head.address):
+        place = Place.of_cluster(1)
+        numbers = [0, 2, 3, 7]
+        found = list(map_shards(numbers, list, lambda: lambda content: content * 10, place, lambda: None))
+        assert sorted(found) == [(0, 0), (2, 20), (3, 30), (7, 70)]
+        with pytest.raises(RecipeError, match=r"^no shard 5$"):
+            list(map_shards([5], list, refusing, place, lambda: None))
+        with pytest.raises(ClusterError, match=r"node [\d.]+: no disk$"):
+            list(map_shards([5], list, refusing, place, lambda: "no disk"))
+
+
+@pytest.mark.slow
 def test_a_graph_runs_in_its_order_and_says_what_failed(head, add_node, tmp_path):
     add_node()
     with cluster(head.address):
@@ -155,7 +176,8 @@ def test_replicas_answer_in_batches_while_one_is_lost(head, add_node, lose_node,
         return await asyncio.gather(*(answer(handle, text) for text in texts))
 
     nodes = [add_node(), add_node()]
-    with cluster(head.address), closing(SimpleNamespace(close=serve.shutdown)):
+    with cluster(head.address), ExitStack() as stack:
+        stack.callback(serve.shutdown)
         serve.start(proxy_location="Disabled")
         deployment = BatchedDeployment.options(num_replicas=2, ray_actor_options={"num_cpus": 1})
         make = partial(make_handler, str(tiny_hub.path))
