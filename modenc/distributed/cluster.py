@@ -160,16 +160,19 @@ def check_nodes(check: Check) -> None:
         ClusterError: what nodes lack, a line for each.
     """
     probe, folder = ray.remote(_probe), os.getcwd()
-    answers = {}
+    answers = []
     for node in _nodes():
         here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
         name = f"node {node['NodeManagerAddress']} ({node['NodeID'][:8]})"
-        answers[name] = probe.options(num_cpus=0, scheduling_strategy=here).remote(check, _versions(), folder)
+        answer = probe.options(num_cpus=0, scheduling_strategy=here).remote(check, _versions(), folder)
+        answers.append((name, node["NodeID"], answer))
     problems = []
-    for name, answer in answers.items():
+    for name, node_id, answer in answers:
         try:
             found = ray.get(answer)
         except RayError as error:
+            if node_id not in [node["NodeID"] for node in _nodes()]:
+                continue  # lost meanwhile
             found = f"modenc cannot be run there ({_first_line(error.__cause__ or error)})"
         if found:
             problems.append(f"{name}: {found}")

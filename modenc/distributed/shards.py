@@ -14,6 +14,7 @@ from ray.data import ActorPoolStrategy, DataContext, Datasource, ReadTask
 from ray.data.block import BlockMetadata
 
 from modenc.distributed.cluster import Check, Place, beginning, plain_errors
+from modenc.errors import ModencError
 
 Read = Callable[[Sequence[int]], Iterable[Any]]
 """Gives the contents of shards with these ascending numbers, in their order."""
@@ -62,7 +63,9 @@ def map_shards(
         for row in results.iter_rows():
             if (number := int(row["number"])) not in done:
                 done.add(number)
-                yield number, pickle.loads(row["content"])
+                if isinstance(found := pickle.loads(row["content"]), ModencError):
+                    raise found
+                yield number, found
 
 
 class _Shards(Datasource):  # type: ignore[misc]
@@ -86,19 +89,39 @@ class _Shards(Datasource):  # type: ignore[misc]
         ]
 
 
+# Errors travel as results: Ray Data's own do not say what they were made of.
 def _blocks(numbers: Sequence[int], read: Read) -> Iterator[pa.Table]:
-    for number, content in zip(numbers, read(numbers), strict=True):
-        yield pa.table({"number": [number], "content": [pickle.dumps(content)]})
+    try:
+        for number, content in zip(numbers, read(numbers), strict=True):
+            yield _block(number, content)
+    except ModencError as error:
+        yield _block(numbers[-1], error)
+
+
+def _block(number: int, content: Any) -> pa.Table:
+    return pa.table({"number": [number], "content": [pickle.dumps(content)]})
 
 
 class _Worker:
     """An actor's state."""
 
     def __init__(self, begin: Callable[[], None], make_worker: Callable[[], Work]) -> None:
-        begin()
-        self.work = make_worker()
+        self.error: ModencError | None = None
+        try:
+            begin()
+            self.work = make_worker()
+        except ModencError as error:
+            self.error = error
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """One shard."""
-        result = self.work(pickle.loads(batch["content"][0]))
-        return {"number": batch["number"], "content": np.array([pickle.dumps(result)], dtype=object)}
+        result = pickle.dumps(self._result(pickle.loads(batch["content"][0])))
+        return {"number": batch["number"], "content": np.array([result], dtype=object)}
+
+    def _result(self, content: Any) -> Any:
+        if self.error is not None or isinstance(content, ModencError):
+            return self.error or content
+        try:
+            return self.work(content)
+        except ModencError as error:
+            return error

@@ -134,7 +134,7 @@ def test_a_graph_runs_in_its_order_and_says_what_failed(head, add_node, tmp_path
         ):
             Place.of_cluster(2)
         place = Place.of_cluster(1)
-        assert place == Place(cores=1, gpus=0, slots=1)
+        assert (place.cores, place.gpus) == (1, 0)
         with shared_folders([tmp_path]) as check:
             tasks = [Task("one", note(tmp_path / "a")), Task("two", note(tmp_path / "b"), (0,))]
             assert run_graph(tasks, place, check) == ["a", "b"]
