@@ -39,6 +39,10 @@ class TextError(ModencError, TypeError):
     """Something other than a text was given where a text is expected."""
 
 
+class ClusterError(ModencError, RuntimeError):
+    """A cluster cannot be reached, cannot do what is asked, or lost it too often."""
+
+
 class MissingExtraError(ModencError, ImportError):
     """An optional part of modenc is used without the packages it needs."""
 

@@ -98,6 +98,10 @@ class ShardFolder:
         """The file of a shard, counted from 0."""
         return self.folder / f"{number:07d}{self.suffix}"
 
+    def missing(self, shards: int) -> list[int]:
+        """The numbers of those of the first ``shards`` shards that are not done."""
+        return [number for number in range(shards) if not self.shard(number).is_file()]
+
     def remove(self) -> None:
         """Remove the shards, and the folder unless other files are in it."""
         self._clear()

@@ -89,16 +89,17 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
-def exclusive_lock(folder: Path, otherwise: ModencError) -> Iterator[None]:
+def exclusive_lock(folder: Path, otherwise: ModencError, wait: float = 0) -> Iterator[None]:
     """Lock a folder, made where it is missing; the lock ends with this process, however it ends.
 
     Args:
         folder: the folder.
         otherwise: raised where another process holds the lock.
+        wait: seconds that it may go on holding it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        lock = FileLock(folder / LOCK_FILE).acquire(timeout=0)
+        lock = FileLock(folder / LOCK_FILE).acquire(timeout=wait)
     except Timeout:
         raise otherwise from None
     with lock:

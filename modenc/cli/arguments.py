@@ -142,6 +142,31 @@ def add_encoding(parser: Any) -> None:
     add(parser, "--no-align", "--batch-size", "--compute", "--device", "--max-memory", "--column")
 
 
+def add_cluster(parser: Any) -> None:
+    """``--on`` and ``--address``, of commands that can work on several machines."""
+    option(parser, "--on", None, "compute on the machines of a Ray cluster (docs/ray.md)", choices=("ray",))
+    text = (
+        "of the cluster's head node (default: RAY_ADDRESS, or this machine's cluster, or this machine alone)"
+    )
+    option(parser, "--address", "HOST:PORT", text)
+
+
+def on_cluster(args: argparse.Namespace) -> bool:
+    """Whether the command is to work on a cluster.
+
+    Raises:
+        OptionError: ``--address`` without ``--on``.
+        MissingExtraError: Ray is not installed.
+    """
+    from modenc.errors import OptionError
+
+    if args.address and not args.on:
+        raise OptionError("--address names a Ray cluster: expected --on ray with it, found none; add it")
+    if args.on:
+        import modenc.distributed  # noqa: F401  # so that a missing extra is found before any work
+    return bool(args.on)
+
+
 def add_logging(parser: Any) -> None:
     """``--log-level`` and ``--quiet``, of every command that does something."""
     group = parser.add_mutually_exclusive_group()

@@ -40,6 +40,22 @@ def read_texts(
     return texts if max_characters is None else (clean(text, max_characters) for text in texts)
 
 
+def source_files(source: str) -> list[str]:
+    """The files of a source: itself, or of a folder those in it, in the order of their names.
+
+    Names that start with ``.`` or ``_`` are left out, as those of marks that other tools leave.
+
+    Raises:
+        DataError: a folder has none.
+    """
+    if source == STDIN or not Path(source).is_dir():
+        return [source]
+    found = [path for path in Path(source).iterdir() if path.is_file() and path.name[0] not in "._"]
+    if not found:
+        raise DataError(f"{source}: expected a folder with files of texts, found none; name another")
+    return [str(path) for path in sorted(found, key=lambda path: path.name)]
+
+
 def has_columns(source: str) -> bool:
     """Whether texts come with other columns: not from standard input and plain text."""
     return source != STDIN and not (Path(source).is_file() and format_of(Path(source)) == ".txt")
@@ -66,6 +82,8 @@ def check_output(output: Path, source: str | Path) -> None:
         raise DataError(f"{output}: expected another file than the input; choose another name")
     if not output.absolute().parent.is_dir():
         raise DataError(f"{output.parent}: no such folder; make it, or write the output elsewhere")
+    if Path(source).is_dir() and output.absolute().parent.resolve() == Path(source).resolve():
+        raise DataError(f"{output}: expected an output outside of the input's folder; write it elsewhere")
     if output.is_dir():
         raise DataError(f"{output}: expected a file's name, found a folder; choose another name")
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from modenc.cli.arguments import add, add_command, option, write
+from modenc.cli.arguments import add, add_cluster, add_command, on_cluster, option, write
 from modenc.cli.recipe import add_recipe, read_recipe
 from modenc.errors import RecipeError
 from modenc.recipe.settings import STAGES
+
+if TYPE_CHECKING:
+    from modenc.recipe.settings import Recipe
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +44,7 @@ def add_commands(commands: Any) -> None:
         "exit code is 1 (short for run.publish=unless_worse)",
     )
     add(parser, "--force", help="train finished stages again, from their start")
+    add_cluster(parser)
     add(parser, "--json")
 
 
@@ -53,13 +59,18 @@ def run(args: argparse.Namespace) -> int:
         modenc train recipes/turkic.toml --lang kk data.root=data
         modenc train my_recipe.toml --stage alignment --force alignment.optimizer.epochs=2
         modenc train turkic run.work_dir=/tmp/runs hub.path=my_hub
+        modenc train turkic --on ray --address 10.0.0.1:6379 run.work_dir=/shared/runs hub.path=/shared/hub
     """
     from modenc.languages import normalize_code
     from modenc.training.monolithic import train_monolithic
     from modenc.training.pipeline import train
     from modenc.training.processes import process_state
 
-    first = process_state().is_main_process
+    spread, first = on_cluster(args), process_state().is_main_process
+    if spread and (args.monolithic or process_state().num_processes > 1):
+        raise RecipeError(
+            "--on ray schedules stages of modules, each in one process: leave out --monolithic and torchrun"
+        )
     if not first:
         logging.getLogger().setLevel(logging.ERROR)
     if args.monolithic and (args.lang or args.stage or args.force or args.publish_unless_worse):
@@ -76,6 +87,8 @@ def run(args: argparse.Namespace) -> int:
     if args.monolithic:
         train_monolithic(recipe, Path(args.monolithic))
         folders = {}
+    elif spread:
+        folders = _train_on_cluster(args, recipe, languages)
     else:
         folders = train(recipe, languages=languages, stages=args.stage, force=args.force)
     if not first:
@@ -91,3 +104,34 @@ def run(args: argparse.Namespace) -> int:
         reason = f"worse than the base alone, and not put into {recipe.hub}"
         sys.stderr.write(f"modenc train: {reason}: {', '.join(worse)}\n")
     return 1 if worse else 0
+
+
+def _train_on_cluster(
+    args: argparse.Namespace, recipe: Recipe, languages: list[str] | None
+) -> dict[str, Path]:
+    """As ``train``, each stage a task of its own; language → its folder in the hub."""
+    from modenc.distributed.cluster import Place, cluster, shared_folders
+    from modenc.distributed.graph import SECONDS_TO_END, Task, run_graph
+    from modenc.threads import set_threads
+    from modenc.training.pipeline import train_step, training_steps
+
+    steps = training_steps(recipe, languages=languages, stages=args.stage, force=args.force)
+    # The number of threads decides the last digits: on each node it is what it would be here.
+    threads = {lang: plan.run.threads or set_threads(0) for lang, plan in recipe.plans.items()}
+    plans = {
+        lang: replace(plan, run=replace(plan.run, threads=threads[lang]))
+        for lang, plan in recipe.plans.items()
+    }
+    recipe = replace(recipe, plans=plans)
+    tasks = [
+        Task(
+            f"{' '.join(step.languages)}: {step.stage}",
+            partial(train_step, recipe, step, wait=SECONDS_TO_END),
+            step.after,
+        )
+        for step in steps
+    ]
+    folders = {recipe.hub, *(plan.run.work_dir for plan in recipe.plans.values())}
+    with cluster(args.address), shared_folders(sorted(folders)) as check:
+        published = run_graph(tasks, Place.of_cluster(max(threads.values())), check)
+    return {lang: folder for found in published for lang, folder in found.items() if folder is not None}

@@ -106,6 +106,12 @@ class BatchedEngine:
                 if self.nbytes > most:
                     self._drop(key)
 
+    def reset(self) -> None:
+        """Compute from now on as if no batch had been run; languages stay."""
+        with self._lock:
+            for key in list(self._tokens):
+                self._drop(key)
+
     def _drop(self, key: _Merged) -> None:
         del self._tokens[key]
         self._merged.pop(key, None)

@@ -273,6 +273,9 @@ class Int8Engine:
                 if excess > 0:
                     excess -= self._models.pop(key).nbytes
 
+    def reset(self) -> None:
+        """Nothing: what was run before does not change what is computed."""
+
     @property
     def nbytes(self) -> int:
         """Bytes that all languages take, the body's own weights not counted."""

@@ -147,6 +147,11 @@ class LanguageCache:
             # The least recently used first.
             self._languages: dict[str, LoadedLanguage] = {}
 
+    def reset(self) -> None:
+        """Compute the next batch, to the last digit, as if none had been run; languages stay in memory."""
+        with self._lock:
+            self._running().reset()
+
     def _running(self) -> Engine:
         if self._engine is None:
             if self.settings.compute == "int8":

@@ -35,12 +35,14 @@ from modenc.training.stage import (
     finish,
     finished,
     make_ready,
+    modules_read,
     stage_runs,
 )
 from modenc.training.vocabulary import make_vocabulary
 
 logger = logging.getLogger(__name__)
 
+_ALL_PAIRS = "all_pairs"
 _KEPT = "finished stages, the last whole checkpoint and the hub are kept"
 
 
@@ -76,6 +78,89 @@ def train(
         >>> from modenc import load_recipe, train
         >>> folders = train(load_recipe("my_recipe.toml"))
     """
+    training, plans, due = _begun(recipe, languages, stages, force=force)
+    together = _together(plans, due)
+    folders = training.together(plans, due) if together else training.one_by_one(plans, due)
+    return {lang: folder for lang, folder in folders.items() if folder is not None}
+
+
+@dataclass(frozen=True)
+class TrainingStep:
+    """A stage of one language, or of all that are aligned with each other; may have a process of its own."""
+
+    languages: tuple[str, ...]
+    stage: str
+    publishes: bool
+    """Whether the languages go into the hub after it."""
+    after: tuple[int, ...]
+    """Positions of the steps whose results it needs."""
+
+
+def training_steps(
+    recipe: Recipe,
+    *,
+    languages: Sequence[str] | None = None,
+    stages: Sequence[str] | None = None,
+    force: bool = False,
+) -> list[TrainingStep]:
+    """What :func:`train` would do, as steps for :func:`train_step`; opens or makes the hub.
+
+    Each step comes after those that it needs. Steps that do not need each other may run at the same time,
+    and all together leave in the hub what :func:`train` does. The arguments and errors are those of
+    :func:`train`; with ``force`` the stages' folders are removed now, so that a step can be run again.
+    """
+    training, plans, due = _begun(recipe, languages, stages, force=force)
+    together = _together(plans, due)
+    with ExitStack() as locks:
+        for plan in plans:
+            locks.enter_context(language_lock(plan.lang, plan.run.work_dir, training.hub))
+        if force:
+            folders = [plan.run.work_dir / plan.lang / stage for plan in plans for stage in due]
+            for folder in [*folders, *([plans[0].run.work_dir / _ALL_PAIRS] if together else [])]:
+                discard(folder)
+    early = [stage for stage in due if stage != "alignment"]
+    jobs = [(plan, early) for plan in plans if early] if together else _jobs(recipe, plans, due)
+    steps: list[TrainingStep] = []
+    published: dict[str, int] = {}
+    for plan, wanted in jobs:
+        names = [stage for stage in STAGES if stage in wanted]
+        for stage in names:
+            # Earlier stages are looked at again, to see that they are done: they must find what they read.
+            upto = STAGES[: STAGES.index(stage) + 1]
+            read = {lang for one in upto for lang, _ in modules_read(plan, one)}
+            after = {published[lang] for lang in read | {plan.lang} if lang in published}
+            if stage != names[0]:
+                after.add(len(steps) - 1)
+            steps.append(TrainingStep((plan.lang,), stage, stage == names[-1], tuple(sorted(after))))
+        published[plan.lang] = len(steps) - 1
+    if together:
+        everything = tuple(plan.lang for plan in plans)
+        steps.append(TrainingStep(everything, "alignment", True, tuple(sorted(published.values()))))
+    return steps
+
+
+def train_step(recipe: Recipe, step: TrainingStep, *, wait: float = 0) -> dict[str, Path | None]:
+    """Run a step of :func:`training_steps`; one that was interrupted goes on from its last checkpoint.
+
+    Args:
+        recipe: as there.
+        step: all that it comes after must be done.
+        wait: seconds that a process which was given the step before may take to end.
+
+    Returns:
+        Of a step that publishes, language → its folder in the hub; None where ``run.publish`` kept it out.
+    """
+    plans = [recipe.plans[lang] for lang in step.languages]
+    training = _Training(recipe, resolve_base(plans[0].base.model), Hub.open(recipe.hub), wait=wait)
+    if _together(plans, (step.stage,)):
+        return training.together(plans, (step.stage,))
+    return training.one_by_one(plans, (step.stage,), publish=step.publishes)
+
+
+def _begun(
+    recipe: Recipe, languages: Sequence[str] | None, stages: Sequence[str] | None, *, force: bool
+) -> tuple[_Training, list[LanguagePlan], tuple[str, ...]]:
+    """The training, the plans of the chosen languages and the stages that are due, all checked."""
     chosen = [normalize_code(lang) for lang in languages or recipe.plans]
     if unknown := set(chosen) - set(recipe.plans):
         raise LanguageError(
@@ -86,16 +171,18 @@ def train(
         raise RecipeError(f"unknown stage {', '.join(sorted(wrong))}; stages are {', '.join(STAGES)}")
     plans = [plan for lang, plan in recipe.plans.items() if lang in chosen]
     due = tuple(stages or STAGES)
-    together = "alignment" in due and plans[0].aligned_with_all()
-    if together and len(plans) < len(recipe.plans):
+    if _together(plans, due) and len(plans) < len(recipe.plans):
         raise RecipeError(
             "alignment.partners = 'all' trains all languages of the recipe in one; leave --lang out, or "
             f"choose stages before it: {' '.join(f'--stage {stage}' for stage in STAGES[:-1])}"
         )
     base = resolve_base(plans[0].base.model)
-    training = _Training(recipe, base, prepare_hub(recipe, plans, base), force)
-    folders = training.together(plans, due) if together else training.one_by_one(plans, due)
-    return {lang: folder for lang, folder in folders.items() if folder is not None}
+    return _Training(recipe, base, prepare_hub(recipe, plans, base), force), plans, due
+
+
+def _together(plans: Sequence[LanguagePlan], due: Sequence[str]) -> bool:
+    """Whether all languages are aligned with each other in one training."""
+    return "alignment" in due and plans[0].aligned_with_all()
 
 
 @dataclass(frozen=True)
@@ -105,16 +192,20 @@ class _Training:
     recipe: Recipe
     base: BaseModel
     hub: Hub
-    force: bool
+    force: bool = False
+    wait: float = 0
 
-    def one_by_one(self, plans: Sequence[LanguagePlan], due: Sequence[str]) -> dict[str, Path | None]:
+    def one_by_one(
+        self, plans: Sequence[LanguagePlan], due: Sequence[str], *, publish: bool = True
+    ) -> dict[str, Path | None]:
         """Train and publish language after language."""
         folders: dict[str, Path | None] = {}
         for plan, stages in _jobs(self.recipe, plans, due):
             work = plan.run.work_dir
-            with disk_errors(work, _KEPT), language_lock(plan.lang, work, self.hub):
+            with disk_errors(work, _KEPT), language_lock(plan.lang, work, self.hub, self.wait):
                 trained = self.train_stages(plan, stages)
-                folders[plan.lang] = publish_language(self.recipe, self.hub, trained)
+                if publish:
+                    folders[plan.lang] = publish_language(self.recipe, self.hub, trained)
         return folders
 
     def together(self, plans: Sequence[LanguagePlan], due: Sequence[str]) -> dict[str, Path | None]:
@@ -122,12 +213,12 @@ class _Training:
         work = plans[0].run.work_dir
         with disk_errors(work, _KEPT), ExitStack() as locks:
             for plan in plans:
-                locks.enter_context(language_lock(plan.lang, plan.run.work_dir, self.hub))
+                locks.enter_context(language_lock(plan.lang, plan.run.work_dir, self.hub, self.wait))
             unaligned = []
             for plan in plans:
                 unaligned.append(self.train_stages(plan, due))
                 publish_language(self.recipe, self.hub, unaligned[-1])
-            aligned = self.align_all(unaligned, work / "all_pairs")
+            aligned = self.align_all(unaligned, work / _ALL_PAIRS)
             pivot = aligned[self.recipe.pivot].modules
             return {
                 lang: publish_language(self.recipe, self.hub, trained, pivot)

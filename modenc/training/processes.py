@@ -53,8 +53,8 @@ def uses_bf16(run: RunSettings) -> bool:
 
 
 @contextmanager
-def training_lock(folder: Path) -> Iterator[None]:
-    """Hold a work folder; RecipeError where another training does."""
+def training_lock(folder: Path, wait: float = 0) -> Iterator[None]:
+    """Hold a work folder, for which another training may take ``wait`` seconds to end; else RecipeError."""
     if not process_state().is_main_process:
         yield
         return
@@ -62,23 +62,23 @@ def training_lock(folder: Path) -> Iterator[None]:
         f"{folder}: another training is running here; wait until it is done, or give this one "
         "a run.work_dir of its own"
     )
-    with exclusive_lock(folder, otherwise):
+    with exclusive_lock(folder, otherwise, wait):
         yield
 
 
 @contextmanager
-def language_lock(lang: str, work_dir: Path, hub: Hub) -> Iterator[None]:
+def language_lock(lang: str, work_dir: Path, hub: Hub, wait: float = 0) -> Iterator[None]:
     """Hold a language in ``work_dir`` and for ``hub``, into which others may train; else RecipeError."""
     otherwise = RecipeError(
         f"{hub.path}: another process is training {lang} for this hub, in another run.work_dir; "
         "wait until it is done, or give this one a hub.path of its own"
     )
-    with training_lock(work_dir / lang), ExitStack() as locks:
+    with training_lock(work_dir / lang, wait), ExitStack() as locks:
         if process_state().is_main_process:
             # Not in the hub, where a killed training would leave a folder that is no language.
             name = hashlib.sha256(f"{hub.path.resolve()}\n{lang}".encode()).hexdigest()
             try:
-                locks.enter_context(exclusive_lock(cache_dir() / "training" / name, otherwise))
+                locks.enter_context(exclusive_lock(cache_dir() / "training" / name, otherwise, wait))
             except OSError as error:
                 logger.warning("other trainings of %s for %s are not noticed: %s", lang, hub.path, error)
         yield

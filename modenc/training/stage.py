@@ -245,17 +245,23 @@ def _chosen_by(dev: DevSources) -> dict[str, Any]:
     return content
 
 
+def modules_read(plan: LanguagePlan, stage: str) -> list[tuple[str, str]]:
+    """The other languages whose published modules a stage reads, each with the part (``""``: all)."""
+    learns = _learns_from_pivot(plan, stage)
+    needed: list[tuple[str, str]] = []
+    if stage == "sentence_encoding" or (learns and stage == "language_adaptation"):
+        needed.append((plan.sentence_encoding.start, "se/"))
+    if learns and plan.alignment.partners == "pivot":
+        warmup = plan.emma_x.warmup_languages if plan.alignment.objective == "emma_x" else ()
+        needed += [(plan.pivot, ""), *((lang, "") for lang in warmup)]
+    return needed
+
+
 def _data_digest(data: TrainingData, stage: str, hub: Hub) -> str:
     """Digest of what the stage trains on: its data, and the modules of other languages that it needs."""
     plan = data.plan
     digests = [part.digest for part in data.used_by(stage)]
-    adapts = stage == "language_adaptation" and _learns_from_pivot(plan, stage)
-    needed: list[tuple[str, str]] = []
-    if adapts or stage == "sentence_encoding":
-        needed.append((plan.sentence_encoding.start, "se/"))
-    if (adapts or (stage == "alignment" and digests)) and plan.alignment.partners == "pivot":
-        warmup = plan.emma_x.warmup_languages if plan.alignment.objective == "emma_x" else ()
-        needed += [(plan.pivot, ""), *((lang, "") for lang in warmup)]
+    needed = modules_read(plan, stage) if digests or stage != "alignment" else []
     there = hub.languages() if needed else ()
     digests += [hub.card(lang).digest(part) for lang, part in needed if lang in there]
     return hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else "nothing"

@@ -127,6 +127,29 @@ def test_empty_and_blank_lines(encode, tmp_path):
     assert np.isfinite(vectors).all()
 
 
+def test_a_folder_is_read_in_the_order_of_its_names(encode, expected, tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    assert encode(folder, tmp_path / "v.npy") == 2
+    assert "texts: expected a folder with files of texts, found none" in capsys.readouterr().err
+    pq.write_table(pa.table({"text": TEXTS[:5]}), folder / "a.parquet")
+    (folder / "b.txt").write_text("\n".join(TEXTS[5:8]) + "\n", encoding="utf-8")
+    (folder / "c.tsv").write_text("\n".join(["text", *TEXTS[8:]]) + "\n", encoding="utf-8")
+    (folder / "_SUCCESS").write_text("")
+    assert encode(folder, folder / "v.npy") == 2
+    assert "expected an output outside of the input's folder" in capsys.readouterr().err
+    assert encode(folder, tmp_path / "v.npy", "--lang-column", "lang") == 2
+    assert "found the plain text of" in capsys.readouterr().err
+    with monkeypatch.context() as patch:
+        _cut_off_after(patch, 2)
+        assert encode(folder, tmp_path / "v.npy", "--shard-size", "4") == 130
+    with monkeypatch.context() as patch:
+        seen = _cut_off_after(patch, 9)
+        assert encode(folder, tmp_path / "v.npy", "--shard-size", "4") == 0
+    assert seen == [TEXTS[8:]]
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
+
+
 def test_lone_surrogates_in_json(encode, tmp_path):
     (tmp_path / "t.jsonl").write_text('{"text": "a \\ud800 b"}\n')
     assert encode(tmp_path / "t.jsonl", tmp_path / "v.npy") == 0
@@ -145,6 +168,8 @@ def test_resumes_after_being_cut_off(encode, texts, expected, tmp_path, monkeypa
     assert seen == [TEXTS[10:]]
     assert "2 shards of 5 texts are done already" in caplog.text
     np.testing.assert_allclose(np.load(output), expected, atol=1e-5)
+    assert encode(texts, tmp_path / "undisturbed.npy", "--shard-size", "5") == 0
+    assert output.read_bytes() == (tmp_path / "undisturbed.npy").read_bytes()
 
 
 @pytest.mark.parametrize(("fast", "found"), [(True, "bf16"), (False, "fp32")])

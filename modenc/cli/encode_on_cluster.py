@@ -1,0 +1,97 @@
+"""``modenc encode --on ray``: shards read and encoded on a cluster's nodes, stored by this process alone."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from modenc.cli.arguments import open_encoder, open_hub, progress_bar
+from modenc.cli.encode import batches, encode_shard, job_of, state_of
+from modenc.cli.shards import ShardStore
+from modenc.distributed.cluster import Place, check_nodes, cluster
+from modenc.distributed.shards import Work, map_shards
+from modenc.errors import ClusterError, ModencError
+from modenc.threads import set_threads
+
+if TYPE_CHECKING:
+    from modenc.encoder import ModularEncoder
+
+logger = logging.getLogger(__name__)
+
+
+def fill(
+    args: argparse.Namespace, encoder: ModularEncoder, store: ShardStore, counts: dict[str, int]
+) -> tuple[int, int]:
+    """Write the shards that are not done yet; returns how many texts and shards there are in all."""
+    job, total = job_of(args, encoder), sum(counts.values())
+    store.begin(job, resumable=True)
+    shards = math.ceil(total / args.shard_size)
+    missing = store.missing(shards)
+    if len(missing) < shards:
+        done = shards - len(missing)
+        logger.info("%d shards of %d texts are done already; resuming", done, args.shard_size)
+    if not missing:
+        return total, shards
+    sent = argparse.Namespace(
+        **{name: vars(args)[name] for name in vars(args) if name not in ("run", "parser")}
+    )
+    read = partial(_read, sent, encoder.max_characters, counts)
+    check = partial(_unlike_here, sent, job)
+    # The number of threads decides the last digits: on each node it is what it is here.
+    threads = set_threads(0)
+    make_worker = partial(_make_worker, sent, job, threads)
+    with cluster(args.address), progress_bar(" shards", shards, shards - len(missing)) as bar:
+        check_nodes(check)
+        for number, found in map_shards(missing, read, make_worker, Place.of_cluster(threads), check):
+            vectors, codes, cut = found
+            store.write(number, number * args.shard_size, vectors, codes)
+            args.cut = getattr(args, "cut", 0) + cut
+            bar.update()
+    return total, shards
+
+
+def _unlike_here(args: argparse.Namespace, job: dict[str, Any]) -> str | None:
+    """What differs on a node from what is to be encoded."""
+    expected = f"expected {args.input} and {args.hub} as they are here"
+    try:
+        now = state_of(args, open_hub(args))
+    except (ModencError, OSError) as error:
+        return f"{expected}, found: {error}; share their folders, or copy them to the same paths on each node"
+    changed = ", ".join(name for name in now if now[name] != job[name])
+    if not changed:
+        return None
+    return (
+        f"{expected}, found others (differing: {changed}); share their folders, or copy them with their dates"
+    )
+
+
+def _read(
+    args: argparse.Namespace, max_characters: int, counts: dict[str, int], numbers: Sequence[int]
+) -> Iterator[tuple[list[str], Sequence[str | None] | None]]:
+    """The texts and languages of shards with ascending numbers."""
+    first, wanted = numbers[0], set(numbers)
+    shards = islice(batches(args, max_characters, counts, first * args.shard_size), numbers[-1] - first + 1)
+    yield from (shard for number, shard in enumerate(shards, first) if number in wanted)
+
+
+def _make_worker(args: argparse.Namespace, job: dict[str, Any], threads: int) -> Work:
+    """An encoder that keeps its languages, for shard after shard; gives vectors, languages, texts cut."""
+    encoder = open_encoder(args)
+    set_threads(threads)
+    compute = job_of(args, encoder)["compute"]
+    if compute != job["compute"]:
+        raise ClusterError(
+            f"expected nodes that compute in {job['compute']}, as here, found one for which --compute "
+            f"{args.compute} is {compute}; say --compute fp32"
+        )
+
+    def work(shard: tuple[list[str], Sequence[str | None] | None]) -> Any:
+        args.cut = 0
+        return *encode_shard(args, encoder, *shard, job), args.cut
+
+    return work

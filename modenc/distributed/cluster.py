@@ -1,0 +1,255 @@
+"""A connection to a Ray cluster, what its nodes must have in common, and its errors in plain words."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from modenc.errors import ClusterError, ModencError
+
+Check = Callable[[], str | None]
+"""Runs on a node; says in a text what it lacks."""
+
+_SECONDS_TO_ANSWER = 10.0
+_PACKAGES = ("modenc", "torch", "transformers")
+
+
+@contextmanager
+def cluster(address: str | None = None) -> Iterator[None]:
+    """Work on a cluster within the block.
+
+    Args:
+        address: ``HOST:PORT`` of its head node. ``None``: that of ``RAY_ADDRESS``, else the one that this
+            machine is a node of, else a new one on this machine alone, which ends with the block.
+
+    Raises:
+        ClusterError: it does not answer, or its version of Ray or Python is another.
+    """
+    if address is not None:
+        _check_answers(address)
+    level = logging.getLogger().getEffectiveLevel()
+    options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": level <= logging.INFO}
+    try:
+        try:
+            ray.init(address or "auto", **options)
+        except ConnectionError:
+            if address is not None or os.environ.get("RAY_ADDRESS"):
+                raise
+            ray.init("local", include_dashboard=False, **options)
+    except Exception as error:  # Ray raises nothing more specific
+        name = address or os.environ.get("RAY_ADDRESS", "this machine")
+        raise ClusterError(
+            f"{name}: expected a Ray cluster, found none that this process can join ({_first_line(error)}); "
+            f"it needs Ray {ray.__version__} and Python {_python()}; see ray status --address {name}"
+        ) from error
+    try:
+        # Ray shows there what it says of nodes, and a script may read the command's own output.
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Ray itself tries for minutes, and then ends the process."""
+    host, _, port = address.rpartition(":")
+    expected = "expected HOST:PORT of a Ray cluster's head node"
+    if "://" in address or not host or not port.isdigit():
+        raise ClusterError(f"{address}: {expected}, such as 10.0.0.1:6379")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_ANSWER).close()
+    except (OSError, OverflowError) as error:
+        raise ClusterError(
+            f"{address}: {expected}, found nothing that answers ({error}); start one there with "
+            f"ray start --head --port {port}, or name another with --address"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Place:
+    """What each piece of work takes of a node."""
+
+    cores: int
+    """As many threads compute."""
+    gpus: int
+    """1 where the cluster has any."""
+    slots: int
+    """How many pieces the cluster has room for at once."""
+
+    @classmethod
+    def of_cluster(cls, cores: int) -> Place:
+        """Room for pieces of so many cores each.
+
+        Raises:
+            ClusterError: no node has them.
+        """
+        nodes = [node["Resources"] for node in _nodes()]
+        gpus = int(any(node.get("GPU") for node in nodes))
+        slots = sum(_room(node, cores, gpus) for node in nodes)
+        if not slots:
+            found = max((math.floor(node.get("CPU", 0)) for node in nodes), default=0)
+            raise ClusterError(
+                f"expected a node with {cores} cores, the number of threads here, found at most {found}; set "
+                "fewer threads (OMP_NUM_THREADS; run.threads in a recipe), or add a node"
+            )
+        return cls(cores, gpus, slots)
+
+    def options(self) -> dict[str, Any]:
+        """For a task or an actor."""
+        return {"num_cpus": self.cores, "num_gpus": self.gpus}
+
+
+def _room(node: dict[str, float], cores: int, gpus: int) -> int:
+    room = math.floor(node.get("CPU", 0) / cores)
+    return min(room, math.floor(node.get("GPU", 0))) if gpus else room
+
+
+def _nodes() -> list[dict[str, Any]]:
+    return [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+
+
+@contextmanager
+def shared_folders(folders: Iterable[Path]) -> Iterator[Check]:
+    """Check that all nodes see these folders; yields the check for nodes that join later.
+
+    Raises:
+        ClusterError: a node does not.
+    """
+    marks = [folder.absolute() / f".ray-{secrets.token_hex(8)}" for folder in dict.fromkeys(folders)]
+    try:
+        for mark in marks:
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.touch()
+        check = partial(_unseen, marks)
+        check_nodes(check)
+        yield check
+    finally:
+        for mark in marks:
+            mark.unlink(missing_ok=True)
+
+
+def _unseen(marks: list[Path]) -> str | None:
+    missing = ", ".join(str(mark.parent) for mark in marks if not mark.is_file())
+    if not missing:
+        return None
+    return (
+        f"expected {missing} on a file system that all nodes share, found another folder or none; mount it "
+        "at the same path on each node (NFS, Lustre), or choose folders that are shared"
+    )
+
+
+def check_nodes(check: Check) -> None:
+    """Run a check on every node, and compare their packages with those here.
+
+    Raises:
+        ClusterError: what nodes lack, a line for each.
+    """
+    probe, folder = ray.remote(_probe), os.getcwd()
+    answers = []
+    for node in _nodes():
+        here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        name = f"node {node['NodeManagerAddress']} ({node['NodeID'][:8]})"
+        answer = probe.options(num_cpus=0, scheduling_strategy=here).remote(check, _versions(), folder)
+        answers.append((name, node["NodeID"], answer))
+    problems = []
+    for name, node_id, answer in answers:
+        try:
+            found = ray.get(answer)
+        except RayError as error:
+            if node_id not in [node["NodeID"] for node in _nodes()]:
+                continue  # lost meanwhile
+            found = f"modenc cannot be run there ({_first_line(error.__cause__ or error)})"
+        if found:
+            problems.append(f"{name}: {found}")
+    if problems:
+        raise ClusterError("\n".join(problems))
+
+
+def _probe(check: Check, expected: dict[str, str], folder: str) -> str | None:
+    _go_to(folder)
+    found = _versions()
+    if found != expected:
+        return f"expected {_listed(expected)}, as where modenc was started; found {_listed(found)}"
+    return check()
+
+
+def _listed(versions: dict[str, str]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in versions.items())
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "missing"
+    return found
+
+
+def beginning(check: Check) -> Callable[[], None]:
+    """What a process on a node does before it works.
+
+    It takes this process's folder for its own, so that relative paths mean the same, and its log level, and
+    raises a :class:`ClusterError` if ``check`` finds that the node lacks something.
+    """
+    return partial(_begin, check, os.getcwd(), logging.getLogger().getEffectiveLevel())
+
+
+def _begin(check: Check, folder: str, level: int) -> None:
+    _go_to(folder)
+    logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
+    if problem := check():
+        raise ClusterError(f"node {ray.util.get_node_ip_address()}: {problem}")
+
+
+def _go_to(folder: str) -> None:
+    with suppress(OSError):  # paths may all be absolute
+        os.chdir(folder)
+
+
+@contextmanager
+def plain_errors(name: str) -> Iterator[None]:
+    """Raise what failed on a node as it would have been raised here.
+
+    Raises:
+        ModencError: what the work itself raised.
+        ClusterError: something else; ``name`` says of what.
+    """
+    try:
+        yield
+    except Exception as error:
+        cause: BaseException | None = error
+        # An error of a task is of the class of its cause, too.
+        while cause is not None and (isinstance(cause, RayError) or not isinstance(cause, ModencError)):
+            cause = getattr(cause, "cause", None) or cause.__cause__
+        if cause is not None:
+            raise cause from None
+        if not isinstance(error, RayError):
+            raise
+        raise ClusterError(
+            f"{name}: {str(error).strip()}\nWhat is finished is kept; run the same command again to go on"
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _python() -> str:
+    return ".".join(map(str, sys.version_info[:3]))

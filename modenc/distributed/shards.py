@@ -1,0 +1,127 @@
+"""Numbered shards of a job through Ray Data: tasks read them, actors work on them, in any order."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import ray
+from ray.data import ActorPoolStrategy, DataContext, Datasource, ReadTask
+from ray.data.block import BlockMetadata
+
+from modenc.distributed.cluster import Check, Place, beginning, plain_errors
+from modenc.errors import ModencError
+
+Read = Callable[[Sequence[int]], Iterable[Any]]
+"""Gives the contents of shards with these ascending numbers, in their order."""
+Work = Callable[[Any], Any]
+"""Content of a shard → its result."""
+
+# More of them: shorter ones to read again after a loss; each skips what is before its own.
+_READS_A_WORKER = 4
+
+
+def map_shards(
+    numbers: Sequence[int], read: Read, make_worker: Callable[[], Work], place: Place, check: Check
+) -> Iterator[tuple[int, Any]]:
+    """Work on shards, wherever the cluster has room; those lost with a node are read and worked on again.
+
+    Args:
+        numbers: of the shards, ascending.
+        read: called in tasks, on parts of ``numbers``.
+        make_worker: called once in each actor; what it gives stays in memory and works on shard after shard.
+        place: what an actor takes of a node.
+        check: made on the node by each actor before.
+
+    Yields:
+        Each number once, in any order, with the shard's result.
+
+    Raises:
+        ModencError: what ``read``, ``make_worker`` or the worker raised.
+        ClusterError: the cluster failed otherwise.
+    """
+    DataContext.get_current().enable_progress_bars = False
+    workers = min(place.slots, len(numbers))
+    done: set[int] = set()
+    with plain_errors("shards"):
+        shards = ray.data.read_datasource(
+            _Shards(numbers, read),
+            override_num_blocks=min(len(numbers), _READS_A_WORKER * workers),
+            num_cpus=0,  # or actors that take all cores would wait for ever
+        )
+        results = shards.map_batches(
+            _Worker,
+            batch_size=1,
+            compute=ActorPoolStrategy(min_size=1, initial_size=workers, max_size=workers),
+            fn_constructor_args=(beginning(check), make_worker),
+            **place.options(),
+        )
+        for row in results.iter_rows():
+            if (number := int(row["number"])) not in done:
+                done.add(number)
+                if isinstance(found := pickle.loads(row["content"]), ModencError):
+                    raise found
+                yield number, found
+
+
+class _Shards(Datasource):  # type: ignore[misc]
+    """As many reading tasks as Ray asks for, each for some of the shards."""
+
+    def __init__(self, numbers: Sequence[int], read: Read) -> None:
+        super().__init__()
+        self.numbers = numbers
+        self.read = read
+
+    def estimate_inmemory_data_size(self) -> int | None:
+        """Not known."""
+        return None
+
+    def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[ReadTask]:
+        """A task for each stretch of numbers."""
+        parts = np.array_split(np.asarray(self.numbers, dtype=np.int64), min(parallelism, len(self.numbers)))
+        return [
+            ReadTask(partial(_blocks, part.tolist(), self.read), BlockMetadata(len(part), None, None, None))
+            for part in parts
+        ]
+
+
+# Errors travel as results: Ray Data's own do not say what they were made of.
+def _blocks(numbers: Sequence[int], read: Read) -> Iterator[pa.Table]:
+    try:
+        for number, content in zip(numbers, read(numbers), strict=True):
+            yield _block(number, content)
+    except ModencError as error:
+        yield _block(numbers[-1], error)
+
+
+def _block(number: int, content: Any) -> pa.Table:
+    return pa.table({"number": [number], "content": [pickle.dumps(content)]})
+
+
+class _Worker:
+    """An actor's state."""
+
+    def __init__(self, begin: Callable[[], None], make_worker: Callable[[], Work]) -> None:
+        self.error: ModencError | None = None
+        try:
+            begin()
+            self.work = make_worker()
+        except ModencError as error:
+            self.error = error
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """One shard."""
+        result = pickle.dumps(self._result(pickle.loads(batch["content"][0])))
+        return {"number": batch["number"], "content": np.array([result], dtype=object)}
+
+    def _result(self, content: Any) -> Any:
+        if self.error is not None or isinstance(content, ModencError):
+            return self.error or content
+        try:
+            return self.work(content)
+        except ModencError as error:
+            return error

@@ -1,0 +1,190 @@
+"""Graphs of tasks and replicas on nodes that are lost, and what is said where a cluster cannot be used."""
+
+import asyncio
+import os
+import sys
+from contextlib import ExitStack
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_models import sentences
+
+from modenc import ModularEncoder, extras
+from modenc.cli.main import main
+from modenc.errors import ClusterError, RecipeError
+
+pytest.importorskip("ray", reason="ray is not installed (the extra ray)")
+
+from modenc.distributed.cluster import Place, cluster, shared_folders
+from modenc.distributed.graph import RETRIES, Task, run_graph
+from modenc.distributed.shards import map_shards
+
+
+@pytest.fixture
+def train(tmp_path):
+    """Runs ``modenc train`` on a recipe that needs no training."""
+    (tmp_path / "r.toml").write_text(
+        '[languages.en]\nvocabulary.method = "base"\nlanguage_adaptation.objective = "none"\n'
+        'sentence_encoding.objective = "none"\n'
+    )
+    return lambda *words: main(["train", str(tmp_path / "r.toml"), f"hub.path={tmp_path}/hub", *words])
+
+
+def test_a_missing_ray_is_named(train, monkeypatch, capsys):
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "ray" else find_spec(name))
+    for name in [name for name in sys.modules if name == "ray" or name.startswith("modenc.distributed")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert train("--on", "ray") == 2
+    assert (
+        "ray not installed; this part of modenc needs the extra 'ray'. Run: pip install \"modenc[ray]\""
+        in (capsys.readouterr().err)
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--address", "10.0.0.1:6379"], "expected --on ray with it"),
+        (["--on", "ray", "--monolithic", "model"], "leave out --monolithic and torchrun"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(train, capsys, words, message):
+    assert train(*words) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stream", [["-i", "-", "-o", "v.npy"], ["-i", "texts.txt", "-o", "-"]])
+def test_streams_stay_on_one_machine(tiny_hub, tmp_path, monkeypatch, capsys, stream):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "texts.txt").write_text("one\n")
+    assert main(["encode", "--hub", str(tiny_hub.path), *stream, "--on", "ray"]) == 2
+    assert "--on ray: expected files for --input and --output, found -" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("127.0.0.1:1", r"127.0.0.1:1: .* found nothing that answers \(.*refused.*ray start --head --port 1"),
+        ("127.0.0.1", r"127.0.0.1: expected HOST:PORT of a Ray cluster's head node, such as"),
+        ("ray://127.0.0.1:1", "expected HOST:PORT"),
+    ],
+)
+def test_a_cluster_that_is_not_there_is_named(address, message):
+    with pytest.raises(ClusterError, match=message), cluster(address):
+        pass
+
+
+def note(path):
+    """A function that adds a line to a file; can be sent to nodes, which do not have this module."""
+
+    def call():
+        with path.open("a") as file:
+            file.write("here\n")
+        return path.name
+
+    return call
+
+
+def failing(message):
+    def call():
+        raise RecipeError(message)
+
+    return call
+
+
+def dying(path):
+    def call():
+        note_(path)
+        os._exit(1)
+
+    note_ = lambda path: path.open("a").write("here\n")  # noqa: E731
+    return call
+
+
+@pytest.mark.slow
+def test_shards_come_back_once_each_with_their_results(head, add_node):
+    # In here, since nodes do not have this module.
+    def refusing():
+        def work(content):
+            raise RecipeError(f"no shard {content}")
+
+        return work
+
+    add_node()
+    with cluster(head.address):
+        place = Place.of_cluster(1)
+        numbers = [0, 2, 3, 7]
+        found = list(map_shards(numbers, list, lambda: lambda content: content * 10, place, lambda: None))
+        assert sorted(found) == [(0, 0), (2, 20), (3, 30), (7, 70)]
+        with pytest.raises(RecipeError, match=r"^no shard 5$"):
+            list(map_shards([5], list, refusing, place, lambda: None))
+        with pytest.raises(ClusterError, match=r"node [\d.]+: no disk$"):
+            list(map_shards([5], list, refusing, place, lambda: "no disk"))
+
+
+@pytest.mark.slow
+def test_a_graph_runs_in_its_order_and_says_what_failed(head, add_node, tmp_path):
+    add_node()
+    with cluster(head.address):
+        with pytest.raises(
+            ClusterError, match="expected a node with 2 cores, the number of threads here, found"
+        ):
+            Place.of_cluster(2)
+        place = Place.of_cluster(1)
+        assert (place.cores, place.gpus) == (1, 0)
+        with shared_folders([tmp_path]) as check:
+            tasks = [Task("one", note(tmp_path / "a")), Task("two", note(tmp_path / "b"), (0,))]
+            assert run_graph(tasks, place, check) == ["a", "b"]
+            tasks = [Task("one", failing("no such stage")), Task("two", note(tmp_path / "c"), (0,))]
+            with pytest.raises(RecipeError, match=r"^no such stage$"):
+                run_graph(tasks, place, check)
+            assert not (tmp_path / "c").exists()
+            with pytest.raises(ClusterError, match=r"(?s)^three: .*What is finished is kept"):
+                run_graph([Task("three", dying(tmp_path / "d"))], place, check)
+            assert (tmp_path / "d").read_text().count("here") == 1 + RETRIES
+        assert not list(tmp_path.glob(".ray-*"))
+        # A path that leads elsewhere in another process, as one that is not shared does on another machine.
+        folder = os.open(tmp_path, os.O_RDONLY)
+        message = (
+            r"node [\d.]+ \(\w+\): expected /proc/self/fd/\d+/runs on a file system that all nodes share"
+        )
+        with (
+            pytest.raises(ClusterError, match=message),
+            shared_folders([Path(f"/proc/self/fd/{folder}/runs")]),
+        ):
+            pass
+        os.close(folder)
+
+
+@pytest.mark.slow
+def test_replicas_answer_in_batches_while_one_is_lost(head, add_node, lose_node, tiny_hub):
+    from ray import serve
+
+    from modenc.distributed.serving import BatchedDeployment, answer
+
+    def make_handler(hub):
+        encoder = ModularEncoder(hub)
+        return lambda texts: [(vector, len(texts)) for vector in encoder.encode(list(texts))]
+
+    texts = [text for lang in ("en", "kk", "az") for text in sentences(lang)[:8]]
+    right = ModularEncoder(tiny_hub.path).encode(texts)
+
+    async def asked(handle):
+        return await asyncio.gather(*(answer(handle, text) for text in texts))
+
+    nodes = [add_node(), add_node()]
+    with cluster(head.address), ExitStack() as stack:
+        stack.callback(serve.shutdown)
+        serve.start(proxy_location="Disabled")
+        deployment = BatchedDeployment.options(num_replicas=2, ray_actor_options={"num_cpus": 1})
+        make = partial(make_handler, str(tiny_hub.path))
+        handle = serve.run(deployment.bind(make, max_batch_size=8, batch_wait_timeout_s=0.2))
+        for _ in nodes:
+            vectors, sizes = zip(*asyncio.run(asked(handle)), strict=True)
+            np.testing.assert_allclose(np.stack(vectors), right, atol=1e-5)
+            assert 1 < max(sizes) <= 8
+            if nodes[0] in head.worker_nodes:
+                lose_node(nodes[0])

@@ -1,0 +1,106 @@
+"""``--on ray``, on a cluster of several nodes of which one is lost midway: what comes out is the same."""
+
+import json
+import time
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tiny_models import sentences
+from tiny_recipe import save_tiny_recipe
+
+from modenc.cli.main import main
+from modenc.hub.store import Hub
+from modenc.hub.verify import verify_hub
+
+pytestmark = pytest.mark.slow
+
+
+class Loss(Thread):
+    """The loss of one of two nodes, once there is a file: of the one that works on ``task`` for it."""
+
+    def __init__(self, add_node, lose_node, folder, pattern, task=""):
+        super().__init__(daemon=True)
+        self.nodes, self.lose_node = [add_node(), add_node()], lose_node
+        self.file = lambda: next(folder.glob(pattern), None)
+        self.task = lambda file: task.format(lang=file.relative_to(folder).parts[0])
+        self.lost = None
+        self.start()
+
+    def run(self):
+        while not (file := self.file()):
+            time.sleep(0.02)
+        for node in self.nodes:
+            raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
+            if any(self.task(file) in " ".join(one.cmdline()) for one in raylet.children(recursive=True)):
+                self.lost = node
+                self.lose_node(node)
+                return
+
+
+def digests(folder):
+    """Language → of its modules."""
+    hub = Hub.open(folder)
+    assert verify_hub(hub) == []
+    return {lang: hub.card(lang).digest() for lang in hub.languages()}
+
+
+def logs(head):
+    """What was logged on all nodes."""
+    folder = Path(head.head_node.get_session_dir_path()) / "logs"
+    return "\n".join(path.read_text(errors="replace") for path in folder.glob("worker-*.err"))
+
+
+def test_training_goes_on_from_the_checkpoint_of_a_lost_node(
+    head, add_node, lose_node, tiny_xlmr, tmp_path, capsys, caplog
+):
+    caplog.set_level("INFO")
+    path = save_tiny_recipe(tmp_path, tiny_xlmr)
+    words = ["train", str(path), "sentence_encoding.optimizer.steps=120"]
+    assert main([*words, f"hub.path={tmp_path}/right", f"run.work_dir={tmp_path}/elsewhere"]) == 0
+    capsys.readouterr()
+    pattern = "*/sentence_encoding/checkpoints/checkpoint-*/trainer_state.json"
+    loss = Loss(add_node, lose_node, tmp_path / "runs", pattern, "{lang}: sentence_encoding")
+    assert main([*words, "--on", "ray", "--address", head.address]) == 0
+    loss.join(60)
+    assert loss.lost
+    assert capsys.readouterr().out == f"en\t{tmp_path}/hub/en\nkk\t{tmp_path}/hub/kk\n"
+    assert digests(tmp_path / "hub") == digests(tmp_path / "right")
+    assert "resuming from checkpoint-" in logs(head)
+    assert not list(tmp_path.rglob(".ray-*"))
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """A folder of files in several formats, with texts of three languages each."""
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    parts = [[text for lang in ("en", "kk", "az") for text in sentences(lang)[i::40]] for i in range(4)]
+    pq.write_table(pa.table({"text": parts[0]}), folder / "0.parquet")
+    (folder / "1.tsv").write_text("\n".join(["text", *parts[1]]) + "\n", encoding="utf-8")
+    lines = [json.dumps({"text": text, "id": 1}) for text in parts[2]]
+    (folder / "2.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    pq.write_table(pa.table({"text": parts[3]}), folder / "3.parquet")
+    (folder / "_SUCCESS").write_text("")
+    return folder
+
+
+@pytest.mark.parametrize("ending", ["parquet", "npy"])
+def test_encoding_loses_nothing_with_a_node(head, add_node, lose_node, tiny_hub, texts, tmp_path, ending):
+    words = ["encode", "--hub", str(tiny_hub.path), "--input", str(texts), "--shard-size", "5", "--output"]
+    right, output = tmp_path / f"right.{ending}", tmp_path / f"v.{ending}"
+    assert main([*words, str(right)]) == 0
+    loss = Loss(add_node, lose_node, output.with_name(f"{output.name}.parts"), f"???????.{ending}")
+    assert main([*words, str(output), "--on", "ray", "--address", head.address]) == 0
+    loss.join(60)
+    assert loss.lost
+    assert output.read_bytes() == right.read_bytes()
+    if ending == "parquet":
+        assert pq.read_table(output)["index"].to_pylist() == list(range(96))
+    else:
+        assert np.load(output).shape == (96, 32)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([right.name, "texts", output.name])
