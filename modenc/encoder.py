@@ -43,8 +43,7 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
     """Sentence vectors from the modules of each text's own language.
 
     Args:
-        hub: a hub folder: the languages' modules for one base; or the id of one on Hugging Face; or an open
-            hub.
+        hub: a hub's folder, the id of one on Hugging Face (``organization/name``), or an open hub.
         base: where the base is found (``me5-small``, a folder, a Hugging Face id), if not under the name
             in the hub; its weights must be the ones the modules were trained on.
         fallback: for a language without modules: ``base`` (the base alone), ``error``, or a code. ``None``:
@@ -93,7 +92,6 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         revision: str | None = None,
         **options: Any,
     ) -> None:
-        """Open a hub; the arguments and errors are those of the class."""
         refuse_without_effect(options)
         for name in ("modules", "model_name_or_path"):
             options.pop(name, None)
@@ -137,6 +135,10 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
     def memory(self) -> int:
         """Bytes that the languages in memory take, the base's own weights not counted."""
         return self._transformer.cache.nbytes
+
+    def reset(self) -> None:
+        """Compute the next batch, to the last digit, as if none had been run; languages stay in memory."""
+        self._transformer.cache.reset()
 
     def load(self, codes: str | Iterable[str]) -> None:
         """Read languages now instead of on first use.
@@ -311,7 +313,7 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         token: bool | str | None = None,
         **options: Any,
     ) -> str:
-        """Upload the hub to Hugging Face in one commit; see :func:`modenc.hub.push.push_hub`.
+        """Upload the hub to Hugging Face in one commit; returns its address. See :func:`push_hub`.
 
         Args:
             repo_id: ``organization/name``; made where there is none. Its other languages stay there.
@@ -321,9 +323,6 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
             commit_message: of the commit.
             token: as in huggingface_hub.
             **options: others of its options; most are refused.
-
-        Returns:
-            The commit's address.
 
         Raises:
             HubError: the hub is damaged, or the repository may not be written or is no hub of this kind.

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import logging
 import sys
-import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
-from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import (
-    AUTO,
     add,
     add_cluster,
     add_command,
@@ -31,26 +26,19 @@ from modenc.cli.arguments import (
     progress_bar,
     report_cuts,
 )
+from modenc.cli.encode_job import batches, encode_shard, job_of, options_of
 from modenc.cli.shards import ShardStore, check_format
-from modenc.cli.text_io import STDIN, batched, check_output, has_columns, read_texts, source_files
-from modenc.errors import DataError, OptionError
+from modenc.cli.text_io import STDIN, check_output, has_columns, read_texts, source_files
+from modenc.errors import OptionError
 
 if TYPE_CHECKING:
-    import torch
-    from numpy.typing import NDArray
-
     from modenc.encoder import ModularEncoder
-    from modenc.hub.store import Hub
 
 logger = logging.getLogger(__name__)
 
 STDOUT = Path("-")
 _TYPES = {"float32": "float32", "binary": "int8", "ubinary": "uint8"}
 """``--precision`` to the type of the stored numbers."""
-_JOB = (
-    *("input", "column", "lang", "lang_column", "align", "fallback", "min_confidence", "shard_size"),
-    *("normalize", "truncate_dim", "precision"),
-)
 
 
 def add_commands(commands: Any) -> None:
@@ -143,58 +131,9 @@ def _counts(args: argparse.Namespace) -> dict[str, int]:
     return {file: sum(1 for _ in read_texts(file, args.column)) for file in files}
 
 
-def batches(
-    args: argparse.Namespace, max_characters: int, counts: dict[str, int] | None, skip: int = 0
-) -> Iterator[tuple[list[str], Sequence[str | None] | None]]:
-    """Shards of texts with the languages in ``--lang-column``, without the first ``skip`` texts."""
-    files: list[str] = []
-    for file in counts or [args.input]:
-        if counts and not files and skip >= counts[file]:
-            skip -= counts[file]
-        else:
-            files.append(file)
-
-    def column(name: str, option: str, limit: int | None = None) -> Iterator[str]:
-        found = chain.from_iterable(read_texts(file, name, limit, option) for file in files)
-        return islice(found, skip, None)
-
-    languages = column(args.lang_column, "--lang-column") if args.lang_column else None
-    for batch in batched(column(args.column, "--column", max_characters), args.shard_size):
-        if languages is None:
-            yield batch, None
-        else:
-            yield batch, [code.strip() or None for code in islice(languages, len(batch))]
-
-
-def encode_shard(
-    args: argparse.Namespace,
-    encoder: ModularEncoder,
-    texts: list[str],
-    langs: Sequence[str | None] | None,
-    job: dict[str, Any],
-) -> tuple[NDArray[Any], list[str]]:
-    """Vectors and languages of a shard: the same bytes in whichever process, after whatever other shards.
-
-    Raises:
-        DataError: the input or the hub is no longer what ``job`` says.
-    """
-    encoder[0].cache.reset()
-    found = encoded(args, encoder, texts, langs, **_options(args))
-    _check_unchanged(job, state_of(args, encoder.hub))
-    return found
-
-
-def _options(args: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "normalize_embeddings": args.normalize,
-        "truncate_dim": args.truncate_dim,
-        "precision": args.precision,
-    }
-
-
 def _print(args: argparse.Namespace, encoder: ModularEncoder) -> None:
     for texts, langs in batches(args, encoder.max_characters, None):
-        vectors, codes = encoded(args, encoder, texts, langs, **_options(args))
+        vectors, codes = encoded(args, encoder, texts, langs, **options_of(args))
         for code, vector in zip(codes, vectors.tolist(), strict=True):
             sys.stdout.write(json.dumps({"language": code, "vector": vector}) + "\n")
 
@@ -221,56 +160,3 @@ def _fill(
             done, count = done + 1, count + len(texts)
         hook.remove()
     return count, done
-
-
-def _check_unchanged(job: dict[str, Any], now: dict[str, Any]) -> None:
-    """Check before a shard is stored that it is of the job's texts and modules."""
-    changed = ", ".join(name for name in now if now[name] != job[name])
-    if changed and job["input"] != STDIN:
-        raise DataError(
-            f"{job['input']} or {job['hub']} changed while it was encoded (differing: {changed}); "
-            "run the same command again; it starts over unless the old state is back"
-        )
-    if changed:
-        warnings.warn(f"{job['hub']} changed in the meantime: vectors are of both its states", stacklevel=2)
-
-
-def job_of(args: argparse.Namespace, encoder: ModularEncoder) -> dict[str, Any]:
-    """What must be the same for finished shards to count."""
-    job: dict[str, Any] = {name: getattr(args, name) for name in _JOB}
-    job["compute"] = _computed_in(args.compute, encoder.device)
-    if args.input != STDIN:
-        job["input"] = str(Path(args.input).resolve())
-    return job | {"hub": str(encoder.hub.path.resolve())} | state_of(args, encoder.hub)
-
-
-def _computed_in(compute: str, device: torch.device) -> str:
-    """The precision that ``compute`` comes to on ``device``; on another machine it may be another."""
-    from modenc.composition.settings import ComputeSettings
-
-    if compute == "int8":
-        # All but the products is computed as with ``auto``.
-        return f"int8 and {ComputeSettings(AUTO).precision(device)}"
-    return ComputeSettings(compute).precision(device)
-
-
-def state_of(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:
-    """What others may change while the job runs: the input's size and date, and the modules used."""
-    from modenc.composition.routing import ERROR
-    from modenc.languages import BASE, normalize_code
-
-    digest = hashlib.sha256(repr(hub.info).encode())
-    codes = hub.languages()
-    if (lang := language_of(args)) is not None:
-        fallback = args.fallback or hub.info.pivot  # by default the pivot or the base
-        used = {normalize_code(code) for code in (lang, fallback) if code not in (BASE, ERROR)}
-        codes = [code for code in codes if code in used]
-    for code in codes:
-        digest.update(f"{code} {hub.card(code).digest()}\n".encode())
-    state: dict[str, Any] = {"modules": digest.hexdigest()}
-    if args.input != STDIN:
-        found = [Path(file).stat() for file in source_files(args.input)]
-        sizes, dates = [one.st_size for one in found], [one.st_mtime_ns for one in found]
-        alone = len(found) == 1  # as shards were described before folders could be read
-        state |= {"size": sizes[0] if alone else sizes, "date": dates[0] if alone else dates}
-    return state

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import open_encoder, open_hub, progress_bar
-from modenc.cli.encode import batches, encode_shard, job_of, state_of
+from modenc.cli.encode_job import batches, encode_shard, job_of, state_of
 from modenc.cli.shards import ShardStore
 from modenc.distributed.cluster import Place, check_nodes, cluster
 from modenc.distributed.shards import Work, map_shards

@@ -14,10 +14,9 @@ from transformers import set_seed
 
 from modenc.base_model import BaseModel, resolve_base
 from modenc.errors import LanguageError, RecipeError
-from modenc.hub.layout import HubInfo
 from modenc.hub.store import Hub
 from modenc.languages import language_name, normalize_code
-from modenc.recipe.settings import FRESH, STAGES, LanguagePlan, Recipe
+from modenc.recipe.settings import STAGES, LanguagePlan, Recipe
 from modenc.storage import disk_errors
 from modenc.threads import set_threads
 from modenc.training.alignment import align_language
@@ -25,7 +24,7 @@ from modenc.training.all_pairs import align_all_pairs
 from modenc.training.data_access import TrainingData
 from modenc.training.language_adaptation import adapt_language
 from modenc.training.processes import language_lock, process_state
-from modenc.training.publishing import TrainedLanguage, publish_language
+from modenc.training.publishing import TrainedLanguage, prepare_hub, publish_language
 from modenc.training.sentence_encoding import encode_sentences
 from modenc.training.stage import (
     StageRecord,
@@ -319,38 +318,3 @@ def _summary(plan: LanguagePlan, stage: str) -> str:
         return plan.sentence_encoding.summary()
     section = getattr(plan, stage)
     return str(section.method if stage == "vocabulary" else section.objective)
-
-
-def prepare_hub(recipe: Recipe, plans: Sequence[LanguagePlan], base: BaseModel) -> Hub:
-    """Open the recipe's hub, or make it, and copy into it what ``hub.start_from`` has to give.
-
-    Copied are the pivot and the languages whose adapter is copied, where they are not trained and the hub
-    lacks them.
-
-    Raises:
-        HubError: a hub is of another base or use of it, or ``hub.start_from`` lacks a language.
-        StorageError: the disk is full or read-only.
-    """
-    plan = plans[0]
-    info = HubInfo(
-        base_id=base.id,
-        base_fingerprint=base.fingerprint,
-        hidden_size=base.hidden_size,
-        pivot=plan.pivot,
-        pooling=plan.base.pooling,
-        prompt=plan.base.prompt,
-        max_length=plan.base.max_length,
-    )
-    needed = {lang for plan in plans for lang in (plan.pivot, plan.sentence_encoding.start)}
-    needed -= {FRESH, *(plan.lang for plan in plans)}
-    with process_state().main_process_first():
-        if recipe.start_from is not None:
-            there = Hub.open(recipe.hub) if (recipe.hub / "hub.json").is_file() else None
-            missing = needed - set(there.languages() if there else ())
-            if missing:
-                source = Hub.open(recipe.start_from)
-                hub = there or Hub.create(recipe.hub, replace(source.info, pivot=recipe.pivot))
-                for lang in sorted(missing):
-                    hub.install(source.path, lang)
-                    logger.info("%s: copied from %s", lang, recipe.start_from)
-        return Hub.create(recipe.hub, info)

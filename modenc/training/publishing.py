@@ -6,19 +6,20 @@ import hashlib
 import logging
 import math
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from modenc.base_model import BaseModel
 from modenc.hub.card import Card
 from modenc.hub.comparison import loses
-from modenc.hub.layout import LanguageLayout
+from modenc.hub.layout import HubInfo, LanguageLayout
 from modenc.hub.store import Hub
 from modenc.languages import language_name
-from modenc.recipe.settings import FRESH, Recipe
+from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
 from modenc.training.comparison import compare_with_base, log_comparison
 from modenc.training.processes import of_main_process, process_state
 from modenc.training.stage import StageRecord, StageRun
@@ -141,3 +142,38 @@ def _scores(records: Mapping[str, StageRecord]) -> dict[str, float]:
         for metric, value in record.metrics.get(when, {}).items()
         if math.isfinite(value)
     }
+
+
+def prepare_hub(recipe: Recipe, plans: Sequence[LanguagePlan], base: BaseModel) -> Hub:
+    """Open the recipe's hub, or make it, and copy into it what ``hub.start_from`` has to give.
+
+    Copied are the pivot and the languages whose adapter is copied, where they are not trained and the hub
+    lacks them.
+
+    Raises:
+        HubError: a hub is of another base or use of it, or ``hub.start_from`` lacks a language.
+        StorageError: the disk is full or read-only.
+    """
+    plan = plans[0]
+    info = HubInfo(
+        base_id=base.id,
+        base_fingerprint=base.fingerprint,
+        hidden_size=base.hidden_size,
+        pivot=plan.pivot,
+        pooling=plan.base.pooling,
+        prompt=plan.base.prompt,
+        max_length=plan.base.max_length,
+    )
+    needed = {lang for plan in plans for lang in (plan.pivot, plan.sentence_encoding.start)}
+    needed -= {FRESH, *(plan.lang for plan in plans)}
+    with process_state().main_process_first():
+        if recipe.start_from is not None:
+            there = Hub.open(recipe.hub) if (recipe.hub / "hub.json").is_file() else None
+            missing = needed - set(there.languages() if there else ())
+            if missing:
+                source = Hub.open(recipe.start_from)
+                hub = there or Hub.create(recipe.hub, replace(source.info, pivot=recipe.pivot))
+                for lang in sorted(missing):
+                    hub.install(source.path, lang)
+                    logger.info("%s: copied from %s", lang, recipe.start_from)
+        return Hub.create(recipe.hub, info)

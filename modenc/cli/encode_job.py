@@ -1,0 +1,130 @@
+"""Shards of ``modenc encode``: their texts, their vectors, and when finished ones count."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import warnings
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from modenc.cli.arguments import AUTO, encoded, language_of
+from modenc.cli.text_io import STDIN, batched, read_texts, source_files
+from modenc.errors import DataError
+
+if TYPE_CHECKING:
+    import torch
+    from numpy.typing import NDArray
+
+    from modenc.encoder import ModularEncoder
+    from modenc.hub.store import Hub
+
+_JOB = (
+    *("input", "column", "lang", "lang_column", "align", "fallback", "min_confidence", "shard_size"),
+    *("normalize", "truncate_dim", "precision"),
+)
+
+
+def batches(
+    args: argparse.Namespace, max_characters: int, counts: dict[str, int] | None, skip: int = 0
+) -> Iterator[tuple[list[str], Sequence[str | None] | None]]:
+    """Shards of texts with the languages in ``--lang-column``, without the first ``skip`` texts."""
+    files: list[str] = []
+    for file in counts or [args.input]:
+        if counts and not files and skip >= counts[file]:
+            skip -= counts[file]
+        else:
+            files.append(file)
+
+    def column(name: str, option: str, limit: int | None = None) -> Iterator[str]:
+        found = chain.from_iterable(read_texts(file, name, limit, option) for file in files)
+        return islice(found, skip, None)
+
+    languages = column(args.lang_column, "--lang-column") if args.lang_column else None
+    for batch in batched(column(args.column, "--column", max_characters), args.shard_size):
+        if languages is None:
+            yield batch, None
+        else:
+            yield batch, [code.strip() or None for code in islice(languages, len(batch))]
+
+
+def encode_shard(
+    args: argparse.Namespace,
+    encoder: ModularEncoder,
+    texts: list[str],
+    langs: Sequence[str | None] | None,
+    job: dict[str, Any],
+) -> tuple[NDArray[Any], list[str]]:
+    """Vectors and languages of a shard: the same bytes in whichever process, after whatever other shards.
+
+    Raises:
+        DataError: the input or the hub is no longer what ``job`` says.
+    """
+    encoder.reset()
+    found = encoded(args, encoder, texts, langs, **options_of(args))
+    _check_unchanged(job, state_of(args, encoder.hub))
+    return found
+
+
+def options_of(args: argparse.Namespace) -> dict[str, Any]:
+    """What is said to ``ModularEncoder.encode``."""
+    return {
+        "normalize_embeddings": args.normalize,
+        "truncate_dim": args.truncate_dim,
+        "precision": args.precision,
+    }
+
+
+def _check_unchanged(job: dict[str, Any], now: dict[str, Any]) -> None:
+    """Check before a shard is stored that it is of the job's texts and modules."""
+    changed = ", ".join(name for name in now if now[name] != job[name])
+    if changed and job["input"] != STDIN:
+        raise DataError(
+            f"{job['input']} or {job['hub']} changed while it was encoded (differing: {changed}); "
+            "run the same command again; it starts over unless the old state is back"
+        )
+    if changed:
+        warnings.warn(f"{job['hub']} changed in the meantime: vectors are of both its states", stacklevel=2)
+
+
+def job_of(args: argparse.Namespace, encoder: ModularEncoder) -> dict[str, Any]:
+    """What must be the same for finished shards to count."""
+    job: dict[str, Any] = {name: getattr(args, name) for name in _JOB}
+    job["compute"] = _computed_in(args.compute, encoder.device)
+    if args.input != STDIN:
+        job["input"] = str(Path(args.input).resolve())
+    return job | {"hub": str(encoder.hub.path.resolve())} | state_of(args, encoder.hub)
+
+
+def _computed_in(compute: str, device: torch.device) -> str:
+    """The precision that ``compute`` comes to on ``device``; on another machine it may be another."""
+    from modenc.composition.settings import ComputeSettings
+
+    if compute == "int8":
+        # All but the products is computed as with ``auto``.
+        return f"int8 and {ComputeSettings(AUTO).precision(device)}"
+    return ComputeSettings(compute).precision(device)
+
+
+def state_of(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:
+    """What others may change while the job runs: the input's size and date, and the modules used."""
+    from modenc.composition.routing import ERROR
+    from modenc.languages import BASE, normalize_code
+
+    digest = hashlib.sha256(repr(hub.info).encode())
+    codes = hub.languages()
+    if (lang := language_of(args)) is not None:
+        fallback = args.fallback or hub.info.pivot  # by default the pivot or the base
+        used = {normalize_code(code) for code in (lang, fallback) if code not in (BASE, ERROR)}
+        codes = [code for code in codes if code in used]
+    for code in codes:
+        digest.update(f"{code} {hub.card(code).digest()}\n".encode())
+    state: dict[str, Any] = {"modules": digest.hexdigest()}
+    if args.input != STDIN:
+        found = [Path(file).stat() for file in source_files(args.input)]
+        sizes, dates = [one.st_size for one in found], [one.st_mtime_ns for one in found]
+        alone = len(found) == 1  # as shards were described before folders could be read
+        state |= {"size": sizes[0] if alone else sizes, "date": dates[0] if alone else dates}
+    return state
