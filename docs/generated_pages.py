@@ -97,6 +97,7 @@ PAGES = {
     "command_line.md": command_line(),
     "results.md": copied("benchmarks/RESULTS.md", "All figures"),
     "performance.md": copied("benchmarks/PERFORMANCE.md", "Speed and memory"),
+    "mining_figures.md": copied("benchmarks/mining.md", "Mining bitext: figures"),
     "security.md": copied("SECURITY.md", "Security"),
 }
 

@@ -13,6 +13,10 @@ def closest_match(name: str, names: Iterable[str], cutoff: float = 0.6) -> str |
     """The closest match for ``name`` among ``names``, if any is at least ``cutoff`` (0 to 1) alike."""
     if len(name) > LONGEST:
         return None
-    by_lower_case = {candidate.lower(): candidate for candidate in names}
-    matches = get_close_matches(name.lower().replace("-", "_"), by_lower_case, n=1, cutoff=cutoff)
-    return by_lower_case[matches[0]] if matches else None
+    by_plain = {_plain(candidate): candidate for candidate in names}
+    matches = get_close_matches(_plain(name), by_plain, n=1, cutoff=cutoff)
+    return by_plain[matches[0]] if matches else None
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_")

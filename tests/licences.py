@@ -14,7 +14,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-EXTRAS = ("train", "eval", "translate", "int8", "onnx", "openvino", "serve", "mteb")
+EXTRAS = ("train", "eval", "translate", "int8", "onnx", "openvino", "serve", "ray", "mteb")
 TABLE = Path(__file__).resolve().parents[1] / "docs" / "licences.md"
 _HEAD = """# Licences of dependencies
 

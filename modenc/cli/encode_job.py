@@ -32,7 +32,7 @@ def batches(
 ) -> Iterator[tuple[list[str], Sequence[str | None] | None]]:
     """Shards of texts with the languages in ``--lang-column``, without the first ``skip`` texts."""
     files: list[str] = []
-    for file in counts or [args.input]:
+    for file in counts or source_files(args.input):
         if counts and not files and skip >= counts[file]:
             skip -= counts[file]
         else:

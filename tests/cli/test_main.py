@@ -36,7 +36,7 @@ ALL = dict(commands(build_parser(*COMMANDS)))
 
 def test_the_commands_are_nouns_with_verbs_and_actions():
     nouns = {
-        "hub": ["list", "show", "check", "install", "remove"],
+        "hub": ["list", "show", "check", "install", "import", "remove", "push", "pull"],
         "recipe": ["list", "show", "copy", "check"],
     }
     expected = [f"{noun} {verb}" for noun, verbs in nouns.items() for verb in verbs]
