@@ -14,8 +14,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 # Of licences that may be used beside Apache-2.0 in anything, by their SPDX names and by those of PyPI.
 PERMISSIVE = re.compile(
-    r"0BSD|Apache|Apache 2\.0|Apache-2\.0( WITH LLVM-exception)?|Apache Software License|BSD License|BSD-[23]-Clause"
-    r"|3-Clause BSD License|BSL-1\.0|CC0-1\.0|CNRI-Python|MIT|MIT-0|MIT License|MIT-CMU|MPL-2\.0|Zlib"
+    r"0BSD|Apache|Apache 2\.0|Apache-2\.0( WITH LLVM-exception)?|Apache Software License|BSD License"
+    r"|BSD-[23]-Clause|3-Clause BSD License|BSL-1\.0|CC0-1\.0|CNRI-Python|MIT|MIT-0|MIT License|MIT-CMU|MPL-2\.0|Zlib"
     r"|Mozilla Public License 2\.0 \(MPL 2\.0\)|PSF-2\.0|Python Software Foundation License"
 )
 
@@ -34,15 +34,17 @@ def test_every_locked_dependency_of_users_is_listed():
         packages.setdefault(package["name"], []).append(package)
     (ours,) = packages["modenc"]
     waiting = [*ours["dependencies"], *chain(*(ours["optional-dependencies"][e] for e in licences.EXTRAS))]
-    needed: set[str] = set()
+    needed: set[tuple[str, tuple[str, ...]]] = set()
     while waiting:
-        name = waiting.pop()["name"]
-        if name not in needed:
-            needed.add(name)
-            for package in packages[name]:
+        wanted = waiting.pop()
+        found = (wanted["name"], tuple(wanted.get("extra", ())))
+        if found not in needed:
+            needed.add(found)
+            for package in packages[found[0]]:
                 waiting += package.get("dependencies", [])
-                waiting += chain(*package.get("optional-dependencies", {}).values())
-    unlisted = needed - set(licences.listed())
+                extras = package.get("optional-dependencies", {})
+                waiting += chain(*(extras.get(extra, ()) for extra in found[1]))
+    unlisted = {name for name, _ in needed} - set(licences.listed())
     missing = {name for name in unlisted if not any(fnmatch(name, known) for known in licences.ELSEWHERE)}
     assert missing == set(), "see what their licences permit, then run: python tests/licences.py"
 
