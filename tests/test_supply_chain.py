@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[1]
 # Of licences that may be used beside Apache-2.0 in anything, by their SPDX names and by those of PyPI.
 PERMISSIVE = re.compile(
     r"0BSD|Apache|Apache 2\.0|Apache-2\.0( WITH LLVM-exception)?|Apache Software License|BSD License"
-    r"|BSD-[23]-Clause|3-Clause BSD License|BSL-1\.0|CC0-1\.0|CNRI-Python|MIT|MIT-0|MIT License|MIT-CMU|MPL-2\.0"
-    r"|Zlib|Mozilla Public License 2\.0 \(MPL 2\.0\)|PSF-2\.0|Python Software Foundation License"
+    r"|BSD-[23]-Clause|3-Clause BSD License|BSL-1\.0|CC0-1\.0|CNRI-Python|MIT|MIT-0|MIT License|MIT-CMU"
+    r"|MPL-2\.0|Zlib|Mozilla Public License 2\.0 \(MPL 2\.0\)|PSF-2\.0|Python Software Foundation License"
 )
 
 
