@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from markdown_rows import row
-from variants import VARIANTS, Variant
+from variants import BASE, VARIANTS, Variant
 
 from modenc.evaluation.results import SystemResults, load_results
 from modenc.evaluation.significance import p_of_gaps, spearman_samples
@@ -83,8 +83,12 @@ def unpaired_p(run: SystemResults, other: SystemResults, keys: Sequence[str]) ->
 def compared(
     high: Sequence[SystemResults], low: Sequence[SystemResults], keys: Sequence[str], theirs: float | None
 ) -> list[str]:
-    """Cells: the difference of two rows, its p where one is known, and whether it is the paper's."""
-    ours = float(np.mean([mean_of(run, keys) for run in high]) - np.mean([mean_of(run, keys) for run in low]))
+    """Cells: the difference of two rows, its p where one is known, and whether it is the paper's.
+
+    It is the mean over the seeds that both have; the base has nothing to seed.
+    """
+    pairs = list(zip(_seeded(high, low), _seeded(low, high), strict=False))
+    ours = float(np.mean([mean_of(one, keys) - mean_of(other, keys) for one, other in pairs]))
     if np.isnan(ours):
         return ["", "", "not measured"]
     p = difference_p(high[0], low[0], keys)
@@ -94,6 +98,10 @@ def compared(
     if p > _CHANCE:
         verdict = f"{verdict}, within chance".removeprefix(", ")
     return [f"{ours:+.1f}", "" if np.isnan(p) else f"{p:.3f}", verdict]
+
+
+def _seeded(runs: Sequence[SystemResults], others: Sequence[SystemResults]) -> Sequence[SystemResults]:
+    return list(runs) * len(others) if runs[0].name.removeprefix("captions_").startswith(BASE) else runs
 
 
 def interval_rows(stored: Stored, keys: Sequence[str]) -> Iterator[str]:
