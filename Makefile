@@ -1,4 +1,4 @@
-# make quickstart | docs | dist | test | test-fast | test-avx2 | test-next | check | audit | lock | torture | bench DATA=... | reproduce DATA=...      VENV=.venv PYTHON=python3
+# make quickstart | docs | dist | test | test-fast | test-cluster | test-avx2 | test-next | check | audit | lock | torture | bench DATA=... | reproduce DATA=...      VENV=.venv PYTHON=python3
 
 VENV ?= .venv
 PYTHON ?= python3
@@ -6,14 +6,15 @@ BIN := $(VENV)/bin
 NEXT_VENV ?= .venv-next
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help quickstart docs dist test test-fast test-avx2 test-next check audit lock torture bench reproduce
+.PHONY: help quickstart docs dist test test-fast test-cluster test-avx2 test-next check audit lock torture bench reproduce
 
 help:
 	@echo "make quickstart   use the shipped modules, then train a language that is not shipped (minutes)"
 	@echo "make docs         build the documentation into site/, strictly"
 	@echo "make dist         build wheel and sdist, install the wheel alone and encode with it (DIST_VENV=DIR)"
-	@echo "make test         the whole test suite (six minutes on two cores)"
+	@echo "make test         the whole test suite but for test-cluster (six minutes on two cores)"
 	@echo "make test-fast    its tests that take less than a second each (a minute)"
+	@echo "make test-cluster its tests on a Ray cluster of several nodes (minutes)"
 	@echo "make test-avx2    the whole suite, with the libraries limited to AVX2 (on any newer x86-64)"
 	@echo "make test-next    its encoding half on the newest transformers and sentence-transformers ($(NEXT_VENV))"
 	@echo "make check        ruff and mypy, the same checks as pre-commit"
@@ -48,15 +49,19 @@ dist: $(INSTALLED)
 # A worker a core; each takes up to 3 GB, so never more than four.
 WORKERS := -n logical --maxprocesses 4 --dist worksteal
 test: $(INSTALLED)
-	$(BIN)/python -m pytest $(WORKERS)
+	$(BIN)/python -m pytest $(WORKERS) -m "not cluster"
 
 test-fast: $(INSTALLED)
 	$(BIN)/python -m pytest $(WORKERS) -m "not slow"
 
+# One worker: each would have a cluster of its own.
+test-cluster: $(INSTALLED)
+	$(BIN)/python -m pytest -m cluster
+
 # What torch, oneDNN (OpenVINO's too), MKL and FBGEMM read; each otherwise takes all that the processor has.
 AVX2 := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 FBGEMM_ENABLE_INSTRUCTIONS=AVX2
 test-avx2: $(INSTALLED)
-	$(AVX2) $(BIN)/python -m pytest $(WORKERS)
+	$(AVX2) $(BIN)/python -m pytest $(WORKERS) -m "not cluster"
 
 # torch first, as below. The training half is left out: adapters keeps it below these versions.
 test-next:
@@ -64,7 +69,7 @@ test-next:
 	$(NEXT_VENV)/bin/python -m pip install -qq --upgrade pip
 	$(NEXT_VENV)/bin/python -m pip install -qq "torch>=2.6,<2.14"
 	$(NEXT_VENV)/bin/python -m pip install -qq -e ".[dev]" "transformers>=5,<6" "sentence-transformers>=6,<7"
-	$(NEXT_VENV)/bin/python -m pytest $(WORKERS)
+	$(NEXT_VENV)/bin/python -m pytest $(WORKERS) -m "not cluster"
 
 # Strict: what cannot be looked up counts as a fault.
 audit: $(INSTALLED)

@@ -155,8 +155,11 @@ def _fill(
             lambda _, __, features: bar.update(len(features["sentence_embedding"]))
         )
         for texts, langs in batches(args, encoder.max_characters, counts, skip=count):
-            vectors, codes = encode_shard(args, encoder, texts, langs, job)
-            store.write(done, count, vectors, codes)
+            if store.shard(done).is_file():  # a run on a cluster leaves gaps
+                bar.update(len(texts))
+            else:
+                vectors, codes = encode_shard(args, encoder, texts, langs, job)
+                store.write(done, count, vectors, codes)
             done, count = done + 1, count + len(texts)
         hook.remove()
     return count, done

@@ -16,10 +16,12 @@ from modenc.cli.shards import ShardStore
 from modenc.distributed.cluster import Place, check_nodes, cluster
 from modenc.distributed.shards import Work, map_shards
 from modenc.errors import ClusterError, ModencError
+from modenc.hub.remote import RemoteHub
 from modenc.threads import set_threads
 
 if TYPE_CHECKING:
     from modenc.encoder import ModularEncoder
+    from modenc.hub.store import Hub
 
 logger = logging.getLogger(__name__)
 
@@ -37,9 +39,7 @@ def fill(
         logger.info("%d shards of %d texts are done already; resuming", done, args.shard_size)
     if not missing:
         return total, shards
-    sent = argparse.Namespace(
-        **{name: vars(args)[name] for name in vars(args) if name not in ("run", "parser")}
-    )
+    sent = _sent(args, encoder.hub)
     read = partial(_read, sent, encoder.max_characters, counts)
     check = partial(_unlike_here, sent, job)
     # The number of threads decides the last digits: on each node it is what it is here.
@@ -53,6 +53,16 @@ def fill(
             args.cut = getattr(args, "cut", 0) + cut
             bar.update()
     return total, shards
+
+
+def _sent(args: argparse.Namespace, hub: Hub) -> argparse.Namespace:
+    """The arguments for the nodes, which open the same state of the hub."""
+    sent = argparse.Namespace(
+        **{name: vars(args)[name] for name in vars(args) if name not in ("run", "parser")}
+    )
+    if isinstance(hub, RemoteHub):
+        sent.revision = hub.commit
+    return sent
 
 
 def _unlike_here(args: argparse.Namespace, job: dict[str, Any]) -> str | None:

@@ -67,16 +67,9 @@ def run(args: argparse.Namespace) -> int:
     from modenc.training.processes import process_state
 
     spread, first = on_cluster(args), process_state().is_main_process
-    if spread and (args.monolithic or process_state().num_processes > 1):
-        raise RecipeError(
-            "--on ray schedules stages of modules, each in one process: leave out --monolithic and torchrun"
-        )
+    _check_together(args, process_state().num_processes)
     if not first:
         logging.getLogger().setLevel(logging.ERROR)
-    if args.monolithic and (args.lang or args.stage or args.force or args.publish_unless_worse):
-        raise RecipeError(
-            "--monolithic trains one model: leave out --lang, --stage and --force, and --publish-unless-worse"
-        )
     if args.publish_unless_worse:
         args.overrides.append("run.publish=unless_worse")
     languages = [normalize_code(code) for code in args.lang] if args.lang else None
@@ -106,6 +99,17 @@ def run(args: argparse.Namespace) -> int:
     return 1 if worse else 0
 
 
+def _check_together(args: argparse.Namespace, processes: int) -> None:
+    if args.on and (args.monolithic or processes > 1):
+        raise RecipeError(
+            "--on ray schedules stages of modules, each in one process: leave out --monolithic and torchrun"
+        )
+    if args.monolithic and (args.lang or args.stage or args.force or args.publish_unless_worse):
+        raise RecipeError(
+            "--monolithic trains one model: leave out --lang, --stage and --force, and --publish-unless-worse"
+        )
+
+
 def _train_on_cluster(
     args: argparse.Namespace, recipe: Recipe, languages: list[str] | None
 ) -> dict[str, Path]:
@@ -115,7 +119,6 @@ def _train_on_cluster(
     from modenc.threads import set_threads
     from modenc.training.pipeline import train_step, training_steps
 
-    steps = training_steps(recipe, languages=languages, stages=args.stage, force=args.force)
     # The number of threads decides the last digits: on each node it is what it would be here.
     threads = {lang: plan.run.threads or set_threads(0) for lang, plan in recipe.plans.items()}
     plans = {
@@ -123,15 +126,18 @@ def _train_on_cluster(
         for lang, plan in recipe.plans.items()
     }
     recipe = replace(recipe, plans=plans)
-    tasks = [
-        Task(
-            f"{' '.join(step.languages)}: {step.stage}",
-            partial(train_step, recipe, step, wait=SECONDS_TO_END),
-            step.after,
-        )
-        for step in steps
-    ]
     folders = {recipe.hub, *(plan.run.work_dir for plan in recipe.plans.values())}
     with cluster(args.address), shared_folders(sorted(folders)) as check:
-        published = run_graph(tasks, Place.of_cluster(max(threads.values())), check)
+        place = Place.of_cluster(max(threads.values()))
+        # Only now: with --force it removes finished stages.
+        steps = training_steps(recipe, languages=languages, stages=args.stage, force=args.force)
+        tasks = [
+            Task(
+                f"{' '.join(step.languages)}: {step.stage}",
+                partial(train_step, recipe, step, wait=SECONDS_TO_END),
+                step.after,
+            )
+            for step in steps
+        ]
+        published = run_graph(tasks, place, check)
     return {lang: folder for found in published for lang, folder in found.items() if folder is not None}

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from modenc.hub.reader import LanguageGoneError
 from modenc.serving.metrics import Metrics
 from modenc.serving.settings import ServeSettings
 
 if TYPE_CHECKING:
     from modenc.encoder import ModularEncoder
+    from modenc.texts import TaggedText
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +52,7 @@ class Encoded:
     languages: list[str]
     """Whose modules encoded each text."""
     tokens: int
-    """Of all texts, prompt included."""
+    """Of all texts, prompt included; 0 for those of a batch of which a language was removed meanwhile."""
 
 
 @dataclass
@@ -155,7 +157,9 @@ class Batcher:
             self.failure = error
             self._on_failure()
             return
-        while parts := self._next_batch():
+        while (parts := self._next_batch()) is not None:
+            if not parts:
+                continue
             start, count = time.monotonic(), sum(len(part.texts) for part in parts)
             for align in (True, False):
                 self._encode([part for part in parts if part.request.align is align], align)
@@ -163,12 +167,14 @@ class Batcher:
             self._rate += (rate - self._rate) * (_WEIGHT if self._rate else 1.0)
             self._metrics.batches.observe(count)
 
-    def _next_batch(self) -> list[_Part]:
-        """The next texts; none if the batcher was stopped and all is done."""
+    def _next_batch(self) -> list[_Part] | None:
+        """The next texts, none if their clients left; None if the batcher was stopped and all is done."""
         most = self._settings.batch_size
         with self._changed:
             while not self._queue and not self._stopping:
                 self._changed.wait()
+            if not self._queue:
+                return None
             while not self._stopping and self._waiting < most:
                 seconds = self._oldest + self._settings.window - time.monotonic()
                 if seconds <= 0:
@@ -212,8 +218,7 @@ class Batcher:
         tagged = encoder.route(texts, [lang for part in parts for lang in part.langs])
         batch = self._settings.batch_size
         vectors = encoder.encode(tagged, align=align, batch_size=batch, show_progress_bar=False)
-        features = encoder.preprocess(tagged, prompt=encoder.hub.info.prompt)
-        tokens = features["attention_mask"].sum(1).tolist()
+        tokens = _tokens(encoder, tagged)
         self._metrics.count(tagged, tokens, encoder.max_seq_length)
         answers, start = [], 0
         for part in parts:
@@ -221,6 +226,14 @@ class Batcher:
             answers.append(Encoded(vectors[own], [text.lang for text in tagged[own]], sum(tokens[own])))
             start = own.stop
         return answers
+
+
+def _tokens(encoder: ModularEncoder, texts: list[TaggedText]) -> list[int]:
+    try:
+        features = encoder.preprocess(texts, prompt=encoder.hub.info.prompt)
+    except LanguageGoneError:  # by now; the vectors are there
+        return [0] * len(texts)
+    return [int(count) for count in features["attention_mask"].sum(1)]
 
 
 def _give(request: _Request, encoded: Encoded) -> None:

@@ -172,6 +172,18 @@ def test_resumes_after_being_cut_off(encode, texts, expected, tmp_path, monkeypa
     assert output.read_bytes() == (tmp_path / "undisturbed.npy").read_bytes()
 
 
+def test_fills_the_gaps_that_a_run_on_a_cluster_left(encode, texts, expected, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        _cut_off_after(patch, 2)
+        assert encode(texts, tmp_path / "v.npy", "--shard-size", "5") == 130
+    (tmp_path / "v.npy.parts" / "0000000.npy").unlink()
+    with monkeypatch.context() as patch:
+        seen = _cut_off_after(patch, 100)
+        assert encode(texts, tmp_path / "v.npy", "--shard-size", "5") == 0
+    assert seen == [TEXTS[:5], TEXTS[10:]]
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
+
+
 @pytest.mark.parametrize(("fast", "found"), [(True, "bf16"), (False, "fp32")])
 def test_auto_is_the_job_of_what_it_comes_to(encode, texts, tmp_path, monkeypatch, caplog, fast, found):
     monkeypatch.setattr("modenc.composition.settings.has_bf16", lambda device: fast)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from argparse import Namespace
 from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
@@ -15,9 +16,12 @@ from tiny_models import sentences
 from modenc import ModularEncoder, extras
 from modenc.cli.main import main
 from modenc.errors import ClusterError, RecipeError
+from modenc.hub.hugging_face import Repository
+from modenc.hub.remote import RemoteHub
 
 pytest.importorskip("ray", reason="ray is not installed (the extra ray)")
 
+from modenc.cli.encode_on_cluster import _sent
 from modenc.distributed.cluster import Place, cluster, shared_folders
 from modenc.distributed.graph import RETRIES, Task, run_graph
 from modenc.distributed.shards import map_shards
@@ -33,15 +37,35 @@ def train(tmp_path):
     return lambda *words: main(["train", str(tmp_path / "r.toml"), f"hub.path={tmp_path}/hub", *words])
 
 
-def test_a_missing_ray_is_named(train, monkeypatch, capsys):
-    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "ray" else find_spec(name))
-    for name in [name for name in sys.modules if name == "ray" or name.startswith("modenc.distributed")]:
+@pytest.mark.parametrize("package", ["ray", "pandas", "fastapi"])
+def test_a_missing_ray_is_named(train, monkeypatch, capsys, package):
+    """Ray itself, or what Ray Data or Ray Serve needs."""
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == package else find_spec(name))
+    for name in [name for name in sys.modules if name == package or name.startswith("modenc.distributed")]:
         monkeypatch.delitem(sys.modules, name)
     assert train("--on", "ray") == 2
     assert (
-        "ray not installed; this part of modenc needs the extra 'ray'. Run: pip install \"modenc[ray]\""
-        in (capsys.readouterr().err)
+        f"{package} not installed; this part of modenc needs the extra 'ray'. Run: pip install "
+        '"modenc[ray]"' in capsys.readouterr().err
     )
+
+
+@pytest.mark.slow
+def test_no_finished_stage_is_discarded_before_the_cluster_answers(tmp_path, capsys, train):
+    finished = tmp_path / "runs" / "en" / "alignment" / "done.json"
+    finished.parent.mkdir(parents=True)
+    finished.write_text("{}")
+    words = [f"run.work_dir={tmp_path}/runs", "--force", "--on", "ray", "--address", "127.0.0.1:1"]
+    assert train(*words) == 2
+    assert "found nothing that answers" in capsys.readouterr().err
+    assert finished.is_file()
+
+
+def test_nodes_open_the_commit_that_is_open_here(tiny_hub):
+    args = Namespace(hub="organization/name", revision=None, run=main)
+    remote = RemoteHub(tiny_hub.path, tiny_hub.info, Repository(args.hub), "a" * 40)
+    assert vars(_sent(args, remote)) == {"hub": args.hub, "revision": "a" * 40}
+    assert vars(_sent(args, tiny_hub)) == {"hub": args.hub, "revision": None}
 
 
 @pytest.mark.parametrize(
@@ -105,6 +129,7 @@ def dying(path):
 
 
 @pytest.mark.slow
+@pytest.mark.cluster
 def test_shards_come_back_once_each_with_their_results(head, add_node):
     # In here, since nodes do not have this module.
     def refusing():
@@ -126,6 +151,7 @@ def test_shards_come_back_once_each_with_their_results(head, add_node):
 
 
 @pytest.mark.slow
+@pytest.mark.cluster
 def test_a_graph_runs_in_its_order_and_says_what_failed(head, add_node, tmp_path):
     add_node()
     with cluster(head.address):
@@ -160,6 +186,7 @@ def test_a_graph_runs_in_its_order_and_says_what_failed(head, add_node, tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.cluster
 def test_replicas_answer_in_batches_while_one_is_lost(head, add_node, lose_node, tiny_hub):
     from ray import serve
 

@@ -17,7 +17,7 @@ from modenc.cli.main import main
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 
 class Loss(Thread):

@@ -87,10 +87,10 @@ def server(tiny_hub, tmp_path_factory) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def small_server(tiny_hub, tmp_path_factory) -> Iterator[Server]:
-    """One without keys and with narrow limits; it gathers texts for a long time."""
+    """One without keys and with narrow limits; it gathers texts until there are four, or until the end."""
     folder = tmp_path_factory.mktemp("small_server")
     limits = ["--max-texts", "4", "--max-waiting", "4", "--max-characters", "50", "--max-body", "2000"]
-    with started(tiny_hub.path, folder, *limits, "--window", "3000", "--batch-size", "4") as found:
+    with started(tiny_hub.path, folder, *limits, "--window", "60000", "--batch-size", "4") as found:
         # torch is still being imported.
         found.at_first = {path: found.request(path)[0] for path in ("/health", "/ready", "/v1/models")}
         yield found.until_ready()

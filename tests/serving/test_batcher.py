@@ -1,6 +1,7 @@
 """Batches over requests: what goes into one, and whose faults are whose."""
 
 import json
+import time
 from concurrent.futures import wait
 
 import numpy as np
@@ -9,6 +10,7 @@ from tiny_models import sentences
 
 from modenc import ModularEncoder
 from modenc.errors import LanguageError
+from modenc.hub.reader import LanguageGoneError
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
@@ -74,6 +76,35 @@ def test_what_was_given_up_is_not_encoded(batcher):
     assert len(stayed.result().vectors) == 3
     assert "modenc_tokens_total" in batcher._metrics.page().decode()
     assert batcher._metrics.registry.get_sample_value("modenc_batch_texts_sum") == 3
+
+
+def test_it_goes_on_after_all_that_waited_was_given_up(batcher):
+    assert submit(batcher, ["a"]).cancel()
+    batcher.start()
+    end = time.monotonic() + 60
+    while batcher._metrics.registry.get_sample_value("modenc_texts_waiting") and time.monotonic() < end:
+        time.sleep(0.01)
+    assert len(submit(batcher, ["a"]).result(60).vectors) == 1
+    batcher.stop()
+
+
+def test_vectors_are_given_where_their_tokens_cannot_be_counted(batcher, monkeypatch):
+    """A language is removed after the last time that the encoder has looked."""
+    encoder = batcher._open()
+
+    def removed(*_, **__):
+        raise LanguageGoneError("kk is gone")
+
+    def encode(*args, **options):
+        vectors = ModularEncoder.encode(encoder, *args, **options)
+        monkeypatch.setattr(encoder, "preprocess", removed)
+        return vectors
+
+    monkeypatch.setattr(encoder, "encode", encode)
+    future = submit(batcher, sentences("kk")[:2])
+    batcher.start()
+    batcher.stop()
+    assert (len(future.result().vectors), future.result().tokens) == (2, 0)
 
 
 def test_the_queue_is_bounded_in_texts(batcher):
