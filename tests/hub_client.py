@@ -166,6 +166,18 @@ def facts(key: str = "encoder") -> tuple[str, str]:
     return str(opened[key].hub.path), opened[key].hub.commit
 
 
+def name_of_system(key: str = "encoder") -> str:
+    from modenc.evaluation.systems import ModularSystem
+
+    return ModularSystem(opened[key]).name
+
+
+def export(repo: str, lang: str, output: str) -> str:
+    import modenc
+
+    return str(modenc.export(repo, lang, output))
+
+
 def digest(lang: str, key: str = "encoder") -> str:
     return str(opened[key].hub.card(lang).digest())
 

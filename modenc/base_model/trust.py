@@ -226,8 +226,8 @@ def checked_sentence_model(name: str) -> tuple[Path, dict[str, Any]]:
     if any(kind == _HUB for kind, _ in modules):
         if folder != Path(name):
             raise BaseModelError(
-                f"base {name!r}: expected a model, found a hub of modules; download it at a commit that you "
-                "trust, and give its folder"
+                f"base {name!r}: expected a model, found a hub of modules; in Python give "
+                f"ModularEncoder({name!r}), elsewhere a folder that it is pulled into (modenc hub pull)"
             )
         return folder, {}
     # The library may also read the model as one without modules.

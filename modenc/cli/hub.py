@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import add, add_command, add_hub, add_noun, open_hub, option, table, write
@@ -23,7 +24,12 @@ def add_commands(commands: Any) -> None:
     verbs = add_noun(
         commands, "hub", "list, show, check, install, import, remove, push and pull a hub's languages"
     )
+    _add_reading(verbs)
+    _add_changing(verbs)
+    _add_hugging_face(verbs)
 
+
+def _add_reading(verbs: Any) -> None:
     parser = add_command(verbs, "list", run_list)
     add_hub(parser)
     add(parser, "--json")
@@ -38,9 +44,11 @@ def add_commands(commands: Any) -> None:
     add(parser, "--lang", action="append", help="check only this language; may be repeated")
     add(parser, "--json")
 
+
+def _add_changing(verbs: Any) -> None:
     parser = add_command(verbs, "install", run_install)
     parser.add_argument("source", metavar="DIR", help="a language's folder, or a hub together with --lang")
-    add(parser, "--hub", help="hub folder to copy into")
+    add(parser, "--hub", help="hub folder to copy into; a new one becomes a hub like DIR")
     add(parser, "--lang", action="append", help="the language to take from DIR; may be repeated")
 
     parser = add_command(verbs, "import", run_import)
@@ -65,6 +73,8 @@ def add_commands(commands: Any) -> None:
     add(parser, "--lang", action="append", required=True, help="language code; may be repeated")
     add(parser, "--force", help="remove even the pivot")
 
+
+def _add_hugging_face(verbs: Any) -> None:
     parser = add_command(verbs, "push", run_push)
     add(parser, "--hub")
     option(parser, "--repo", "ID", "repository (organization/name); made where there is none", required=True)
@@ -94,13 +104,13 @@ def run_list(args: argparse.Namespace) -> None:
     hub = open_hub(args)
     info = hub.info
     languages = [_summary(hub, lang) for lang in hub.languages()]
-    text = f"{hub.path}: base {info.base_id} ({info.base_fingerprint[:12]}), pivot {info.pivot}\n"
+    text = f"{hub.name}: base {info.base_id} ({info.base_fingerprint[:12]}), pivot {info.pivot}\n"
     if languages:
         text += table([_HEADER, *map(_row, languages)])
     else:
         text += "no languages yet: train some (modenc train) or copy some in (modenc hub install)\n"
     base = {"id": info.base_id, "fingerprint": info.base_fingerprint}
-    write(args, {"hub": str(hub.path), "base": base, "pivot": info.pivot, "languages": languages}, text)
+    write(args, {"hub": hub.name, "base": base, "pivot": info.pivot, "languages": languages}, text)
 
 
 def _summary(hub: Hub, lang: str) -> dict[str, Any]:
@@ -206,27 +216,36 @@ def run_check(args: argparse.Namespace) -> int:
         text = "".join(f"{problem}\n" for problem in problems)
         text += "install or train the damaged languages again\n"
     else:
-        text = f"{hub.path}: no problems ({', '.join(codes) or 'no languages'})\n"
+        text = f"{hub.name}: no problems ({', '.join(codes) or 'no languages'})\n"
     content = [{"lang": item.lang, "file": item.file, "message": item.message} for item in problems]
-    write(args, {"hub": str(hub.path), "problems": content}, text)
+    write(args, {"hub": hub.name, "problems": content}, text)
     return 1 if problems else 0
 
 
 def run_install(args: argparse.Namespace) -> None:
     """Copy languages' modules into a hub.
 
-    The hub must have the same base. Checksums, shapes and the base are checked first; modules that the
-    hub has of a language are replaced.
+    The hub must have the same base; where there is none, it is made like the hub DIR. Checksums, shapes and
+    the base are checked first; modules that the hub has of a language are replaced.
 
     Examples:
         modenc hub install downloads/kk --hub adapters_hub/me5-small
         modenc hub install other_hub --hub adapters_hub/me5-small --lang kk --lang ky
     """
-    from modenc.hub.store import Hub
+    from modenc.hub.layout import HUB_FILE
+    from modenc.hub.store import Hub, language_folder
 
-    hub = Hub.open(args.hub)
-    for lang in args.lang or [None]:
-        card = hub.install(args.source, lang)
+    langs, source = args.lang or [None], Path(args.source)
+    for lang in langs:  # nothing is copied where one of them is not there
+        language_folder(source, lang)
+    if (source / HUB_FILE).is_file() and not Path(args.hub, HUB_FILE).exists():
+        opened = Hub.open(source)
+        hub = opened.copy(args.hub, opened.info, args.lang)
+        cards = [hub.card(lang) for lang in args.lang]
+    else:
+        hub = Hub.open(args.hub)
+        cards = [hub.install(source, lang) for lang in langs]
+    for card in cards:
         sys.stdout.write(f"installed {card.name} ({card.lang}) in {hub.path}: {len(card.files)} files\n")
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -23,9 +22,10 @@ from modenc.composition.st_module import matching_body
 from modenc.errors import HubError, OptionError
 from modenc.hub.card import Card
 from modenc.hub.checks.adapters import most_adapter_bytes, parse_lora, parse_parallel
+from modenc.hub.checks.tensors import deserialized
 from modenc.hub.files import json_object, json_text, read_text
 from modenc.hub.layout import PART_FILES, HubInfo, LanguageLayout
-from modenc.hub.readme import HUB_PAGES
+from modenc.hub.readme import base_page
 from modenc.hub.store import Hub
 from modenc.languages import language_name, normalize_code
 
@@ -44,6 +44,8 @@ _HOW_TO_SAVE = {
     "se": "model.save_pretrained(folder)",
     "cla": "model.save_adapter(folder, name, use_safetensors=True)",
 }
+# Those that float32 holds, or nearly.
+_TYPES = ("F16", "BF16", "F32", "F64")
 # A LoRA that was trained on a model around the body, such as one with a head.
 _AROUND = re.compile(r"base_model\.model\.[\w.]*?(?=encoder\.layer\.)", re.ASCII)
 # Sentence vectors do not depend on it.
@@ -122,9 +124,11 @@ def _copy(part: str, folder: Path, staging: Path, info: HubInfo, *, force: bool)
     config = json_object(read_text(folder / config_name), str(folder / config_name))
     _check_base_name(config.get(_BASE_KEY[part]), info, folder, force=force)
     try:
-        content = save(_renamed(part, load(weights.read_bytes())))
+        content = weights.read_bytes()
+        deserialized(content, _TYPES)
+        content = save(_renamed(part, load(content)))
         _PARSERS[part](content, config, info.hidden_size)
-    except (HubError, SafetensorError) as error:
+    except HubError as error:
         raise HubError(
             f"{folder}: {error}; modenc cannot compute with this adapter, and the hub is as it was"
         ) from error
@@ -149,7 +153,7 @@ def _renamed(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _check_base_name(stated: object, info: HubInfo, folder: Path, *, force: bool) -> None:
     """Compare the base that an adapter names with the hub's; a name is all that adapters keep of it."""
     base = info.base_id.partition("@")[0]
-    page = HUB_PAGES.get(base, base)
+    page = base_page(info.base_id) or base
     name = str(stated or "").rstrip("/").rsplit("/", 1)[-1].lower()
     if name not in {base.rsplit("/", 1)[-1].lower(), page.rsplit("/", 1)[-1].lower()}:
         if force:

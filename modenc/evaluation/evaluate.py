@@ -36,9 +36,10 @@ def evaluate(
     """Measure encoders on the same test sets, with 95 % bootstrap intervals.
 
     Args:
-        systems: one or several: a hub's folder, a :class:`~modenc.ModularEncoder`, any
-            ``SentenceTransformer`` or its name, or a :class:`~modenc.evaluation.systems.System`, for settings
-            such as ``align=False``. The first is what the others are compared with.
+        systems: one or several: a hub's folder, a :class:`~modenc.ModularEncoder` (of a hub on Hugging Face:
+            ``ModularEncoder(id)``), any ``SentenceTransformer`` or its name, or a
+            :class:`~modenc.evaluation.systems.System`, for settings such as ``align=False``. The first is
+            what the others are compared with.
         suite: a shipped suite's name, a TOML file, or a :class:`~modenc.evaluation.suite.Suite`.
         data: folder that the suite's paths start from.
         seed: of resampling and of classifiers.
@@ -89,6 +90,8 @@ def evaluate(
 
 def as_system(model: Model) -> System:
     """``model`` as :func:`evaluate` measures it: a hub with each language's modules, aligned.
+
+    A text is a hub's folder or a model's name: a hub on Hugging Face is given as ``ModularEncoder(id)``.
 
     Raises:
         HubError: a hub cannot be opened.

@@ -39,7 +39,7 @@ class ModularSystem:
 
     Args:
         encoder: the hub's encoder.
-        name: in tables; by default the hub folder's, and which settings differ from the defaults.
+        name: in tables; by default the hub's, and which settings differ from the defaults.
         align: use the alignment modules.
         identify: let the encoder identify each text's language, instead of passing the test set's.
         batch_size: texts in a forward pass.
@@ -54,7 +54,7 @@ class ModularSystem:
         identify: bool = False,
         batch_size: int = 32,
     ) -> None:
-        parts = [encoder.hub.path.resolve().name, "modular"]
+        parts = [encoder.hub.name.rpartition("/")[2], "modular"]
         parts += ["not-aligned"] * (not align) + ["identified"] * identify
         self.name = name or "-".join(parts)
         self.encoder = encoder

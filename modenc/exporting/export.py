@@ -21,6 +21,7 @@ from modenc.extras import require_extra
 from modenc.hub.atomic_folder import replace_folder, staging_folder
 from modenc.hub.files import json_text, sync_tree
 from modenc.hub.layout import README_FILE
+from modenc.hub.remote import open_hub
 from modenc.hub.st_files import MODULES_FILE, POOLING_FOLDER, pooling_and_prompts
 from modenc.hub.store import Hub
 from modenc.languages import normalize_code
@@ -49,7 +50,7 @@ def export(
     compared with what modenc computes before it is put in place.
 
     Args:
-        hub: a hub, or its folder.
+        hub: a hub, its folder, or its id on Hugging Face (``organization/name``).
         lang: the language's code.
         output: a new or empty folder.
         to: ``sentence-transformers``, or ``onnx`` or ``openvino`` for these backends of its.
@@ -77,7 +78,7 @@ def export(
     """
     output = Path(output).absolute()
     _check(to, int8, output)
-    opened, code = hub if isinstance(hub, Hub) else Hub.open(hub), normalize_code(lang)
+    opened, code = open_hub(hub), normalize_code(lang)
     found = resolve_base(base or opened.info.base_id)
     modules = modules_of(opened.read(code))
     body = matching_body(found, opened)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from modenc.hub.card import Card
 from modenc.hub.layout import HubInfo
-from modenc.hub.readme import HUB_PAGES, data_section, front_matter
+from modenc.hub.readme import base_page, data_section, front_matter
 
 _BACKENDS = {"sentence-transformers": "", "onnx": ', backend="onnx"', "openvino": ', backend="openvino"'}
 _PACKAGES = {
@@ -38,7 +39,9 @@ class Exported:
 def page(exported: Exported) -> str:
     """The text of the README."""
     card, info = exported.card, exported.info
-    base = HUB_PAGES.get(info.base_id, info.base_id)
+    base = base_page(info.base_id)
+    # Of a folder, the path would tell others of this machine.
+    own = info.base_id if base else Path(info.base_id).name
     alignment = (
         "with the alignment adapter: vectors are comparable with those of the hub's other languages"
         if exported.aligned
@@ -50,10 +53,10 @@ def page(exported: Exported) -> str:
         "",
         f"# {card.name} ({card.lang}) sentence encoder",
         "",
-        f"`{base}` with modules for {card.name} merged into its weights by modenc, {alignment}. It is for "
-        f"texts in {card.name}: the other languages of the hub have modules of their own.",
+        f"`{base or own}` with modules for {card.name} merged into its weights by modenc, {alignment}. It is "
+        f"for texts in {card.name}: the other languages of the hub have modules of their own.",
         "",
-        f"- Base: `{info.base_id}` (fingerprint `{info.base_fingerprint}`)",
+        f"- Base: `{own}` (fingerprint `{info.base_fingerprint}`)",
         f"- Prompt: {prompt}",
         f"- Pooling: {info.pooling}; {info.hidden_size} dimensions; texts are cut at {exported.max_length} "
         "tokens",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from langcodes import Language
 from modenc.hub.card import Card
 from modenc.hub.comparison import MODULES, SCORES
 from modenc.hub.layout import PART_FILES, HubInfo
-from modenc.hub.readme import base_page, licence_id, section
+from modenc.hub.readme import base_page, license_fields, section
 
 _LIBRARY = "modenc"
 _TAGS = ("sentence-transformers", "feature-extraction", "sentence-similarity", "multilingual", "adapters")
@@ -48,9 +47,12 @@ def hub_page(name: str, info: HubInfo, cards: Sequence[Card], text: str | None =
 def _metadata(name: str, info: HubInfo, cards: Sequence[Card]) -> dict[str, Any]:
     results = list(_results(info, cards))
     base = base_page(info.base_id)
+    licenses = license_fields(licence for card in cards for licence in card.licences)
+    if "license_name" in licenses:
+        licenses["license_link"] = f"https://huggingface.co/{name}#licenses"
     return {
         "language": [card.lang for card in cards],
-        **_license(name, cards),
+        **licenses,
         "library_name": _LIBRARY,
         "base_model": base,
         "base_model_relation": "adapter" if base else None,
@@ -61,17 +63,6 @@ def _metadata(name: str, info: HubInfo, cards: Sequence[Card]) -> dict[str, Any]
         "eval_results": results or None,
         "widget": _widget(info, cards),
     }
-
-
-def _license(name: str, cards: Sequence[Card]) -> dict[str, str]:
-    stated = sorted({licence for card in cards for licence in card.licences})
-    if known := licence_id(stated):
-        return {"license": known}
-    if not stated:
-        return {}
-    slug = re.sub(r"[^a-z0-9.]+", "-", stated[0].lower()).strip("-") if len(stated) == 1 else "mixed"
-    link = f"https://huggingface.co/{name}#licenses"
-    return {"license": "other", "license_name": slug or "other", "license_link": link}
 
 
 def _results(info: HubInfo, cards: Sequence[Card]) -> Iterator[Any]:

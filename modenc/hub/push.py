@@ -69,7 +69,8 @@ def push_hub(
         copied = hub.copy(Path(folder, "hub"), info, codes)
         commit, there = _destination(repository, private, revision)
         cards = _cards_there(repository, commit, there, info) | {code: copied.card(code) for code in codes}
-        (copied.path / README_FILE).write_text(_page(hub, repo, info, cards), encoding="utf-8")
+        page = _page(hub, repo, info, cards)
+        (copied.path / README_FILE).write_text(page, encoding="utf-8", errors="backslashreplace")
         files = dict(files_below(copied.path))
         operations: list[Any] = [CommitOperationAdd(name, str(path)) for name, path in files.items()]
         # What an older version of a language had would not be on its card.

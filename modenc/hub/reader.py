@@ -68,10 +68,17 @@ class HubReader:
 
     advice = ADVICE
     """What to do about modules that cannot be used."""
+    advice_if_none = "Train it with a recipe (modenc train) or copy it in (modenc hub install)"
+    """What to do about a language that the hub lacks."""
 
     def __init__(self, path: Path, info: HubInfo) -> None:
         self.path = path
         self.info = info
+
+    @property
+    def name(self) -> str:
+        """What people call the hub: its folder's name."""
+        return self.path.resolve().name
 
     def languages(self) -> list[str]:
         """Codes of the languages that have modules here, sorted, the pivot first.
@@ -162,7 +169,7 @@ class HubReader:
         listed = ", ".join(has) if has else "none yet"
         return LanguageGoneError(
             f"{self.path}: no modules for {code} ({language_name(code)}); languages here: {listed}. "
-            "Train it with a recipe (modenc train) or copy it in (modenc hub install)"
+            f"{self.advice_if_none}"
         )
 
 

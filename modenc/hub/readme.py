@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from modenc.hub.card import Card
 from modenc.hub.comparison import table_of
@@ -36,10 +36,17 @@ def readme(card: Card) -> str:
     return "\n".join(lines) + "\n"
 
 
-def licence_id(licences: Sequence[str]) -> str | None:
-    """What the Hugging Face hub calls a single license; None where it has no name for it, or of several."""
-    name = re.sub(r"\s+", "-", licences[0].strip().lower()) if len(licences) == 1 else ""
-    return name if name in _LICENCE_IDS else None
+def license_fields(licences: Iterable[str]) -> dict[str, str]:
+    """What the Hugging Face hub reads of licenses: ``license``, and ``license_name`` of one that it lacks."""
+    stated = set(licences)
+    if not stated:
+        return {}
+    (only,) = stated if len(stated) == 1 else ("mixed",)
+    known = re.sub(r"\s+", "-", only.strip().lower())
+    if known in _LICENCE_IDS:
+        return {"license": known}
+    name = re.sub(r"[^a-z0-9.]+", "-", only.lower()).strip("-")
+    return {"license": "other", "license_name": name or "other"}
 
 
 def base_page(base_id: str) -> str | None:
@@ -58,11 +65,8 @@ def front_matter(card: Card, library: str, *tags: str) -> list[str]:
     """
     # A JSON string is also a YAML one, so no YAML writer is needed.
     lines = ["---", f"language: {json.dumps(card.lang)}", f"library_name: {library}"]
-    if known := licence_id(card.licences):
-        lines.append(f"license: {known}")
-    elif card.licences:
-        name = json.dumps("; ".join(card.licences), ensure_ascii=False)
-        lines += ["license: other", f"license_name: {name}"]
+    fields = license_fields(card.licences)
+    lines += [f"{key}: {json.dumps(value)}" for key, value in fields.items()]
     if base := base_page(card.base_id):
         lines.append(f"base_model: {base}")
     lines += ["pipeline_tag: sentence-similarity", "tags:"]

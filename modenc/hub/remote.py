@@ -129,11 +129,20 @@ class RemoteHub(Hub):
         "If that is a folder here, delete it, and the language is fetched again; if that does not help, tell "
         "who publishes the hub"
     )
+    advice_if_none = (
+        "Open another revision, if one has it; or copy the hub into a folder (modenc hub pull) and train it "
+        "there with a recipe (modenc train)"
+    )
 
     def __init__(self, path: Path, info: HubInfo, repository: Repository, commit: str) -> None:
         super().__init__(path, info)
         self.repository = repository
         self.commit = commit
+
+    @property
+    def name(self) -> str:
+        """Its id (``organization/name``)."""
+        return self.repository.name
 
     @classmethod
     def at(cls, repository: Repository, revision: str | None) -> RemoteHub:

@@ -196,7 +196,7 @@ class Hub(HubReader):
         return self._copy_in(Path(folder), lang, _KEPT)
 
     def _copy_in(self, folder: Path, lang: str | None, kept: str) -> Card:
-        source = _language_folder(folder, lang)
+        source = language_folder(folder, lang)
         card = read_card(source)
         _check_base(card, self.info)
         expected = card.lang if lang is None else normalize_code(lang)
@@ -231,8 +231,12 @@ def _path(path: str | Path) -> Path:
     return Path(path).absolute()
 
 
-def _language_folder(folder: Path, lang: str | None) -> Path:
-    """The folder with the card: ``folder`` itself, or a language of the hub it is."""
+def language_folder(folder: Path, lang: str | None) -> Path:
+    """The folder with the card: ``folder`` itself, or a language of the hub it is.
+
+    Raises:
+        HubError: there is no such language.
+    """
     if (folder / CARD_FILE).is_file():
         return folder
     if (folder / HUB_FILE).is_file():

@@ -166,6 +166,15 @@ def test_bfloat16_becomes_float32_and_the_source_the_folders_names(hub_copy, tin
     assert card.data[0]["source"] == "lora (se)"
 
 
+@pytest.mark.parametrize(("dtype", "bits"), [("F8_E8M0", 8), ("F6_E2M3", 6), ("F4", 4), ("C64", 64)])
+def test_weights_that_float32_does_not_hold_are_refused(dtype, bits, hub_copy, theirs):
+    file = theirs / "lora" / "adapter_model.safetensors"
+    header = {"x": {"dtype": dtype, "shape": [4, 8], "data_offsets": [0, 4 * bits]}}
+    text = json.dumps(header).encode()
+    file.write_bytes(len(text).to_bytes(8, "little") + text + bytes(4 * bits))
+    _refused(hub_copy, f"weights in F16 or BF16 or F32 or F64, found {dtype}; modenc", se=theirs / "lora")
+
+
 LORA_FAULTS = {
     "use_dora": "use_dora True",
     "bias": "bias 'all'",

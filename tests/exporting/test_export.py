@@ -4,6 +4,7 @@ import json
 import logging
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -198,17 +199,18 @@ def test_the_command_writes_a_page_that_says_what_it_is(tiny_hub, tmp_path, caps
     assert main(words) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'model'}\n"
     page = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
-    assert page.startswith('---\nlanguage: "az"\nlibrary_name: sentence-transformers\nlicense: cc0-1.0\n')
+    assert page.startswith('---\nlanguage: "az"\nlibrary_name: sentence-transformers\nlicense: "cc0-1.0"\n')
     for part in (
         "# Azerbaijani (az) sentence encoder",
         "with the alignment adapter",
-        f"Base: `{tiny_hub.info.base_id}`",
+        f"Base: `{Path(tiny_hub.info.base_id).name}`",
         "Prompt: `query: `",
         "Pooling: mean; 32 dimensions; texts are cut at 128 tokens",
         "agrees with modenc within",
         "| text | made up | 320 | CC0-1.0 |  |",
     ):
         assert part in page
+    assert tiny_hub.info.base_id not in page
     assert main([*words[:-1], str(tmp_path / "unaligned"), "--no-align"]) == 0
     assert "without an alignment adapter" in (tmp_path / "unaligned" / "README.md").read_text()
     assert main([*words, "--to", "onnx"]) == 2

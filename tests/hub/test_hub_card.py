@@ -84,7 +84,7 @@ def test_readme_of_norwegian_several_licences_and_a_bundled_base() -> None:
     text = readme(card)
     front = yaml.safe_load(text.split("---\n", 2)[1])
     assert front["license"] == "other"
-    assert front["license_name"] == 'MIT; made by "us"'
+    assert front["license_name"] == "mixed"
     assert front["base_model"] == "intfloat/multilingual-e5-small"
     assert "## Scores" not in text
     local = readme(make_card("nb", base_id="/models/base", licences=[]))

@@ -24,7 +24,7 @@ def test_list(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "hub", "list", "--hub", hub.path)
     lines = out.splitlines()
     assert code == 0
-    assert lines[0].endswith("base tiny/base (f00d), pivot en")
+    assert lines[0] == "hub: base tiny/base (f00d), pivot en"
     assert [line.split()[0] for line in lines[1:]] == ["code", "en", "az", "kk"]
     assert "vocabulary LA SE  " in lines[2]
     assert "damaged: see modenc hub check" in lines[3]
@@ -55,7 +55,7 @@ def test_show(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
 def test_check(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "hub", "check", "--hub", hub.path)[:2] == (
         0,
-        f"{hub.path}: no problems (en, az, kk)\n",
+        "hub: no problems (en, az, kk)\n",
     )
     (hub.path / "kk" / "README.md").unlink()
     code, out, _ = run(capsys, "hub", "check", "--hub", hub.path)
@@ -63,7 +63,7 @@ def test_check(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     assert out.startswith("kk/README.md: expected by the card, not found\n")
     assert run(capsys, "hub", "check", "--hub", hub.path, "--lang", "aze")[:2] == (
         0,
-        f"{hub.path}: no problems (az)\n",
+        "hub: no problems (az)\n",
     )
     assert run(capsys, "hub", "check", "--hub", hub.path, "--lang", "ky")[0] == 2
 
@@ -106,7 +106,7 @@ def test_show_prints_rows_of_unequal_length(hub: Hub, capsys: pytest.CaptureFixt
 def test_lists_and_checks_as_json(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     (hub.path / "az" / "card.json").write_text("{")
     found = json.loads(run(capsys, "hub", "list", "--hub", hub.path, "--json")[1])
-    assert (found["base"]["id"], found["pivot"]) == ("tiny/base", "en")
+    assert (found["hub"], found["base"]["id"], found["pivot"]) == ("hub", "tiny/base", "en")
     en, az, kk = found["languages"]
     assert (kk["code"], kk["name"], kk["licenses"]) == ("kk", "Kazakh", ["CC BY-SA 4.0"])
     assert kk["modules"] == ["vocabulary", "LA", "SE", "CLA"]
@@ -131,3 +131,25 @@ def test_several_languages_at_once(hub: Hub, tmp_path: Path, capsys: pytest.Capt
     assert other.languages() == ["en", "kk"]
     assert run(capsys, "hub", *words, "--force")[0] == 0
     assert other.languages() == []
+
+
+def test_install_makes_a_hub_like_the_source(
+    hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("hub", "install", hub.path, "--hub", tmp_path / "new")
+    for langs, message in (((), "say which of its languages"), (("kk", "ky"), "no modules for ky")):
+        code, _, err = run(capsys, *words, *(word for lang in langs for word in ("--lang", lang)))
+        assert (code, message in err) == (2, True)
+        assert not (tmp_path / "new").exists()
+    code, out, _ = run(capsys, *words, "--lang", "kaz_Cyrl", "--lang", "en")
+    assert code == 0
+    assert [line.partition(")")[0] for line in out.splitlines()] == [
+        "installed Kazakh (kk",
+        "installed English (en",
+    ]
+    made = Hub.open(tmp_path / "new")
+    assert (made.info, made.languages()) == (hub.info, ["en", "kk"])
+    assert run(capsys, "hub", "check", "--hub", made.path)[0] == 0
+    # A language's folder does not say what a hub has to.
+    code, _, err = run(capsys, "hub", "install", hub.path / "kk", "--hub", tmp_path / "other")
+    assert (code, "expected a hub (a folder with hub.json), found no such folder" in err) == (2, True)

@@ -7,6 +7,7 @@ import json
 import pickle
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +254,25 @@ def test_some_languages_of_a_branch(
     assert client("pull", repo, str(tmp_path / "out"), languages=["kk"], revision="main") == ["az", "kk"]
     for lang in ("az", "kk"):
         assert files_of(tmp_path / "out" / lang) == files_of(tiny_hub.path / lang)
+
+
+def test_a_hub_elsewhere_is_called_by_its_id(
+    repo: str, client: Client, env: dict[str, str], tmp_path: Path
+) -> None:
+    client("open_encoder", repo)
+    assert client("name_of_system") == f"{repo.removeprefix('org/')}-modular"
+    assert command("hub", "list", "--hub", repo, **env).stdout.startswith(f"{repo}: base ")
+    with pytest.raises(HubError, match=r"no modules for ug .* Open another revision.*modenc hub pull"):
+        client("pull", repo, str(tmp_path / "out"), languages="ug")
+    assert client("export", repo, "az", str(tmp_path / "model")) == str(tmp_path / "model")
+
+
+def test_half_a_character_on_a_card_can_be_pushed(client: Client, hub_copy: Hub, tmp_path: Path) -> None:
+    with hub_copy.staging("az") as staging:
+        shutil.copytree(hub_copy.path / "az", staging, dirs_exist_ok=True)
+        hub_copy.publish(staging, replace(hub_copy.card("az"), licences=["MIT \ud800"]))
+    client("push", str(hub_copy.path), "org/half", token=OWNER)
+    assert client("pull", "org/half", str(tmp_path / "out")) == ["en", "az", "kk"]
 
 
 def test_listing_fetches_no_modules(repo: str, server: Server, env: dict[str, str]) -> None:

@@ -124,7 +124,25 @@ def parse_parallel(content: bytes, config: dict[str, Any], hidden_size: int) -> 
     Raises:
         HubError: it is another kind of adapter, or not for a base of this width.
     """
-    tensors, settings = parse_tensors(content), config.get("config")
+    tensors, scaling = parse_tensors(content), _parallel_scaling(config.get("config"))
+    layers: dict[int, Tensors] = {}
+    for name, tensor in tensors.items():
+        match = _PARALLEL_TENSOR.fullmatch(name)
+        parts = layers.setdefault(int(match["layer"]), {}) if match else {}
+        if match is None or (part := f"{match['part']}_{match['kind']}") in parts:
+            raise HubError(f"expected each layer's adapter_down and adapter_up once, found {name!r:.120}")
+        parts[part] = tensor
+    if not layers:
+        raise HubError(f"expected the matrices of a parallel adapter, found {name_some(tensors)}")
+    for layer, parts in sorted(layers.items()):
+        _check_layer(layer, parts, hidden_size)
+    _check_size(tensors, hidden_size)
+    check_numbers(tensors)
+    return {layer: ParallelWeights(**parts, scaling=scaling) for layer, parts in sorted(layers.items())}
+
+
+def _parallel_scaling(settings: object) -> float:
+    """The scaling that AdapterHub's configuration gives a plain parallel adapter; others are refused."""
     if not isinstance(settings, dict):
         raise HubError(f"expected an AdapterHub configuration in {CLA_CONFIG}, found {settings!r:.60}")
     scaling = _scaling(settings, "scaling")
@@ -136,40 +154,30 @@ def parse_parallel(content: bytes, config: dict[str, Any], hidden_size: int) -> 
             "expected a parallel adapter alone, with the layer norm of its block after it, in "
             f"{CLA_CONFIG}, found {others or {'original_ln_after': False}!r:.200}"
         )
-    layers: dict[int, Tensors] = {}
-    for name, tensor in tensors.items():
-        match = _PARALLEL_TENSOR.fullmatch(name)
-        parts = layers.setdefault(int(match["layer"]), {}) if match else {}
-        if match is None or (part := f"{match['part']}_{match['kind']}") in parts:
-            raise HubError(f"expected each layer's adapter_down and adapter_up once, found {name!r:.120}")
-        parts[part] = tensor
-    if not layers:
-        raise HubError(f"expected the matrices of a parallel adapter, found {name_some(tensors)}")
-    for layer, parts in sorted(layers.items()):
-        shapes = {part: tensor.shape for part, tensor in parts.items()}
-        bottleneck = next(iter(shapes.get("down_weight", ())), 0)
-        expected = {
-            "down_weight": (bottleneck, hidden_size),
-            "down_bias": (bottleneck,),
-            "up_weight": (hidden_size, bottleneck),
-            "up_bias": (hidden_size,),
-        }
-        if shapes != expected or not bottleneck:
-            listed = ", ".join(
-                f"{part.replace('_', ' ')} {list(shapes[part]) if part in shapes else 'missing'}"
-                for part in expected
-            )
-            raise HubError(
-                f"layer {layer}: expected one bottleneck and hidden size {hidden_size} throughout, "
-                f"found {listed}"
-            )
-        if bottleneck > _MOST_TIMES * hidden_size:
-            raise HubError(
-                f"layer {layer}: expected at most {_MOST_TIMES} times the hidden size, found {bottleneck}"
-            )
-    _check_size(tensors, hidden_size)
-    check_numbers(tensors)
-    return {layer: ParallelWeights(**parts, scaling=scaling) for layer, parts in sorted(layers.items())}
+    return scaling
+
+
+def _check_layer(layer: int, parts: Tensors, hidden_size: int) -> None:
+    shapes = {part: tensor.shape for part, tensor in parts.items()}
+    bottleneck = next(iter(shapes.get("down_weight", ())), 0)
+    expected = {
+        "down_weight": (bottleneck, hidden_size),
+        "down_bias": (bottleneck,),
+        "up_weight": (hidden_size, bottleneck),
+        "up_bias": (hidden_size,),
+    }
+    if shapes != expected or not bottleneck:
+        listed = ", ".join(
+            f"{part.replace('_', ' ')} {list(shapes[part]) if part in shapes else 'missing'}"
+            for part in expected
+        )
+        raise HubError(
+            f"layer {layer}: expected one bottleneck and hidden size {hidden_size} throughout, found {listed}"
+        )
+    if bottleneck > _MOST_TIMES * hidden_size:
+        raise HubError(
+            f"layer {layer}: expected at most {_MOST_TIMES} times the hidden size, found {bottleneck}"
+        )
 
 
 def _not_plain(config: dict[str, Any]) -> str:

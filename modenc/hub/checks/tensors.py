@@ -31,20 +31,29 @@ def parse_tensors(content: bytes, types: tuple[str, ...] = _FLOATS) -> Tensors:
     """The tensors of a safetensors file by name.
 
     Raises:
+        HubError: as :func:`deserialized`.
+    """
+    return {
+        name: np.frombuffer(part["data"], _DTYPES[part["dtype"]]).reshape(part["shape"])
+        for name, part in deserialized(content, types)
+    }
+
+
+def deserialized(content: bytes, types: tuple[str, ...]) -> list[tuple[str, dict[str, Any]]]:
+    """Name, and type, shape and bytes of each tensor of a safetensors file.
+
+    Raises:
         HubError: the file is damaged, its header too large, or a tensor of another type than ``types``.
     """
     if (header := int.from_bytes(content[:8], "little")) > MOST_HEADER:
         raise HubError(f"expected a header of at most {MOST_HEADER >> 20} MB, found one of {header} bytes")
     try:
-        found = deserialize(content)  # type: ignore[no-untyped-call]
+        found: list[tuple[str, dict[str, Any]]] = deserialize(content)  # type: ignore[no-untyped-call]
     except SafetensorError as error:
         raise HubError(f"expected a whole safetensors file, found a damaged one ({error})") from error
     if others := sorted({part["dtype"] for _, part in found} - set(types)):
         raise HubError(f"expected weights in {' or '.join(types)}, found {', '.join(others)}")
-    return {
-        name: np.frombuffer(part["data"], _DTYPES[part["dtype"]]).reshape(part["shape"])
-        for name, part in found
-    }
+    return found
 
 
 def parse_embeddings(content: bytes, pieces: int, hidden_size: int) -> tuple[Array, Array | None]:
