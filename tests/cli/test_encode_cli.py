@@ -15,6 +15,7 @@ import torch
 from tiny_models import sentences
 
 from modenc.cli import encode as encode_verb
+from modenc.cli import encode_job
 from modenc.cli.main import main
 from modenc.encoder import ModularEncoder
 
@@ -209,7 +210,7 @@ def test_auto_is_the_job_of_what_it_comes_to(encode, texts, tmp_path, monkeypatc
 @pytest.mark.parametrize(("fast", "beside"), [(True, "bf16"), (False, "fp32")])
 def test_int8_is_the_job_of_what_its_machine_computes_beside_it(monkeypatch, fast, beside):
     monkeypatch.setattr("modenc.composition.settings.has_bf16", lambda device: fast)
-    assert encode_verb._computed_in("int8", torch.device("cpu")) == f"int8 and {beside}"
+    assert encode_job._computed_in("int8", torch.device("cpu")) == f"int8 and {beside}"
 
 
 @pytest.mark.parametrize("change", ["input", "setting"])
@@ -460,9 +461,9 @@ def test_lines_of_megabytes_are_cut_as_they_are_read(encode, tiny_hub, tmp_path,
     lines = [f"  {text} " * 100_000 for text in TEXTS[:3]]
     (tmp_path / "long.txt").write_text("\n".join(lines), encoding="utf-8")
     given = []
-    real = encode_verb.encoded
+    real = encode_job.encoded
     monkeypatch.setattr(
-        encode_verb, "encoded", lambda *args, **options: given.extend(args[2]) or real(*args, **options)
+        encode_job, "encoded", lambda *args, **options: given.extend(args[2]) or real(*args, **options)
     )
     assert encode(tmp_path / "long.txt", tmp_path / "v.npy") == 0
     encoder = ModularEncoder(tiny_hub.path)
