@@ -44,8 +44,7 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
 
     Args:
         hub: a hub's folder, the id of one on Hugging Face (``organization/name``), or an open hub.
-        base: where the base is found (``me5-small``, a folder, a Hugging Face id), if not under the name
-            in the hub; its weights must be the ones the modules were trained on.
+        base: where the base is found, if not under the name in the hub; its weights must be the same.
         fallback: for a language without modules: ``base`` (the base alone), ``error``, or a code. ``None``:
             the pivot's modules where they are a sentence-encoding adapter alone, else the base.
         min_confidence: texts that :meth:`identify` gives a smaller ``share`` (0 to 1) go to the fallback.
@@ -92,6 +91,7 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         revision: str | None = None,
         **options: Any,
     ) -> None:
+        """Open a hub; the arguments and errors are those of the class."""
         refuse_without_effect(options)
         for name in ("modules", "model_name_or_path"):
             options.pop(name, None)

@@ -6,10 +6,17 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ray import serve
 from ray.exceptions import RayActorError
 
-from modenc.errors import ClusterError
+from modenc.errors import ClusterError, MissingExtraError
+
+try:
+    from ray import serve
+except ImportError as error:
+    # Not in the extra ray: it brings HAProxy, which is under GPL-2.0.
+    raise MissingExtraError(
+        f'Ray Serve cannot be imported ({error}); run: pip install "ray[serve]"'
+    ) from error
 
 Handler = Callable[[Sequence[Any]], Sequence[Any]]
 """Answers a batch of requests, one answer each."""

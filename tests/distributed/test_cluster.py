@@ -37,9 +37,9 @@ def train(tmp_path):
     return lambda *words: main(["train", str(tmp_path / "r.toml"), f"hub.path={tmp_path}/hub", *words])
 
 
-@pytest.mark.parametrize("package", ["ray", "pandas", "fastapi"])
+@pytest.mark.parametrize("package", ["ray", "pandas"])
 def test_a_missing_ray_is_named(train, monkeypatch, capsys, package):
-    """Ray itself, or what Ray Data or Ray Serve needs."""
+    """Ray itself, or what Ray Data needs."""
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == package else find_spec(name))
     for name in [name for name in sys.modules if name == package or name.startswith("modenc.distributed")]:
         monkeypatch.delitem(sys.modules, name)
