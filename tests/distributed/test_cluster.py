@@ -188,6 +188,7 @@ def test_a_graph_runs_in_its_order_and_says_what_failed(head, add_node, tmp_path
 @pytest.mark.slow
 @pytest.mark.cluster
 def test_replicas_answer_in_batches_while_one_is_lost(head, add_node, lose_node, tiny_hub):
+    pytest.importorskip("grpc_reflection", reason="ray[serve] is not installed")
     from ray import serve
 
     from modenc.distributed.serving import BatchedDeployment, answer
