@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from cached_systems import BaseSystem, CachedSystem, vectors_key
 from markdown_rows import head, row
 from measure import paired, ratio, where
 from mining_mixture import Mixture, Sizes, mixtures
 from mining_reference import best_f1, figures, laser, plain_faiss
-from modenc.evaluation.vector_cache import CachedSystem, vectors_key
 
 from modenc import ModularEncoder
-from modenc.evaluation.systems import BaseSystem, ModularSystem
+from modenc.evaluation.systems import ModularSystem
 from modenc.mining import Mined, SearchSettings, mine
 
 logger = logging.getLogger("mining")
