@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
     import modenc.serving  # noqa: F401  (its extra may be missing)
     from modenc.serving.settings import ServeSettings, key_digests
 
-    keys = key_digests(os.environ.get(KEYS, ""))
+    keys = key_digests(os.environ.pop(KEYS, ""))  # no process that this one starts inherits them
     limits = ("batch_size", "max_waiting", "max_texts", "max_characters", "max_body")
     settings = ServeSettings(
         args.name or Path(args.hub).resolve().name,

@@ -116,8 +116,8 @@ class Batcher:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
+        """Whether the thread runs, or has ended because it was told to."""
+        return self._stopping or self._thread.is_alive()
 
     def start(self) -> None:
         """Open the encoder, and encode what comes."""
