@@ -39,7 +39,7 @@ def fill(
         logger.info("%d shards of %d texts are done already; resuming", done, args.shard_size)
     if not missing:
         return total, shards
-    sent = _sent(args, encoder.hub)
+    sent = arguments_for_nodes(args, encoder.hub)
     read = partial(_read, sent, encoder.max_characters, counts)
     check = partial(_unlike_here, sent, job)
     # The number of threads decides the last digits: on each node it is what it is here.
@@ -55,7 +55,7 @@ def fill(
     return total, shards
 
 
-def _sent(args: argparse.Namespace, hub: Hub) -> argparse.Namespace:
+def arguments_for_nodes(args: argparse.Namespace, hub: Hub) -> argparse.Namespace:
     """The arguments for the nodes, which open the same state of the hub."""
     sent = argparse.Namespace(
         **{name: vars(args)[name] for name in vars(args) if name not in ("run", "parser")}
