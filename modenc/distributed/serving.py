@@ -30,10 +30,9 @@ try:
     from ray import serve
     from ray.serve.exceptions import RayServeException
 except ImportError as error:
-    # ray[serve] would bring HAProxy (GPL-2.0), which Ray Serve uses only if it is told to.
     missing = (error.name or "").partition(".")[0]
     raise MissingExtraError(
-        f"Ray Serve cannot be imported (missing: {missing}); run: pip install grpcio-reflection"
+        f'Ray Serve cannot be imported (missing: {missing}); run: pip install "modenc[ray,serve]"'
     ) from error
 
 if TYPE_CHECKING:

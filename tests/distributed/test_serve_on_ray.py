@@ -224,7 +224,7 @@ def test_a_missing_ray_serve_is_named(tiny_hub):
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "(missing: grpc_reflection); run: pip install grpcio-reflection" in done.stderr
+    assert '(missing: grpc_reflection); run: pip install "modenc[ray,serve]"' in done.stderr
 
 
 @pytest.mark.parametrize(
