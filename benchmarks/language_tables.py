@@ -209,5 +209,5 @@ def short(key: str) -> str:
 
 def shown(figure: Figure, sign: str = "") -> str:
     """``76.6 [73.1, 79.8]``, or with ``sign="+"`` as a change."""
-    low, high = figure.interval.low, figure.interval.high
+    low, high = figure.low, figure.high
     return f"{figure.value:{sign}.1f} [{low:{sign}.1f}, {high:{sign}.1f}]"

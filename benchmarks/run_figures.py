@@ -11,7 +11,7 @@ from markdown_rows import row
 from variants import BASE, VARIANTS, Variant
 
 from modenc.evaluation.results import SystemResults, load_results
-from modenc.evaluation.significance import p_of_gaps, spearman_samples
+from modenc.evaluation.significance import p_value, spearman_samples
 
 Stored = Sequence[tuple[Variant, list[SystemResults]]]
 
@@ -63,7 +63,7 @@ def difference_p(run: SystemResults, other: SystemResults, keys: Sequence[str]) 
         spearman_samples(run.items[key], seed=run.seed) - spearman_samples(other.items[key], seed=run.seed)
         for key in known
     ]
-    return p_of_gaps(np.mean(gaps, axis=0))
+    return p_value(np.mean(gaps, axis=0))
 
 
 def unpaired_p(run: SystemResults, other: SystemResults, keys: Sequence[str]) -> float:

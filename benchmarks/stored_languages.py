@@ -11,8 +11,7 @@ import numpy as np
 
 from modenc.errors import DataError
 from modenc.evaluation.results import SystemResults, load_results
-from modenc.evaluation.runner import metric_samples
-from modenc.evaluation.significance import Floats, Interval, interval_of
+from modenc.evaluation.significance import Floats, percentile_interval, resample_metric
 
 FOLDER = "eighteen"
 SYSTEMS = ("base", "no_align", "align")
@@ -33,13 +32,14 @@ class Figure:
     """A mean over test sets, or a change of one, with its 95 % interval."""
 
     value: float
-    interval: Interval
+    low: float
+    high: float
     sets: int
 
     @property
     def sure(self) -> bool:
         """Whether the interval is on one side of 0."""
-        return self.interval.low > 0 or self.interval.high < 0
+        return self.low > 0 or self.high < 0
 
 
 @dataclass
@@ -74,19 +74,20 @@ class StoredSystem:
         if key not in self._samples:
             task, metric, languages = key.split(".")
             seed = zlib.crc32(languages.encode()) if task in _APART else self.run.seed
-            self._samples[key] = metric_samples(metric, self.run.items[key], seed)
+            self._samples[key] = resample_metric(metric, self.run.items[key], seed)
         return self._samples[key]
 
     def mean(self, keys: Sequence[str]) -> Figure:
         """The mean of figures."""
         sampled = np.mean([self.samples(key) for key in keys], axis=0)
-        return Figure(float(np.mean([self.value(key) for key in keys])), interval_of(sampled), len(keys))
+        value = float(np.mean([self.value(key) for key in keys]))
+        return Figure(value, *percentile_interval(sampled), len(keys))
 
     def change(self, other: StoredSystem, keys: Sequence[str]) -> Figure:
         """By how much the mean of figures is above that of another system on the same items."""
         gaps = [self.samples(key) - other.samples(key) for key in keys]
         value = float(np.mean([self.value(key) - other.value(key) for key in keys]))
-        return Figure(value, interval_of(np.mean(gaps, axis=0)), len(keys))
+        return Figure(value, *percentile_interval(np.mean(gaps, axis=0)), len(keys))
 
 
 @dataclass(frozen=True)

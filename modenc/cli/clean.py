@@ -124,12 +124,12 @@ def _write_by_score(
 
 def _scores(args: argparse.Namespace, pairs: list[ParallelRow], lang: str, pivot: str) -> Any:
     from modenc.base_model import resolve_base
-    from modenc.evaluation.systems import open_system
+    from modenc.evaluation.systems import open_hub_or_base
     from modenc.threads import set_threads
     from modenc.training.translation_scores import ScoreSettings, TranslationScores, dual_cross_entropy
 
     set_threads(0)
-    system, name = open_system(args.hub)
+    system, name = open_hub_or_base(args.hub)
     base = resolve_base(name)
     logger.info("vectors of %d pairs", len(pairs))
     vectors = (

@@ -68,8 +68,8 @@ def run(args: argparse.Namespace) -> None:
 
 def _systems(args: argparse.Namespace) -> Iterator[System]:
     from modenc.encoder import ModularEncoder
-    from modenc.evaluation.systems import ModularSystem, load_model
+    from modenc.evaluation.systems import ModularSystem, open_model
 
-    yield from (load_model(name, args.prompt, args.batch_size) for name in args.model)
+    yield from (open_model(name, args.prompt, args.batch_size) for name in args.model)
     options = {"align": args.align, "identify": args.identify, "batch_size": args.batch_size}
     yield from (ModularSystem(ModularEncoder(hub), **options) for hub in args.hub)

@@ -219,8 +219,8 @@ def _filtered(args: argparse.Namespace, job: TranslationJob) -> tuple[Translatio
     source, target = job.layout.source, job.layout.target
     if args.min_similarity is None:
         return job, PairFilter(job.filters, source, target)
-    from modenc.evaluation.systems import open_system
+    from modenc.evaluation.systems import open_hub_or_base
 
-    system, _ = open_system(args.hub)
+    system, _ = open_hub_or_base(args.hub)
     similarity = cosines_by(system.encode, source, target)
     return replace(job, encoder=system.describe()), PairFilter(job.filters, source, target, similarity)
