@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from modenc.data.files import read_file
+from modenc.data.formats import read_file
 from modenc.data.text import letters_key, normalize
 
 SHORTEST, LONGEST = 30, 200

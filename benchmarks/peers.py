@@ -16,7 +16,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 
 from modenc import ModularEncoder
 from modenc.base_model import resolve_base
-from modenc.data.files import read_file
+from modenc.data.formats import read_file
 from modenc.hub.store import Hub
 from modenc.languages import normalize_code
 

@@ -26,7 +26,7 @@ from transformers import PreTrainedTokenizerFast
 
 from modenc import ModularEncoder
 from modenc.composition.modules import modules_of
-from modenc.data.readers import read_rows
+from modenc.data.sources import read_rows
 from modenc.hub.store import Hub
 from modenc.recipe.settings import Source
 from modenc.training.vocabulary import tokens_per_sentence

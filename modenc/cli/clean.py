@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
             --hub adapters_hub/me5-small --keep 0.8 --rejected rejected.tsv -o clean.tsv
         modenc clean -i kk-en.tsv --lang kk --no-scores -o clean.tsv
     """
-    from modenc.data.bitext import filter_bitext, read_bitext
+    from modenc.data.bitext_cleaning import filter_bitext, read_bitext
     from modenc.langid import get_identifier
     from modenc.languages import normalize_code
 

@@ -148,11 +148,11 @@ def _checked(args: argparse.Namespace) -> list[str]:
 
 
 def _dev_pairs(path: Path, langs: list[str]) -> Iterator[tuple[str, str]]:
-    from modenc.data.columns import text_of
-    from modenc.data.files import read_file
+    from modenc.data.columns import text_in_column
+    from modenc.data.formats import read_file
 
     for number, row in enumerate(read_file(path), start=1):
-        first, second = (text_of(row, lang, path, number) for lang in langs)
+        first, second = (text_in_column(row, lang, path, number) for lang in langs)
         yield first, second
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from modenc.data.columns import text_of
-from modenc.data.files import format_of, read_file, read_lines
+from modenc.data.columns import text_in_column
+from modenc.data.formats import file_format, read_file, read_lines
 from modenc.errors import DataError
 from modenc.texts import clean
 
@@ -20,7 +20,7 @@ LINES_AT_ONCE, CHARACTERS_AT_ONCE = 1024, 1 << 26
 def read_texts(
     source: str, column: str = "text", max_characters: int | None = None, option: str = "--column"
 ) -> Iterator[str]:
-    """The texts of ``source``: a file that :func:`modenc.data.files.read_file` reads, or ``-``.
+    """The texts of ``source``: a file that :func:`modenc.data.formats.read_file` reads, or ``-``.
 
     Standard input and .txt hold a text a line, empty lines included, so that row i of the result
     is line i of the input. Other formats give the value of ``column``.
@@ -58,7 +58,7 @@ def source_files(source: str) -> list[str]:
 
 def has_columns(source: str) -> bool:
     """Whether texts come with other columns: not from standard input and plain text."""
-    return source != STDIN and not (Path(source).is_file() and format_of(Path(source)) == ".txt")
+    return source != STDIN and not (Path(source).is_file() and file_format(Path(source)) == ".txt")
 
 
 def _uncut(source: str, column: str, option: str) -> Iterator[str]:
@@ -69,7 +69,7 @@ def _uncut(source: str, column: str, option: str) -> Iterator[str]:
         return
     path, column = Path(source), column if has_columns(source) else "text"
     for number, row in enumerate(read_file(path), start=1):
-        yield text_of(row, column, path, number, option)
+        yield text_in_column(row, column, path, number, option)
 
 
 def check_output(output: Path, source: str | Path) -> None:

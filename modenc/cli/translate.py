@@ -181,12 +181,12 @@ def _languages(args: argparse.Namespace) -> list[str]:
 
 
 def _job(args: argparse.Namespace, source: str, target: str, filters: FilterSettings) -> TranslationJob:
-    from modenc.data.files import format_of
+    from modenc.data.formats import file_format
     from modenc.provenance import read_record
     from modenc.translation.rows import Layout
     from modenc.translation.run import MODELS_SHARD, RULES_SHARD, TranslationJob
 
-    plain = args.input.is_file() and format_of(args.input) == ".txt"
+    plain = args.input.is_file() and file_format(args.input) == ".txt"
     if plain and args.column:
         raise DataError(f"{args.input}: plain text has no columns; leave out --column")
     columns = tuple(dict.fromkeys(args.column or (source if plain else "text",)))

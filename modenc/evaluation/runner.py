@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from modenc.data.files import Row
+from modenc.data.formats import Row
 from modenc.data.pairs import read_score
-from modenc.data.readers import describe_source, read_rows, resolve_source
+from modenc.data.sources import describe_source, read_rows, resolve_source
 from modenc.errors import DataError
 from modenc.evaluation.bitext import Score, hubness, mining_scores
 from modenc.evaluation.classification import TopicClassifier

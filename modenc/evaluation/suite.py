@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
-from modenc.data.readers import resolve_source
+from modenc.data.sources import resolve_source
 from modenc.errors import DataError, LanguageError, RecipeError
 from modenc.languages import normalize_code
 from modenc.recipe.files import find_shipped, read_toml, recipes_folder

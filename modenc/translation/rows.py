@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from modenc.data.columns import text_of
-from modenc.data.files import Converted, Row
+from modenc.data.columns import text_in_column
+from modenc.data.formats import NonText, Row
 from modenc.data.text import normalize
 from modenc.errors import DataError
 from modenc.languages import find_code
@@ -59,8 +59,8 @@ class Layout:
                 )
         texts = []
         for column in self.columns:
-            null = isinstance(row.get(column), Converted) and not row[column]
-            texts.append("" if null else normalize(text_of(row, column, path, number)))
+            null = isinstance(row.get(column), NonText) and not row[column]
+            texts.append("" if null else normalize(text_in_column(row, column, path, number)))
         return texts
 
     def record(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from modenc import __version__
-from modenc.data.files import Row, format_of, read_file
+from modenc.data.formats import Row, file_format, read_file
 from modenc.errors import DataError
 from modenc.provenance import TranslationRecord, write_record
 from modenc.shards import KEPT, ShardFolder
@@ -122,7 +122,7 @@ def check_first_row(job: TranslationJob) -> None:
 
 def _rows(job: TranslationJob) -> Iterator[tuple[int, Row]]:
     """Rows numbered from 1; a line of plain text is in the layout's column."""
-    plain = job.input.is_file() and format_of(job.input) == ".txt"
+    plain = job.input.is_file() and file_format(job.input) == ".txt"
     for number, row in enumerate(read_file(job.input), start=1):
         yield number, {job.layout.columns[0]: row["text"]} if plain else row
 

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from modenc.data.files import Converted
+from modenc.data.formats import NonText
 from modenc.data.text import one_line
 from modenc.errors import DataError
 
@@ -46,7 +46,7 @@ def output_format(path: Path) -> str:
 
 def typed(text: str) -> Value:
     """A value with the type it had in its file, where it may have been a number, true, false or null."""
-    if not isinstance(text, Converted):
+    if not isinstance(text, NonText):
         return text
     if not text:
         return None

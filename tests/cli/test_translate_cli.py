@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from modenc.cli.main import main
-from modenc.data.files import read_file
+from modenc.data.formats import read_file
 from modenc.translation.apertium import Apertium
 
 PAIRS = [
