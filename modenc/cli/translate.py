@@ -13,8 +13,8 @@ from modenc.cli.text_io import check_output
 from modenc.errors import DataError
 
 if TYPE_CHECKING:
-    from modenc.translation.filters import FilterSettings, PairFilter
-    from modenc.translation.run import TranslationJob
+    from modenc.translation.pair_filter import FilterSettings, PairFilter
+    from modenc.translation.translate_file import TranslationJob
 
 logger = logging.getLogger(__name__)
 
@@ -101,8 +101,8 @@ def run(args: argparse.Namespace) -> None:
             --model facebook/nllb-200-distilled-600M --column anchor --column positive --column negative
     """
     from modenc.translation.apertium import SECONDS
-    from modenc.translation.open_chain import apertium_chain, model_chain
-    from modenc.translation.run import check_first_row, translate_file
+    from modenc.translation.chains import apertium_chain, model_chain
+    from modenc.translation.translate_file import check_first_row, translate_file
 
     filters = _checked(args)
     languages = _languages(args)
@@ -128,7 +128,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _checked(args: argparse.Namespace) -> FilterSettings:
     """The filters, after all options were checked; before anything slow is done."""
-    from modenc.translation.filters import FilterSettings
+    from modenc.translation.pair_filter import FilterSettings
     from modenc.translation.tables import output_format
 
     ending = output_format(args.output)
@@ -183,15 +183,15 @@ def _languages(args: argparse.Namespace) -> list[str]:
 def _job(args: argparse.Namespace, source: str, target: str, filters: FilterSettings) -> TranslationJob:
     from modenc.data.formats import file_format
     from modenc.provenance import read_record
-    from modenc.translation.rows import Layout
-    from modenc.translation.run import MODELS_SHARD, RULES_SHARD, TranslationJob
+    from modenc.translation.output_columns import OutputColumns
+    from modenc.translation.translate_file import MODELS_SHARD, RULES_SHARD, TranslationJob
 
     plain = args.input.is_file() and file_format(args.input) == ".txt"
     if plain and args.column:
         raise DataError(f"{args.input}: plain text has no columns; leave out --column")
     columns = tuple(dict.fromkeys(args.column or (source if plain else "text",)))
     before = read_record(args.input)
-    layout = Layout(
+    layout = OutputColumns(
         columns,
         source,
         target,
@@ -214,7 +214,7 @@ def _job(args: argparse.Namespace, source: str, target: str, filters: FilterSett
 
 def _filtered(args: argparse.Namespace, job: TranslationJob) -> tuple[TranslationJob, PairFilter]:
     """The job with what makes its vectors, where any are made, and what checks the translations."""
-    from modenc.translation.filters import PairFilter, cosines_by
+    from modenc.translation.pair_filter import PairFilter, make_similarity
 
     source, target = job.layout.source, job.layout.target
     if args.min_similarity is None:
@@ -222,5 +222,5 @@ def _filtered(args: argparse.Namespace, job: TranslationJob) -> tuple[Translatio
     from modenc.evaluation.systems import open_hub_or_base
 
     system, _ = open_hub_or_base(args.hub)
-    similarity = cosines_by(system.encode, source, target)
+    similarity = make_similarity(system.encode, source, target)
     return replace(job, encoder=system.describe()), PairFilter(job.filters, source, target, similarity)

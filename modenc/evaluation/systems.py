@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 
 from modenc.base_model import ME5_SMALL, resolve_base
 from modenc.base_model.resolve import fingerprint_of
-from modenc.base_model.trust import checked_sentence_model, clear_errors
+from modenc.base_model.trust import checked_sentence_model, model_errors
 from modenc.encoder import ModularEncoder
 from modenc.hub.card import Card
 
@@ -152,8 +152,7 @@ def open_model(name: str, prompt: str | None = None, batch_size: int = 32) -> Se
             processor_kwargs={"fix_mistral_regex": False},
         )
     else:
-        expected = "a sentence-transformers model's folder, or its name on Hugging Face"
-        with clear_errors(lambda error: f"{name}: expected {expected}; found {error}"):
+        with model_errors(name, "a sentence-transformers model's folder, or its name on Hugging Face"):
             folder, options = checked_sentence_model(name)
             model = SentenceTransformer(str(folder), **options)
     return SentenceTransformerSystem(name, model, prompt=prompt, batch_size=batch_size)

@@ -201,7 +201,7 @@ def test_an_input_that_changes_meanwhile_is_not_mixed(translate, table, tmp_path
     with monkeypatch.context() as patch:
         patch.setattr(Apertium, "translate", touching)
         assert translate(table, tmp_path / "o.tsv", *COLUMNS) == 2
-    assert "sts.tsv: changed while it was translated; run the same again" in capsys.readouterr().err
+    assert "sts.tsv: changed while it was translated; run the same command again" in capsys.readouterr().err
     assert not (tmp_path / "o.tsv").exists()
     assert translate(table, tmp_path / "o.tsv", *COLUMNS) == 0
 
@@ -302,7 +302,7 @@ def test_numbers_that_cannot_be(translate, table, tmp_path, capsys, words, messa
         ("stz.tsv", "o.tsv", "no such file; did you mean 'sts.tsv'?"),
         ("sts.tsv", "o.txt", "expected one --column for a .txt, found 2; write a .tsv"),
         ("empty.tsv", "o.tsv", "expected rows to translate, found none"),
-        ("taken.tsv", "o.tsv", "expected no column 'sentence1_en', which is written beside the translations"),
+        ("taken.tsv", "o.tsv", "expected no column 'sentence1_en', which is an output column"),
         ("t.txt", "o.tsv", "plain text has no columns; leave out --column"),
     ],
 )
