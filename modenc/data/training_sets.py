@@ -65,22 +65,15 @@ class DataKind(Generic[T]):
     """Role whose texts decide which rows are held out; None: no rows are."""
 
 
+_TEXT = ("text",)
 _SENTENCES = ("sentence1", "sentence2")
 
 TEXT = DataKind(
-    "text",
-    str,
-    partial(read_resolved_rows, roles=("text",)),
-    RowShape(("text",), in_language=("text",)),
-    50,
-    held_out_role="text",
+    "text", str, partial(read_resolved_rows, roles=_TEXT), RowShape(_TEXT, _TEXT), 50, held_out_role="text"
 )
 """Running text: a row is a string."""
 PARAPHRASES = DataKind(
-    "paraphrases",
-    ParaphraseRow,
-    read_paraphrases,
-    RowShape(TRIPLET_ROLES, in_language=TRIPLET_ROLES, optional="negative"),
+    "paraphrases", ParaphraseRow, read_paraphrases, RowShape(TRIPLET_ROLES, TRIPLET_ROLES, "negative")
 )
 SCORED_PAIRS = DataKind(
     "scored_pairs",
@@ -90,23 +83,16 @@ SCORED_PAIRS = DataKind(
 )
 """Scored pairs in any language."""
 PARALLEL = DataKind(
-    "parallel",
-    ParallelRow,
-    read_parallel,
-    RowShape(PARALLEL_ROLES, in_language=("text",)),
-    held_out_role="pivot",
+    "parallel", ParallelRow, read_parallel, RowShape(PARALLEL_ROLES, _TEXT), held_out_role="pivot"
 )
 CROSS_PARAPHRASES = DataKind(
-    "cross_paraphrases",
-    CrossRow,
-    read_cross_paraphrases,
-    RowShape(CROSS_ROLES, in_language=("text",), optional="pivot_negative"),
+    "cross_paraphrases", CrossRow, read_cross_paraphrases, RowShape(CROSS_ROLES, _TEXT, "pivot_negative")
 )
 CROSS_SCORED_PAIRS = DataKind(
     "cross_scored_pairs",
     CrossScoredRow,
     read_cross_scored,
-    RowShape((*_SENTENCES, "pivot1", "pivot2"), in_language=_SENTENCES, score="score"),
+    RowShape((*_SENTENCES, "pivot1", "pivot2"), _SENTENCES, score="score"),
 )
 
 

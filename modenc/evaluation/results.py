@@ -58,16 +58,8 @@ def make_results(
         },
         "created": datetime.now(UTC).date().isoformat(),
     }
-    return SystemResults(
-        name,
-        suite,
-        seed,
-        round(seconds, 1),
-        about,
-        tuple(outcome.results),
-        outcome.items,
-        tuple(outcome.skipped),
-    )
+    measured = (tuple(outcome.results), outcome.items, tuple(outcome.skipped))
+    return SystemResults(name, suite, seed, round(seconds, 1), about, *measured)
 
 
 def _version(package: str) -> str | None:
@@ -117,22 +109,12 @@ def load_results(folder: Path) -> SystemResults:
         results = [
             Result(**{**entry, "languages": tuple(entry["languages"])}) for entry in content["results"]
         ]
-        return SystemResults(
-            content["name"],
-            content["suite"],
-            content["seed"],
-            content["seconds"],
-            {key: content[key] for key in ("system", "versions", "hardware", "created")},
-            tuple(results),
-            items,
-            tuple(content["skipped"]),
-        )
+        name, suite, seed, seconds = (content[key] for key in ("name", "suite", "seed", "seconds"))
+        about = {key: content[key] for key in ("system", "versions", "hardware", "created")}
+        skipped = tuple(content["skipped"])
+        return SystemResults(name, suite, seed, seconds, about, tuple(results), items, skipped)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path}: expected results of `modenc eval`, found none to read ({error})") from error
-
-
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else value
 
 
 def markdown(systems: Sequence[SystemResults]) -> str:

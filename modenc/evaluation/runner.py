@@ -1,8 +1,4 @@
-"""Run a suite on a system: from test files to metrics with intervals.
-
-To add a metric, write its formula beside those it is like, and call ``record`` or ``record_value`` with it in
-the method of :class:`_Run` for its kind of task.
-"""
+"""Run a suite on a system; each kind of task has a method, which calls ``record`` for each metric."""
 
 from __future__ import annotations
 

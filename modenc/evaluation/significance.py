@@ -18,11 +18,9 @@ SAMPLES = 1000
 
 
 def metric_of_items(metric: str, items: Items) -> float:
-    """Compute a metric, in percent, from a test set's items.
+    """Compute ``spearman`` of cosines and gold scores [n, k], or another metric of hits [n, 1], in percent.
 
-    Args:
-        metric: ``spearman``; otherwise the percentage of hits or, if ``error`` is in its name, of misses.
-        items: rows [n, k] of cosines and a gold score for ``spearman``; otherwise hits [n, 1], from 0 to 1.
+    The metric of hits is their percentage or, if ``error`` is in its name, that of misses.
     """
     if metric == "spearman":
         return mean_spearman(items)

@@ -137,7 +137,7 @@ def test_the_score_is_junczys_dowmunts():
         (["--lang", "en"], "expected two languages, found en for both; set --pivot"),
         (
             ["--lang", "kk", "--no-scores", "--max-score", "3"],
-            "--no-scores: without scores --max-score does nothing",
+            "--no-scores: expected no --max-score with it; leave one out",
         ),
         (
             ["--lang", "kk", "--text-column", "kz"],

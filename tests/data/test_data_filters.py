@@ -98,9 +98,9 @@ def test_a_language_that_is_not_known_is_told_from_the_pivot():
             return [Identification("en" if "the" in text else "fr", 0.99) for text in texts]
 
     lines = ["This is the wrong side of a pair.", "Hemmesi dogry, ine şeýle sözlem."]
-    alone, told = LanguageCheck("tk", English()), LanguageCheck("tk", English(), "en")
+    alone, with_pivot = LanguageCheck("tk", English()), LanguageCheck("tk", English(), "en")
     assert alone.verdicts(lines) == [Verdict.OK, Verdict.OK]
-    assert told.verdicts(lines) == [Verdict.WRONG_LANGUAGE, Verdict.OK]
+    assert with_pivot.verdicts(lines) == [Verdict.WRONG_LANGUAGE, Verdict.OK]
 
 
 def test_near_relatives_are_not_another_language():

@@ -21,7 +21,7 @@ from modenc.hub.remote import RemoteHub
 
 pytest.importorskip("ray", reason="ray is not installed (the extra ray)")
 
-from modenc.cli.encode_on_cluster import _sent
+from modenc.cli.encode_on_cluster import _arguments_for_nodes
 from modenc.distributed.cluster import Place, cluster, shared_folders
 from modenc.distributed.graph import RETRIES, Task, run_graph
 from modenc.distributed.shards import map_shards
@@ -64,8 +64,8 @@ def test_no_finished_stage_is_discarded_before_the_cluster_answers(tmp_path, cap
 def test_nodes_open_the_commit_that_is_open_here(tiny_hub):
     args = Namespace(hub="organization/name", revision=None, run=main)
     remote = RemoteHub(tiny_hub.path, tiny_hub.info, Repository(args.hub), "a" * 40)
-    assert vars(_sent(args, remote)) == {"hub": args.hub, "revision": "a" * 40}
-    assert vars(_sent(args, tiny_hub)) == {"hub": args.hub, "revision": None}
+    assert vars(_arguments_for_nodes(args, remote)) == {"hub": args.hub, "revision": "a" * 40}
+    assert vars(_arguments_for_nodes(args, tiny_hub)) == {"hub": args.hub, "revision": None}
 
 
 @pytest.mark.parametrize(

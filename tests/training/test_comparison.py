@@ -185,7 +185,7 @@ def test_a_language_that_loses_stays_out_of_the_hub(copied, monkeypatch, caplog,
     assert hashes(hub.path) == before
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert f"worse than the base alone, and not put into {hub.path}: kk" in captured.err
+    assert f"worse than the base alone, so not published to {hub.path}: kk" in captured.err
     assert "the modules that are there stay. The trained stages stay in" in caplog.text
     # Nothing is lost: the same without the option publishes what was trained.
     caplog.clear()
@@ -217,7 +217,7 @@ def test_a_pivot_that_loses_leaves_a_new_hub_empty(tmp_path, tiny_xlmr, monkeypa
 def test_one_model_is_not_published_by_halves(trained, tmp_path, capsys):
     words = ["train", str(trained), "--monolithic", str(tmp_path / "model"), "--publish-unless-worse"]
     assert main(words) == 2
-    assert "leave out --lang, --stage and --force, and --publish-unless-worse" in capsys.readouterr().err
+    assert "leave out --lang, --stage, --force and --publish-unless-worse" in capsys.readouterr().err
 
 
 def test_all_aligned_with_all_are_compared_with_the_pivots_new_modules(copied, monkeypatch):

@@ -1,4 +1,4 @@
-"""Neural engines on tiny random models of each family, and how these are told their languages."""
+"""Neural engines on tiny random models of each family, and how these are given their languages."""
 
 import json
 
