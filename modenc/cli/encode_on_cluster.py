@@ -39,7 +39,7 @@ def encode_missing_shards(
         logger.info("%d shards of %d texts are done already; resuming", done, args.shard_size)
     if not missing:
         return total, shards
-    node_args = _arguments_for_nodes(args, encoder.hub)
+    node_args = arguments_for_nodes(args, encoder.hub)
     read = partial(_read, node_args, encoder.max_characters, counts)
     check = partial(_difference_from_job, node_args, job)
     # The number of threads affects the last digits, so it is the same on all nodes.
@@ -55,7 +55,7 @@ def encode_missing_shards(
     return total, shards
 
 
-def _arguments_for_nodes(args: argparse.Namespace, hub: Hub) -> argparse.Namespace:
+def arguments_for_nodes(args: argparse.Namespace, hub: Hub) -> argparse.Namespace:
     """Copy the arguments for the nodes, with the commit of a remote hub."""
     copy = argparse.Namespace(
         **{name: vars(args)[name] for name in vars(args) if name not in ("run", "parser")}

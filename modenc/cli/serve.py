@@ -12,17 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import (
     add,
+    add_cluster,
     add_command,
     add_hub_and_routing,
     bounded,
+    on_cluster,
     open_encoder,
     open_hub,
     option,
     positive,
 )
+from modenc.errors import OptionError
 
 if TYPE_CHECKING:
     from modenc.encoder import ModularEncoder
+    from modenc.hub.store import Hub
+    from modenc.serving.settings import ServeSettings
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +53,9 @@ def add_commands(commands: Any) -> None:
     option(parser, "--max-texts", "N", "most texts of a request", type=positive, default=2048)
     option(parser, "--max-characters", "N", "most characters of a text", type=positive, default=100_000)
     option(parser, "--max-body", "BYTES", "most bytes of a request", type=positive, default=8_000_000)
+    add_cluster(parser)
+    text = "servers on the cluster, each with all its languages (default: as many as there is room for)"
+    option(parser, "--replicas", "N", text, type=positive)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -61,26 +69,42 @@ def run(args: argparse.Namespace) -> None:
     Examples:
         modenc serve --hub adapters_hub/me5-small
         MODENC_API_KEYS=one,two modenc serve --hub adapters_hub/me5-small --host 0.0.0.0 --preload all
+        modenc serve --on ray --hub /shared/hub --host 0.0.0.0 --replicas 4
     """
+    spread = on_cluster(args)
+    if args.replicas and not spread:
+        raise OptionError(
+            "--replicas are servers on a cluster: expected --on ray with it, found none; add it"
+        )
     hub = open_hub(args)
     import modenc.serving  # noqa: F401  (its extra may be missing)
-    from modenc.serving.run import serve
-    from modenc.serving.settings import ServeSettings
+    from modenc.serving.settings import ServeSettings, key_digests
 
-    keys = tuple(key for word in os.environ.get(KEYS, "").split(",") if (key := word.strip()))
+    keys = key_digests(os.environ.pop(KEYS, ""))  # no process that this one starts inherits them
     limits = ("batch_size", "max_waiting", "max_texts", "max_characters", "max_body")
     settings = ServeSettings(
         args.name or Path(args.hub).resolve().name,
         window=args.window / 1000,
-        keys=keys,
+        key_digests=keys,
         **{name: getattr(args, name) for name in limits},
     )
+    if not keys and args.host not in _LOCAL:
+        logger.warning("no keys in %s: whoever reaches port %d of %s is served", KEYS, args.port, args.host)
+    if spread:
+        from modenc.cli.serve_on_cluster import serve_on_cluster
+
+        serve_on_cluster(args, hub, settings, _opened)
+    else:
+        _serve_here(args, hub, settings)
+
+
+def _serve_here(args: argparse.Namespace, hub: Hub, settings: ServeSettings) -> None:
+    from modenc.serving.run import serve
+
     family = socket.AF_INET6 if ":" in args.host else socket.AF_INET
     with socket.create_server((args.host, args.port), family=family, backlog=2048) as listening:
         where = f"http://{f'[{args.host}]' if ':' in args.host else args.host}:{listening.getsockname()[1]}"
         logger.info("%s of %s: %s", settings.name, hub.path, where)
-        if not keys and args.host not in _LOCAL:
-            logger.warning("no keys in %s: whoever reaches %s is served", KEYS, where)
         serve(lambda: _opened(args), settings, listening)
 
 

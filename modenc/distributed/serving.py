@@ -1,80 +1,300 @@
-"""Replicas of a server on a cluster, each with what it has loaded: requests are handled in batches."""
+"""Replicas of a web application behind one address of a cluster, by Ray Serve.
+
+Ray starts and replaces replicas and hands each request to one of them; the application answers it.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any
+import json
+import logging
+import re
+import socket
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from threading import Event
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
 
-from ray.exceptions import RayActorError
+import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from modenc.distributed.cluster import Check, Place, beginning
 from modenc.errors import ClusterError, MissingExtraError
 
 try:
     from ray import serve
+    from ray.serve.exceptions import RayServeException
 except ImportError as error:
-    # Not in the extra ray: it brings HAProxy, which is under GPL-2.0.
+    missing = (error.name or "").partition(".")[0]
     raise MissingExtraError(
-        f'Ray Serve cannot be imported ({error}); run: pip install "ray[serve]"'
+        f'Ray Serve cannot be imported (missing: {missing}); run: pip install "modenc[ray,serve]"'
     ) from error
 
-Handler = Callable[[Sequence[Any]], Sequence[Any]]
-"""Answers a batch of requests, one answer each."""
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+logger = logging.getLogger(__name__)
+
+_SECONDS_BETWEEN_LOOKS = 1.0
+_SECONDS_TO_ANSWER = 30.0
+# How long a replica may take to answer what it took before it is ended.
+_SECONDS_TO_DRAIN = 600.0
+# In a row, by replicas that are started; each takes seconds.
+_FAILED_STARTS = 3
+_KEEP_ALIVE = 30
+_OPEN = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Hosts that mean all interfaces → one at which they are reached on the same machine."""
 
 
-# Requests that a replica has at once; Ray's own 5 would be its largest batch.
-_MOST_ONGOING = 256
-_SECONDS_TO_NOTICE = 1.0
+@dataclass(frozen=True)
+class Service:
+    """What runs in one replica."""
+
+    app: ASGIApp
+    check: Callable[[], str | None]
+    """Says in a text why the replica must be replaced; ``None``: it works."""
+    report: Callable[[], Any]
+    """What :func:`reports` collects; can be pickled."""
 
 
-@serve.deployment(max_ongoing_requests=_MOST_ONGOING)
-class BatchedDeployment:
-    """Collects requests that come at about the same time, and gives them to a handler together.
+@dataclass(frozen=True)
+class Deployment:
+    """How a service is spread over a cluster, and where it listens."""
 
-    A deployment of Ray Serve: ``BatchedDeployment.options(num_replicas=4).bind(make_handler)``. Requests and
-    answers are whatever can be pickled. An exception of the handler is raised for each request of the batch.
+    name: str
+    """Of the application of Ray Serve; one that runs under it is replaced."""
+    replicas: int
+    place: Place
+    """What each replica takes of a node."""
+    host: str
+    """Where the head node listens."""
+    port: int
+    """0: a free one."""
+    max_requests: int
+    """Most requests that Ray gives to a replica at a time; more wait."""
+
+
+@serve.ingress()  # type: ignore[untyped-decorator]
+class _Replica:
+    def __init__(self, begin: Callable[[], None], make: Callable[[], Service]) -> None:
+        begin()
+        self.service = make()
+
+    async def __serve_build_asgi_app__(self) -> ASGIApp:
+        return self.service.app
+
+    async def check_health(self) -> None:
+        if problem := self.service.check():
+            raise ClusterError(problem)
+
+    async def report(self) -> tuple[str, Any]:
+        return serve.get_replica_context().replica_tag, self.service.report()
+
+
+@cache
+def _all_replicas() -> Any:
+    context = serve.get_replica_context()
+    return serve.get_deployment_handle(context.deployment, context.app_name)
+
+
+async def reports() -> dict[str, Any]:
+    """Name of a replica → its :attr:`Service.report`; called in one of them, and without those just lost."""
+    asked = _all_replicas().broadcast("report")
+    found = await asked.results_async(timeout_s=_SECONDS_TO_ANSWER, return_exceptions=True)
+    return dict(one for one in found if not isinstance(one, BaseException))
+
+
+def serve_replicas(make: Callable[[], Service], deployment: Deployment, check: Check, stop: Event) -> None:
+    """Serve until ``stop`` is set; what the replicas took is answered before they end.
 
     Args:
-        make_handler: called once in each replica; can be pickled, and gives a :data:`Handler`.
-        max_batch_size: most requests that the handler is given at once; no more than 256, or than the
-            deployment's ``max_ongoing_requests`` where its options say another.
-        batch_wait_timeout_s: seconds that the first request of a batch waits for others.
-    """
-
-    def __init__(
-        self,
-        make_handler: Callable[[], Handler],
-        max_batch_size: int = 32,
-        batch_wait_timeout_s: float = 0.01,
-    ) -> None:
-        self._handler = make_handler()
-        self._batch.set_max_batch_size(max_batch_size)
-        self._batch.set_batch_wait_timeout_s(batch_wait_timeout_s)
-
-    @serve.batch  # type: ignore[untyped-decorator]
-    async def _batch(self, requests: list[Any]) -> list[Any]:
-        # In a thread: health checks and new requests are answered while it computes.
-        return list(await asyncio.to_thread(self._handler, requests))
-
-    async def __call__(self, request: Any) -> Any:
-        """The handler's answer to one request."""
-        return await self._batch(request)
-
-
-async def answer(handle: Any, request: Any, tries: int = 5) -> Any:
-    """The answer of a deployment, from another replica where one was lost with the request.
-
-    Args:
-        handle: what ``ray.serve.run`` gives.
-        request: handled once more where the loss came after the handling.
-        tries: how many replicas may be asked.
+        make: called once in each replica; can be pickled.
+        deployment: how many there are, and where they listen.
+        check: made on the node by each replica before.
+        stop: ends it.
 
     Raises:
-        ClusterError: all of them were lost.
+        ModencError: what ``make`` or ``check`` raised while the first replicas were started.
+        ClusterError: Ray Serve cannot serve there, or was lost.
     """
-    for _ in range(tries):
-        try:
-            return await handle.remote(request)
-        except RayActorError:
-            await asyncio.sleep(_SECONDS_TO_NOTICE)
-    raise ClusterError(f"expected a replica that answers, {tries} were lost with the request; try again")
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)
+    try:
+        with _ray_serve(deployment) as port:
+            here = replace(deployment, port=port)
+            since = _deploy(make, here, check)
+            try:
+                if _all_ready(here, since, stop):
+                    _watch(here, since, stop)
+            finally:
+                _remove(here.name, since)
+    except (RayError, RayServeException, TimeoutError) as error:
+        reason = str(error).strip().splitlines()[-1].removeprefix("ray.serve.exceptions.RayServeException: ")
+        raise ClusterError(f"Ray Serve cannot serve {deployment.name}: {reason}; see ray status") from error
+
+
+@contextmanager
+def _ray_serve(deployment: Deployment) -> Iterator[int]:
+    """Ray Serve, started here if it does not run; yields its port. It ends with the block if it is then idle.
+
+    Raises:
+        ClusterError: it runs with another host or port, or cannot listen there.
+    """
+    before = serve.status()
+    if before.proxies or before.applications:
+        _routes(deployment)
+        if deployment.name in before.applications:
+            logger.warning("%s: replaces the application of this name in the cluster", deployment.name)
+        yield deployment.port
+        return
+    port = _on_head(_free_port, deployment)
+    options = {"host": deployment.host, "port": port, "keep_alive_timeout_s": _KEEP_ALIVE}
+    try:
+        serve.start(proxy_location="HeadOnly", http_options=options, logging_config={"log_level": "WARNING"})
+        yield port
+    finally:
+        if not serve.status().applications:
+            serve.shutdown()
+
+
+def _deploy(make: Callable[[], Service], deployment: Deployment, check: Check) -> float:
+    """Have replicas started; returns when that was, which identifies them."""
+    replicas = serve.deployment(
+        _Replica,
+        name=deployment.name,
+        num_replicas=deployment.replicas,
+        ray_actor_options=deployment.place.options(),
+        max_ongoing_requests=deployment.max_requests,
+        graceful_shutdown_timeout_s=_SECONDS_TO_DRAIN,
+        max_constructor_retry_count=_FAILED_STARTS,
+        logging_config={"log_level": "WARNING", "enable_access_log": False},
+    )
+    target = serve.RunTarget(replicas.bind(beginning(check), make), deployment.name)
+    serve.run_many([target], wait_for_applications_running=False)
+    return float(serve.status().applications[deployment.name].last_deployed_time_s)
+
+
+def _all_ready(deployment: Deployment, since: float, stop: Event) -> bool:
+    """Wait until all replicas are ready, and log the address; false if ``stop`` was set before."""
+    ready = 0
+    while not stop.wait(_SECONDS_BETWEEN_LOOKS):
+        found = _found(deployment, since)
+        ready = _log_ready(deployment, found, ready)
+        if found.status == "DEPLOY_FAILED":
+            reasons = [found.message, *(one.message for one in found.deployments.values())]
+            raise ClusterError(_reason("\n".join(reasons)))
+        if found.status == "RUNNING" and deployment.name in _routes(deployment).values():
+            host = deployment.host
+            shown = _head()["NodeManagerAddress"] if host in _OPEN else host
+            logger.info("%s: ready at http://%s:%d", deployment.name, _bracketed(shown), deployment.port)
+            return True
+    return False
+
+
+def _reason(message: str) -> str:
+    """What a replica raised of modenc's own errors, else all that Ray says."""
+    found = re.findall(r"^modenc\.errors\.\w+: (.+)$", message, re.MULTILINE)
+    return str(found[-1]) if found else f"no replica could be started: {message.strip()}"
+
+
+def _watch(deployment: Deployment, since: float, stop: Event) -> None:
+    """Log what becomes of replicas until ``stop`` is set."""
+    ready = deployment.replicas
+    while not stop.wait(_SECONDS_BETWEEN_LOOKS):
+        ready = _log_ready(deployment, _found(deployment, since), ready)
+
+
+def _found(deployment: Deployment, since: float) -> Any:
+    """The application's status.
+
+    Raises:
+        ClusterError: it is no longer the one that was deployed.
+    """
+    found = serve.status().applications.get(deployment.name)
+    if found is None or found.last_deployed_time_s != since:
+        raise ClusterError(f"{deployment.name}: another process has removed or replaced this application")
+    return found
+
+
+def _log_ready(deployment: Deployment, found: Any, before: int) -> int:
+    """Log how many replicas are ready if it is not as many as before; returns how many."""
+    replicas = found.deployments[deployment.name]
+    ready = int(replicas.replica_states.get("RUNNING", 0))
+    if ready != before:
+        log = logger.warning if ready < before else logger.info
+        reason = f" ({replicas.message})" if replicas.message and ready < deployment.replicas else ""
+        log("%s: %d of %d replicas are ready%s", deployment.name, ready, deployment.replicas, reason)
+    return ready
+
+
+def _remove(name: str, since: float) -> None:
+    """Let replicas answer what they took, and end them, unless others have taken their place."""
+    end = time.monotonic() + _SECONDS_TO_DRAIN
+    while (found := serve.status().applications.get(name)) and time.monotonic() < end:
+        if found.last_deployed_time_s != since:
+            return
+        with suppress(TimeoutError):
+            serve.delete(name)
+
+
+def _head() -> dict[str, Any]:
+    return next(node for node in ray.nodes() if "node:__internal_head__" in node["Resources"])
+
+
+def _on_head(call: Callable[[str, int], Any], deployment: Deployment) -> Any:
+    """What a function of host and port gives on the head node.
+
+    Raises:
+        ClusterError: it gave an error of the system.
+    """
+    here = NodeAffinitySchedulingStrategy(_head()["NodeID"], soft=False)
+    task = ray.remote(call).options(num_cpus=0, scheduling_strategy=here)
+    found = ray.get(task.remote(deployment.host, deployment.port))
+    if isinstance(found, OSError):
+        where = f"--host {deployment.host}, --port {deployment.port}"
+        raise ClusterError(f"{where}: cannot be used on the head node ({found}); choose others")
+    return found
+
+
+def _free_port(host: str, port: int) -> int | OSError:
+    """The port, for 0 a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.create_server((host, port), family=family) as listening:
+            return int(listening.getsockname()[1])
+    except OSError as error:
+        return error
+
+
+def _routes(deployment: Deployment) -> dict[str, str]:
+    """Paths that Ray Serve answers → their applications.
+
+    Raises:
+        ClusterError: it does not listen where the deployment says.
+    """
+    if (found := _on_head(_asked_for_routes, deployment)) is None:
+        raise ClusterError(
+            f"expected Ray Serve at --host {deployment.host}, --port {deployment.port} of the head node, "
+            "found it elsewhere: it was started in this cluster before, with a host and port of its own; "
+            "give these"
+        )
+    return dict(found)
+
+
+def _asked_for_routes(host: str, port: int) -> dict[str, str] | None:
+    address = f"http://{_bracketed(_OPEN.get(host, host))}:{port}/-/routes"
+    try:
+        with urllib.request.urlopen(address, timeout=_SECONDS_TO_ANSWER) as answer:
+            return dict(json.load(answer))
+    except HTTPError:  # until the first application is there
+        return {}
+    except (OSError, ValueError):
+        return None
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from html import escape
@@ -39,13 +39,19 @@ if TYPE_CHECKING:
 _SECONDS = 1.0
 
 
-def make_app(batcher: Batcher, settings: ServeSettings, metrics: Metrics) -> FastAPI:
+def make_app(
+    batcher: Batcher,
+    settings: ServeSettings,
+    metrics: Metrics,
+    metrics_page: Callable[[], Awaitable[bytes]] | None = None,
+) -> FastAPI:
     """The application; it starts and stops ``batcher``.
 
     Args:
         batcher: encodes.
         settings: the limits.
         metrics: what is counted.
+        metrics_page: what ``/metrics`` shows, where that is not ``metrics`` alone.
     """
 
     @asynccontextmanager
@@ -58,7 +64,7 @@ def make_app(batcher: Batcher, settings: ServeSettings, metrics: Metrics) -> Fas
     app = FastAPI(
         title="modenc", version=modenc.__version__, lifespan=lifespan, docs_url=None, redoc_url=None
     )
-    routes = _Routes(batcher, settings, metrics)
+    routes = _Routes(batcher, settings)
     app.add_api_route("/v1/embeddings", routes.embeddings, methods=["POST"])
     app.add_api_route("/v1/models", routes.models)
     app.add_api_route("/v1/models/{model:path}", routes.model)
@@ -67,7 +73,7 @@ def make_app(batcher: Batcher, settings: ServeSettings, metrics: Metrics) -> Fas
         ("/", routes.page),
         ("/health", routes.health),
         ("/ready", routes.ready),
-        ("/metrics", routes.counters),
+        ("/metrics", _counters(metrics, metrics_page)),
     ):
         app.add_api_route(path, route, include_in_schema=path != "/")
     app.add_exception_handler(HTTPException, http_error)
@@ -80,8 +86,8 @@ def make_app(batcher: Batcher, settings: ServeSettings, metrics: Metrics) -> Fas
 class _Routes:
     """What answers each path."""
 
-    def __init__(self, batcher: Batcher, settings: ServeSettings, metrics: Metrics) -> None:
-        self._batcher, self._settings, self._metrics = batcher, settings, metrics
+    def __init__(self, batcher: Batcher, settings: ServeSettings) -> None:
+        self._batcher, self._settings = batcher, settings
         page = files("modenc.serving").joinpath("page.html").read_text(encoding="utf-8")
         self._page = page.replace("{{model}}", escape(settings.name)).replace("{{most}}", str(MAX_COMPARED))
         self._policy = _policy(self._page)
@@ -137,10 +143,6 @@ class _Routes:
         self._encoder()
         return answer({"status": "ready"})
 
-    async def counters(self) -> Response:
-        """Counters for Prometheus."""
-        return Response(self._metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
-
     def _model(self) -> dict[str, Any]:
         hub = self._encoder().hub
         about = {"id": self._settings.name, "object": "model", "created": 0, "owned_by": "modenc"}
@@ -173,15 +175,27 @@ class _Routes:
                 code="rate_limit_exceeded",
                 headers={"Retry-After": str(full.seconds)},
             ) from full
-        while not waiting.done():
-            await asyncio.wait({waiting}, timeout=_SECONDS)
-            if not waiting.done() and await request.is_disconnected():
-                waiting.cancel()
-                raise ApiError(499, "the client has left")
         try:
+            while not waiting.done():
+                await asyncio.wait({waiting}, timeout=_SECONDS)
+                if not waiting.done() and await request.is_disconnected():
+                    raise ApiError(499, "the client has left")
             return waiting.result()
         except LanguageError as error:
             raise ApiError(400, str(error), param="lang") from error
+        finally:
+            waiting.cancel()  # not encoded if the client has left; Ray Serve then cancels this very call
+
+
+def _counters(
+    metrics: Metrics, page: Callable[[], Awaitable[bytes]] | None
+) -> Callable[[], Awaitable[Response]]:
+    async def counters() -> Response:
+        """Counters for Prometheus."""
+        content = metrics.page() if page is None else await page()
+        return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    return counters
 
 
 def _embeddings(encoded: Encoded, body: EmbeddingRequest) -> Response:

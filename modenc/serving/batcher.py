@@ -114,6 +114,11 @@ class Batcher:
         """Whether requests are taken."""
         return self.encoder is not None and not self._stopping
 
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs, or has ended because it was told to."""
+        return self._stopping or self._thread.is_alive()
+
     def start(self) -> None:
         """Open the encoder, and encode what comes."""
         self._thread.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import time
 from collections.abc import Awaitable, Callable
@@ -12,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from modenc.serving.errors import ApiError, http_error
 from modenc.serving.metrics import Metrics
-from modenc.serving.settings import ServeSettings
+from modenc.serving.settings import ServeSettings, digest
 
 _GUARDED = ("/v1/", "/api/")
 
@@ -48,6 +49,9 @@ class Gate:
         except ApiError as refused:
             response = await http_error(Request(scope), refused)
             await response(scope, receive, noted)
+        except asyncio.CancelledError:  # by Ray Serve, when the client has left
+            status = 499
+            raise
         finally:
             route = getattr(scope.get("route"), "path", "other")
             self._metrics.requests.labels(route, status).inc()
@@ -55,7 +59,7 @@ class Gate:
 
     def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
-        if self._settings.keys and scope["path"].startswith(_GUARDED):
+        if self._settings.key_digests and scope["path"].startswith(_GUARDED):
             self._check_key(headers.get("authorization", ""))
         # A body without this header is counted as it comes.
         length = headers.get("content-length", "")
@@ -64,9 +68,9 @@ class Gate:
 
     def _check_key(self, header: str) -> None:
         scheme, _, key = header.partition(" ")
-        given = key.strip().encode()
+        given = digest(key.strip())
         # All of them, so that the time says nothing about which is nearest.
-        same = [hmac.compare_digest(given, known.encode()) for known in self._settings.keys]
+        same = [hmac.compare_digest(given, known) for known in self._settings.key_digests]
         if scheme.lower() != "bearer" or not any(same):
             raise ApiError(
                 401,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from modenc.texts import TaggedText
 
@@ -48,3 +51,35 @@ class Metrics:
     def page(self) -> bytes:
         """All of them, in Prometheus's text format."""
         return generate_latest(self.registry)
+
+    def collect(self) -> list[Metric]:
+        """All of them, for :func:`page_of_replicas`."""
+        return list(self.registry.collect())
+
+
+class _Collected(Collector):
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
+
+
+def page_of_replicas(collected: Mapping[str, Iterable[Metric]]) -> bytes:
+    """The counters of several servers on one page.
+
+    Args:
+        collected: name of a server → what its :meth:`Metrics.collect` gave; the name becomes the label
+            ``replica``.
+    """
+    merged: dict[str, Metric] = {}
+    for replica, metrics in collected.items():
+        for metric in metrics:
+            own = merged.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
+            own.samples += [
+                Sample(sample.name, {**sample.labels, "replica": replica}, sample.value)
+                for sample in metric.samples
+            ]
+    registry = CollectorRegistry()
+    registry.register(_Collected(merged.values()))
+    return generate_latest(registry)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 
 from modenc.errors import OptionError
 
@@ -15,7 +16,7 @@ class ServeSettings:
     """Limits of a server.
 
     Raises:
-        OptionError: the queue has no room for the largest request, or a key is no ASCII text.
+        OptionError: the queue has no room for the largest request.
     """
 
     name: str
@@ -32,8 +33,8 @@ class ServeSettings:
     """Most characters of a text; those beyond the hub's limit of tokens are cut."""
     max_body: int = 8_000_000
     """Most bytes of a request."""
-    keys: tuple[str, ...] = ()
-    """API keys of which a request must have one; none: every request is served."""
+    key_digests: tuple[bytes, ...] = ()
+    """Of the API keys of which a request must have one (:func:`digest`); none: every request is served."""
 
     def __post_init__(self) -> None:
         if self.max_waiting < self.max_texts:
@@ -41,8 +42,23 @@ class ServeSettings:
                 f"--max-waiting: expected at least --max-texts ({self.max_texts}), found {self.max_waiting}; "
                 "a request of that many texts could never be taken"
             )
-        if not all(key.isascii() and key.isprintable() and " " not in key for key in self.keys):
-            raise OptionError(
-                "MODENC_API_KEYS: expected printable ASCII keys without spaces, separated by commas, found "
-                "other characters; HTTP headers take no others"
-            )
+
+
+def digest(key: str) -> bytes:
+    """SHA-256 of an API key: all that is kept of it, and all that is sent to other machines."""
+    return sha256(key.encode()).digest()
+
+
+def key_digests(keys: str) -> tuple[bytes, ...]:
+    """Digests of API keys that are separated by commas.
+
+    Raises:
+        OptionError: one is not printable ASCII text.
+    """
+    listed = [key for word in keys.split(",") if (key := word.strip())]
+    if not all(key.isascii() and key.isprintable() and " " not in key for key in listed):
+        raise OptionError(
+            "MODENC_API_KEYS: expected printable ASCII keys without spaces, separated by commas, found "
+            "other characters; HTTP headers take no others"
+        )
+    return tuple(map(digest, listed))

@@ -1,19 +1,14 @@
-"""Graphs of tasks and replicas on nodes that are lost, and what is said where a cluster cannot be used."""
+"""Graphs of tasks on nodes that are lost, and what is said where a cluster cannot be used."""
 
-import asyncio
 import os
 import sys
 from argparse import Namespace
-from contextlib import ExitStack
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 import pytest
-from tiny_models import sentences
 
-from modenc import ModularEncoder, extras
+from modenc import extras
 from modenc.cli.main import main
 from modenc.errors import ClusterError, RecipeError
 from modenc.hub.hugging_face import Repository
@@ -21,7 +16,7 @@ from modenc.hub.remote import RemoteHub
 
 pytest.importorskip("ray", reason="ray is not installed (the extra ray)")
 
-from modenc.cli.encode_on_cluster import _arguments_for_nodes
+from modenc.cli.encode_on_cluster import arguments_for_nodes
 from modenc.distributed.cluster import Place, cluster, shared_folders
 from modenc.distributed.graph import RETRIES, Task, run_graph
 from modenc.distributed.shards import map_shards
@@ -64,8 +59,8 @@ def test_no_finished_stage_is_discarded_before_the_cluster_answers(tmp_path, cap
 def test_nodes_open_the_commit_that_is_open_here(tiny_hub):
     args = Namespace(hub="organization/name", revision=None, run=main)
     remote = RemoteHub(tiny_hub.path, tiny_hub.info, Repository(args.hub), "a" * 40)
-    assert vars(_arguments_for_nodes(args, remote)) == {"hub": args.hub, "revision": "a" * 40}
-    assert vars(_arguments_for_nodes(args, tiny_hub)) == {"hub": args.hub, "revision": None}
+    assert vars(arguments_for_nodes(args, remote)) == {"hub": args.hub, "revision": "a" * 40}
+    assert vars(arguments_for_nodes(args, tiny_hub)) == {"hub": args.hub, "revision": None}
 
 
 @pytest.mark.parametrize(
@@ -183,36 +178,3 @@ def test_a_graph_runs_in_its_order_and_says_what_failed(head, add_node, tmp_path
         ):
             pass
         os.close(folder)
-
-
-@pytest.mark.slow
-@pytest.mark.cluster
-def test_replicas_answer_in_batches_while_one_is_lost(head, add_node, lose_node, tiny_hub):
-    pytest.importorskip("grpc_reflection", reason="ray[serve] is not installed")
-    from ray import serve
-
-    from modenc.distributed.serving import BatchedDeployment, answer
-
-    def make_handler(hub):
-        encoder = ModularEncoder(hub)
-        return lambda texts: [(vector, len(texts)) for vector in encoder.encode(list(texts))]
-
-    texts = [text for lang in ("en", "kk", "az") for text in sentences(lang)[:8]]
-    right = ModularEncoder(tiny_hub.path).encode(texts)
-
-    async def asked(handle):
-        return await asyncio.gather(*(answer(handle, text) for text in texts))
-
-    nodes = [add_node(), add_node()]
-    with cluster(head.address), ExitStack() as stack:
-        stack.callback(serve.shutdown)
-        serve.start(proxy_location="Disabled")
-        deployment = BatchedDeployment.options(num_replicas=2, ray_actor_options={"num_cpus": 1})
-        make = partial(make_handler, str(tiny_hub.path))
-        handle = serve.run(deployment.bind(make, max_batch_size=8, batch_wait_timeout_s=0.2))
-        for _ in nodes:
-            vectors, sizes = zip(*asyncio.run(asked(handle)), strict=True)
-            np.testing.assert_allclose(np.stack(vectors), right, atol=1e-5)
-            assert 1 < max(sizes) <= 8
-            if nodes[0] in head.worker_nodes:
-                lose_node(nodes[0])

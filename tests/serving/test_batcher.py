@@ -115,3 +115,16 @@ def test_the_queue_is_bounded_in_texts(batcher):
     wait(futures)
     assert len(submit(batcher, ["a"]).result().vectors) == 1
     batcher.stop()
+
+
+def test_a_thread_that_ended_by_itself_is_not_alive(batcher):
+    def failing():
+        raise LanguageError("no such language")
+
+    broken = Batcher(failing, ServeSettings("tiny"), Metrics(), lambda: None)
+    for started in (broken, batcher):
+        started.start()
+    broken._thread.join()
+    assert (broken.alive, batcher.alive) == (False, True)
+    batcher.stop()
+    assert batcher.alive, "told to end, it is not to be replaced"

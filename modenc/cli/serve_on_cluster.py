@@ -1,0 +1,112 @@
+"""``modenc serve --on ray``: the server of ``modenc serve`` in every replica on a cluster's nodes."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from collections.abc import Callable
+from functools import partial
+from threading import Event
+from typing import TYPE_CHECKING
+
+from modenc.cli.arguments import AUTO, open_hub
+from modenc.cli.encode_job import input_state
+from modenc.cli.encode_on_cluster import arguments_for_nodes
+from modenc.cli.text_io import STDIN
+from modenc.distributed.cluster import Place, check_nodes, cluster
+from modenc.distributed.serving import Deployment, Service, reports, serve_replicas
+from modenc.errors import ClusterError, ModencError
+from modenc.serving.settings import ServeSettings
+from modenc.threads import set_threads
+
+if TYPE_CHECKING:
+    from modenc.encoder import ModularEncoder
+    from modenc.hub.store import Hub
+
+# So that requests above --max-waiting reach a replica, which refuses them with 429: Ray would let them wait.
+_REQUESTS_TO_REFUSE = 1000
+
+
+def serve_on_cluster(
+    args: argparse.Namespace,
+    hub: Hub,
+    settings: ServeSettings,
+    open_encoder: Callable[[argparse.Namespace], ModularEncoder],
+) -> None:
+    """Serve on a cluster until the process is told to stop (SIGTERM, SIGINT).
+
+    Args:
+        args: of the command.
+        hub: what they name.
+        settings: of each replica.
+        open_encoder: called once in each replica; can be pickled.
+
+    Raises:
+        ModencError: the cluster, or the encoder on its nodes, cannot be used.
+    """
+    sent = arguments_for_nodes(args, hub)
+    check = partial(_unlike_here, sent, _state_of(sent, hub))
+    # The number of threads decides the last digits: on each node it is what it is here.
+    threads = set_threads(0)
+    make = partial(_make_service, sent, settings, threads, open_encoder)
+    stop = Event()
+    with cluster(args.address):
+        # Ray has set handlers of its own.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        check_nodes(check)
+        place = Place.of_cluster(threads)
+        replicas = args.replicas or place.slots
+        if replicas > place.slots:
+            raise ClusterError(
+                f"--replicas: expected at most {place.slots}, for which the cluster has room (cores of each: "
+                f"{threads}), found {replicas}; add nodes, or set fewer threads (OMP_NUM_THREADS)"
+            )
+        requests = settings.max_waiting + settings.batch_size + _REQUESTS_TO_REFUSE
+        deployment = Deployment(settings.name, replicas, place, args.host, args.port, requests)
+        serve_replicas(make, deployment, check, stop)
+
+
+def _state_of(args: argparse.Namespace, hub: Hub) -> str:
+    return str(input_state(argparse.Namespace(**vars(args), lang=AUTO, input=STDIN), hub)["modules"])
+
+
+def _unlike_here(args: argparse.Namespace, expected: str) -> str | None:
+    """What differs on a node from the hub that is to be served."""
+    try:
+        found = _state_of(args, open_hub(args))
+    except (ModencError, OSError) as error:
+        return (
+            f"expected {args.hub} as it was where modenc was started, found: {error}; share its folder, or "
+            "copy it to the same path on each node"
+        )
+    if found == expected:
+        return None
+    return (
+        f"expected {args.hub} as it was where modenc was started, found other modules; share its folder, or "
+        "copy it again; after a change of the hub, start the command again"
+    )
+
+
+def _make_service(
+    args: argparse.Namespace,
+    settings: ServeSettings,
+    threads: int,
+    open_encoder: Callable[[argparse.Namespace], ModularEncoder],
+) -> Service:
+    from modenc.serving.app import make_app
+    from modenc.serving.batcher import Batcher
+    from modenc.serving.metrics import Metrics, page_of_replicas
+
+    encoder = open_encoder(args)
+    set_threads(threads)
+    metrics = Metrics()
+    batcher = Batcher(lambda: encoder, settings, metrics, lambda: None)
+
+    async def metrics_page() -> bytes:
+        return page_of_replicas(await reports())
+
+    def problem() -> str | None:
+        return None if batcher.alive else "the thread that encodes has ended; the replica's log says why"
+
+    return Service(make_app(batcher, settings, metrics, metrics_page), problem, metrics.collect)
