@@ -41,7 +41,7 @@ WAYS: dict[str, dict[str, str]] = {
 
 
 def training(batch: int) -> Callable[[], object]:
-    """Steps of the quickstart's sentence encoding on its own texts."""
+    """Make steps of the quickstart's sentence encoding on its own texts."""
     import torch
     from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
@@ -122,7 +122,7 @@ class Worker:
         )
 
     def line(self) -> str:
-        """What it says next."""
+        """Read the next line of its output."""
         assert self.process.stdout is not None
         found = self.process.stdout.readline()
         if not found:
@@ -130,7 +130,7 @@ class Worker:
         return found.strip()
 
     def seconds(self) -> float:
-        """Of one unit."""
+        """Measure one unit."""
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
@@ -181,7 +181,7 @@ def serve(task: str, way: str) -> None:
 def measured(
     task: str, ways: Sequence[str], numbers: Sequence[int], turns: int, limit: float
 ) -> list[dict[str, Any]]:
-    """Rows with the seconds of each way and their ratio to one thread beside the same rivals."""
+    """Make rows with the seconds of each variant and their ratio to one thread at the same load."""
     import numpy as np
 
     workers: dict[str, Worker] = {}
@@ -239,7 +239,7 @@ def main() -> None:
 
 
 def rows(turns: int) -> list[dict[str, Any]]:
-    """Of all that the report shows."""
+    """Measure all rows of the report."""
     return [row for task, ways in REPORTED.items() for row in measured(task, ways, RIVALS, turns, 30.0)]
 
 

@@ -1,4 +1,4 @@
-"""A hub's base as a system, and vectors kept on disk, so that an interrupted run goes on where it was."""
+"""A hub's base as a system, and a cache of vectors on disk, from which an interrupted run resumes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Vectors = npt.NDArray[np.float32]
 
 
 class BaseSystem:
-    """A hub's base alone, no modules of any language, computed as the hub computes.
+    """A hub's base alone, without modules, with the hub's settings.
 
     Args:
         encoder: the hub's encoder.
-        name: in tables.
+        name: name in tables.
         batch_size: texts in a forward pass.
     """
 
@@ -35,14 +35,14 @@ class BaseSystem:
         self.batch_size = batch_size
 
     def encode(self, texts: list[str], lang: str) -> Vectors:
-        """Vectors [texts, hidden], the same whatever ``lang`` is."""
+        """Encode texts, whatever ``lang`` is; returns vectors [texts, hidden]."""
         vectors: Vectors = self.encoder.encode(
             texts, lang=BASE, batch_size=self.batch_size, show_progress_bar=False
         )
         return vectors
 
     def describe(self) -> dict[str, Any]:
-        """Base, by name and by a fingerprint of its weights, and what the hub puts around texts."""
+        """Describe the base, a fingerprint of its weights, the prompt and the longest input."""
         info = self.encoder.hub.info
         return {
             "kind": "base",
@@ -54,12 +54,12 @@ class BaseSystem:
 
 
 class CachedSystem:
-    """A system that encodes each distinct text of a language once, over all runs that share a folder.
+    """A system that encodes each distinct text of a language once in all runs that share a folder.
 
     Args:
-        system: what encodes.
-        folder: for the vectors, a file a key; made where it is missing.
-        key: language → names all that its vectors depend on; another key, another file.
+        system: encodes the texts.
+        folder: folder of the cached vectors, with a file for each key; created if it is missing.
+        key: returns for a language a key of all that its vectors depend on.
     """
 
     def __init__(self, system: System, folder: Path, key: Callable[[str], str]) -> None:
@@ -69,7 +69,7 @@ class CachedSystem:
         self.key = key
 
     def encode(self, texts: list[str], lang: str) -> Vectors:
-        """Vectors [texts, hidden], those that are stored already as they are stored."""
+        """Encode the texts that are not cached yet; returns vectors [texts, hidden]."""
         path = self.folder / f"{lang}-{self.key(lang)}.npz"
         known = _read(path)
         names = [_name(text) for text in texts]
@@ -81,20 +81,20 @@ class CachedSystem:
         return np.stack([known[name] for name in names])
 
     def describe(self) -> dict[str, Any]:
-        """That of the system."""
+        """Describe the system."""
         return self.system.describe()
 
 
 def vectors_key(hub: Hub, compute: str, lang: str | None, *, align: bool = True) -> str:
-    """Names all that vectors of a language depend on: base, prompt, length, computation and weights.
+    """Return a key of all that vectors of a language depend on: base, prompt, length, precision and weights.
 
-    A language without alignment has one key whether ``align`` or not.
+    The key of a language without alignment does not depend on ``align``.
 
     Args:
         hub: the hub.
-        compute: how the encoder computes.
+        compute: precision of the computation.
         lang: the language; ``None`` for the base alone.
-        align: whether its alignment is applied.
+        align: whether to use its alignment.
     """
     files = {} if lang is None else hub.card(lang).files
     parts = [vars(hub.info), compute]

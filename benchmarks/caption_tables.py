@@ -8,12 +8,12 @@ from typing import Any
 
 from markdown_rows import row
 from objective_tables import ObjectiveColumns, objective_rows
-from run_figures import Stored, compared, interval_rows
+from run_results import Stored, compared, interval_rows
 from variant_tables import COLUMNS, HEADINGS, Columns, variant_table
 
 HERE = Path(__file__).resolve().parent
 PREFIX = "captions_"
-"""What the names of its variants have before those of the small comparison."""
+"""Prefix of the names of its variants, before the names of the small comparison."""
 
 CAPTION_COLUMNS: Columns = {
     "within": ("stsb.spearman.en", "kardes.spearman.kk", "kardes_dev.spearman.ky"),
@@ -39,12 +39,12 @@ _INTRODUCTION = (
 
 
 def caption_section(stored: Stored, small: Stored, paper: dict[str, Any]) -> Iterator[str]:
-    """The paper's Table 2, its findings and every test set; nothing where no run is stored.
+    """Write the paper's Table 2, its findings and all test sets; nothing if no run is stored.
 
     Args:
-        stored: the variants' runs.
-        small: those of the small comparison.
-        paper: its figures and findings.
+        stored: runs of the variants.
+        small: runs of the small comparison.
+        paper: results and findings of the paper.
     """
     if not stored:
         return
@@ -63,7 +63,7 @@ def caption_section(stored: Stored, small: Stored, paper: dict[str, Any]) -> Ite
 
 
 def _findings(stored: Stored, small: Stored, paper: dict[str, Any]) -> Iterator[str]:
-    """Rows of the findings of which both variants are stored."""
+    """Make rows of the findings whose two variants are stored."""
     runs = {variant.name.removeprefix(PREFIX): found for variant, found in stored}
     before = {variant.name: found for variant, found in small}
     for finding in paper["findings"]:
@@ -79,7 +79,7 @@ def _findings(stored: Stored, small: Stored, paper: dict[str, Any]) -> Iterator[
 
 
 def caption_objective_table(stored: Stored) -> Iterator[str]:
-    """The other papers' objectives on the same data."""
+    """Write the table of the other papers' objectives on the same data."""
     yield from ("## The other papers' objectives with tens of thousands of translations", "")
     yield from ("On the data of the paper's Table 2 with tens of thousands of paraphrases, at its steps.", "")
     yield from objective_rows(stored, _OBJECTIVE_COLUMNS)

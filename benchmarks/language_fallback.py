@@ -1,4 +1,4 @@
-"""What texts of languages outside the shipped hub lose or win by each choice of ``fallback``.
+"""Effect of each choice of ``fallback`` on texts in languages outside the shipped hub.
 
 ``python benchmarks/language_fallback.py --data DIR [--only ar tr]``. Of each language: how many of
 Tatoeba's English sentences are nearest to their translation (%, both directions), and Spearman x 100 on
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def table(stored: dict[str, Any]) -> str:
-    """A Markdown table of what is stored, a row a language and test set."""
+    """Make a Markdown table of the stored results, a row for each language and test set."""
     columns = ("pairs", "hub alone", "base", "en", "relative", "base, English too")
     lines = ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
     for kind in ("tatoeba", "sts"):
@@ -96,7 +96,7 @@ def _similarity(encoder: ModularEncoder, lang: str, triples: list[list[str]]) ->
 
 
 def _accuracy(left: Vectors, right: Vectors) -> float:
-    """How many of the sentences have their translation nearest, in %, the mean of both directions."""
+    """Return the % of sentences whose nearest neighbor is their translation, mean of both directions."""
     scores, own = left @ right.T, np.arange(len(left))
     return 50 * float((scores.argmax(1) == own).mean() + (scores.argmax(0) == own).mean())
 

@@ -1,4 +1,4 @@
-"""How well texts find the shipped hub's modules, and how well texts of other languages stay out.
+"""Accuracy of choosing the shipped hub's modules for texts, and the fallback for other languages.
 
 ``python benchmarks/language_identification.py --data DIR``. ``hub alone`` is identification among the hub's
 languages alone, as it was before a text was weighed against all languages. The prior of ``modenc.langid``
@@ -111,7 +111,7 @@ def _measured(texts: Texts) -> dict[str, Any]:
 
 
 def _means(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> list[dict[str, Any]]:
-    """A row a language: of all its texts."""
+    """Average over all texts of each language."""
     of: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         of[row["lang"]].append(row)
@@ -132,7 +132,7 @@ def _share(found: list[str], wanted: str) -> float:
 
 
 def _speed(texts: Texts) -> dict[str, Any]:
-    """Sentences of the hub's languages a second, against identification among these alone."""
+    """Measure identified sentences a second, against identification among the hub's languages alone."""
     hub = Hub.open(HUB)
     identifier, languages = get_identifier(), hub.languages()
     some = [t for own in texts.values() for lang in languages for t in own.get(lang, [])[:100]]

@@ -22,8 +22,8 @@ _METADATA = {"Software": None}
 def write_picture(stored: Stored, path: Path) -> None:
     """Heat maps of base and modules (with alignment, else without) beside each other, as PNG.
 
-    The same figures give the same bytes, with one version of matplotlib. Languages are those of the base's
-    figures; what modules were not measured on stays blank.
+    Equal results give equal bytes, with one version of matplotlib. Languages are those of the base's
+    results; cells without results of the modules stay blank.
     """
     panels = {"bare base": stored.base}
     for name, title in (("align", "modules"), ("no_align", "modules, not aligned")):

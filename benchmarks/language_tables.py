@@ -19,7 +19,7 @@ MEANS = (
     ("SIB xsim %, cosine", "sib", "xsim_error_cosine", 2),
     ("SIB xsim %, margin", "sib", "xsim_error", 2),
 )
-"""Heading, task, metric and number of languages of each figure's name."""
+"""Heading, task, metric and number of languages of each column."""
 
 _PICTURE = "![Spearman × 100 of all pairs of languages, bare base and modules](docs/languages.png)"
 _STS = ("stsb", "kardes")
@@ -34,7 +34,7 @@ _INTRODUCTION = (
 
 
 def readme_table(stored: Stored) -> str:
-    """Each language's figures, base → modules with alignment, and what the modules take on disk."""
+    """Results of each language, base → modules with alignment, and the modules' size on disk."""
     modules = stored.modules.get("align")
     sizes = modules.run.about["system"]["bytes"] if modules else {}
     lines = head(["", "test set", "STS within", "STS across, mean", "Tatoeba errors, %", "MB"])
@@ -55,24 +55,24 @@ def readme_table(stored: Stored) -> str:
 
 
 def test_of(stored: Stored, lang: str) -> str | None:
-    """The similarity test that a language is in; STS-B where it is in both."""
+    """Return the similarity test of a language; STS-B if it is in both."""
     return next((task for task in _STS if stored.shared(task, "spearman", 1, lang)), None)
 
 
 def within(stored: Stored, lang: str) -> list[str]:
-    """The similarity set within a language, of :func:`test_of`."""
+    """Return the similarity set within a language, from :func:`test_of`."""
     task = test_of(stored, lang)
     return stored.shared(task, "spearman", 1, lang) if task else []
 
 
 def across(stored: Stored, lang: str) -> list[str]:
-    """The similarity sets between a language and others, of :func:`test_of`."""
+    """Return the similarity sets between a language and others, from :func:`test_of`."""
     task = test_of(stored, lang)
     return stored.shared(task, "spearman", 2, lang) if task else []
 
 
 def arrow(stored: Stored, keys: Sequence[str]) -> str:
-    """Mean of figures, ``base → modules``; the base's alone where no modules are stored, a dash for none."""
+    """Format means as ``base → modules``; the base's alone if no modules are stored, a dash if none is."""
     if not keys:
         return "–"
     systems = [stored.base, *(system for name, system in stored.modules.items() if name == "align")]
@@ -80,7 +80,7 @@ def arrow(stored: Stored, keys: Sequence[str]) -> str:
 
 
 def worse_languages(stored: Stored) -> Iterator[str]:
-    """Names of the languages whose figure in README.md's table is worse than the base's."""
+    """List the languages whose result in README.md's table is worse than the base's."""
     modules = stored.modules.get("align")
     if modules is None:
         return
@@ -97,7 +97,7 @@ def worse_languages(stored: Stored) -> Iterator[str]:
 
 
 def named(changes: Sequence[tuple[str, Figure]], better: int) -> str:
-    """Those that are worse, by name, with a star where the 95 % interval leaves no doubt.
+    """List the worse ones by name, with a star if the 95 % interval excludes 0.
 
     Args:
         changes: name and change from the base.
@@ -110,7 +110,7 @@ def named(changes: Sequence[tuple[str, Figure]], better: int) -> str:
 
 
 def section(results: Path) -> list[str]:
-    """The section of RESULTS.md, with a blank line before; empty where nothing is stored."""
+    """Write the section of RESULTS.md after a blank line; empty if nothing is stored."""
     if not (results / FOLDER / "base" / "results.json").is_file():
         return []
     stored = Stored.load(results)
@@ -127,7 +127,7 @@ def section(results: Path) -> list[str]:
 
 
 def base_table(base: StoredSystem) -> Iterator[str]:
-    """Means of the base's figures on all that it was measured on, and its language biases."""
+    """Make the table of the base's means on all its test sets, and of its language biases."""
     yield from head(["mean", "sets", "base"])
     for heading, *kind in MEANS:
         if keys := base.keys(*kind):
@@ -138,7 +138,7 @@ def base_table(base: StoredSystem) -> Iterator[str]:
 
 
 def means_table(stored: Stored, modules: StoredSystem) -> Iterator[str]:
-    """Means of both systems' figures, and the change."""
+    """Make the table of both systems' means, and of the change."""
     yield from head(["mean", "sets", "base", "modules", "change"])
     for heading, *kind in MEANS:
         if keys := stored.shared(*kind):
@@ -180,7 +180,7 @@ def language_table(stored: Stored) -> Iterator[str]:
 
 
 def cells_of(stored: Stored, keys: Sequence[str]) -> Iterator[str]:
-    """The base's mean, then for ``align=False`` and ``align=True`` the mean and its change."""
+    """Make cells: the base's mean, then for ``align=False`` and ``align=True`` the mean and its change."""
     yield shown(stored.base.mean(keys)) if keys else "–"
     for name in _HEADINGS:
         system = stored.modules.get(name)
@@ -202,12 +202,12 @@ def circumstances(stored: Stored) -> Iterator[str]:
 
 
 def short(key: str) -> str:
-    """The languages of a figure's name; of translations from English, the other one."""
+    """Return the languages of a result's key; for translations from English, the other language."""
     task, _, languages = key.split(".")
     return languages.removeprefix("en-") if task == "tatoeba" else languages
 
 
 def shown(figure: Figure, sign: str = "") -> str:
     """``76.6 [73.1, 79.8]``, or with ``sign="+"`` as a change."""
-    low, high = figure.interval.low, figure.interval.high
+    low, high = figure.low, figure.high
     return f"{figure.value:{sign}.1f} [{low:{sign}.1f}, {high:{sign}.1f}]"

@@ -40,7 +40,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 HUB = ROOT / "adapters_hub" / "me5-small"
 PUBLISHED = {"suite": FOLDER, "hub": HUB, "compute": "fp32"}
-"""What the published figures are of; a run with another of these is a trial."""
+"""Settings of the published results; a run with other settings is a trial."""
 
 SEED = 13
 BEGIN, END = "<!-- languages.py writes from here -->", "<!-- to here -->"
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """The options; a trial says where its figures go, so that it never replaces the published ones.
+    """Parse the options; a trial needs ``--results``, so that it never replaces the published results.
 
     Raises:
         SystemExit: they contradict each other (status 2).
@@ -78,7 +78,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", choices=SYSTEMS, action="append", help="only this system; may be repeated")
     parser.add_argument("--compute", default="fp32", help="as of ModularEncoder (default: fp32)")
     parser.add_argument("--vectors", type=Path, default=ROOT / "runs" / "vectors", help="kept vectors")
-    parser.add_argument("--results", type=Path, help="where figures are stored; trials need it")
+    parser.add_argument("--results", type=Path, help="folder for results; required for trials")
     parser.add_argument("--tables-only", action="store_true", help="measure nothing; needs no --data")
     args = parser.parse_args()
     if args.data is None and not args.tables_only:
@@ -86,14 +86,14 @@ def arguments() -> argparse.Namespace:
     trial = [f"--{name}" for name, usual in PUBLISHED.items() if getattr(args, name) != usual]
     if trial and args.results is None:
         parser.error(
-            f"expected --results DIR with {', '.join(trial)}: the published figures would be replaced"
+            f"expected --results DIR with {', '.join(trial)}: the published results would be replaced"
         )
     args.results = args.results or RESULTS
     return args
 
 
 def measure(args: argparse.Namespace) -> None:
-    """Measure and store every system that has no stored figures of the same weights, suite and precision.
+    """Measure and store each system without stored results of the same weights, suite and precision.
 
     Raises:
         DataError: test files are missing (all are named), or one cannot be read.
@@ -118,7 +118,7 @@ def measure(args: argparse.Namespace) -> None:
 
 
 def cached(name: str, encoder: ModularEncoder, args: argparse.Namespace) -> System:
-    """The system of that name of :data:`SYSTEMS`, its vectors kept."""
+    """Open a system of :data:`SYSTEMS` by name, with cached vectors."""
     precision, align = precision_of(encoder, args), name == "align"
 
     def key(lang: str) -> str:
@@ -133,7 +133,7 @@ def cached(name: str, encoder: ModularEncoder, args: argparse.Namespace) -> Syst
 def circumstances(
     name: str, encoder: ModularEncoder, suite: Suite, args: argparse.Namespace
 ) -> dict[str, Any]:
-    """What the figures depend on beside the system; of modules also each language's bytes."""
+    """Return all that results depend on beside the system; for modules also the size of each language."""
     hub = encoder.hub
     about = {
         "precision": precision_of(encoder, args),
@@ -153,7 +153,7 @@ def precision_of(encoder: ModularEncoder, args: argparse.Namespace) -> str:
 
 
 def same_as_stored(folder: Path, about: dict[str, Any]) -> bool:
-    """Whether figures are stored that were measured like this."""
+    """Say whether results with the same settings are stored."""
     try:
         return load_results(folder).about["system"] == about
     except DataError:
@@ -161,10 +161,11 @@ def same_as_stored(folder: Path, about: dict[str, Any]) -> bool:
 
 
 def write_pages(results: Path) -> None:
-    """README.md's table, the picture and RESULTS.md from stored figures.
+    """Write README.md's table, the picture and RESULTS.md from stored results.
 
     Raises:
-        SystemExit: nothing is stored, stored figures do not compare, or README.md has no place for the table.
+        SystemExit: nothing is stored, stored results have other settings, or README.md has no place for the
+            table.
     """
     stored = Stored.load(results)
     write_picture(stored, ROOT / "docs" / "languages.png")

@@ -27,7 +27,7 @@ class Peer(litserve.LitAPI):  # type: ignore[misc]
         self.encoder.load(self.encoder.languages)
 
     def decode_request(self, request) -> list[str]:  # noqa: ANN001  (LitServe would have FastAPI read it)
-        """A request's texts."""
+        """Return a request's texts."""
         texts: list[str] = request["input"]
         return texts
 

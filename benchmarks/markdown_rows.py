@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 
 def row(cells: Sequence[str]) -> str:
-    """A line of a Markdown table."""
+    """Format a line of a Markdown table."""
     return f"| {' | '.join(cells)} |"
 
 
 def head(headings: Sequence[str]) -> list[str]:
-    """A table's first two lines; all columns but the first hold numbers."""
+    """Format a table's first two lines; all columns but the first have numbers."""
     return [row(headings), row(["---", *["---:"] * (len(headings) - 1)])]

@@ -23,21 +23,21 @@ Row = dict[str, Any]
 
 
 def seconds_of(run: Callable[[], Any]) -> float:
-    """How long a run takes."""
+    """Measure the seconds of a run."""
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
 
 
 def paired(ours: Callable[[], Any], peer: Callable[[], Any], pairs: int) -> tuple[list[float], list[float]]:
-    """Seconds of each run, ours and the peer's in turn, after one of each to warm up."""
+    """Measure the seconds of runs, ours and the peer's in turn, after a warm-up run of each."""
     ours(), peer()
     seconds = [(seconds_of(ours), seconds_of(peer)) for _ in range(pairs)]
     return [own for own, _ in seconds], [other for _, other in seconds]
 
 
 def ratio(what: str, ours: list[float], peer: list[float], count: int, gflop: float = 0.0) -> Row:
-    """How many times faster ours is.
+    """Return how many times faster ours is.
 
     Args:
         what: the row's name.
@@ -64,7 +64,7 @@ def ratio(what: str, ours: list[float], peer: list[float], count: int, gflop: fl
 
 @cache
 def peak_gflops(threads: int) -> float:
-    """10^9 operations a second in the largest float32 product's best run, by torch's library or oneDNN.
+    """Measure 10^9 operations a second of the largest float32 product, by torch's library or oneDNN.
 
     Args:
         threads: those in use.
@@ -78,24 +78,24 @@ def peak_gflops(threads: int) -> float:
 
 
 def slowdown(what: str, ours: list[float], peer: list[float]) -> Row:
-    """How many times the peer's time ours takes."""
+    """Return how many times the peer's time ours takes."""
     quartiles = np.percentile(np.array(ours) / np.array(peer), (50, 25, 75))
     row = {"what": f"{what} (time, lower is better)", "ours s": median(ours), "peer s": median(peer)}
     return {**row, "ratio": quartiles[0], "spread": list(quartiles[1:])}
 
 
 def compared(what: str, ours: float, peer: float) -> Row:
-    """A row of two figures of which the lower is the better."""
+    """Make a row of two values; the lower one is better."""
     return {"what": what, "ours": ours, "peer": peer, "ratio": peer / max(ours, 1e-9)}
 
 
 def point(what: str, size: int, seconds: float, count: int) -> Row:
-    """A point of a growth curve; ``count`` texts, 0 where none were encoded."""
+    """Make a point of a growth curve, for ``count`` encoded texts."""
     return {"what": what, "size": size, "seconds": seconds, **({"texts/s": count / seconds} if count else {})}
 
 
 def median(values: Iterable[float]) -> float:
-    """The median."""
+    """Return the median."""
     return float(np.median(list(values)))
 
 
@@ -126,7 +126,7 @@ class Watch:
 
 
 def where() -> dict[str, str]:
-    """The machine and the versions."""
+    """Describe the machine and the versions."""
     packages = (
         "torch",
         "transformers",

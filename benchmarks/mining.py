@@ -1,4 +1,4 @@
-"""How much of what is hidden ``modenc mine`` finds, beside LASER's procedure, and how fast.
+"""Precision, recall and speed of ``modenc mine`` on hidden translations, compared with LASER's procedure.
 
 ``python benchmarks/mining.py --data DIR [--lang kk]`` hides SIB-200's translations in running text, mines
 with the vectors of the shipped hub and of the bare base, and writes benchmarks/results/mining/ and the tables
@@ -20,7 +20,7 @@ from cached_systems import BaseSystem, CachedSystem, vectors_key
 from markdown_rows import head, row
 from measure import paired, ratio, where
 from mining_mixture import Mixture, Sizes, mixtures
-from mining_reference import best_f1, figures, laser, plain_faiss
+from mining_reference import best_f1, laser, pair_scores, plain_faiss
 
 from modenc import ModularEncoder
 from modenc.evaluation.systems import ModularSystem
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def encoded(encoder: ModularEncoder, name: str, lang: str, parts: Sequence[Mixture]) -> Known:
-    """The vectors of all sentences; those that are stored are not made again."""
+    """Encode all sentences that have no stored vectors yet."""
     hub = encoder.hub
     if name == "hub":
         system = CachedSystem(ModularSystem(encoder), RUNS, lambda code: vectors_key(hub, "fp32", code))
@@ -112,8 +112,9 @@ def found_in(vectors: Known, lang: str, dev: Mixture, test: Mixture) -> dict[str
     best, at = best_f1(ours, test.gold)
     return {
         "dev": {
-            "ours": figures({pair[1:] for pair in _rows(chosen, test)}, test.gold) | {"at": chosen.threshold},
-            "laser": figures({(i, j) for score, i, j in theirs if score >= threshold}, test.gold)
+            "ours": pair_scores({pair[1:] for pair in _rows(chosen, test)}, test.gold)
+            | {"at": chosen.threshold},
+            "laser": pair_scores({(i, j) for score, i, j in theirs if score >= threshold}, test.gold)
             | {"at": threshold},
         },
         "best": {
@@ -130,7 +131,7 @@ def _share(ours: set[tuple[int, int]], theirs: set[tuple[int, int]]) -> float:
 
 
 def _pairs(mixture: Mixture) -> Iterator[tuple[str, str]]:
-    """The translations, and the sentences that have none."""
+    """Return the translations, and the sentences without any."""
     known = {side: {pair[side] for pair in mixture.gold} for side in (0, 1)}
     yield from ((mixture.left[i], mixture.right[j]) for i, j in sorted(mixture.gold))
     yield from ((text, "") for i, text in enumerate(mixture.left) if i not in known[0])
@@ -185,7 +186,7 @@ def write_page() -> None:
 
 
 def tables() -> str:
-    """What was found, and how fast."""
+    """Make the tables of scores and speeds."""
     paths = [*sorted(RESULTS.glob("*.*.*.json")), RESULTS / "drawn.json"]
     stored = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     found = head(["", "P", "R", "F1", "threshold", "LASER: P", "R", "F1", "best F1", "LASER", "IVF"])

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from modenc.data.files import read_file
+from modenc.data.formats import read_file
 from modenc.data.text import letters_key, normalize
 
 SHORTEST, LONGEST = 30, 200
@@ -27,16 +27,16 @@ class Mixture:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of a development and of a test mixture."""
+    """Sizes of a development and of a test mixture."""
 
     sentences: tuple[int, int]
     """On each side."""
     hidden: tuple[int, int]
-    """Those of them that have a translation."""
+    """Number of sentences that have a translation."""
 
 
 def mixtures(data: Path, lang: str, sizes: Sizes, seed: int = 13) -> tuple[Mixture, Mixture]:
-    """A development and a test mixture of a language with English, without a sentence in common.
+    """Make a development and a test mixture of a language with English, without common sentences.
 
     The translations are SIB-200's, the sentences around them the running text in ``mono/`` that is not in
     ``parallel/`` too: translations that nobody hid would count as errors.

@@ -25,7 +25,7 @@ def laser(left: Vectors, right: Vectors) -> Scored:
 
 
 def plain_faiss(left: Vectors, right: Vectors) -> Scored:
-    """The same with FAISS's exact index, all in memory."""
+    """As above, with FAISS's exact index, all in memory."""
     x, y = left.copy(), right.copy()
     near = []
     for queries, targets in ((x, y), (y, x)):
@@ -38,7 +38,7 @@ def plain_faiss(left: Vectors, right: Vectors) -> Scored:
 
 
 def best_f1(scored: Scored, gold: set[tuple[int, int]]) -> tuple[float, float]:
-    """The best F1 in percent, and the threshold, which BUCC puts between a score and the next."""
+    """Return the best F1 in percent, and the threshold, which BUCC puts between a score and the next."""
     best, threshold, hits = 0.0, float("inf"), 0
     for place, (score, row, match) in enumerate(scored):
         hits += (row, match) in gold
@@ -48,7 +48,7 @@ def best_f1(scored: Scored, gold: set[tuple[int, int]]) -> tuple[float, float]:
     return best, threshold
 
 
-def figures(pairs: set[tuple[int, int]], gold: set[tuple[int, int]]) -> dict[str, float]:
+def pair_scores(pairs: set[tuple[int, int]], gold: set[tuple[int, int]]) -> dict[str, float]:
     """Precision, recall and F1 in percent."""
     hits = len(pairs & gold)
     precision, recall = 100 * hits / max(len(pairs), 1), 100 * hits / len(gold)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from markdown_rows import row
-from run_figures import Stored, compared, interval_rows, mean_cell, seeds
+from run_results import Stored, compared, interval_rows, mean_cell, seeds
 from variant_tables import COLUMNS
 from variants import BASE, Variant
 
@@ -15,7 +15,7 @@ from modenc.evaluation.results import SystemResults
 
 HERE = Path(__file__).resolve().parent
 ObjectiveColumns = Mapping[str, tuple[tuple[str, ...], int]]
-"""Heading → the figures that are averaged, and decimals."""
+"""Heading → keys of the averaged results, and decimals."""
 
 _TATOEBA = ("en-az", "en-kk", "en-ug", "en-uz")
 _SHAPE = "en-az-kk"
@@ -38,7 +38,7 @@ KAZAKH = ("kardes.spearman.kk", "kardes.spearman.en-kk", "kardes.spearman.az-kk"
 def beside(
     folder: Path, stored: Stored, objectives: Stored, prefix: str = ""
 ) -> Iterator[tuple[Variant, list[SystemResults]]]:
-    """The base, what the objectives start from, and ``joint``: of the objectives' seeds alone."""
+    """Select the base, the start of the objectives, and ``joint``, with the objectives' seeds alone."""
     alike = {seed for variant, _ in objectives for seed in seeds(folder, variant)}
     for variant, runs in stored:
         if variant.name.removeprefix(prefix) in ("base", "mod_m", "mod_mc_jt"):
@@ -49,7 +49,7 @@ def beside(
 
 
 def objective_table(stored: Stored) -> Iterator[str]:
-    """The other papers' objectives beside ``joint``'s row, and what they say of Kazakh."""
+    """Write the other papers' objectives beside ``joint``, and their findings on Kazakh."""
     yield "## The other papers' objectives"
     yield ""
     yield (HERE / "objectives.md").read_text(encoding="utf-8").strip()
@@ -66,7 +66,7 @@ def objective_table(stored: Stored) -> Iterator[str]:
 
 
 def objective_rows(stored: Stored, columns: ObjectiveColumns) -> Iterator[str]:
-    """A table of means, and of what a step and a training take."""
+    """Make a table of means, and of the time of a step and of a training."""
     headings = ["variant", "seeds", *columns, "s a step", "GB"]
     yield row(headings)
     yield row(["---", *["---:"] * (len(headings) - 1)])
@@ -80,7 +80,7 @@ def objective_rows(stored: Stored, columns: ObjectiveColumns) -> Iterator[str]:
 
 
 def objective_findings(stored: Stored) -> Iterator[str]:
-    """What the papers find of their objectives, each a difference between two rows, there and here."""
+    """Make rows of the papers' findings, each a difference between two rows, in the paper and here."""
     runs = {variant.name: found for variant, found in stored}
     yield row(["finding", "column", "difference", "paper", "here", "p", "so"])
     yield row(["---", "---", "---", "---:", "---:", "---:", "---"])

@@ -1,4 +1,4 @@
-"""What modenc is compared with, and the texts and hubs that the comparison runs on."""
+"""Libraries that modenc is compared with, and texts and hubs for the comparison."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 
 from modenc import ModularEncoder
 from modenc.base_model import resolve_base
-from modenc.data.files import read_file
+from modenc.data.formats import read_file
 from modenc.hub.store import Hub
 from modenc.languages import normalize_code
 
@@ -25,7 +25,7 @@ PROMPT = "query: "
 
 
 def stock(folder: str | None = None, **options: Any) -> SentenceTransformer:
-    """The base as sentence-transformers runs it."""
+    """Load the base with sentence-transformers."""
     if folder is not None:
         return SentenceTransformer(folder, device="cpu", **options)
     with tempfile.TemporaryDirectory() as saved:
@@ -42,7 +42,7 @@ def _save_stock(folder: Path) -> None:
 
 
 def int8_peers(folder: Path, texts: list[str]) -> dict[str, SentenceTransformer]:
-    """sentence-transformers' int8 backends, where their packages are installed."""
+    """Load sentence-transformers' int8 backends whose packages are installed."""
     peers = {}
     if find_spec("onnxruntime") and find_spec("optimum"):
         from sentence_transformers.backend import export_dynamic_quantized_onnx_model
@@ -61,7 +61,7 @@ def int8_peers(folder: Path, texts: list[str]) -> dict[str, SentenceTransformer]
         place = folder / "openvino"
         _save_stock(place)
         model = stock(str(place), backend="openvino")
-        # What export_static_quantized_openvino_model does, with texts at hand instead of a public set.
+        # What export_static_quantized_openvino_model does, with given texts instead of a public set.
         prompted = [PROMPT + text for text in texts]
         rows = model.tokenizer(prompted, padding="max_length", max_length=128, truncation=True)
         names = [port.get_any_name() for port in model[0].auto_model.model.inputs]
@@ -77,7 +77,7 @@ def int8_peers(folder: Path, texts: list[str]) -> dict[str, SentenceTransformer]
 
 
 def against_peft(hub: Hub, texts: list[str], pairs: int) -> Row:
-    """A mixed batch without alignment, which peft cannot mix: its ``adapter_names`` over the same LoRAs."""
+    """Encode a mixed batch by peft's ``adapter_names`` over the same LoRAs, without alignment."""
     from peft import PeftModel
 
     codes = [code for code in hub.languages() if code != "kk"][:6]
@@ -116,7 +116,7 @@ def against_peft(hub: Hub, texts: list[str], pairs: int) -> Row:
 
 
 def synthetic(path: Path, count: int) -> Hub:
-    """A hub of ``count`` languages: Kazakh's modules, each with noise of its own."""
+    """Make a hub of ``count`` languages: Kazakh's modules, each with different noise."""
     from safetensors.torch import load_file, save_file
 
     shipped = Hub.open(HUB)
@@ -161,7 +161,7 @@ def _codes() -> Iterator[str]:
 
 
 def gflop_of(texts: list[str]) -> float:
-    """10^9 operations of the base's linear layers on the tokens of prompted texts, without any padding."""
+    """Count 10^9 operations of the base's linear layers on prompted texts, without padding."""
     base = resolve_base("me5-small")
     config = base.load_body().config
     layer = config.hidden_size * (4 * config.hidden_size + 2 * config.intermediate_size)
@@ -170,7 +170,7 @@ def gflop_of(texts: list[str]) -> float:
 
 
 def lines(path: Path) -> list[str]:
-    """The texts of a file with one a line."""
+    """Read the texts of a file with one a line."""
     return [row["text"] for row in read_file(path)]
 
 

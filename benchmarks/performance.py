@@ -40,7 +40,7 @@ from sentence_transformers import SentenceTransformer
 from training_steps import stage_four, stage_three
 
 from modenc import ModularEncoder
-from modenc.data.files import read_file
+from modenc.data.formats import read_file
 from modenc.evaluation.sts import spearman
 from modenc.hardware import has_bf16
 from modenc.hub.store import Hub
@@ -126,7 +126,7 @@ def one_thread(data: Path, pairs: int) -> list[Row]:
 
 
 def mixed(data: Path, pairs: int) -> list[Row]:
-    """64 texts over several languages in one call, against one language, loops and peft."""
+    """Measure 64 texts in several languages in one call, against one language, loops and peft."""
     rows = []
     texts = texts_of(data, "kk", 400)[::6][:64]
     with tempfile.TemporaryDirectory() as folder:
@@ -164,7 +164,7 @@ def mixed(data: Path, pairs: int) -> list[Row]:
 
 
 def requests(data: Path, pairs: int) -> list[Row]:
-    """Requests of 1 to 32 Kazakh texts of many lengths to a new process; MB: what they make it grow by."""
+    """Measure requests of 1 to 32 Kazakh texts of many lengths to a new process; MB: growth of its memory."""
     rows = []
     for compute in FLOATS:
         runs = [
@@ -183,7 +183,7 @@ def requests(data: Path, pairs: int) -> list[Row]:
 def servers(data: Path, pairs: int) -> list[Row]:
     """Clients that send requests of 1 to 32 texts in six languages to `modenc serve` and to LitServe.
 
-    The ratio is that of texts a second; p50 and p99 are of requests of one text, beside all others.
+    The ratio compares texts a second; p50 and p99 are for requests of one text, among all others.
     """
     return service.servers(data, pairs)
 
@@ -257,7 +257,7 @@ def beside_rivals(_data: Path, pairs: int) -> list[Row]:
 
 
 def growth(data: Path, _pairs: int) -> list[Row]:
-    """How time grows with texts, languages, hub and text length."""
+    """Measure how time grows with texts, languages, hub and text length."""
     rows = []
     texts = texts_of(data, "kk", 2000)
     encoder = ModularEncoder(HUB, compute="auto")
@@ -310,7 +310,7 @@ def _similarity(data: Path, model: SentenceTransformer, **options: Any) -> float
 
 
 def _in_process(name: str, path: Path) -> Row:
-    """What a function of ``performance_processes`` measures in a process of its own."""
+    """Run a function of ``performance_processes`` in a process of its own."""
     command = [sys.executable, performance_processes.__file__, name, str(path)]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     row: Row = json.loads(output.splitlines()[-1])

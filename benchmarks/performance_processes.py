@@ -1,4 +1,4 @@
-"""What ``performance.py`` measures in a process of its own: ``python performance_processes.py NAME PATH``."""
+"""Measurements in a new process, for ``performance.py``: ``python performance_processes.py NAME PATH``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PERFORMANCE.md from the stored figures."""
+"""PERFORMANCE.md from the stored measurements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from measure import Row
 
 
 def report(stored_in: Path, sections: Mapping[str, str], notes: Path) -> str:
-    """The page.
+    """Make the page.
 
     Args:
         stored_in: folder of SECTION.json files, and of the picture that is drawn.

@@ -1,7 +1,7 @@
-"""``make reproduce``: train and evaluate all variants (variants.py), then write RESULTS.md from the figures.
+"""``make reproduce``: train and evaluate all variants (variants.py), then write RESULTS.md.
 
-Each run ends as benchmarks/results/VARIANT/seed-N/; one that is there is not made again, so the command
-goes on where it was stopped. To measure a variant again, delete that folder and runs/reproduce/VARIANT/.
+Each run ends as benchmarks/results/VARIANT/seed-N/; an existing one is not run again, so the command
+resumes where it was stopped. To measure a variant again, delete that folder and runs/reproduce/VARIANT/.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main() -> None:
     )
     parser.add_argument("--group", action="append", choices=GROUPS, help="only this table's variants")
     parser.add_argument("--runs", type=Path, default=RUNS, help="hubs, checkpoints")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where figures are stored")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for results")
     parser.add_argument("--suite", help="what the runs are evaluated on (trials)")
     parser.add_argument("--tables-only", action="store_true", help="train nothing")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="for every recipe (trials)")
@@ -114,7 +114,7 @@ def train(variant: Variant, seed: int, work: Path, args: argparse.Namespace) -> 
 
 
 def copy_of_stages(source: Path, work: Path) -> None:
-    """Start a run from another's finished stages; whole or not at all."""
+    """Copy another run's finished stages, as one atomic step."""
     part = work.with_name(work.name + ".part")
     shutil.rmtree(part, ignore_errors=True)
     for name in ("work", "hub"):
@@ -124,20 +124,20 @@ def copy_of_stages(source: Path, work: Path) -> None:
 
 
 def timed(work: Path, *words: str) -> None:
-    """Run modenc, and note its seconds, with those of earlier calls for the same run, and its peak memory."""
+    """Run modenc; write its peak memory and its seconds, added to those of earlier calls."""
     work.mkdir(parents=True, exist_ok=True)
     before, started, peak = costs_of(work), time.perf_counter(), 0
     try:
         peak = call(*words)
     finally:
         seconds = before.get("seconds", 0.0) + time.perf_counter() - started
-        # A call that finds all done takes little.
+        # A call without anything to do needs little memory.
         found = {"seconds": round(seconds), "peak_bytes": max(peak, before.get("peak_bytes", 0))}
         (work / COSTS).write_text(json.dumps(found))
 
 
 def costs_of(work: Path) -> dict[str, Any]:
-    """What :func:`timed` noted."""
+    """Read the costs written by :func:`timed`."""
     path = work / COSTS
     found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
     return found
@@ -146,7 +146,7 @@ def costs_of(work: Path) -> dict[str, Any]:
 def evaluate(
     variant: Variant, system: Sequence[str], work: Path, stored: Path, args: argparse.Namespace
 ) -> None:
-    """Measure one trained run, and store its figures under the variant's name."""
+    """Measure one trained run, and store its results under the variant's name."""
     output = work / "eval"
     suite = args.suite or variant.suite
     call("eval", *system, "--suite", suite, "--data", str(args.data), "-o", str(output))
@@ -192,19 +192,19 @@ def costs(hub_folder: Path) -> dict[str, dict[str, float]]:
 
 
 def last_step(metrics: dict[str, Any]) -> float:
-    """Seconds of a step of a training's last phase; 0 where it took none."""
+    """Return the seconds of a step in a training's last phase; 0 if it had no steps."""
     figures = list(metrics.get("phases", {"": metrics}).values())[-1]
     return figures.get("seconds", 0.0) / max(figures.get("timed_steps", figures.get("steps", 0)), 1)
 
 
 def whole_model_step(model: Path) -> float:
-    """The same for a monolithic training."""
+    """As :func:`last_step`, for a monolithic training."""
     noted = json.loads((model / "training.json").read_text(encoding="utf-8"))
     return last_step(list(noted["metrics"].values())[-1])
 
 
 def call(verb: str, *words: str) -> int:
-    """Run a verb of modenc, its output going to the terminal, and return its peak resident bytes.
+    """Run a command of modenc with its output on the terminal; returns its peak resident bytes.
 
     Raises:
         CalledProcessError: it failed.

@@ -40,7 +40,7 @@ def ours(data: Path, compute: str) -> Row:
 
 
 def peer(data: Path, compute: str) -> Row:
-    """The base in sentence-transformers, in ``compute``."""
+    """Load the base with sentence-transformers, in ``compute``."""
     model = stock(model_kwargs={"dtype": torch.bfloat16} if compute == "bf16" else {})
     return _served(data, lambda texts: model.encode(texts, prompt=PROMPT))
 
@@ -88,7 +88,7 @@ def _row(clients: int, own: Any, other: Any) -> Row:
 
 @contextmanager
 def _started(command: list[str]) -> Iterator[int]:
-    """A server process on a free port, once it answers."""
+    """Start a server process on a free port, and wait until it answers."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with tempfile.TemporaryFile() as log:
@@ -125,7 +125,7 @@ def _ask(port: int, texts: list[str], connection: http.client.HTTPConnection | N
 
 
 def _traffic(port: int, texts: list[str], clients: int, seconds: float) -> Row:
-    """What clients get that each send the next request when the last one is answered."""
+    """Measure clients that each send the next request when the last one is answered."""
     done: list[tuple[int, float]] = []
     end = time.perf_counter() + seconds
 

@@ -1,4 +1,4 @@
-"""The stored figures of ``languages.py``: means over test sets, and changes from the base, with intervals."""
+"""Stored results of ``languages.py``: means over test sets, and changes from the base, with intervals."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 
 from modenc.errors import DataError
 from modenc.evaluation.results import SystemResults, load_results
-from modenc.evaluation.runner import metric_samples
-from modenc.evaluation.significance import Floats, Interval, interval_of
+from modenc.evaluation.significance import Floats, percentile_interval, resample_metric
 
 FOLDER = "eighteen"
 SYSTEMS = ("base", "no_align", "align")
@@ -33,24 +32,25 @@ class Figure:
     """A mean over test sets, or a change of one, with its 95 % interval."""
 
     value: float
-    interval: Interval
+    low: float
+    high: float
     sets: int
 
     @property
     def sure(self) -> bool:
         """Whether the interval is on one side of 0."""
-        return self.interval.low > 0 or self.interval.high < 0
+        return self.low > 0 or self.high < 0
 
 
 @dataclass
 class StoredSystem:
-    """One system's figures and their values on resampled items."""
+    """Results of one system and their values on resampled items."""
 
     run: SystemResults
     _samples: dict[str, Floats] = field(default_factory=dict)
 
     def keys(self, task: str, metric: str, languages: int, lang: str | None = None) -> list[str]:
-        """Figures of a task in so many languages, of ``lang`` alone where it is given."""
+        """List the keys of a task's results in so many languages, or only those with ``lang``."""
         return [
             result.key
             for result in self.run.results
@@ -59,7 +59,7 @@ class StoredSystem:
         ]
 
     def value(self, key: str) -> float:
-        """A figure.
+        """Return the value of a result.
 
         Raises:
             KeyError: it is not stored.
@@ -74,19 +74,20 @@ class StoredSystem:
         if key not in self._samples:
             task, metric, languages = key.split(".")
             seed = zlib.crc32(languages.encode()) if task in _APART else self.run.seed
-            self._samples[key] = metric_samples(metric, self.run.items[key], seed)
+            self._samples[key] = resample_metric(metric, self.run.items[key], seed)
         return self._samples[key]
 
     def mean(self, keys: Sequence[str]) -> Figure:
-        """The mean of figures."""
+        """Average results."""
         sampled = np.mean([self.samples(key) for key in keys], axis=0)
-        return Figure(float(np.mean([self.value(key) for key in keys])), interval_of(sampled), len(keys))
+        value = float(np.mean([self.value(key) for key in keys]))
+        return Figure(value, *percentile_interval(sampled), len(keys))
 
     def change(self, other: StoredSystem, keys: Sequence[str]) -> Figure:
-        """By how much the mean of figures is above that of another system on the same items."""
+        """Subtract another system's mean on the same items."""
         gaps = [self.samples(key) - other.samples(key) for key in keys]
         value = float(np.mean([self.value(key) - other.value(key) for key in keys]))
-        return Figure(value, interval_of(np.mean(gaps, axis=0)), len(keys))
+        return Figure(value, *percentile_interval(np.mean(gaps, axis=0)), len(keys))
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class Stored:
         ]
 
     def languages(self) -> list[str]:
-        """Those of the hub; where no modules are stored, those of the base's figures."""
+        """Return the languages of the hub or, if no modules are stored, of the base's results."""
         about = [system.run.about["system"] for system in self.modules.values()]
         codes = {code for system in about for code in system["modules"]}
         if not codes:
@@ -132,7 +133,7 @@ class Stored:
         return in_order(codes)
 
     def left_out(self) -> list[str]:
-        """Languages of the suite that the hub lacks."""
+        """Return the languages of the suite that the hub lacks."""
         about = [system.run.about["system"] for system in self.modules.values()]
         return in_order({code for system in about for code in system["left_out"]})
 

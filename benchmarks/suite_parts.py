@@ -1,4 +1,4 @@
-"""Parts of a suite, for a hub that lacks some of its languages, and a digest of what a suite measures."""
+"""Part of a suite, for a hub that lacks some of its languages, and a digest of a suite's tasks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from modenc.evaluation.suite import Suite
 
 
 def restricted(suite: Suite, languages: Collection[str]) -> tuple[Suite, list[str]]:
-    """The part of a suite that is in these languages alone, and the languages left out, sorted.
+    """Restrict a suite to these languages; returns it with the languages left out, sorted.
 
-    For a hub that lacks some: all results are then of its modules, and none of the fallback's.
+    So all results of a hub that lacks some languages come from its modules, and none from the fallback.
     """
     tasks, wanted = [], set()
     for task in suite.task:
@@ -31,16 +31,16 @@ def restricted(suite: Suite, languages: Collection[str]) -> tuple[Suite, list[st
 
 
 def suite_digest(suite: Suite) -> str:
-    """SHA-256, in hexadecimal, of what a suite measures: its tasks, not its name and description.
+    """Return the SHA-256, in hexadecimal, of a suite's tasks, without its name and description.
 
-    A setting that tasks or sources get later leaves it as it was where they keep that setting's default.
+    Settings with default values are left out, so that new settings of tasks and sources do not change it.
     """
     text = json.dumps(_stated(suite.task), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _stated(value: Any) -> Any:
-    """Plain values, and of settings those alone that are not their defaults."""
+    """Convert to plain values, without settings that have their defaults."""
     if is_dataclass(value):
         found = {}
         for field in fields(value):

@@ -12,7 +12,7 @@ from caption_tables import caption_objective_table, caption_section
 from language_tables import section
 from markdown_rows import row
 from objective_tables import beside, objective_table
-from run_figures import Stored, interval_rows, stored_runs
+from run_results import Stored, interval_rows, stored_runs
 from variant_tables import COLUMNS, HEADINGS, cell, finding_table, variant_table
 from variants import MONOLITHIC
 from vocabulary_tables import vocabulary_section
@@ -73,7 +73,7 @@ def tables(folder: Path) -> str:
 
 
 def all_pairs_table(stored: Stored, paper: dict[str, Any]) -> Iterator[str]:
-    """The paper's Table 3."""
+    """Write the paper's Table 3."""
     names = ("within", "across", "language_bias")
     yield row(["variant", *(HEADINGS[name] for name in names)])
     yield row(["---", *("---:" for _ in names)])
@@ -91,7 +91,7 @@ def interval_table(stored: Stored) -> list[str]:
 
 
 def cost_table(stored: Stored) -> list[str]:
-    """The paper's Table 4: size and time of each module, and of a whole model."""
+    """Write the paper's Table 4: size and time of each module, and of a whole model."""
     lines = ["## The paper's Table 4: size and training time", ""]
     lines += [row(["variant", "part", "MB a language", "seconds a language"])]
     lines += [row(["---", "---", "---:", "---:"])]

@@ -25,7 +25,7 @@ _PEFT_PREFIX = "base_model.model."
 
 
 def stage_three(texts: list[str], others: list[str]) -> tuple[Step, Step]:
-    """A step of sentence encoding: LoRA on all linear layers over a frozen LA; ours, theirs."""
+    """Make a step of sentence encoding: LoRA on all linear layers over a frozen LA; ours, theirs."""
     ours, theirs = _body(), _with_loras(_body(), learn="se")
     modules = _folded(theirs, "la")
     own = get_peft_model(compose(ours, modules, align=False), _lora(ALL_LINEAR_LAYERS), adapter_name="se")
@@ -35,7 +35,7 @@ def stage_three(texts: list[str], others: list[str]) -> tuple[Step, Step]:
 
 
 def stage_four(texts: list[str], english: list[str]) -> tuple[Step, Step]:
-    """A step of alignment: a parallel adapter over frozen LA and SE, pulled to English; ours, theirs."""
+    """Make a step of alignment: a parallel adapter over frozen LA and SE, towards English; ours, theirs."""
     tokenizer = _tokenizer()
     theirs = _body()
     add_parallel_adapter(theirs, REDUCTION)
@@ -128,7 +128,7 @@ def _with_loras(body: PreTrainedModel, learn: str | None) -> PeftModel:
 
 
 def _folded(model: PeftModel, *names: str) -> LanguageModules:
-    """The named adapters as modules to fold."""
+    """Return the named adapters as modules to fold."""
     low_rank: dict[str, LowRank] = {}
     for name, part in model.named_modules():
         held = [adapter for adapter in names if adapter in getattr(part, "lora_A", {})]

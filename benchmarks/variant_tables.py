@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 from markdown_rows import row
-from run_figures import Stored, compared, difference_p, mean_cell
+from run_results import Stored, compared, difference_p, mean_cell
 from variants import BASE
 
 from modenc.evaluation.results import SystemResults
 
 Columns = Mapping[str, tuple[str, ...]]
-"""Column → the suite's figures that are averaged in it."""
+"""Column → keys of the results that are averaged in it."""
 Paper = Mapping[str, Mapping[str, float]]
-"""Variant → its figures in the paper, by column."""
+"""Variant → its results in the paper, by column."""
 
 COLUMNS: Columns = {
     "within": ("kardes.spearman.az", "kardes.spearman.kk"),
@@ -26,7 +26,7 @@ COLUMNS: Columns = {
     "zero_shot": ("sib.zero_shot_accuracy.en-az", "sib.zero_shot_accuracy.en-kk"),
     "rsim": ("sib.rsim.en-az", "sib.rsim.en-kk", "sib.rsim.az-kk"),
 }
-"""What of the suite's figures is averaged in each column."""
+"""Results of the suite that are averaged in each column."""
 
 HEADINGS = {
     "within": "STS within",
@@ -41,7 +41,7 @@ _TESTED = ("within", "across")
 
 
 def variant_table(stored: Stored, columns: Columns, paper: Paper) -> Iterator[str]:
-    """Lines of the paper's Table 2: each variant's means, the paper's beside them, and p against the base."""
+    """Make the lines of the paper's Table 2: each variant's means, the paper's, and p against the base."""
     headings = [
         "variant",
         "seeds",
@@ -59,21 +59,21 @@ def variant_table(stored: Stored, columns: Columns, paper: Paper) -> Iterator[st
 
 
 def cell(runs: Sequence[SystemResults], name: str, keys: Sequence[str], theirs: float | None) -> str:
-    """The mean over seeds, ± their standard deviation, and the paper's figure in brackets."""
+    """Format the mean over seeds, ± the standard deviation, and the paper's result in brackets."""
     digits = 2 if name == "rsim" else 1
     text = mean_cell(runs, keys, digits)
     return text + (f" ({theirs:.{digits}f})" if theirs is not None else "")
 
 
 def shown_p(run: SystemResults, other: SystemResults | None, keys: Sequence[str]) -> str:
-    """The p of :func:`difference_p` for a table's cell."""
+    """Format :func:`difference_p` for a cell."""
     if other is None or run is other or np.isnan(p := difference_p(run, other, keys)):
         return ""
     return f"{p:.3f}"
 
 
 def finding_table(stored: Stored, paper: dict[str, Any]) -> Iterator[str]:
-    """The paper's findings, each a difference between two rows, in the paper and here."""
+    """Make rows of the paper's findings, each a difference between two rows, in the paper and here."""
     runs = {variant.name: found for variant, found in stored}
     yield row(["the paper finds", "column", "difference", "paper", "here", "p", "so"])
     yield row(["---", "---", "---", "---:", "---:", "---:", "---"])

@@ -1,4 +1,4 @@
-"""What `make reproduce` trains and evaluates: a row each of the tables."""
+"""Variants that `make reproduce` trains and evaluates, each a row of the tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Variant:
     group: str = "variants"
     """The tables that it is in: the paper's variants, other papers' objectives, captions, other languages."""
     suite: str = "turkic"
-    """What it is evaluated on."""
+    """Suite that it is evaluated on."""
 
 
 def _objective(name: str) -> Variant:

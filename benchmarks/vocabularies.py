@@ -26,7 +26,7 @@ from transformers import PreTrainedTokenizerFast
 
 from modenc import ModularEncoder
 from modenc.composition.modules import modules_of
-from modenc.data.readers import read_rows
+from modenc.data.sources import read_rows
 from modenc.hub.store import Hub
 from modenc.recipe.settings import Source
 from modenc.training.vocabulary import tokens_per_sentence
@@ -68,13 +68,13 @@ def main() -> None:
 
 
 def shipped_digests() -> dict[str, str]:
-    """Language → of its modules in the shipped hub, which all figures are compared with."""
+    """Return language → digest of its modules in the shipped hub."""
     hub = Hub.open(HUB)
     return {lang: hub.card(lang).digest() for lang in PARTNERS}
 
 
 def is_of(stored: Path, digests: dict[str, str]) -> bool:
-    """Whether figures are stored, and compare with the hub as it is."""
+    """Say whether results are stored that were compared with the hub as it is."""
     return stored.is_file() and json.loads(stored.read_text(encoding="utf-8"))["compared_with"] == digests
 
 
@@ -90,7 +90,7 @@ def train(method: str, lang: str, data: Path) -> None:
 
 
 def measured(method: str, lang: str, data: Path) -> dict[str, Any]:
-    """Figures of a vocabulary, of what ships, and of the base's embeddings with English's modules.
+    """Measure a vocabulary, the shipped modules, and the base's embeddings with English's modules.
 
     Returns:
         ``tokens``: a development sentence's, special tokens not counted; ``within`` and ``across``: Spearman
@@ -171,7 +171,7 @@ def _similarity(sides: Sides, pairs: Sequence[tuple[float, str, str]]) -> float:
 
 
 def _across(sides: Sides, other: str, lang: str, data: Path) -> float:
-    """Mean of both directions."""
+    """Return the mean accuracy of both directions."""
     theirs, pairs = _shipped(other, data), _pairs(lang, data)
     return (_similarity((sides[0], theirs[1]), pairs) + _similarity((theirs[0], sides[1]), pairs)) / 2
 

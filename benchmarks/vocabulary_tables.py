@@ -12,7 +12,7 @@ from markdown_rows import head, row
 FOLDER = "vocabularies"
 LARGEST_LOSS = 0.3
 LEAST_SAVED = 15.0
-"""What a vocabulary may lose in points within and across, and must save of the tokens in %, to ship.
+"""Conditions for shipping a vocabulary: most points lost within and across, least % of tokens saved.
 
 It must be faster in three of four runs, too.
 """
@@ -21,7 +21,7 @@ Stored = dict[tuple[str, str], dict[str, Any]]
 
 
 def vocabulary_section(results: Path) -> list[str]:
-    """The section's lines; none where nothing is stored."""
+    """Write the section's lines; none if nothing is stored."""
     stored: Stored = {}
     for path in sorted((results / FOLDER).glob("*.json")):
         method, lang = path.stem.split(".")

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from modenc import ModularEncoder
-from modenc.data.files import read_file
+from modenc.data.formats import read_file
 from modenc.errors import RecipeError
 from modenc.hub.card import Card
 from modenc.langid import get_identifier

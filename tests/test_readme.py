@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from modenc.cli.main import COMMANDS, main, parse
-from modenc.evaluation.suite import ROLES, load_suite
+from modenc.evaluation.suite import TASK_COLUMNS, load_suite
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -114,7 +114,7 @@ def test_the_suite_in_the_documentation_is_one(tmp_path):
     (block,) = re.findall(r"^```toml\n(.*?)^```", PAGES["docs/evaluation.md"], re.MULTILINE | re.DOTALL)
     (tmp_path / "own.toml").write_text(block)
     assert [task.kind for task in load_suite(tmp_path / "own.toml").task] == ["sts", "bitext"]
-    assert all(kind in PAGES["docs/evaluation.md"] for kind in ROLES)
+    assert all(kind in PAGES["docs/evaluation.md"] for kind in TASK_COLUMNS)
 
 
 def test_the_table_and_picture_of_all_languages_are_there():

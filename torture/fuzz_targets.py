@@ -27,7 +27,7 @@ from modenc import ModularEncoder
 from modenc.cli.hub import sections
 from modenc.composition.modules import quantize_rows, read_modules
 from modenc.composition.st_module import tokenize
-from modenc.data.files import read_file
+from modenc.data.formats import read_file
 from modenc.errors import ModencError
 from modenc.hub.card import Card
 from modenc.hub.layout import LanguageLayout

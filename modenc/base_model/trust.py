@@ -13,7 +13,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,11 @@ def clear_errors(message: Callable[[Exception], str]) -> Iterator[None]:
         raise
     except Exception as error:  # of several libraries, and whatever a damaged file makes of it
         raise BaseModelError(message(error)) from error
+
+
+def model_errors(name: str, expected: str) -> AbstractContextManager[None]:
+    """As :func:`clear_errors`, with the message that ``name`` is not the ``expected`` model."""
+    return clear_errors(lambda error: f"{name}: expected {expected}; found {str(error)[:500]}")
 
 
 def model_folder(

@@ -1,4 +1,4 @@
-"""Parsers, the options that several commands share, and what opens what they name."""
+"""Parsers, options that several commands share, and functions that open the hubs that they name."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ logger = logging.getLogger(__name__)
 
 AUTO = "auto"
 _FILES = {"bash": "_shtab_compgen_files", "zsh": "_files"}
-"""How shtab asks shells to complete file names."""
+"""Functions by which shtab has shells complete file names."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that guesses what a mistyped choice was meant to be."""
+    """A parser that suggests the choice that was probably meant."""
 
     def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
-        """Add an argument; one that takes a file or folder is completed as such."""
+        """Add an argument; shells complete names of files and folders."""
         action = super().add_argument(*names, **options)
         if action.metavar in ("FILE", "DIR", "RECIPE"):
             action.complete = _FILES  # type: ignore[attr-defined]
@@ -48,7 +48,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def bounded(kind: type[int] | type[float], least: float, most: float) -> Callable[[str], float]:
-    """A ``type`` for argparse: a number from ``least`` to ``most``."""
+    """Return a ``type`` for argparse: a number from ``least`` to ``most``."""
 
     def number(word: str) -> float:
         value = kind(word)
@@ -56,7 +56,7 @@ def bounded(kind: type[int] | type[float], least: float, most: float) -> Callabl
             raise argparse.ArgumentTypeError(f"expected {least} to {most}, found {value}")
         return value
 
-    number.__name__ = kind.__name__  # for argparse's message of what is no number
+    number.__name__ = kind.__name__  # argparse's messages name it
     return number
 
 
@@ -73,29 +73,30 @@ _SHARED: dict[str, tuple[str | None, str, dict[str, Any]]] = {
     "--fallback": (
         "base|error|CODE",
         "for a language without modules: the base alone, an error, or another language's modules "
-        "(default: the pivot's where they are a sentence-encoding adapter alone, else base)",
+        "(default: the pivot's modules if they are only a sentence-encoding adapter, else the base)",
         {},
     ),
     "--min-confidence": (
         "P",
-        "a text whose share (see modenc identify) is below this goes to the fallback",
+        "use the fallback for texts whose share (see modenc identify) is below this",
         {"type": share, "default": 0.0},
     ),
     "--no-align": (
         None,
-        "leave the alignment modules out: best within one language, not comparable across",
-        {"dest": "align", "action": "store_false"},
+        "do not use the alignment modules: best within one language, not comparable across languages",
+        {},
     ),
+    "--shard-size": ("N", "rows in a shard; finished shards are saved", {"type": positive, "default": 4096}),
     "--batch-size": ("N", "texts in a forward pass", {"type": positive, "default": 32}),
     "--compute": (
         None,
-        "precision of the computation; int8: on CPUs, by OpenVINO; auto: bf16 where the hardware has it",
+        "precision of the computation; int8: by OpenVINO, only on CPUs; auto: bf16 if the hardware has it",
         {"choices": ("fp32", "bf16", "int8", AUTO), "default": "fp32"},
     ),
-    "--device": ("NAME", "where to compute, such as cpu or cuda:1 (default: automatic)", {}),
+    "--device": ("NAME", "device to compute on, such as cpu or cuda:1 (default: automatic)", {}),
     "--max-memory": (
         "BYTES|2GB",
-        "limit for all languages together, the base aside; the least recently used are unloaded",
+        "most memory for all languages together, without the base; the least recently used are unloaded",
         {},
     ),
     "--seed": ("N", "random seed", {"type": bounded(int, 0, 2**32 - 1), "default": 13}),
@@ -106,53 +107,53 @@ _SHORT = {"--input": ("-i",), "--output": ("-o",), "--quiet": ("-q",)}
 
 
 def add(parser: Any, *names: str, help: str | None = None, **changes: Any) -> None:
-    """Add shared options; ``help`` and ``changes`` replace what :func:`option` is given for each."""
+    """Add shared options; ``help`` and ``changes`` replace their usual arguments of :func:`option`."""
     for name in names:
         metavar, usual, options = _SHARED[name]
         option(parser, name, changes.pop("metavar", metavar), help or usual, **{**options, **changes})
 
 
 def option(parser: Any, name: str, metavar: str | None, help: str, **options: Any) -> None:
-    """Add an option, a flag unless something else is given; its help states the default."""
+    """Add an option whose help states its default; without a metavar a flag; ``--no-x`` unsets ``x``."""
     if options.get("default") not in (None, [], "", argparse.SUPPRESS):
         help += f" (default: {options['default']})"
     if metavar is not None:
         options["metavar"] = metavar
+    elif name.startswith("--no-"):
+        options |= {"dest": name[5:].replace("-", "_"), "action": "store_false"}
     elif not {"choices", "action"} & options.keys():
         options["action"] = "store_true"
     parser.add_argument(*_SHORT.get(name, ()), name, help=help, **options)
 
 
 def add_hub(parser: Any) -> None:
-    """``--hub`` and ``--revision``."""
+    """Add ``--hub`` and ``--revision``."""
     add(parser, "--hub", help="hub folder, or the id of a hub on Hugging Face")
     add(parser, "--revision")
 
 
-def add_opening(parser: Any) -> None:
-    """What decides which hub, and which of its languages a text goes to."""
+def add_hub_and_routing(parser: Any) -> None:
+    """Add ``--hub`` and the options that choose the modules for a text."""
     add_hub(parser)
     add(parser, "--fallback", "--min-confidence")
 
 
 def add_encoding(parser: Any) -> None:
-    """The options of commands that turn texts into vectors, but those of :func:`add_opening`."""
+    """Add the other options of commands that encode texts, see :func:`add_hub_and_routing`."""
     text = "language of the texts (kk, kaz, kaz_Cyrl and kk-KZ mean the same); auto: detect each"
     add(parser, "--lang", metavar="auto|CODE", default=AUTO, help=text)
     add(parser, "--no-align", "--batch-size", "--compute", "--device", "--max-memory", "--column")
 
 
 def add_cluster(parser: Any) -> None:
-    """``--on`` and ``--address``, of commands that can work on several machines."""
+    """Add ``--on`` and ``--address``, for commands that can run on several machines."""
     option(parser, "--on", None, "compute on the machines of a Ray cluster (docs/ray.md)", choices=("ray",))
-    text = (
-        "of the cluster's head node (default: RAY_ADDRESS, or this machine's cluster, or this machine alone)"
-    )
+    text = "address of the cluster's head node (default: RAY_ADDRESS, else a cluster on this machine)"
     option(parser, "--address", "HOST:PORT", text)
 
 
 def on_cluster(args: argparse.Namespace) -> bool:
-    """Whether the command is to work on a cluster.
+    """Say whether the command runs on a cluster.
 
     Raises:
         OptionError: ``--address`` without ``--on``.
@@ -161,29 +162,29 @@ def on_cluster(args: argparse.Namespace) -> bool:
     from modenc.errors import OptionError
 
     if args.address and not args.on:
-        raise OptionError("--address names a Ray cluster: expected --on ray with it, found none; add it")
+        raise OptionError("--address: expected --on ray with it, found none; add --on ray")
     if args.on:
-        import modenc.distributed  # noqa: F401  # so that a missing extra is found before any work
+        import modenc.distributed  # noqa: F401  # to raise MissingExtraError before any work
     return bool(args.on)
 
 
 def add_logging(parser: Any) -> None:
-    """``--log-level`` and ``--quiet``, of every command that does something."""
+    """Add ``--log-level`` and ``--quiet``."""
     group = parser.add_mutually_exclusive_group()
     level = {"choices": ("DEBUG", "INFO", "WARNING", "ERROR"), "type": str.upper}
     quiet = {"dest": "log_level", "action": "store_const", "const": "ERROR"}
-    # A default would replace what stands before the command.
+    # A default would replace a value given before the command's name.
     option(group, "--log-level", None, "log verbosity (default: INFO)", default=argparse.SUPPRESS, **level)
     option(group, "--quiet", None, "log errors only, show no progress", default=argparse.SUPPRESS, **quiet)
 
 
 def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int | None]) -> Parser:
-    """A parser for one command, with the options that all have.
+    """Add the parser of a command, with the options that all commands have.
 
     Args:
-        commands: what ``add_subparsers`` gave.
-        name: the command's name.
-        run: carries it out and returns the exit code; its docstring is the command's help.
+        commands: result of ``add_subparsers``.
+        name: name of the command.
+        run: runs the command and returns the exit code; its docstring is the command's help.
     """
     summary, _, text = (run.__doc__ or "").partition("\n")
     description, _, examples = textwrap.dedent(text).partition("Examples:\n")
@@ -200,7 +201,7 @@ def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], in
 
 
 def add_noun(commands: Any, name: str, summary: str) -> Any:
-    """A command with commands of its own; alone it prints its help."""
+    """Add a command that has subcommands; without one it prints its help."""
     parser = commands.add_parser(name, help=summary, description=summary.capitalize() + ".")
     parser.set_defaults(run=lambda _: parser.print_help(), parser=parser)
     add_logging(parser)
@@ -208,56 +209,58 @@ def add_noun(commands: Any, name: str, summary: str) -> Any:
 
 
 def write(args: argparse.Namespace, content: Any, text: str) -> None:
-    """Print ``content`` with ``--json``, on one line; else ``text``."""
+    """Print ``content`` on one line with ``--json``; otherwise ``text``."""
     sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n" if args.json else text)
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as lines with aligned columns; a row may be shorter than others."""
+    """Format rows as lines with aligned columns; a row may be shorter than others."""
     widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
     return "".join(f"{line}\n" for line in lines)
 
 
 def progress_bar(unit: str, total: int | None = None, initial: int = 0) -> Any:
-    """A bar on standard error; none where that is no terminal, or with ``--quiet``."""
+    """Make a progress bar on standard error; it is hidden if that is no terminal, or by ``--quiet``."""
     from tqdm import tqdm
 
-    hidden = None if logger.isEnabledFor(logging.WARNING) else True  # None: where there is no terminal
+    hidden = (
+        None if logger.isEnabledFor(logging.WARNING) else True
+    )  # None: tqdm hides it if there is no terminal
     look = {"unit": unit, "dynamic_ncols": True, "leave": False}
     return tqdm(total=total, initial=initial, file=sys.stderr, disable=hidden, **look)
 
 
-def language_of(args: argparse.Namespace) -> str | None:
-    """The code given with ``--lang``; None for ``auto``."""
+def given_language(args: argparse.Namespace) -> str | None:
+    """Return the code given with ``--lang``; None for ``auto``."""
     return None if args.lang.lower() == AUTO else str(args.lang)
 
 
-def encoded(
+def encode_texts(
     args: argparse.Namespace,
     encoder: ModularEncoder,
     texts: list[str],
     langs: Sequence[str | None] | None = None,
     **options: Any,
 ) -> tuple[NDArray[np.float32], list[str]]:
-    """Vectors of texts as the arguments say, and the languages whose modules computed them.
+    """Encode texts according to a command's arguments.
 
-    Texts that were cut are counted in ``args.cut``, instead of a warning for each batch.
+    Texts that are truncated are counted in ``args.cut``, instead of a warning for each batch.
 
     Args:
-        args: the command's arguments.
+        args: arguments of the command.
         encoder: computes the vectors.
-        texts: of any languages.
-        langs: the language of each text, or None where ``--lang`` says it.
-        **options: of ``ModularEncoder.encode``.
+        texts: texts in any languages.
+        langs: language of each text; None: that of ``--lang``.
+        **options: arguments of ``ModularEncoder.encode``.
 
     Returns:
-        Vectors [texts, width], and a code for each text.
+        Vectors [texts, width], and for each text the code of the language whose modules encoded it.
     """
     from modenc.errors import TextsCutWarning
 
-    # The languages are chosen here, and not by ``encode``, because they are shown.
-    tagged = encoder.route(texts, language_of(args) if langs is None else langs)
+    # Languages are chosen here, since ``encode`` does not return them.
+    tagged = encoder.route(texts, given_language(args) if langs is None else langs)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TextsCutWarning)
         vectors = encoder.encode(
@@ -272,32 +275,32 @@ def encoded(
 
 
 def report_cuts(args: argparse.Namespace, encoder: ModularEncoder) -> None:
-    """Log how many of the texts that :func:`encoded` was given were cut."""
+    """Log how many of the texts that :func:`encode_texts` was given were truncated."""
     if cut := getattr(args, "cut", 0):
         logger.info(
-            "%d of the texts encoded in this run were longer than %d tokens and were cut; split them to have "
-            "all of them in the vectors",
+            "%d of the texts encoded in this run were longer than %d tokens and were cut; split them into "
+            "shorter texts to encode all of their content",
             cut,
             encoder.max_seq_length,
         )
 
 
 def open_hub(args: argparse.Namespace) -> Hub:
-    """The hub that ``--hub`` and ``--revision`` name; does not import torch.
+    """Open the hub that ``--hub`` and ``--revision`` name, without importing torch.
 
     Raises:
-        HubError: there is none.
+        HubError: there is no such hub.
     """
-    from modenc.hub.remote import open_hub as opened
+    from modenc.hub import remote
 
-    return opened(args.hub, revision=args.revision)
+    return remote.open_hub(args.hub, revision=args.revision)
 
 
 def open_encoder(args: argparse.Namespace) -> ModularEncoder:
-    """The encoder that the arguments describe.
+    """Open the encoder that the arguments describe.
 
     Raises:
-        ModencError: it cannot be opened.
+        ModencError: the hub, the base or an option is wrong.
     """
     hub = open_hub(args)
     from modenc.encoder import ModularEncoder

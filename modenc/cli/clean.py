@@ -1,4 +1,4 @@
-"""``modenc clean``: drop from a bitext what does not translate, as MuSR does before training."""
+"""``modenc clean``: drop pairs that are no translations from a bitext, as MuSR does before training."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_FEWEST = 100
-"""The least pairs that a decoder can learn from."""
+_MIN_PAIRS = 100
+"""Least number of pairs to train the decoders on."""
 
 
 def add_commands(commands: Any) -> None:
     """Add the command."""
     parser = add_command(commands, "clean", run)
-    add(parser, "--input", type=Path, help="TSV, CSV, JSONL or Parquet; plain, .gz or .zst")
+    add(parser, "--input", type=Path, help="bitext: TSV, CSV, JSONL or Parquet; plain, .gz or .zst")
     add(parser, "--output", help="a .tsv file")
-    add(parser, "--lang", required=True, help="language of the text's side")
-    option(parser, "--pivot", "CODE", "the other side's", default="en")
-    option(parser, "--text-column", "NAME", "the text's (default: its code)")
-    option(parser, "--pivot-column", "NAME", "the pivot's (default: its code)")
-    option(parser, "--max-chars", "N", "longest side", type=positive, default=5000)
-    option(parser, "--no-scores", None, "only filter", dest="scores", action="store_false")
-    add(parser, "--hub", required=False, help="makes the vectors (default: the base me5-small alone)")
+    add(parser, "--lang", required=True, help="language of one side, the text")
+    option(parser, "--pivot", "CODE", "language of the other side, the pivot", default="en")
+    option(parser, "--text-column", "NAME", "column of the text (default: its code)")
+    option(parser, "--pivot-column", "NAME", "column of the pivot (default: its code)")
+    option(parser, "--max-chars", "N", "most characters of a side", type=positive, default=5000)
+    option(parser, "--no-scores", None, "drop only duplicates, long pairs and wrong languages")
+    add(parser, "--hub", required=False, help="hub for the vectors (default: the base me5-small alone)")
     limit = parser.add_mutually_exclusive_group()
-    option(limit, "--keep", "SHARE", "share of the pairs to keep, the best (default: 0.9)", type=share)
+    option(limit, "--keep", "SHARE", "share of pairs to keep, best first (default: 0.9)", type=share)
     option(limit, "--max-score", "X", "instead: keep scores up to X", type=bounded(float, -(10**9), 10**9))
-    option(parser, "--steps", "N", "training steps of each decoder", type=positive, default=600)
-    option(parser, "--rejected", "FILE", "pairs dropped for their score", type=Path)
+    option(parser, "--steps", "N", "training steps of each of two decoders", type=positive, default=600)
+    option(parser, "--rejected", "FILE", "file for the pairs that are dropped for their score", type=Path)
     add(parser, "--seed", "--json")
 
 
 def run(args: argparse.Namespace) -> None:
     r"""Drop pairs that are no translations from a bitext.
 
-    Drops duplicates, pairs that are too long, and pairs with a side in another language; then scores
-    every pair by how well each side can be written from the other's vector (dual conditional cross-
-    entropy, by two small decoders that each learn one half of the pairs and score the other) and drops
-    the worst. The output is TSV: pivot, text, score, in the input's order. The record that modenc
-    translate left beside the input is copied.
+    First drops duplicates, pairs that are too long, and pairs with a side in another language. Then scores
+    each pair by how well each side can be predicted from the other's vector (dual conditional cross-entropy:
+    two small decoders, each trained on one half of the pairs, score the other half), and drops the worst.
+    The output is TSV, in the input's order, with three columns: pivot, text and score. If modenc translate
+    wrote a record beside the input, it is copied.
 
     Examples:
         modenc clean --input kk-en.tsv.gz --lang kk --output clean.tsv
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
             --hub adapters_hub/me5-small --keep 0.8 --rejected rejected.tsv -o clean.tsv
         modenc clean -i kk-en.tsv --lang kk --no-scores -o clean.tsv
     """
-    from modenc.data.bitext import filter_bitext, read_bitext
+    from modenc.data.bitext_cleaning import filter_bitext, read_bitext
     from modenc.langid import get_identifier
     from modenc.languages import normalize_code
 
@@ -81,36 +81,38 @@ def _check(args: argparse.Namespace, lang: str, pivot: str) -> None:
     if lang == pivot:
         raise DataError(f"expected two languages, found {lang} for both; set --pivot")
     if args.output.suffix != ".tsv":
-        raise DataError(f"{args.output}: expected a name ending in .tsv")
+        raise DataError(f"{args.output}: expected a name ending in .tsv; rename it")
     written = [path for path in (args.output, args.rejected) if path is not None]
     if len({path.resolve() for path in written}) < len(written):
-        raise DataError(f"--rejected: expected another file than the output, found {args.rejected}")
+        raise DataError(
+            f"--rejected: expected another file than the output, found {args.rejected}; rename it"
+        )
     for path in written:
         check_output(path, args.input)
     given = [name for name in ("keep", "max_score", "rejected") if getattr(args, name) is not None]
     if given and not args.scores:
-        raise DataError(
-            f"--no-scores: without scores --{given[0].replace('_', '-')} does nothing; leave one out"
-        )
+        raise DataError(f"--no-scores: expected no --{given[0].replace('_', '-')} with it; leave one out")
 
 
 def _write_by_score(
     args: argparse.Namespace, pairs: list[ParallelRow], lang: str, pivot: str
 ) -> list[ParallelRow]:
-    """Write the pairs that score well, and the others where asked; returns the former."""
+    """Write the pairs that score well, and with ``--rejected`` the others; returns the former."""
     import numpy as np
 
-    if len(pairs) < _FEWEST:
+    if len(pairs) < _MIN_PAIRS:
         raise DataError(
-            f"found {len(pairs)} usable pairs, expected at least {_FEWEST} to learn what is a translation; "
-            "give more, or --no-scores"
+            f"found {len(pairs)} usable pairs, expected at least {_MIN_PAIRS} to train the decoders; "
+            "add pairs, or use --no-scores"
         )
     scores = _scores(args, pairs, lang, pivot)
     limit = args.max_score
     if limit is None:
         limit = float(np.quantile(scores, 0.9 if args.keep is None else args.keep, method="inverted_cdf"))
     quartiles = ", ".join(f"{value:.2f}" for value in np.quantile(scores, (0, 0.25, 0.5, 0.75, 1)))
-    logger.info("scores (lower is better): least, quartiles, most: %s; kept up to %.2f", quartiles, limit)
+    logger.info(
+        "scores (lower is better): minimum, quartiles, maximum: %s; kept up to %.2f", quartiles, limit
+    )
     rows = [
         (pair.pivot, pair.text, f"{score:.4f}") for pair, score in zip(pairs, scores.tolist(), strict=True)
     ]
@@ -124,14 +126,14 @@ def _write_by_score(
 
 def _scores(args: argparse.Namespace, pairs: list[ParallelRow], lang: str, pivot: str) -> Any:
     from modenc.base_model import resolve_base
-    from modenc.evaluation.systems import open_system
+    from modenc.evaluation.systems import open_hub_or_base
     from modenc.threads import set_threads
     from modenc.training.translation_scores import ScoreSettings, TranslationScores, dual_cross_entropy
 
     set_threads(0)
-    system, name = open_system(args.hub)
+    system, name = open_hub_or_base(args.hub)
     base = resolve_base(name)
-    logger.info("vectors of %d pairs", len(pairs))
+    logger.info("encoding %d pairs", len(pairs))
     vectors = (
         system.encode([pair.text for pair in pairs], lang),
         system.encode([pair.pivot for pair in pairs], pivot),
@@ -151,7 +153,7 @@ def _scores(args: argparse.Namespace, pairs: list[ParallelRow], lang: str, pivot
 def _write(
     args: argparse.Namespace, path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> None:
-    """Write a table, with a copy of the input's record."""
+    """Write a table, and a copy of the input's record."""
     from modenc.provenance import copy_record
     from modenc.storage import disk_errors, write_atomically
 

@@ -1,4 +1,4 @@
-"""Shards of ``modenc encode``: their texts, their vectors, and when finished ones count."""
+"""Shards of ``modenc encode``: their texts and vectors, and the job that they belong to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modenc.cli.arguments import AUTO, encoded, language_of
+from modenc.cli.arguments import AUTO, encode_texts, given_language
 from modenc.cli.text_io import STDIN, batched, read_texts, source_files
 from modenc.errors import DataError
 
@@ -30,7 +30,7 @@ _JOB = (
 def batches(
     args: argparse.Namespace, max_characters: int, counts: dict[str, int] | None, skip: int = 0
 ) -> Iterator[tuple[list[str], Sequence[str | None] | None]]:
-    """Shards of texts with the languages in ``--lang-column``, without the first ``skip`` texts."""
+    """Yield shards of texts, with the languages in ``--lang-column``, after the first ``skip`` texts."""
     files: list[str] = []
     for file in counts or source_files(args.input):
         if counts and not files and skip >= counts[file]:
@@ -57,19 +57,19 @@ def encode_shard(
     langs: Sequence[str | None] | None,
     job: dict[str, Any],
 ) -> tuple[NDArray[Any], list[str]]:
-    """Vectors and languages of a shard: the same bytes in whichever process, after whatever other shards.
+    """Encode a shard to vectors and languages, with the same bytes in any process and order of shards.
 
     Raises:
-        DataError: the input or the hub is no longer what ``job`` says.
+        DataError: the input or the hub has changed since ``job`` was made.
     """
     encoder.reset()
-    found = encoded(args, encoder, texts, langs, **options_of(args))
-    _check_unchanged(job, state_of(args, encoder.hub))
-    return found
+    result = encode_texts(args, encoder, texts, langs, **encode_options(args))
+    _check_unchanged(job, input_state(args, encoder.hub))
+    return result
 
 
-def options_of(args: argparse.Namespace) -> dict[str, Any]:
-    """What is said to ``ModularEncoder.encode``."""
+def encode_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options for ``ModularEncoder.encode``."""
     return {
         "normalize_embeddings": args.normalize,
         "truncate_dim": args.truncate_dim,
@@ -78,44 +78,44 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check_unchanged(job: dict[str, Any], now: dict[str, Any]) -> None:
-    """Check before a shard is stored that it is of the job's texts and modules."""
+    """Check that the texts and modules are those of the job, before a shard is stored."""
     changed = ", ".join(name for name in now if now[name] != job[name])
     if changed and job["input"] != STDIN:
         raise DataError(
             f"{job['input']} or {job['hub']} changed while it was encoded (differing: {changed}); "
-            "run the same command again; it starts over unless the old state is back"
+            "run the same command again; it starts over, unless you restore the old state first"
         )
     if changed:
-        warnings.warn(f"{job['hub']} changed in the meantime: vectors are of both its states", stacklevel=2)
+        warnings.warn(f"{job['hub']} changed during the run: vectors are of both its states", stacklevel=2)
 
 
-def job_of(args: argparse.Namespace, encoder: ModularEncoder) -> dict[str, Any]:
-    """What must be the same for finished shards to count."""
+def make_job(args: argparse.Namespace, encoder: ModularEncoder) -> dict[str, Any]:
+    """Return all that must be equal for finished shards to be used again."""
     job: dict[str, Any] = {name: getattr(args, name) for name in _JOB}
-    job["compute"] = _computed_in(args.compute, encoder.device)
+    job["compute"] = _actual_precision(args.compute, encoder.device)
     if args.input != STDIN:
         job["input"] = str(Path(args.input).resolve())
-    return job | {"hub": str(encoder.hub.path.resolve())} | state_of(args, encoder.hub)
+    return job | {"hub": str(encoder.hub.path.resolve())} | input_state(args, encoder.hub)
 
 
-def _computed_in(compute: str, device: torch.device) -> str:
-    """The precision that ``compute`` comes to on ``device``; on another machine it may be another."""
+def _actual_precision(compute: str, device: torch.device) -> str:
+    """Return the precision that ``compute`` means on ``device``; it can differ between machines."""
     from modenc.composition.settings import ComputeSettings
 
     if compute == "int8":
-        # All but the products is computed as with ``auto``.
+        # All but the matrix products is computed as with ``auto``.
         return f"int8 and {ComputeSettings(AUTO).precision(device)}"
     return ComputeSettings(compute).precision(device)
 
 
-def state_of(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:
-    """What others may change while the job runs: the input's size and date, and the modules used."""
+def input_state(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:
+    """Return all that may change while the job runs: the input's size and date, and the modules used."""
     from modenc.composition.routing import ERROR
     from modenc.languages import BASE, normalize_code
 
     digest = hashlib.sha256(repr(hub.info).encode())
     codes = hub.languages()
-    if (lang := language_of(args)) is not None:
+    if (lang := given_language(args)) is not None:
         fallback = args.fallback or hub.info.pivot  # by default the pivot or the base
         used = {normalize_code(code) for code in (lang, fallback) if code not in (BASE, ERROR)}
         codes = [code for code in codes if code in used]

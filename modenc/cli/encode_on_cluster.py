@@ -1,4 +1,4 @@
-"""``modenc encode --on ray``: shards read and encoded on a cluster's nodes, stored by this process alone."""
+"""``modenc encode --on ray``: a cluster's nodes encode shards, and this process stores them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import open_encoder, open_hub, progress_bar
-from modenc.cli.encode_job import batches, encode_shard, job_of, state_of
-from modenc.cli.shards import ShardStore
+from modenc.cli.encode_job import batches, encode_shard, input_state, make_job
+from modenc.cli.vector_shards import VectorShards
 from modenc.distributed.cluster import Place, check_nodes, cluster
 from modenc.distributed.shards import Work, map_shards
 from modenc.errors import ClusterError, ModencError
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def fill(
-    args: argparse.Namespace, encoder: ModularEncoder, store: ShardStore, counts: dict[str, int]
+def encode_missing_shards(
+    args: argparse.Namespace, encoder: ModularEncoder, store: VectorShards, counts: dict[str, int]
 ) -> tuple[int, int]:
-    """Write the shards that are not done yet; returns how many texts and shards there are in all."""
-    job, total = job_of(args, encoder), sum(counts.values())
+    """Encode the missing shards; returns the numbers of all texts and shards."""
+    job, total = make_job(args, encoder), sum(counts.values())
     store.begin(job, resumable=True)
     shards = math.ceil(total / args.shard_size)
     missing = store.missing(shards)
@@ -39,12 +39,12 @@ def fill(
         logger.info("%d shards of %d texts are done already; resuming", done, args.shard_size)
     if not missing:
         return total, shards
-    sent = arguments_for_nodes(args, encoder.hub)
-    read = partial(_read, sent, encoder.max_characters, counts)
-    check = partial(_unlike_here, sent, job)
-    # The number of threads decides the last digits: on each node it is what it is here.
+    node_args = arguments_for_nodes(args, encoder.hub)
+    read = partial(_read, node_args, encoder.max_characters, counts)
+    check = partial(_difference_from_job, node_args, job)
+    # The number of threads affects the last digits, so it is the same on all nodes.
     threads = set_threads(0)
-    make_worker = partial(_make_worker, sent, job, threads)
+    make_worker = partial(_make_worker, node_args, job, threads)
     with cluster(args.address), progress_bar(" shards", shards, shards - len(missing)) as bar:
         check_nodes(check)
         for number, found in map_shards(missing, read, make_worker, Place.of_cluster(threads), check):
@@ -56,20 +56,20 @@ def fill(
 
 
 def arguments_for_nodes(args: argparse.Namespace, hub: Hub) -> argparse.Namespace:
-    """The arguments for the nodes, which open the same state of the hub."""
-    sent = argparse.Namespace(
+    """Copy the arguments for the nodes, with the commit of a remote hub."""
+    copy = argparse.Namespace(
         **{name: vars(args)[name] for name in vars(args) if name not in ("run", "parser")}
     )
     if isinstance(hub, RemoteHub):
-        sent.revision = hub.commit
-    return sent
+        copy.revision = hub.commit
+    return copy
 
 
-def _unlike_here(args: argparse.Namespace, job: dict[str, Any]) -> str | None:
-    """What differs on a node from what is to be encoded."""
+def _difference_from_job(args: argparse.Namespace, job: dict[str, Any]) -> str | None:
+    """Compare the input and the hub on a node with the job's; returns a message on what differs."""
     expected = f"expected {args.input} and {args.hub} as they are here"
     try:
-        now = state_of(args, open_hub(args))
+        now = input_state(args, open_hub(args))
     except (ModencError, OSError) as error:
         return f"{expected}, found: {error}; share their folders, or copy them to the same paths on each node"
     changed = ", ".join(name for name in now if now[name] != job[name])
@@ -83,21 +83,21 @@ def _unlike_here(args: argparse.Namespace, job: dict[str, Any]) -> str | None:
 def _read(
     args: argparse.Namespace, max_characters: int, counts: dict[str, int], numbers: Sequence[int]
 ) -> Iterator[tuple[list[str], Sequence[str | None] | None]]:
-    """The texts and languages of shards with ascending numbers."""
+    """Read the texts and languages of shards with ascending numbers."""
     first, wanted = numbers[0], set(numbers)
     shards = islice(batches(args, max_characters, counts, first * args.shard_size), numbers[-1] - first + 1)
     yield from (shard for number, shard in enumerate(shards, first) if number in wanted)
 
 
 def _make_worker(args: argparse.Namespace, job: dict[str, Any], threads: int) -> Work:
-    """An encoder that keeps its languages, for shard after shard; gives vectors, languages, texts cut."""
+    """Open an encoder, and return a function: shard → vectors, languages, number of truncated texts."""
     encoder = open_encoder(args)
     set_threads(threads)
-    compute = job_of(args, encoder)["compute"]
+    compute = make_job(args, encoder)["compute"]
     if compute != job["compute"]:
         raise ClusterError(
             f"expected nodes that compute in {job['compute']}, as here, found one for which --compute "
-            f"{args.compute} is {compute}; say --compute fp32"
+            f"{args.compute} is {compute}; use --compute fp32"
         )
 
     def work(shard: tuple[list[str], Sequence[str | None] | None]) -> Any:

@@ -22,26 +22,26 @@ logger = logging.getLogger(__name__)
 def add_commands(commands: Any) -> None:
     """Add the command."""
     parser = add_command(commands, "eval", run)
-    text = "a base (me5-small) or any sentence-transformers model; may be repeated"
+    text = "the base me5-small, or a sentence-transformers model's name or folder; may be repeated"
     option(parser, "--model", "NAME", text, action="append", default=[])
-    add(parser, "--hub", action="append", default=[], required=False, help="a hub; may be repeated")
-    text = "a shipped suite (modenc recipe list) or a TOML file"
+    add(parser, "--hub", action="append", default=[], required=False, help="hub folder; may be repeated")
+    text = "name of a shipped suite (see modenc recipe list), or a TOML file"
     option(parser, "--suite", "NAME|FILE", text, required=True)
-    option(parser, "--data", "DIR", "where the suite's files are", required=True, type=Path)
+    option(parser, "--data", "DIR", "folder of the suite's files", required=True, type=Path)
     add(parser, "--output", metavar="DIR", help="folder for results")
-    option(parser, "--prompt", "TEXT", "goes before every text of --model (default: the model's own)")
+    option(parser, "--prompt", "TEXT", "prefix of every text, for --model (default: the model's own)")
     add(parser, "--no-align", "--batch-size")
-    text = "hubs detect each text's language; by default it is given where the test set states it"
+    text = "let hubs detect each text's language (default: they get it from the test set)"
     option(parser, "--identify", None, text)
     add(parser, "--seed", help="random seed of resampling")
-    option(parser, "--plots", None, "also PNG pictures and one report.html")
-    add(parser, "--json", help="print the metrics of all systems as JSON instead of the tables")
+    option(parser, "--plots", None, "also write plots as PNG files, and report.html")
+    add(parser, "--json", help="print all metrics as JSON, instead of tables")
 
 
 def run(args: argparse.Namespace) -> None:
     """Evaluate hubs and models on a suite of test sets.
 
-    Measures every system on the same test sets and writes results.json in a folder for each, and
+    Evaluates all hubs and models on the same test sets. Writes a folder with results.json for each, and
     tables.md with 95 % intervals and paired tests against the first.
 
     Examples:
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
     from modenc.threads import set_threads
 
     if not args.model and not args.hub:
-        raise DataError("expected --model or --hub, found neither; name what to evaluate")
+        raise DataError("expected --model or --hub, found neither; add one")
     set_threads(0)
     measured = evaluate(_systems(args), args.suite, args.data, seed=args.seed, output=args.output)
     content = {item.name: [asdict(result) for result in item.results] for item in measured}
@@ -63,13 +63,13 @@ def run(args: argparse.Namespace) -> None:
     if args.plots:
         from modenc.evaluation.report import write_report
 
-        logger.info("pictures: %s", write_report(measured, args.output))
+        logger.info("plots: %s", write_report(measured, args.output))
 
 
 def _systems(args: argparse.Namespace) -> Iterator[System]:
     from modenc.encoder import ModularEncoder
-    from modenc.evaluation.systems import ModularSystem, load_model
+    from modenc.evaluation.systems import ModularSystem, open_model
 
-    yield from (load_model(name, args.prompt, args.batch_size) for name in args.model)
+    yield from (open_model(name, args.prompt, args.batch_size) for name in args.model)
     options = {"align": args.align, "identify": args.identify, "batch_size": args.batch_size}
     yield from (ModularSystem(ModularEncoder(hub), **options) for hub in args.hub)

@@ -1,4 +1,4 @@
-"""``modenc export``: one language as a model for other programs."""
+"""``modenc export``: export one language as a model for other libraries."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ def add_commands(commands: Any) -> None:
     add_hub(parser)
     add(parser, "--lang", required=True)
     formats = {"choices": ("sentence-transformers", "onnx", "openvino"), "default": "sentence-transformers"}
-    option(parser, "--to", None, "what is to load it: sentence-transformers, or a backend of its", **formats)
+    option(parser, "--to", None, "a whole model, or for a backend of sentence-transformers", **formats)
     add(parser, "--output", metavar="DIR", help="new or empty folder")
     add(parser, "--no-align")
-    option(parser, "--int8", None, "in 8-bit integers: smaller and faster; with --to onnx and openvino")
+    option(parser, "--int8", None, "quantize to 8-bit integers, only with --to onnx or openvino")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Write one language as a model of its own.
+    """Export one language as a model of its own.
 
-    LoRAs are merged into the base's weights, with the language's vocabulary where it has one, its alignment,
-    the prompt, the pooling and the length of texts: SentenceTransformer(DIR) loads it without modenc, and
-    SentenceTransformer(DIR, backend="onnx") or backend="openvino" what was exported to these. The vectors are
-    those of modenc encode --lang CODE within 1e-5; --int8 is near them.
+    The language's modules are merged into the base; prompt, pooling and maximum length are included.
+    SentenceTransformer(DIR) loads the model without modenc; a model exported to ONNX or OpenVINO needs
+    SentenceTransformer(DIR, backend="onnx") or backend="openvino". Its vectors equal those of modenc encode
+    --lang CODE within 1e-5, and with --int8 approximately.
 
     Examples:
         modenc export --hub adapters_hub/me5-small --lang kk -o kazakh

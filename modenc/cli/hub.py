@@ -1,4 +1,4 @@
-"""``modenc hub``: the languages of a hub folder, and what they were trained on."""
+"""``modenc hub``: list, check and change the languages of a hub."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _add_reading(verbs: Any) -> None:
     parser = add_command(verbs, "show", run_show)
     add_hub(parser)
     add(parser, "--lang", required=True)
-    add(parser, "--json", help="print card.json itself")
+    add(parser, "--json", help="print card.json")
 
     parser = add_command(verbs, "check", run_check)
     add_hub(parser)
@@ -47,45 +47,40 @@ def _add_reading(verbs: Any) -> None:
 
 def _add_changing(verbs: Any) -> None:
     parser = add_command(verbs, "install", run_install)
-    parser.add_argument("source", metavar="DIR", help="a language's folder, or a hub together with --lang")
-    add(parser, "--hub", help="hub folder to copy into; a new one becomes a hub like DIR")
-    add(parser, "--lang", action="append", help="the language to take from DIR; may be repeated")
+    parser.add_argument("source", metavar="DIR", help="folder of one language, or a hub (then with --lang)")
+    add(parser, "--hub", help="hub folder to copy into; if there is none, it gets the settings of DIR")
+    add(parser, "--lang", action="append", help="language to copy from the hub DIR; may be repeated")
 
     parser = add_command(verbs, "import", run_import)
     add(parser, "--hub", help="hub folder to install into")
     add(parser, "--lang", required=True)
-    option(parser, "--se", "DIR", "sentence-encoding adapter: a LoRA that peft saved", required=True)
-    option(parser, "--la", "DIR", "language adapter: a LoRA that peft saved, active while --se was trained")
-    option(parser, "--cla", "DIR", "alignment adapter: a parallel adapter that adapters saved")
-    text = "what the adapters may be used under; goes to the language's card"
+    option(parser, "--se", "DIR", "sentence-encoding adapter: a LoRA saved by peft", required=True)
+    option(parser, "--la", "DIR", "language adapter used while --se was trained: a LoRA saved by peft")
+    option(parser, "--cla", "DIR", "alignment adapter: a parallel adapter saved by the library adapters")
+    text = "license of the adapters, for the language's card"
     option(parser, "--license", "NAME", text, required=True)
-    option(
-        parser,
-        "--source",
-        "TEXT",
-        "where they come from, for the card (default: the folders' names)",
-        default="",
-    )
-    add(parser, "--force", help="take adapters that name another base, or none")
+    text = "origin of the adapters, for the language's card (default: the folders' names)"
+    option(parser, "--source", "TEXT", text, default="")
+    add(parser, "--force", help="import adapters whose config names another base, or none")
 
     parser = add_command(verbs, "remove", run_remove)
     add(parser, "--hub")
     add(parser, "--lang", action="append", required=True, help="language code; may be repeated")
-    add(parser, "--force", help="remove even the pivot")
+    add(parser, "--force", help="also remove the pivot")
 
 
 def _add_hugging_face(verbs: Any) -> None:
     parser = add_command(verbs, "push", run_push)
     add(parser, "--hub")
-    option(parser, "--repo", "ID", "repository (organization/name); made where there is none", required=True)
+    option(parser, "--repo", "ID", "repository (organization/name); created if there is none", required=True)
     add(parser, "--lang", action="append", help="push only this language; may be repeated")
-    option(parser, "--private", None, "make a new repository private")
-    add(parser, "--revision", metavar="BRANCH", help="branch, made where there is none (default: main)")
-    option(parser, "--message", "TEXT", "of the commit (default: Add and the languages' codes)")
+    option(parser, "--private", None, "create the repository as private")
+    add(parser, "--revision", metavar="BRANCH", help="branch; created if there is none (default: main)")
+    option(parser, "--message", "TEXT", "commit message (default: Add and the languages' codes)")
 
     parser = add_command(verbs, "pull", run_pull)
     parser.add_argument("repo", metavar="ID", help="hub on Hugging Face (organization/name)")
-    add(parser, "--output", metavar="DIR", help="a new folder, or a hub of the same base")
+    add(parser, "--output", metavar="DIR", help="new folder, or a hub with the same base")
     add(parser, "--lang", action="append", help="pull only this language; may be repeated")
     add(parser, "--revision")
 
@@ -93,10 +88,9 @@ def _add_hugging_face(verbs: Any) -> None:
 def run_list(args: argparse.Namespace) -> None:
     """List the languages of a hub.
 
-    One language a line, the pivot first: its modules, their size on disk, and the scores on the
-    development data after the last stage that was scored (similarities: Spearman x 100; retrieval: % of
-    translations found). LA, SE and CLA are the adapters of language adaptation, sentence encoding and
-    alignment. For licenses see modenc hub show.
+    Prints a line for each language, the pivot first: its modules, their size on disk, and the last scores on
+    development data (similarity: Spearman x 100; retrieval: % of translations found). LA, SE and CLA are the
+    adapters of language adaptation, sentence encoding and alignment. For licenses see modenc hub show.
 
     Examples:
         modenc hub list --hub adapters_hub/me5-small
@@ -108,7 +102,7 @@ def run_list(args: argparse.Namespace) -> None:
     if languages:
         text += table([_HEADER, *map(_row, languages)])
     else:
-        text += "no languages yet: train some (modenc train) or copy some in (modenc hub install)\n"
+        text += "no languages yet; add some with modenc train or modenc hub install\n"
     base = {"id": info.base_id, "fingerprint": info.base_fingerprint}
     write(args, {"hub": hub.name, "base": base, "pivot": info.pivot, "languages": languages}, text)
 
@@ -171,7 +165,7 @@ def run_show(args: argparse.Namespace) -> None:
 
 
 def sections(card: Card) -> dict[str, list[tuple[str, ...]]]:
-    """Title → rows of cells, indented."""
+    """Return title → indented rows of cells."""
     from modenc.hub.comparison import table_of
 
     stages: list[tuple[str, ...]] = [
@@ -199,7 +193,7 @@ def _source(row: dict[str, Any]) -> tuple[str, ...]:
 def run_check(args: argparse.Namespace) -> int:
     """Check a hub's files.
 
-    Recomputes every checksum, and checks that all parts fit each other and the base.
+    Recomputes all checksums, and checks that all modules fit each other and the base.
 
     Examples:
         modenc hub check --hub adapters_hub/me5-small
@@ -225,8 +219,8 @@ def run_check(args: argparse.Namespace) -> int:
 def run_install(args: argparse.Namespace) -> None:
     """Copy languages' modules into a hub.
 
-    The hub must have the same base; where there is none, it is made like the hub DIR. Checksums, shapes and
-    the base are checked first; modules that the hub has of a language are replaced.
+    Both hubs must have the same base. If the target does not exist, it is created with the settings of the
+    hub DIR. Checksums, shapes and the base are checked first. Existing modules of a language are replaced.
 
     Examples:
         modenc hub install downloads/kk --hub adapters_hub/me5-small
@@ -236,7 +230,7 @@ def run_install(args: argparse.Namespace) -> None:
     from modenc.hub.store import Hub, language_folder
 
     langs, source = args.lang or [None], Path(args.source)
-    for lang in langs:  # nothing is copied where one of them is not there
+    for lang in langs:  # an error is raised before anything is copied
         language_folder(source, lang)
     if (source / HUB_FILE).is_file() and not Path(args.hub, HUB_FILE).exists():
         opened = Hub.open(source)
@@ -250,11 +244,11 @@ def run_install(args: argparse.Namespace) -> None:
 
 
 def run_import(args: argparse.Namespace) -> None:
-    """Install adapters that others trained as a language.
+    """Install third-party adapters as a language.
 
-    They have to be made for the hub's base, with its prompt and pooling: LoRAs saved by peft, a parallel
-    adapter saved by adapters, in safetensors. Base, shapes, layers and kind are checked first; modules that
-    the hub has of the language are replaced.
+    The adapters must have been trained on the hub's base, with its prompt and pooling. They are LoRAs saved
+    by peft, or parallel adapters saved by the library adapters, in safetensors. Base, shapes, layers and type
+    are checked first. Existing modules of the language are replaced.
 
     Examples:
         modenc hub import --hub my_hub --lang sw --se my_lora --license MIT --source https://example.org/my_lora
@@ -272,7 +266,7 @@ def run_import(args: argparse.Namespace) -> None:
 def run_remove(args: argparse.Namespace) -> None:
     """Remove languages from a hub.
 
-    Removes their modules, without asking; the other languages are untouched.
+    Deletes their modules without asking for confirmation. Other languages are not changed.
 
     Examples:
         modenc hub remove --hub adapters_hub/me5-small --lang kk
@@ -299,8 +293,8 @@ def run_remove(args: argparse.Namespace) -> None:
 def run_push(args: argparse.Namespace) -> None:
     """Upload a hub to Hugging Face.
 
-    Languages, cards and the page go up in one commit, after a check. Languages that the repository has and
-    the hub has not stay there. The token is HF_TOKEN, or that of hf auth login.
+    Checks the hub, then uploads languages, cards and the README in one commit. Languages that are only in the
+    repository stay there. The token is taken from HF_TOKEN or hf auth login.
 
     Examples:
         modenc hub push --hub adapters_hub/me5-small --repo organization/name
@@ -315,9 +309,9 @@ def run_push(args: argparse.Namespace) -> None:
 
 
 def run_pull(args: argparse.Namespace) -> None:
-    """Copy a hub on Hugging Face into a folder.
+    """Download a hub on Hugging Face to a folder.
 
-    Every language is fetched and checked before the folder is touched; what was fetched stays in the cache.
+    All languages are downloaded and checked before the folder is changed. Downloads stay in the cache.
 
     Examples:
         modenc hub pull organization/name --output my_hub

@@ -1,4 +1,4 @@
-"""``modenc identify``: the language of each text."""
+"""``modenc identify``: detect the language of each text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from modenc.cli.arguments import add, add_command, add_opening, open_encoder, write
+from modenc.cli.arguments import add, add_command, add_hub_and_routing, open_encoder, write
 from modenc.cli.text_io import CHARACTERS_AT_ONCE, LINES_AT_ONCE, STDIN, batched, read_texts
 from modenc.data.text import one_line
 
@@ -14,19 +14,23 @@ from modenc.data.text import one_line
 def add_commands(commands: Any) -> None:
     """Add the command."""
     parser = add_command(commands, "identify", run)
-    add_opening(parser)
+    add_hub_and_routing(parser)
     add(parser, "--input", required=False, default=STDIN)
     add(parser, "--column")
-    add(parser, "--json", help="print an object a line, with code, confidence, modules, share and text")
+    add(parser, "--json", help="print a JSON object a line, with code, confidence, modules, share and text")
 
 
 def run(args: argparse.Namespace) -> None:
     """Detect the language of each text.
 
-    Writes, tab-separated: code, the text's language among all that the identifier knows; confidence, 0 to
-    1; modules, the hub's language that encodes it, or what --fallback says; share, what decided that, 0
-    to 1: the probability of the hub's likeliest language among the hub's and the likeliest other; and the
-    text. Texts without letters are 'und' and go to the pivot.
+    Prints a line for each text, tab-separated:
+      code        most probable language of all that the identifier knows
+      confidence  its probability, 0 to 1
+      modules     language of the hub whose modules encode the text, or the fallback
+      share       probability of the hub's most probable language, among the hub's languages and the most
+                  probable other one, 0 to 1; it decides between modules and fallback
+      text        the text
+    Texts without letters have the code 'und' and are encoded with the pivot's modules.
 
     Examples:
         modenc identify --hub adapters_hub/me5-small --input texts.txt

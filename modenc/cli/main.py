@@ -1,4 +1,4 @@
-"""``modenc``: a module for each command, imported only when it is called."""
+"""``modenc``: the command line; a command's module is imported when the command is called."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMANDS = {
     "identify": "detect the language of each text",
     "serve": "serve vectors over HTTP, as OpenAI's API does",
     "search": "find the lines nearest to a query",
-    "export": "write a language as a model for sentence-transformers, ONNX or OpenVINO",
+    "export": "export a language as a model for sentence-transformers, ONNX or OpenVINO",
     "eval": "evaluate hubs and models on a suite of test sets",
     "mine": "find translations in texts that are not aligned",
     "clean": "drop pairs that are no translations from a bitext",
@@ -33,12 +33,12 @@ COMMANDS = {
 _NOISY = {
     **dict.fromkeys(("accelerate", "httpx", "urllib3", "filelock", "fsspec"), logging.WARNING),
     **dict.fromkeys(("sentence_transformers", "datasets", "faiss", "uvicorn"), logging.WARNING),
-    "adapters": logging.ERROR,  # warns of each adapter that is not active yet
+    "adapters": logging.ERROR,  # it warns of each adapter that is not active yet
 }
 
 
 class _Version(argparse.Action):
-    """Looks the version up when it is asked for."""
+    """Prints the version, which is only looked up then."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         import modenc
@@ -48,7 +48,7 @@ class _Version(argparse.Action):
 
 
 def build_parser(*called: str) -> Parser:
-    """The parser of ``modenc``; the options of the commands in ``called`` alone are filled in."""
+    """Build the parser of ``modenc``, with options only for the commands in ``called``."""
     parser = Parser(prog="modenc", description="Sentence vectors from modules for each language.")
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     add_logging(parser)
@@ -63,14 +63,14 @@ def build_parser(*called: str) -> Parser:
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    """The arguments of a command line; ``run`` among them carries it out.
+    """Parse a command line; ``run`` of the result runs the command.
 
     Raises:
-        SystemExit: the words are no command; standard error says why.
+        SystemExit: the words are no valid command; the message is on standard error.
     """
     called = next((word for word in words if word in COMMANDS), "")
     args, rest = build_parser(called).parse_known_args(words)
-    if hasattr(args, "overrides"):  # argparse takes those before the first option alone
+    if hasattr(args, "overrides"):  # argparse only takes those before the first option
         args.overrides += [word for word in rest if "=" in word and not word.startswith("-")]
         rest = [word for word in rest if word not in args.overrides]
     if rest:
@@ -82,18 +82,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Returns:
-        The process's exit code: 0 done, 1 a check failed, 2 an error.
+        The exit code: 0 success, 1 a check failed, 2 an error.
     """
     _prepare_streams()
     args = parse(list(sys.argv[1:] if argv is None else argv))
     _set_up_logging(getattr(args, "log_level", "INFO"))
     try:
         return _run(args)
-    except BrokenPipeError:  # perhaps from writing an error message
+    except BrokenPipeError:  # it may come from writing an error message
         # Python would flush both streams once more when it exits.
         for stream in (sys.stdout, sys.stderr):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        return 141  # as shells report a command whose reader has left
+        return 141  # as shells report SIGPIPE
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -112,7 +112,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _prepare_streams() -> None:
-    """Escape what standard output cannot encode, and replace streams that are closed."""
+    """Escape characters that standard output cannot encode, and replace closed streams."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             null = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
@@ -124,9 +124,9 @@ def _prepare_streams() -> None:
 def _set_up_logging(level: str) -> None:
     logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
     logging.captureWarnings(True)
-    if level == "ERROR" or not sys.stderr.isatty():  # read when huggingface_hub is first imported
+    if level == "ERROR" or not sys.stderr.isatty():  # huggingface_hub reads this on import
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    # Without the line of Python source, which means nothing to users of a command.
+    # Without the line of Python source, which does not help users of a command.
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}"
     # From transformers, when it sorts its checkpoints.
     warnings.filterwarnings("ignore", message="mtime may not be reliable")

@@ -1,4 +1,4 @@
-"""``modenc mine``: translations found in two texts that are not aligned."""
+"""``modenc mine``: find translations in two texts that are not aligned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from modenc.cli.arguments import (
     add_command,
     add_hub,
     bounded,
-    encoded,
+    encode_texts,
     open_encoder,
     option,
     positive,
@@ -39,22 +39,22 @@ def add_commands(commands: Any) -> None:
     """Add the command."""
     parser = add_command(commands, "mine", run)
     add_hub(parser)
-    add(parser, "--input", help="a text, one for each language; - is standard input", **_EACH)
+    add(parser, "--input", help="text file; given twice, once for each language; -: standard input", **_EACH)
     add(parser, "--lang", help="language of each --input", required=True, **_EACH)
-    text = "column of TSV, CSV, JSONL and Parquet; one, or one for each --input (default: text)"
+    text = "column of TSV, CSV, JSONL and Parquet; once, or once for each --input (default: text)"
     add(parser, "--column", help=text, default=None, **_EACH)
-    add(parser, "--output", help="a .tsv file, with both languages and score as columns")
+    add(parser, "--output", help="a .tsv file; its columns are the two codes and score")
     limit = parser.add_mutually_exclusive_group(required=True)
     score = bounded(float, -(10**9), 10**9)
-    option(limit, "--threshold", "X", "least margin of a pair, such as 1.05; 0: all pairs", type=score)
-    text = "known pairs, whose F1 chooses the threshold; columns are called by the codes"
+    option(limit, "--threshold", "X", "smallest score of a pair, such as 1.05; 0: all pairs", type=score)
+    text = "file of known pairs to choose the threshold by F1; its columns are the two codes"
     option(limit, "--dev", "FILE", text, type=Path)
-    option(parser, "--neighbors", "K", "of each sentence, for margins", type=positive, default=4)
-    text = "sentences of a side up to which it is searched exactly, not by an inverted file"
+    option(parser, "--neighbors", "K", "neighbors that margins are computed from", type=positive, default=4)
+    text = "search a side of up to N sentences exactly, and a larger one by an inverted file"
     option(parser, "--exact-rows", "N", text, type=bounded(int, 0, 2**31 - 1), default=100_000)
-    text = "gigabytes of vectors indexed at once; a larger side is searched in parts"
+    text = "gigabytes of vectors in an index; a larger side is searched in parts"
     option(parser, "--index-memory", "GB", text, type=bounded(float, 1e-6, 10**6), default=2.0)
-    option(parser, "--shard-size", "N", "sentences between two savings", type=positive, default=2048)
+    add(parser, "--shard-size", default=2048, help="sentences in a shard; finished shards are saved")
     add(parser, "--fallback", "--no-align", "--batch-size", "--compute", "--device", "--max-memory")
     add(parser, "--json", help="print the summary as JSON")
 
@@ -62,12 +62,12 @@ def add_commands(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     r"""Find translations in texts that are not aligned.
 
-    Scores pairs by ratio margin among the nearest neighbors of both directions, and takes them from the
-    best score down to the threshold, each sentence once; sentences with the same letters and digits count
-    as one. Vectors and neighbors wait in OUTPUT.parts/, and an interrupted run resumes from them.
+    Scores pairs of nearest neighbors by their ratio margin, and takes them from the best score down to the
+    threshold, each sentence once. Sentences with the same letters and digits count as one. Vectors and
+    neighbors are saved in OUTPUT.parts/, and the same command resumes from them after an interruption.
 
-    --dev FILE has a row for each known pair, and a row with one side empty for each sentence that is known
-    to have no translation; give as many of these as your texts will have.
+    --dev FILE has a row for each known pair, and a row with one empty side for each sentence that is known to
+    have no translation. The share of such sentences should be as in your texts.
 
     Examples:
         modenc mine --hub adapters_hub/me5-small --input a.txt --lang kk --input b.txt --lang en \
@@ -108,8 +108,8 @@ def run(args: argparse.Namespace) -> None:
 
 def _report(args: argparse.Namespace, mined: Mined) -> None:
     if (dev := mined.dev) is not None:
-        figures = f"F1 {dev.f1:.1f}, precision {dev.precision:.1f}, recall {dev.recall:.1f}"
-        logger.info("threshold %.4f: %s on %s", mined.threshold, figures, args.dev)
+        scores = f"F1 {dev.f1:.1f}, precision {dev.precision:.1f}, recall {dev.recall:.1f}"
+        logger.info("threshold %.4f: %s on %s", mined.threshold, scores, args.dev)
     summary = {
         "output": str(args.output),
         "pairs": len(mined.pairs),
@@ -122,7 +122,7 @@ def _report(args: argparse.Namespace, mined: Mined) -> None:
 
 
 def _checked(args: argparse.Namespace) -> list[str]:
-    """Check arguments before anything slow is done; returns the column of each input."""
+    """Check arguments before any slow work; returns the column of each input."""
     from modenc.languages import normalize_code
 
     for name in ("input", "lang"):
@@ -143,16 +143,16 @@ def _checked(args: argparse.Namespace) -> list[str]:
     for source in [*args.input, *([args.dev] if args.dev else [])]:
         check_output(args.output, source)
         if source != STDIN and not Path(source).is_file():
-            next(read_texts(str(source)), None)  # says what is there instead
+            next(read_texts(str(source)), None)  # raises an error that says what is there instead
     return columns
 
 
 def _dev_pairs(path: Path, langs: list[str]) -> Iterator[tuple[str, str]]:
-    from modenc.data.columns import text_of
-    from modenc.data.files import read_file
+    from modenc.data.columns import text_in_column
+    from modenc.data.formats import read_file
 
     for number, row in enumerate(read_file(path), start=1):
-        first, second = (text_of(row, lang, path, number) for lang in langs)
+        first, second = (text_in_column(row, lang, path, number) for lang in langs)
         yield first, second
 
 
@@ -166,9 +166,9 @@ def _system(args: argparse.Namespace, encoder: Any) -> System:
     from modenc.evaluation.systems import ModularSystem
 
     class Counted(ModularSystem):
-        """Counts cut texts, for one message in the end."""
+        """Counts truncated texts, for one message at the end."""
 
         def encode(self, texts: list[str], lang: str) -> Any:
-            return encoded(args, self.encoder, texts, [lang] * len(texts))[0]
+            return encode_texts(args, self.encoder, texts, [lang] * len(texts))[0]
 
     return Counted(encoder, align=args.align)

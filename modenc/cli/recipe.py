@@ -1,4 +1,4 @@
-"""``modenc recipe``: recipes to start from, and what one says."""
+"""``modenc recipe``: list, show, copy and check recipes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from modenc.recipe.settings import LanguagePlan, Recipe
 
 _SHIPPED_HUB = re.compile(rb'^path = "(adapters_hub/[^"{]*)"$', re.MULTILINE)
-_OWN_HUB = (
-    b'# The shipped recipe has \\1 here; a copy leaves what is there alone.\npath = "adapters_hub/{recipe}"'
-)
+_OWN_HUB = b'# The shipped recipe has \\1 here; a copy has a hub of its own.\npath = "adapters_hub/{recipe}"'
 
 
 def add_commands(commands: Any) -> None:
@@ -38,37 +36,36 @@ def add_commands(commands: Any) -> None:
 
     parser = add_command(verbs, "show", run_show)
     add_recipe(parser)
-    option(parser, "--explain", None, "print above each key what it means")
+    option(parser, "--explain", None, "print a comment above each key that explains it")
 
     parser = add_command(verbs, "copy", run_copy)
-    parser.add_argument("recipe", metavar="RECIPE", help="a shipped recipe's name, or a file")
+    parser.add_argument("recipe", metavar="RECIPE", help="name of a shipped recipe, or a TOML file")
     add(parser, "--output", required=False, default=Path(), help="file or folder to copy to")
     add(parser, "--force", help="replace the file if it exists")
 
     parser = add_command(verbs, "check", run_check)
     add_recipe(parser)
-    add(parser, "--lang", action="append", help="look into the files of only this language; may be repeated")
-    option(parser, "--no-files", None, "check neither the data nor the hub")
+    add(parser, "--lang", action="append", help="check only the files of this language; may be repeated")
+    option(parser, "--no-files", None, "do not check the files of the data, nor the hub")
     add(parser, "--json")
 
 
 def add_recipe(parser: Any) -> None:
-    """``RECIPE`` and ``KEY=VALUE``; the latter may stand before, between and after options."""
-    parser.add_argument("recipe", metavar="RECIPE", help="a TOML file, or the name of a shipped recipe")
-    parser.add_argument(
-        "overrides", nargs="*", metavar="KEY=VALUE", help="settings that replace the recipe's (data.root=DIR)"
-    )
+    """Add ``RECIPE`` and ``KEY=VALUE``; the latter may come before, between and after options."""
+    parser.add_argument("recipe", metavar="RECIPE", help="name of a shipped recipe, or a TOML file")
+    text = "setting that replaces the recipe's, such as data.root=DIR"
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=text)
 
 
 def read_recipe(
     args: argparse.Namespace, languages: Sequence[str] | None, *, need_others: bool = True
 ) -> Recipe:
-    """The recipe that the arguments name, with a look into the files of ``languages`` (None: of all).
+    """Load the recipe that the arguments name, and check the files of ``languages`` (None: of all).
 
     ``need_others`` is as in ``load_recipe``.
 
     Raises:
-        RecipeError: as ``load_recipe``, and what the files show to be wrong.
+        RecipeError: as ``load_recipe``, or for faults in the files.
     """
     from modenc.recipe.loader import load_recipe
 
@@ -90,7 +87,7 @@ def _inspect(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
 def run_list(args: argparse.Namespace) -> None:
     """List the recipes and suites that come with modenc.
 
-    Recipes: name, purpose, languages in the order of training. Suites: name and contents; they are for modenc
+    Prints the name, purpose and languages of each recipe, and the name and contents of each suite for modenc
     eval --suite.
 
     Examples:
@@ -114,7 +111,7 @@ def run_list(args: argparse.Namespace) -> None:
 
 
 def purpose(path: Path) -> str:
-    """The first sentence of the comment that a recipe opens with."""
+    """Return the first sentence of the comment at the top of a recipe."""
     with path.open(encoding="utf-8") as lines:
         comment = " ".join(line.strip("# \n") for line in takewhile(re.compile("# ?[^ ]").match, lines))
     return comment.split(". ")[0].removesuffix(".")
@@ -123,8 +120,8 @@ def purpose(path: Path) -> str:
 def run_show(args: argparse.Namespace) -> None:
     """Print a recipe with all defaults filled in.
 
-    The recipe is printed as training sees it: includes, defaults and overrides resolved. The output is a
-    recipe itself.
+    Prints the recipe as it is used for training, with includes, defaults and overrides. The output is a
+    recipe, too.
 
     Examples:
         modenc recipe show turkic
@@ -147,16 +144,16 @@ def _explained(text: str) -> str:
 
 
 def explain(place: Place) -> str | None:
-    """What the key or table at a place of a recipe means; None where nothing is known of it.
+    """Return the explanation of the key or table at a place of a recipe; None if there is none.
 
-    What is said of a section holds in a language's own table too.
+    A section in a language's table has the explanation of the recipe's section.
     """
     return explanations().get(place[2:] if place[:1] == ("languages",) else place)
 
 
 @cache
 def explanations() -> dict[Place, str]:
-    """Place of a key or table → what it means, in lines short enough for a comment."""
+    """Return place of a key or table → explanation, in lines short enough for a comment."""
     from modenc.recipe.loader import Heading
     from modenc.recipe.settings import SECTIONS
 
@@ -168,7 +165,7 @@ def explanations() -> dict[Place, str]:
 
 
 def source_keys() -> dict[str, str]:
-    """Key of a source (an entry of ``data.text`` and its like) → what it means."""
+    """Return key of a source (an entry of ``data.text`` and other lists) → explanation."""
     from modenc.recipe.settings import Source
 
     return {name: _wrapped(text) for name, text in _field_texts(Source).items()}
@@ -183,7 +180,7 @@ def _collect(cls: type, place: Place, texts: dict[Place, str]) -> None:
 
 
 def _field_texts(cls: type) -> dict[str, str]:
-    """Field name → the text under the field."""
+    """Return field name → docstring of the field."""
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
     texts = {}
     for statement, below in pairwise(definition.body if isinstance(definition, ast.ClassDef) else ()):
@@ -205,8 +202,7 @@ def _wrapped(text: str) -> str:
 def run_copy(args: argparse.Namespace) -> None:
     """Copy a recipe to edit.
 
-    The copy still finds what it includes, and trains into a hub of its own: hub.path is the one line that is
-    changed.
+    Only the line hub.path is changed, so that the copy trains into a hub of its own.
 
     Examples:
         modenc recipe copy my_language -o mine.toml
@@ -222,7 +218,7 @@ def run_copy(args: argparse.Namespace) -> None:
         raise RecipeError(f"expected no file '{target}', found one; give another name, or --force")
     content = source.read_bytes()
     if source.resolve().is_relative_to(recipes_folder().resolve()):
-        content = _SHIPPED_HUB.sub(_OWN_HUB, content, count=1)  # lest it replace shipped modules
+        content = _SHIPPED_HUB.sub(_OWN_HUB, content, count=1)  # so that it replaces no shipped modules
     try:
         target.write_bytes(content)
     except OSError as error:
@@ -233,8 +229,8 @@ def run_copy(args: argparse.Namespace) -> None:
 def run_check(args: argparse.Namespace) -> int:
     """Check a recipe and list all its faults.
 
-    Looks into the recipe's files too, without training: every fault is listed at once, each with its place.
-    Warnings are probably faults.
+    Checks the settings and the files that the recipe names, and lists all faults at once, each with its
+    place. A warning is probably a fault.
 
     Examples:
         modenc recipe check mine.toml
@@ -249,10 +245,10 @@ def run_check(args: argparse.Namespace) -> int:
     from modenc.recipe.loader import load_recipe
 
     languages = [normalize_code(code) for code in args.lang] if args.lang else None
-    if languages and args.no_files:
-        raise OptionError("--lang chooses whose files are looked into: leave out --no-files")
+    if languages and not args.files:
+        raise OptionError("--lang: expected no --no-files with it, which checks no files; leave one out")
     try:
-        if args.no_files:
+        if not args.files:
             recipe = load_recipe(args.recipe, args.overrides, check_files=False)
         else:
             recipe = read_recipe(args, languages)

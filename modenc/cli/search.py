@@ -1,4 +1,4 @@
-"""``modenc search``: the lines of a file nearest to a query, whatever their language."""
+"""``modenc search``: find the lines of a file nearest to a query, across languages."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from modenc.cli.arguments import (
     add,
     add_command,
     add_encoding,
-    add_opening,
-    encoded,
+    add_hub_and_routing,
+    encode_texts,
     open_encoder,
     option,
     positive,
@@ -26,20 +26,20 @@ from modenc.errors import DataError
 def add_commands(commands: Any) -> None:
     """Add the command."""
     parser = add_command(commands, "search", run)
-    parser.add_argument("query", metavar="QUERY", help="what to look for, in any of the hub's languages")
+    parser.add_argument("query", metavar="QUERY", help="word or sentence, in any of the hub's languages")
     add(parser, "--input")
-    option(parser, "--top", "N", "lines to show", type=positive, default=5)
+    option(parser, "--top", "N", "number of lines to print", type=positive, default=5)
     option(parser, "--query-lang", "CODE", "language of the query (default: detect it)")
-    add_opening(parser)
+    add_hub_and_routing(parser)
     add_encoding(parser)
-    add(parser, "--json", help="print an object a line, with score, language and text")
+    add(parser, "--json", help="print a JSON object a line, with score, language and text")
 
 
 def run(args: argparse.Namespace) -> None:
     """Find the lines nearest to a query.
 
-    Encodes the query and every line of FILE and writes the nearest lines: cosine, language, line,
-    tab-separated. For a quick look: nothing is stored.
+    Encodes the query and all lines of FILE, and prints the nearest lines, tab-separated: cosine, language,
+    line. Vectors are not stored, so each search encodes the file again.
 
     Examples:
         modenc search 'Where is the library?' --hub adapters_hub/me5-small --input texts.txt --top 3
@@ -54,8 +54,8 @@ def run(args: argparse.Namespace) -> None:
     best: list[tuple[float, int, str, str]] = []
     first = 0
     for texts in batched(read_texts(args.input, args.column), LINES_AT_ONCE, CHARACTERS_AT_ONCE):
-        vectors, codes = encoded(args, encoder, texts)
-        # Earlier lines win ties: the negated line number is the second key.
+        vectors, codes = encode_texts(args, encoder, texts)
+        # The negated line number sorts earlier lines first if scores are equal.
         found = [
             (float(score), -(first + i), text, code)
             for i, (score, text, code) in enumerate(zip(unit(vectors) @ query, texts, codes, strict=True))

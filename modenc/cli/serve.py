@@ -14,7 +14,7 @@ from modenc.cli.arguments import (
     add,
     add_cluster,
     add_command,
-    add_opening,
+    add_hub_and_routing,
     bounded,
     on_cluster,
     open_encoder,
@@ -38,7 +38,7 @@ _LOCAL = ("127.0.0.1", "::1", "localhost")
 def add_commands(commands: Any) -> None:
     """Add the command."""
     parser = add_command(commands, "serve", run)
-    add_opening(parser)
+    add_hub_and_routing(parser)
     add(parser, "--compute", "--device", "--max-memory")
     option(parser, "--host", "ADDRESS", "where to listen; 0.0.0.0: on all interfaces", default="127.0.0.1")
     text = "port to listen on; 0: a free one"

@@ -10,7 +10,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from modenc.cli.arguments import AUTO, open_hub
-from modenc.cli.encode_job import state_of
+from modenc.cli.encode_job import input_state
 from modenc.cli.encode_on_cluster import arguments_for_nodes
 from modenc.cli.text_io import STDIN
 from modenc.distributed.cluster import Place, check_nodes, cluster
@@ -68,7 +68,7 @@ def serve_on_cluster(
 
 
 def _state_of(args: argparse.Namespace, hub: Hub) -> str:
-    return str(state_of(argparse.Namespace(**vars(args), lang=AUTO, input=STDIN), hub)["modules"])
+    return str(input_state(argparse.Namespace(**vars(args), lang=AUTO, input=STDIN), hub)["modules"])
 
 
 def _unlike_here(args: argparse.Namespace, expected: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Texts from files and standard input, one at a time, and checks of where results go."""
+"""Texts from files and standard input, one at a time, and checks of output files."""
 
 from __future__ import annotations
 
@@ -7,46 +7,46 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from modenc.data.columns import text_of
-from modenc.data.files import format_of, read_file, read_lines
+from modenc.data.columns import text_in_column
+from modenc.data.formats import file_format, read_file, read_lines
 from modenc.errors import DataError
 from modenc.texts import clean
 
 STDIN = "-"
 LINES_AT_ONCE, CHARACTERS_AT_ONCE = 1024, 1 << 26
-"""For :func:`batched`, in commands that answer a line at a time."""
+"""Limits for :func:`batched`, in commands that print a line for each text."""
 
 
 def read_texts(
     source: str, column: str = "text", max_characters: int | None = None, option: str = "--column"
 ) -> Iterator[str]:
-    """The texts of ``source``: a file that :func:`modenc.data.files.read_file` reads, or ``-``.
+    """Read the texts of a file or, for ``-``, of standard input.
 
-    Standard input and .txt hold a text a line, empty lines included, so that row i of the result
-    is line i of the input. Other formats give the value of ``column``.
+    Standard input and .txt have a text in each line; an empty line is an empty text. For other formats see
+    :func:`modenc.data.formats.read_file`.
 
     Args:
-        source: the file.
-        column: where it has several.
-        max_characters: clean and cut texts as an encoder of that limit does, so that thousands of them fit
-            in memory; their vectors stay the same. By default they stay as they are.
-        option: what names the column on the command line.
+        source: the file, or ``-``.
+        column: column of the texts, in formats with columns.
+        max_characters: clean and truncate texts as an encoder with that limit does, so that thousands of them
+            fit in memory; this does not change their vectors. None: texts stay as they are.
+        option: option that names the column on the command line.
 
     Raises:
-        DataError: missing or unreadable file, bytes that are not UTF-8, no such column, a value that is no
-            text (null, a number).
+        DataError: the file is missing, unreadable or not UTF-8, has no such column, or a value is no text
+            (null, a number).
     """
-    texts = _uncut(source, column, option)
+    texts = _raw_texts(source, column, option)
     return texts if max_characters is None else (clean(text, max_characters) for text in texts)
 
 
 def source_files(source: str) -> list[str]:
-    """The files of a source: itself, or of a folder those in it, in the order of their names.
+    """List the files of a source: the file itself or, for a folder, its files in the order of their names.
 
-    Names that start with ``.`` or ``_`` are left out, as those of marks that other tools leave.
+    Files whose names start with ``.`` or ``_`` are left out; other tools use such names for markers.
 
     Raises:
-        DataError: a folder has none.
+        DataError: the folder has no files.
     """
     if source == STDIN or not Path(source).is_dir():
         return [source]
@@ -57,26 +57,26 @@ def source_files(source: str) -> list[str]:
 
 
 def has_columns(source: str) -> bool:
-    """Whether texts come with other columns: not from standard input and plain text."""
-    return source != STDIN and not (Path(source).is_file() and format_of(Path(source)) == ".txt")
+    """Say whether a source has columns; standard input and plain text have none."""
+    return source != STDIN and not (Path(source).is_file() and file_format(Path(source)) == ".txt")
 
 
-def _uncut(source: str, column: str, option: str) -> Iterator[str]:
+def _raw_texts(source: str, column: str, option: str) -> Iterator[str]:
     if source == STDIN:
         if sys.stdin is None:
-            raise DataError("standard input is closed; name a file instead")
+            raise DataError("standard input is closed; give a file instead")
         yield from read_lines(sys.stdin.buffer, "standard input")
         return
     path, column = Path(source), column if has_columns(source) else "text"
     for number, row in enumerate(read_file(path), start=1):
-        yield text_of(row, column, path, number, option)
+        yield text_in_column(row, column, path, number, option)
 
 
 def check_output(output: Path, source: str | Path) -> None:
-    """Check before hours of work that an output can be written.
+    """Check that an output can be written, before hours of work.
 
     Raises:
-        DataError: its folder does not exist, it is a folder itself, or it is ``source``.
+        DataError: the output's folder does not exist, or the output is a folder, the source or inside it.
     """
     if output.exists() and Path(source).exists() and output.samefile(source):
         raise DataError(f"{output}: expected another file than the input; choose another name")
@@ -89,7 +89,7 @@ def check_output(output: Path, source: str | Path) -> None:
 
 
 def batched(texts: Iterable[str], size: int, characters: int | None = None) -> Iterator[list[str]]:
-    """Lists of ``size`` texts, the last one shorter; one with so many ``characters`` ends earlier."""
+    """Yield lists of up to ``size`` texts; a list also ends when it has that many ``characters``."""
     iterator = iter(texts)
     while batch := list(_first(iterator, size, characters)):
         yield batch

@@ -1,4 +1,4 @@
-"""``modenc train``: a recipe's languages through the four stages."""
+"""``modenc train``: train the modules of a recipe's languages."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ def add_commands(commands: Any) -> None:
     parser = add_command(commands, "train", run)
     add_recipe(parser)
     add(parser, "--lang", action="append", help="train only this language; may be repeated (default: all)")
-    text = f"only this stage ({', '.join(STAGES)}); may be repeated"
+    text = f"run only this stage ({', '.join(STAGES)}); may be repeated"
     option(parser, "--stage", "NAME", text, action="append", choices=STAGES)
     option(
         parser,
         "--monolithic",
         "DIR",
-        "instead of modules, train all parameters of one model on all languages, to compare with (settings: "
-        "[monolithic]); writes a sentence-transformers model to DIR",
+        "train one model on all languages instead of modules, as a baseline (settings: [monolithic]), and "
+        "write it to DIR as a sentence-transformers model",
     )
     option(
         parser,
         "--publish-unless-worse",
         None,
-        "keep a language out of the hub whose modules have a lower mean than the base alone on held-out data "
-        "(metrics that both have). The hub stays as it is, trained stages stay in the work folder, and the "
-        "exit code is 1 (short for run.publish=unless_worse)",
+        "do not publish a language to the hub if, on held-out data, the mean of its metrics is below that of "
+        "the base alone. The hub then stays unchanged, the trained stages stay in the work folder, and the "
+        "exit code is 1. Same as run.publish=unless_worse",
     )
-    add(parser, "--force", help="train finished stages again, from their start")
+    add(parser, "--force", help="also run finished stages again, from their start")
     add_cluster(parser)
     add(parser, "--json")
 
@@ -51,9 +51,9 @@ def add_commands(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train the modules of a recipe's languages.
 
-    Trains each language of a recipe and puts its modules into the recipe's hub folder. Finished stages
-    are skipped, a killed run resumes from its last checkpoint, and no language's training touches
-    another's modules.
+    Trains the modules of each language of a recipe, and publishes them to the recipe's hub folder. Finished
+    stages are skipped, and an interrupted stage resumes from its last checkpoint. Training a language does
+    not change the modules of other languages.
 
     Examples:
         modenc train recipes/turkic.toml --lang kk data.root=data
@@ -66,25 +66,25 @@ def run(args: argparse.Namespace) -> int:
     from modenc.training.pipeline import train
     from modenc.training.processes import process_state
 
-    spread, first = on_cluster(args), process_state().is_main_process
+    is_distributed, is_main = on_cluster(args), process_state().is_main_process
     _check_together(args, process_state().num_processes)
-    if not first:
+    if not is_main:
         logging.getLogger().setLevel(logging.ERROR)
     if args.publish_unless_worse:
         args.overrides.append("run.publish=unless_worse")
     languages = [normalize_code(code) for code in args.lang] if args.lang else None
-    # A single stage may need nothing of the languages that are not chosen.
+    # A single stage may not need the other languages.
     recipe = read_recipe(args, languages, need_others=not args.stage)
     for line in recipe.warnings:
         logger.warning("warning: %s", line)
     if args.monolithic:
         train_monolithic(recipe, Path(args.monolithic))
         folders = {}
-    elif spread:
+    elif is_distributed:
         folders = _train_on_cluster(args, recipe, languages)
     else:
         folders = train(recipe, languages=languages, stages=args.stage, force=args.force)
-    if not first:
+    if not is_main:
         return 0
     if args.monolithic:
         write(args, {"model": args.monolithic}, f"{args.monolithic}\n")
@@ -94,32 +94,31 @@ def run(args: argparse.Namespace) -> int:
     text = "".join(f"{code}\t{folder}\n" for code, folder in found.items())
     write(args, {"languages": found, "worse": worse}, text)
     if worse:
-        reason = f"worse than the base alone, and not put into {recipe.hub}"
+        reason = f"worse than the base alone, so not published to {recipe.hub}"
         sys.stderr.write(f"modenc train: {reason}: {', '.join(worse)}\n")
     return 1 if worse else 0
 
 
 def _check_together(args: argparse.Namespace, processes: int) -> None:
     if args.on and (args.monolithic or processes > 1):
-        raise RecipeError(
-            "--on ray schedules stages of modules, each in one process: leave out --monolithic and torchrun"
-        )
+        raise RecipeError("--on ray runs each stage in one process: leave out --monolithic and torchrun")
     if args.monolithic and (args.lang or args.stage or args.force or args.publish_unless_worse):
         raise RecipeError(
-            "--monolithic trains one model: leave out --lang, --stage and --force, and --publish-unless-worse"
+            "--monolithic trains one model on all languages: leave out --lang, --stage, --force and "
+            "--publish-unless-worse"
         )
 
 
 def _train_on_cluster(
     args: argparse.Namespace, recipe: Recipe, languages: list[str] | None
 ) -> dict[str, Path]:
-    """As ``train``, each stage a task of its own; language → its folder in the hub."""
+    """As ``train``, with each stage as a task of its own; returns language → its folder in the hub."""
     from modenc.distributed.cluster import Place, cluster, shared_folders
     from modenc.distributed.graph import SECONDS_TO_END, Task, run_graph
     from modenc.threads import set_threads
     from modenc.training.pipeline import train_step, training_steps
 
-    # The number of threads decides the last digits: on each node it is what it would be here.
+    # The number of threads affects the last digits, so it is the same on all nodes.
     threads = {lang: plan.run.threads or set_threads(0) for lang, plan in recipe.plans.items()}
     plans = {
         lang: replace(plan, run=replace(plan.run, threads=threads[lang]))
@@ -129,7 +128,7 @@ def _train_on_cluster(
     folders = {recipe.hub, *(plan.run.work_dir for plan in recipe.plans.values())}
     with cluster(args.address), shared_folders(sorted(folders)) as check:
         place = Place.of_cluster(max(threads.values()))
-        # Only now: with --force it removes finished stages.
+        # After the checks, since with --force it removes finished stages.
         steps = training_steps(recipe, languages=languages, stages=args.stage, force=args.force)
         tasks = [
             Task(

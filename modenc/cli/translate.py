@@ -1,4 +1,4 @@
-"""``modenc translate``: training text in a language that has none, by machine translation."""
+"""``modenc translate``: translate training text by machine."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from modenc.cli.text_io import check_output
 from modenc.errors import DataError
 
 if TYPE_CHECKING:
-    from modenc.translation.filters import FilterSettings, PairFilter
-    from modenc.translation.run import TranslationJob
+    from modenc.translation.pair_filter import FilterSettings, PairFilter
+    from modenc.translation.translate_file import TranslationJob
 
 logger = logging.getLogger(__name__)
 
@@ -34,40 +34,41 @@ _ENGINES_OF = {
 def add_commands(commands: Any) -> None:
     """Add the command."""
     parser = add_command(commands, "translate", run)
-    add(parser, "--input", type=Path, help="text, TSV, CSV, JSONL or Parquet; plain, .gz or .zst")
+    add(parser, "--input", type=Path, help="file of text, TSV, CSV, JSONL or Parquet; plain, .gz or .zst")
     add(parser, "--output", help=".txt, .tsv, .jsonl (.gz) or .parquet")
     text = "column to translate; may be repeated (default: text)"
     add(parser, "--column", action="append", default=None, help=text)
-    option(parser, "--no-originals", None, "leave them out", dest="originals", action="store_false")
-    option(parser, "--license", "NAME", "of the text, such as CC-BY-SA-4.0", default="")
-    text = "rows between two savings (default: 512 by rules, 64 by models)"
-    option(parser, "--shard-size", "N", text, type=positive)
+    option(parser, "--no-originals", None, "do not write the original texts")
+    option(parser, "--license", "NAME", "license of the text, such as CC-BY-SA-4.0", default="")
+    text = "rows in a shard; finished shards are saved (default: 512 for apertium, 64 for models)"
+    add(parser, "--shard-size", default=None, help=text)
     add(parser, "--json", help="print the summary as JSON")
 
     group = parser.add_argument_group("engine")
-    option(group, "--engine", None, "see above", required=True, choices=("apertium", *_MODELS))
+    engines = ("apertium", *_MODELS)
+    option(group, "--engine", None, "translation engine, see above", required=True, choices=engines)
     option(group, "--source", "CODE", "language of the text")
     option(group, "--target", "CODE", "language to translate to")
-    option(group, "--chain", '"A>B>C"', "languages to go through, first and last included")
+    option(group, "--chain", '"A>B>C"', "all languages of a chain, in order")
     each = {"action": "append", "default": []}
-    option(group, "--mode", "MODE", "apertium: such as eng-kaz; one for each step", **each)
-    option(group, "--data-dir", "DIR", "apertium: folder of a pair that was built", type=Path)
+    option(group, "--mode", "MODE", "apertium: name of a mode, such as eng-kaz; once for each step", **each)
+    option(group, "--data-dir", "DIR", "apertium: folder of a language pair built from source", type=Path)
     seconds = bounded(float, 0.001, 10**6)
-    option(group, "--time-limit", "S", "apertium: seconds for one sentence (default: 30)", type=seconds)
-    option(group, "--model", "DIR|ID", "models: DIR, ID or ID@COMMIT; one, or one for each step", **each)
-    option(group, "--tokenizer", "DIR|ID", "ctranslate2: where DIR has none")
-    option(group, "--beams", "N", "models: 1 is fastest (default: 4)", type=positive)
-    option(group, "--batch-size", "N", "models: texts (default: 16)", type=positive)
+    option(group, "--time-limit", "S", "apertium: most seconds for one sentence (default: 30)", type=seconds)
+    option(group, "--model", "DIR|ID", "models: DIR, ID or ID@COMMIT; once, or once for each step", **each)
+    option(group, "--tokenizer", "DIR|ID", "ctranslate2: tokenizer, if the model's DIR has none")
+    option(group, "--beams", "N", "models: width of the beam search (default: 4)", type=positive)
+    option(group, "--batch-size", "N", "models: texts in a batch (default: 16)", type=positive)
 
     group = parser.add_argument_group("rows to drop")
-    option(group, "--max-unknown", "SHARE", "most words marked as unknown", type=share, default=0.25)
+    option(group, "--max-unknown", "SHARE", "largest share of unknown words", type=share, default=0.25)
     ratio = bounded(float, 1, 1000)
-    option(group, "--max-length-ratio", "X", "longer side to the shorter, at most", type=ratio, default=4.0)
-    off = {"dest": "check_language", "action": "store_false"}
-    option(group, "--no-language-check", None, "keep texts in other languages", **off)
-    text = "least cosine of the vectors of both sides (default: off)"
+    text = "largest ratio of the longer side to the shorter"
+    option(group, "--max-length-ratio", "X", text, type=ratio, default=4.0)
+    option(group, "--no-language-check", None, "keep translations in other languages")
+    text = "smallest cosine between text and translation (default: no check)"
     option(group, "--min-similarity", "COSINE", text, type=bounded(float, -1, 1))
-    add(group, "--hub", required=False, help="makes the vectors (default: the base me5-small alone)")
+    add(group, "--hub", required=False, help="hub for the vectors (default: the base me5-small alone)")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -76,22 +77,23 @@ def run(args: argparse.Namespace) -> None:
     Translates columns of a file, and drops rows with bad translations.
 
     engines:
-      apertium      rules; a program beside modenc (apt-get install apertium apertium-eng-spa) with a mode
+      apertium      rule-based; a program of its own (apt-get install apertium apertium-eng-spa), with a mode
                     for each direction, installed or built in --data-dir
       transformers  NLLB, M2M100, MADLAD, Marian: a folder, or an id on Hugging Face
                     (pip install "modenc[translate]")
       ctranslate2   the same models, converted by ct2-transformers-converter
 
-    A chain goes through other languages, a step each: --chain "en>tr>az" (in quotes), in place of --source
-    and --target. Each step takes the one --model, or its own where --model is given once for each; of
-    apertium the mode between its languages, or its --mode.
+    A chain translates through other languages: --chain "en>tr>az" (in quotes) has two steps, and replaces
+    --source and --target. All steps use the same --model, unless it is given once for each step. With
+    apertium, each step uses the mode between its two languages, unless --mode is given once for each step.
 
-    A translation takes its column's place, and the original moves to COLUMN_SOURCE: sentence1, sentence1_en.
-    A column called by the source's code keeps its text: en, kk. Plain text becomes such a table or, where
-    OUTPUT is .txt, the translations alone: line i is that of line i, and empty where a row was dropped.
+    A translation replaces the text of its column, and the original moves to COLUMN_SOURCE: sentence1 and
+    sentence1_en. A column called by the source's code keeps its text, and the translation gets a column of
+    its own: en and kk. Plain text becomes such a table; if OUTPUT is .txt, it becomes the translations alone,
+    with an empty line for each dropped row.
 
-    An interrupted run resumes from OUTPUT.parts/. OUTPUT.translation.json says what translated the text,
-    and its license; recipes and cards take them from there.
+    An interrupted run resumes from OUTPUT.parts/. OUTPUT.translation.json records the translator and the
+    license of the text; recipes and cards use it.
 
     Examples:
         modenc translate -i stsb.tsv -o stsb.kk.tsv --engine apertium --mode eng-kaz \
@@ -101,8 +103,8 @@ def run(args: argparse.Namespace) -> None:
             --model facebook/nllb-200-distilled-600M --column anchor --column positive --column negative
     """
     from modenc.translation.apertium import SECONDS
-    from modenc.translation.open_chain import apertium_chain, model_chain
-    from modenc.translation.run import check_first_row, translate_file
+    from modenc.translation.chains import apertium_chain, model_chain
+    from modenc.translation.translate_file import check_first_row, translate_file
 
     filters = _checked(args)
     languages = _languages(args)
@@ -122,13 +124,13 @@ def run(args: argparse.Namespace) -> None:
         summary = translate_file(job, chain, pair_filter, bar.update)
     logger.info("%s: %s", args.output, summary.line())
     if summary.cut:
-        logger.info("%d rows were longer than the model takes and were cut; split them", summary.cut)
+        logger.info("%d rows were longer than the model's limit and were cut; split them", summary.cut)
     write(args, {"output": str(args.output), **asdict(summary)}, f"{args.output}\t{summary.kept}\n")
 
 
 def _checked(args: argparse.Namespace) -> FilterSettings:
-    """The filters, after all options were checked; before anything slow is done."""
-    from modenc.translation.filters import FilterSettings
+    """Check all options before any slow work; returns the settings of the filter."""
+    from modenc.translation.pair_filter import FilterSettings
     from modenc.translation.tables import output_format
 
     ending = output_format(args.output)
@@ -139,22 +141,24 @@ def _checked(args: argparse.Namespace) -> FilterSettings:
         )
     _check_engine(args)
     if args.hub and args.min_similarity is None:
-        raise DataError("--hub makes vectors for --min-similarity; give both, or neither")
-    return FilterSettings(args.max_unknown, args.max_length_ratio, args.check_language, args.min_similarity)
+        raise DataError(
+            "--hub: expected --min-similarity with it, which needs vectors; give both, or neither"
+        )
+    return FilterSettings(args.max_unknown, args.max_length_ratio, args.language_check, args.min_similarity)
 
 
 def _check_engine(args: argparse.Namespace) -> None:
-    """Check that no option is given that the engine would ignore."""
+    """Check that the engine uses all options that are given."""
     for name, engines in _ENGINES_OF.items():
         if getattr(args, name) not in (None, []) and args.engine not in engines:
             raise DataError(
-                f"--{name.replace('_', '-')} is for --engine {' or '.join(engines)}, found {args.engine}; "
-                "leave it out, or choose another engine"
+                f"--{name.replace('_', '-')}: expected --engine {' or '.join(engines)} with it, found "
+                f"{args.engine}; leave it out, or choose another engine"
             )
 
 
 def _ends(args: argparse.Namespace, languages: list[str]) -> tuple[str, str]:
-    """The normalized codes of a neural chain's first and last language."""
+    """Return the normalized codes of a neural chain's first and last language."""
     from modenc.languages import normalize_code
 
     if len(languages) < 2 or not args.model:
@@ -167,7 +171,7 @@ def _ends(args: argparse.Namespace, languages: list[str]) -> tuple[str, str]:
 
 
 def _languages(args: argparse.Namespace) -> list[str]:
-    """The codes of the chain as they were given; none where the mode's name says it."""
+    """Return the codes of the chain as they were given; none if only --mode is given."""
     if args.chain and (args.source or args.target):
         raise DataError("--chain names all languages; leave out --source and --target")
     if args.chain:
@@ -181,17 +185,17 @@ def _languages(args: argparse.Namespace) -> list[str]:
 
 
 def _job(args: argparse.Namespace, source: str, target: str, filters: FilterSettings) -> TranslationJob:
-    from modenc.data.files import format_of
+    from modenc.data.formats import file_format
     from modenc.provenance import read_record
-    from modenc.translation.rows import Layout
-    from modenc.translation.run import MODELS_SHARD, RULES_SHARD, TranslationJob
+    from modenc.translation.output_columns import OutputColumns
+    from modenc.translation.translate_file import MODELS_SHARD, RULES_SHARD, TranslationJob
 
-    plain = args.input.is_file() and format_of(args.input) == ".txt"
+    plain = args.input.is_file() and file_format(args.input) == ".txt"
     if plain and args.column:
         raise DataError(f"{args.input}: plain text has no columns; leave out --column")
     columns = tuple(dict.fromkeys(args.column or (source if plain else "text",)))
     before = read_record(args.input)
-    layout = Layout(
+    layout = OutputColumns(
         columns,
         source,
         target,
@@ -213,14 +217,14 @@ def _job(args: argparse.Namespace, source: str, target: str, filters: FilterSett
 
 
 def _filtered(args: argparse.Namespace, job: TranslationJob) -> tuple[TranslationJob, PairFilter]:
-    """The job with what makes its vectors, where any are made, and what checks the translations."""
-    from modenc.translation.filters import PairFilter, cosines_by
+    """Make the filter, and add to the job the encoder that computes its vectors, if any."""
+    from modenc.translation.pair_filter import PairFilter, make_similarity
 
     source, target = job.layout.source, job.layout.target
     if args.min_similarity is None:
         return job, PairFilter(job.filters, source, target)
-    from modenc.evaluation.systems import open_system
+    from modenc.evaluation.systems import open_hub_or_base
 
-    system, _ = open_system(args.hub)
-    similarity = cosines_by(system.encode, source, target)
+    system, _ = open_hub_or_base(args.hub)
+    similarity = make_similarity(system.encode, source, target)
     return replace(job, encoder=system.describe()), PairFilter(job.filters, source, target, similarity)

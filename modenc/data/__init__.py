@@ -1,1 +1,1 @@
-"""From files, public data sets and gettext catalogues to clean texts and pairs."""
+"""Reading texts and pairs from files, public data sets and gettext catalogues, and filtering them."""

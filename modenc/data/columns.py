@@ -1,32 +1,32 @@
-"""The text in a column that the caller names."""
+"""The text in a column."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from modenc.data.files import Converted, Row
+from modenc.data.formats import NonText, Row
 from modenc.errors import DataError
 from modenc.suggest import closest_match
 
 
-def text_of(row: Row, column: str, path: Path, number: int, option: str = "") -> str:
-    """The text that a row has in a column.
+def text_in_column(row: Row, column: str, path: Path, number: int, option: str = "") -> str:
+    """Return the text that a row has in a column.
 
     Args:
-        row: it.
+        row: the row.
         column: the column's name.
         path: the row's file, for messages.
-        number: which row of it, from 1.
-        option: what the column was named with, for messages, such as ``--column``.
+        number: the row's number, from 1, for messages.
+        option: the option that named the column, such as ``--column``, for messages.
 
     Raises:
-        DataError: no such column, or a value that is no text (null, a number).
+        DataError: there is no such column, or its value is no text (null, a number).
     """
     if column not in row:
         raise DataError(_no_column(path, number, column, list(row), option))
     text = row[column]
-    if isinstance(text, Converted):
+    if isinstance(text, NonText):
         raise DataError(
             f"{text.place}: expected a text in {column!r}, found {str(text)[:60] or 'null'}; drop the row, "
             "or write the text in quotes"

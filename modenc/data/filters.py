@@ -1,4 +1,4 @@
-"""Which rows are kept, and why the others are not."""
+"""Filters of rows, and counts of the rows they kept and dropped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import islice
 
-from modenc.data.files import Row
+from modenc.data.formats import Row
 from modenc.data.language_check import Filters, LanguageCheck, Verdict
 from modenc.data.text import clean, letters_key, stable_hash
 from modenc.langid import LanguageIdentifier
@@ -19,7 +19,7 @@ _SAMPLE = 1000
 
 @dataclass(frozen=True)
 class FilterReport:
-    """What became of the rows read. ``cleaned`` rows had control characters and may be kept."""
+    """Counts of kept rows and, by reason, of dropped ones; ``cleaned`` rows lost control characters."""
 
     kept: int = 0
     empty: int = 0
@@ -33,12 +33,12 @@ class FilterReport:
 
     @property
     def read(self) -> int:
-        """All rows."""
+        """Number of rows read."""
         counts: dict[str, int] = vars(self)
         return sum(counts.values()) - self.cleaned
 
     def summary(self) -> str:
-        """One line: ``read 1,000, kept 940 (40 too short, 20 duplicate)``."""
+        """Summarize the counts: ``read 1,000, kept 940 (40 too short, 20 duplicate)``."""
         reasons = [f.name for f in fields(self) if f.name not in ("kept", "cleaned")]
         dropped = [f"{getattr(self, r):,} {r.replace('_', ' ')}" for r in reasons if getattr(self, r)]
         return f"read {self.read:,}, kept {self.kept:,}" + (f" ({', '.join(dropped)})" if dropped else "")
@@ -46,23 +46,24 @@ class FilterReport:
 
 @dataclass(frozen=True)
 class RowShape:
-    """Which roles of a row the filters look at."""
+    """Roles of a row that the filters check."""
 
     required: tuple[str, ...]
-    """Normalized, and dropped with the row if empty, too short or too long."""
-    own: tuple[str, ...]
-    """Roles of ``required`` that are in the language: script and language are checked."""
+    """Roles that are normalized; the row is dropped if one is empty, too short or too long."""
+    in_language: tuple[str, ...]
+    """Roles of ``required`` whose script and language are checked."""
     optional: str | None = None
-    """Normalized, and emptied alone where it is too short or too long (a hard negative)."""
+    """Role that is normalized, and emptied if it is too short or too long (a hard negative)."""
     score: str | None = None
-    """No text: kept with the row as it is."""
+    """Role that is no text and stays as it is."""
 
 
 class TextFilter:
     """Normalizes rows and drops the bad ones, across all the sources of a corpus.
 
-    Duplicates are found by letters and digits alone, over everything the filter has seen. Of translations,
-    ``pivot`` is the other side's language: see :class:`~modenc.data.language_check.LanguageCheck`.
+    Duplicates are rows with the same letters and digits, among all rows that the filter has seen. For
+    translations, ``pivot`` is the other side's language: see
+    :class:`~modenc.data.language_check.LanguageCheck`.
     """
 
     def __init__(
@@ -80,23 +81,23 @@ class TextFilter:
 
     @property
     def report(self) -> FilterReport:
-        """What became of the rows so far."""
+        """Counts of the rows so far."""
         return FilterReport(**self._counts)
 
-    def check_share(self) -> None:
-        """Refuse what was read if too little of it is in the language.
+    def check_language_share(self) -> None:
+        """Check that enough of the rows so far are in the language.
 
         Raises:
-            DataError: see ``LanguageCheck.check_share``, on an even sample of 1,000 lines.
+            DataError: see ``LanguageCheck.check_language_share``; it gets an even sample of 1,000 lines.
         """
-        self._check.check_share([text for _, text in sorted(self._sample, reverse=True)])
+        self._check.check_language_share([text for _, text in sorted(self._sample, reverse=True)])
 
     def select(self, rows: Iterable[Row], shape: RowShape) -> Iterator[Row]:
-        """The rows worth keeping, normalized, in their order."""
+        """Yield the rows that pass the filters, normalized, in their order."""
         remaining = self._well_formed(rows, shape)
         while batch := list(islice(remaining, _BATCH)):
-            verdicts = self._check.verdicts([row[role] for row in batch for role in shape.own])
-            width = len(shape.own)
+            verdicts = self._check.verdicts([row[role] for row in batch for role in shape.in_language])
+            width = len(shape.in_language)
             for i, row in enumerate(batch):
                 bad = [v for v in verdicts[i * width : (i + 1) * width] if v is not Verdict.OK]
                 self._counts[bad[0].value if bad else "kept"] += 1
@@ -111,7 +112,7 @@ class TextFilter:
             if reason is not None:
                 self._counts[reason] += 1
                 continue
-            for role in shape.own:
+            for role in shape.in_language:
                 self._remember(row[role])
             yield row
 
@@ -142,7 +143,7 @@ class TextFilter:
         return "too_long" if len(text) > self._filters.max_chars else None
 
     def _is_repeated(self, key: str) -> bool:
-        # 64 bits a line: exact for any corpus that fits in memory, at a fifth of the strings' size.
+        # Hashes of 64 bits need a fifth of the memory of the strings, and collide in no corpus that fits.
         hashed = stable_hash(key)
         if hashed in self._seen:
             return True
@@ -150,7 +151,7 @@ class TextFilter:
         return False
 
     def _remember(self, text: str) -> None:
-        """Keep the lines of the smallest hashes: an even sample, whatever the order of sources."""
+        """Keep the lines with the smallest hashes: an even sample, whatever the order of sources."""
         entry = (-stable_hash(text), text)
         if len(self._sample) < _SAMPLE:
             heapq.heappush(self._sample, entry)

@@ -1,8 +1,8 @@
-"""Sentence pairs from the gettext catalogues that installed Python packages carry.
+"""Sentence pairs from the gettext catalogues in installed Python packages.
 
-A compiled catalogue (``.mo``) maps English messages to a language's translations: small, clean
-parallel text that needs no download beyond ``pip install``. Its interface messages are made into sentences:
-placeholders, mark-up and accelerator keys are removed.
+A compiled catalogue (``.mo``) maps English messages to a language's translations: small, clean parallel text
+that needs no download beyond ``pip install``. Placeholders, mark-up and accelerator keys are removed from the
+messages.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
-from modenc.data.files import Row
+from modenc.data.formats import Row
 from modenc.errors import DataError
 from modenc.suggest import closest_match
 
 _MAGIC = 0x950412DE
 
-# What a placeholder becomes, the same on both sides of a pair.
+# Fillers of placeholders, the same on both sides of a pair.
 _WORDS = ("X", "Y", "Z")
 _NUMBERS = ("5", "8")
 
@@ -32,7 +32,7 @@ _PLACEHOLDER = re.compile(
     r"|\{\{\s*(?P<template>[\w.|]+)\s*\}\}"
     r"|\$?\{(?P<braced>\w*)(?:[.!\[][^{}:]*)?(?::[^{}]*?(?P<braced_type>[a-zA-Z])?)?\}"
 )
-# Stands for "%%" until what looks like a placeholder is gone: Turkish writes "%%%(n)d".
+# Replaces "%%" until the placeholders are replaced: Turkish writes "%%%(n)d".
 _PERCENT = "\0"
 _BREAK = re.compile(r"<\s*/?\s*(?:br|p|li|ul|ol|div|tr|td|h\d)\b[^<>]*>", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
@@ -43,15 +43,15 @@ _SPACE = re.compile(r"\s+")
 
 
 def read_catalogues(packages: Sequence[str], locale: str) -> Iterator[Row]:
-    """The translated messages of packages, cleaned, as rows of ``pivot`` (English) and ``text``.
+    """Read the translated messages of packages, cleaned, as rows of ``pivot`` (English) and ``text``.
 
     Args:
         packages: import names or distribution names of installed packages.
-        locale: ``tr``, ``pt_BR``; a folder with a region (``tr_TR``) serves for ``tr`` where
+        locale: locale such as ``tr`` or ``pt_BR``; for ``tr`` a folder with a region (``tr_TR``) is used if
             there is none without.
 
     Raises:
-        DataError: a package is not installed, has no catalogue for the locale, or a damaged one.
+        DataError: a package is not installed, or its catalogue for the locale is missing or damaged.
     """
     for package in packages:
         for path in find_catalogues(package, locale):
@@ -63,10 +63,10 @@ def read_catalogues(packages: Sequence[str], locale: str) -> Iterator[Row]:
 
 
 def find_catalogues(package: str, locale: str) -> list[Path]:
-    """The ``.mo`` files of a package for a locale, sorted.
+    """Find the ``.mo`` files of a package for a locale, sorted.
 
     Raises:
-        DataError: the package is not installed or has none.
+        DataError: the package is not installed or has none for the locale.
     """
     by_folder: dict[Path, list[Path]] = defaultdict(list)
     for root in _package_folders(package):
@@ -80,12 +80,12 @@ def find_catalogues(package: str, locale: str) -> list[Path]:
 
 
 def read_mo(path: Path) -> Iterator[tuple[list[str], list[str]]]:
-    """The entries of a compiled catalogue: ids (singular, plural) and translated forms.
+    """Read the entries of a compiled catalogue: ids (singular, plural) and translated forms.
 
-    Contexts are cut off, the header entry is left out.
+    Contexts are removed from the ids, and the header entry is left out.
 
     Raises:
-        DataError: not a ``.mo`` file, or a damaged one.
+        DataError: the file is no ``.mo`` file, or damaged.
     """
     try:
         entries = list(_raw_entries(path.read_bytes()))
@@ -111,7 +111,7 @@ def _raw_entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         message, text = _string(data, order, ids_at + 8 * i), _string(data, order, texts_at + 8 * i)
         length += len(message) + len(text)
         if length > len(data):
-            raise ValueError("its strings lie on each other")
+            raise ValueError("its strings overlap")
         yield message, text
 
 
@@ -123,10 +123,10 @@ def _string(data: bytes, order: str, at: int) -> bytes:
 
 
 def _pairs(ids: list[str], forms: list[str]) -> Iterator[tuple[str, str]]:
-    """English messages with the form that fits them.
+    """Pair English messages with the translated forms of the same meaning.
 
-    A language's last plural form is its general one, so it goes with English's plural. Its first is
-    that of one thing only where there are two; with three and more, languages differ.
+    The last plural form of a language is its general one, so it is paired with the English plural. The first
+    form is a singular only if there are two; with three and more, languages differ.
     """
     if len(ids) == 1:
         yield ids[0], forms[0]
@@ -137,7 +137,7 @@ def _pairs(ids: list[str], forms: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _package_folders(package: str) -> list[Path]:
-    """Folders to search for catalogues; the package is not imported."""
+    """Return the folders to search for catalogues; the package is not imported."""
     try:
         spec = find_spec(package) if package.isidentifier() else None
     except (ImportError, ValueError):
@@ -156,7 +156,7 @@ def _package_folders(package: str) -> list[Path]:
 
 
 def _matching(folders: Iterable[Path], locale: str) -> list[Path]:
-    """The locale's own folder, or else those that add a region to it."""
+    """Return the locale's folder or, if there is none, the folders of its regions."""
     wanted = locale.replace("-", "_").casefold()
     names = {folder: folder.name.replace("-", "_").casefold() for folder in folders}
     exact = [folder for folder, name in names.items() if name == wanted]
@@ -179,11 +179,11 @@ def _no_catalogue(package: str, locale: str, locales: set[str]) -> str:
 
 
 def clean_pair(message: str, translation: str) -> tuple[str, str] | None:
-    """A message and its translation as plain sentences, or None where they cannot be made so.
+    """Convert a message and its translation to plain sentences; None if that is not possible.
 
-    The same filler takes a placeholder's place on both sides (``%(name)s`` → ``X``, ``%d`` → ``5``).
-    None where the placeholders of the two differ or are too many, where code remains, where there
-    are no letters, and where the translation is the message itself.
+    Placeholders become the same filler on both sides (``%(name)s`` → ``X``, ``%d`` → ``5``). It is not
+    possible if the sides have different placeholders or too many, if code remains, if there are no letters,
+    and if the translation is the message itself.
     """
     fillers = _fillers(message)
     if fillers is None or fillers != _fillers(translation):
@@ -198,7 +198,7 @@ def clean_pair(message: str, translation: str) -> tuple[str, str] | None:
 
 
 def _fillers(text: str) -> dict[str, str] | None:
-    """Placeholder → its filler; None where there are more of them than fillers."""
+    """Return placeholder → filler; None if there are more placeholders than fillers."""
     fillers: dict[str, str] = {}
     words, numbers = list(_WORDS), list(_NUMBERS)
     for name, is_number in sorted(_placeholders(text)):
@@ -210,7 +210,7 @@ def _fillers(text: str) -> dict[str, str] | None:
 
 
 def _placeholders(text: str) -> set[tuple[str, bool]]:
-    """Name and kind of every placeholder; those without a name are named by their place."""
+    """Return each placeholder's name, or number where it has none, and whether it is for a number."""
     return {
         (_name(match, place), _is_number(match))
         for place, match in enumerate(_PLACEHOLDER.finditer(text.replace("%%", _PERCENT)), start=1)
@@ -237,7 +237,7 @@ def _clean(text: str, fillers: dict[str, str]) -> str:
     text = _PLACEHOLDER.sub(filler, text.replace("%%", _PERCENT))
     text = _TAG.sub("", _BREAK.sub(" ", text))
     text = _ASIAN_ACCELERATOR.sub("", _SPACE.sub(" ", html.unescape(text)))
-    # More than one mark is no accelerator but a name such as my_long_name.
+    # Text with more than one mark is a name such as my_long_name.
     if len(_ACCELERATOR.findall(text)) == 1:
         text = _ACCELERATOR.sub("", text)
     return _SPACE.sub(" ", text).strip()

@@ -1,23 +1,23 @@
-"""What is seen of one file: its columns, its first rows, how many there are, what its filters leave."""
+"""Inspection of one source: its columns, first rows and number of rows, and the effect of its filters."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
-from modenc.data.files import Row
-from modenc.data.joining import Pairing
-from modenc.data.readers import describe_source, raw_rows, select_rows
+from modenc.data.formats import Row
+from modenc.data.joining import GroupPairing
+from modenc.data.sources import describe_source, read_raw_rows, select_rows
 from modenc.errors import DataError, LanguageError
 from modenc.languages import language_name, normalize_code
 from modenc.recipe.issues import Issue, Place
 from modenc.recipe.settings import LanguagePlan, Source
 from modenc.suggest import closest_match
 
-# What is in the rows is looked at in the first of them; that many are read to count them.
-_LOOKED_AT = 200
+# Rows whose texts are checked, and bounds on what is read to count rows.
+_SAMPLED_ROWS = 200
 _MOST_ROWS = 100_000
 _MOST_CHARACTERS = 50_000_000
 _MOST_VALUES = 1000
@@ -25,108 +25,103 @@ _SHOWN = 12
 
 
 @dataclass
-class Seen:
-    """What was seen of a source."""
+class InspectedSource:
+    """Rows of a source, counted up to a bound, and the issues found in them."""
 
     name: str
-    """What messages call it."""
-    rows: int = 0
-    """Rows read, before any filter."""
-    kept: int = 0
-    """Of these, rows that pass the source's filters; with ``group``, the pairs that they make."""
+    """Name of the source in messages."""
+    read: int = 0
+    """Number of rows read, before any filter."""
+    selected: int = 0
+    """Number of rows that pass the source's filters; with ``group``, the pairs that they make."""
     whole: bool = False
     """Whether all rows were read."""
-    given: int = 0
-    """Rows of training data that ``kept`` come to."""
-    counted: bool = False
-    """Whether ``kept`` is all that the source gives."""
+    training_rows: int = 0
+    """Number of training rows that ``selected`` result in."""
+    is_exact: bool = False
+    """Whether ``selected`` counts all rows of the source."""
     sample: list[Row] = field(default_factory=list)
-    """The first rows that pass, by role."""
+    """First rows that pass, by role."""
     words: set[str] = field(default_factory=set)
-    """Different words of the rows that pass, where they are counted."""
+    """Distinct words of the rows that pass, if they are counted."""
     values: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """Column that a filter names → values met there."""
-    conflicts: list[Issue] = field(default_factory=list)
-    """What is wrong with it."""
+    """Column that a filter names → values found there."""
+    issues: list[Issue] = field(default_factory=list)
+    """Faults of the source."""
 
 
-def see(
+def inspect_source(
     path: Place, source: Source, roles: tuple[str, ...], plan: LanguagePlan, *, count_words: bool = False
-) -> Seen:
-    """Look into a resolved source.
+) -> InspectedSource:
+    """Inspect a resolved source.
 
     Args:
-        path: its place in the recipe.
-        source: with ``{lang}`` and ``{pivot}`` filled in.
-        roles: what each row must have.
-        plan: the plan of the language that it belongs to.
-        count_words: whether to gather the different words of the role ``text``.
+        path: place of the source in the recipe.
+        source: source with ``{lang}`` and ``{pivot}`` filled in.
+        roles: roles that each row must have.
+        plan: plan of the source's language.
+        count_words: whether to collect the distinct words of the role ``text``.
     """
-    seen = Seen(describe_source(source))
-    pairing = Pairing(source.group, tuple(role for role in roles if role != source.group))
-    watched = _watched(seen, source, raw_rows(source, plan.data.root))
+    inspected = InspectedSource(describe_source(source))
+    pairing = GroupPairing(source.group, tuple(role for role in roles if role != source.group))
+    watched = _watched(inspected, source, read_raw_rows(source, plan.data.root))
     try:
         first = next(watched, None)
         if first is None:
-            seen.conflicts.append(Issue(path, f"{seen.name}: expected rows, found none"))
-            return seen
+            inspected.issues.append(Issue(path, f"{inspected.name}: expected rows, found none"))
+            return inspected
         if wrong := list(_wrong_columns(path, source, roles, first, plan)):
-            seen.conflicts += wrong
-            return seen
-        rows = select_rows(_again(first, watched), source, roles)
+            inspected.issues += wrong
+            return inspected
+        rows = select_rows(chain([first], watched), source, roles)
         for row in islice(rows, source.limit or None):
-            seen.kept += 1
-            if len(seen.sample) < _LOOKED_AT:
-                seen.sample.append(row)
+            inspected.selected += 1
+            if len(inspected.sample) < _SAMPLED_ROWS:
+                inspected.sample.append(row)
             if count_words:
-                seen.words.update(row["text"].split())
+                inspected.words.update(row["text"].split())
             if source.group:
-                pairing.partner(row)
+                pairing.add(row)
     except DataError as error:
-        seen.conflicts.append(Issue(path, str(error)))
-        return seen
-    seen.counted = seen.whole or 0 < source.limit <= seen.kept
-    seen.conflicts += _filters(path, source, seen)
+        inspected.issues.append(Issue(path, str(error)))
+        return inspected
+    inspected.is_exact = inspected.whole or 0 < source.limit <= inspected.selected
+    inspected.issues += _check_filters(path, source, inspected)
     if source.group:
-        if seen.kept and seen.whole and not pairing.pairs:
-            seen.conflicts.append(Issue((*path, "group"), f"{seen.name}: {pairing.fault()}"))
-        seen.kept = pairing.pairs
-    return seen
+        if inspected.selected and inspected.whole and not pairing.pairs:
+            inspected.issues.append(Issue((*path, "group"), f"{inspected.name}: {pairing.error()}"))
+        inspected.selected = pairing.pairs
+    return inspected
 
 
-def _again(first: Row, rest: Iterator[Row]) -> Iterator[Row]:
-    yield first
-    yield from rest
-
-
-def _watched(seen: Seen, source: Source, rows: Iterator[Row]) -> Iterator[Row]:
-    """The rows up to the bound, counted, and the values of the columns that filters name."""
+def _watched(inspected: InspectedSource, source: Source, rows: Iterator[Row]) -> Iterator[Row]:
+    """Yield rows up to the bound, counting them and collecting the values of columns that filters name."""
     named: dict[str, set[str]] = defaultdict(set)
     for name, values in (*source.where.items(), *source.where_not.items()):
         named[source.columns.get(name, name)].update(values)
     characters = 0
     for row in rows:
         characters += sum(map(len, row.values()))
-        if seen.rows == _MOST_ROWS or characters > _MOST_CHARACTERS:
+        if inspected.read == _MOST_ROWS or characters > _MOST_CHARACTERS:
             return
-        seen.rows += 1
-        for column, own in named.items():
+        inspected.read += 1
+        for column, wanted in named.items():
             value = row.get(column, "")
-            if len(seen.values[column]) < _MOST_VALUES or value in own:
-                seen.values[column].add(value)
+            if len(inspected.values[column]) < _MOST_VALUES or value in wanted:
+                inspected.values[column].add(value)
         yield row
-    seen.whole = True
+    inspected.whole = True
 
 
 def _wrong_columns(
     path: Place, source: Source, roles: tuple[str, ...], row: Row, plan: LanguagePlan
 ) -> Iterator[Issue]:
-    """Columns that the recipe names, or its roles need, and the file lacks."""
+    """Find columns that the recipe names, or its roles need, and the file lacks."""
     needed = {role: ("columns", role) if role in source.columns else ("path",) for role in roles}
     needed |= {role: ("columns", role) for role in source.columns}
-    # Columns that are no role's are named by a setting of their own.
-    own = {source.group: "group"} if source.group else {source.key: "key"} if source.pivot_path else {}
-    needed |= {name: (key,) for name, key in own.items() if name in needed}
+    # These columns have no role; a setting of their own names them.
+    keys = {source.group: "group"} if source.group else {source.key: "key"} if source.pivot_path else {}
+    needed |= {name: (key,) for name, key in keys.items() if name in needed}
     for key in ("where", "where_not", "at_least", "at_most"):
         needed |= {name: (key, name) for name in getattr(source, key) if name not in needed}
     taken = {source.columns.get(name, name) for name in needed}
@@ -137,24 +132,26 @@ def _wrong_columns(
             found = ", ".join(map(repr, list(row)[:_SHOWN]))
             what = f" ({role})" if column != role else ""
             message = f"{describe_source(source)}: expected a column {column!r}{what}, found {found}"
-            guess = closest_match(column, free) or ("" if role in own else _of_language(role, free, plan))
-            setting = f'{own[role]} = "%s"' if role in own else f'columns = {{ {role} = "%s" }}'
+            guess = closest_match(column, free) or (
+                "" if role in keys else _column_of_language(role, free, plan)
+            )
+            setting = f'{keys[role]} = "%s"' if role in keys else f'columns = {{ {role} = "%s" }}'
             yield Issue((*path, *place), f"{message}; {_hint(guess, setting, row)}")
 
 
 def _hint(guess: str | None, setting: str, row: Row) -> str:
-    """What to do for a column that is not there: ``guess`` is probably meant, ``setting`` names it."""
+    """Advise on a missing column: ``guess`` is probably meant, and ``setting`` is how to name it."""
     if any(len(name) > 40 or name.count(" ") > 2 for name in row):
-        return "a table's first line names its columns: put such a line above the first row"
+        return "add a header line with column names above the first row"
     if guess:
-        return f"did you mean {guess!r}? {setting % guess} says so"
+        return f"did you mean {guess!r}? Then add {setting % guess}"
     if len(row) == 1 and any(mark in next(iter(row)) for mark in ",;"):
-        return "a table with commas has a name in .csv"
-    return f"say which it is with {setting % '...'}"
+        return "rename it to .csv if commas separate its columns"
+    return f"name the column with {setting % '...'}"
 
 
-def _of_language(role: str, free: list[str], plan: LanguagePlan) -> str | None:
-    """The column that is named by the language that a role is in."""
+def _column_of_language(role: str, free: list[str], plan: LanguagePlan) -> str | None:
+    """Find the column that is called by the language of a role."""
     code = plan.pivot if role == "pivot" else plan.lang
     for column in free:
         try:
@@ -165,26 +162,26 @@ def _of_language(role: str, free: list[str], plan: LanguagePlan) -> str | None:
     return None
 
 
-def _filters(path: Place, source: Source, seen: Seen) -> Iterator[Issue]:
-    """Filters that leave nothing, and values in them that are probably misspelt."""
+def _check_filters(path: Place, source: Source, inspected: InspectedSource) -> Iterator[Issue]:
+    """Find filters that no row passes, and values in them that are probably misspelled."""
     for key in ("where", "where_not"):
         for name, values in getattr(source, key).items():
-            met = seen.values[source.columns.get(name, name)]
+            met = inspected.values[source.columns.get(name, name)]
             for value in values:
                 match = None if value in met else closest_match(value, met - set(values))
-                if match is not None and seen.whole:
-                    message = f"{seen.name}: no row has {value!r} in {name!r}; did you mean {match!r}?"
+                if match is not None and inspected.whole:
+                    message = f"{inspected.name}: no row has {value!r} in {name!r}; did you mean {match!r}?"
                     yield Issue((*path, key, name), message, level="warning")
-    if seen.kept or not seen.rows:
+    if inspected.selected or not inspected.read:
         return
-    met_values = "; ".join(
+    found_values = "; ".join(
         f"{column!r} holds {', '.join(map(repr, sorted(values)[:_SHOWN]))}"
-        for column, values in seen.values.items()
+        for column, values in inspected.values.items()
     )
-    found = f"found none among {'all' if seen.whole else 'the first'} {seen.rows:,}"
-    message = f"{seen.name}: expected rows that pass the filters, {found}"
+    found = f"found none among {'all' if inspected.whole else 'the first'} {inspected.read:,}"
+    message = f"{inspected.name}: expected rows that pass the filters, {found}"
     yield Issue(
         path,
-        f"{message} ({met_values})" if met_values else message,
-        level="error" if seen.whole else "warning",
+        f"{message} ({found_values})" if found_values else message,
+        level="error" if inspected.whole else "warning",
     )

@@ -1,99 +1,99 @@
-"""Settings that count rows, against the rows that there are."""
+"""Checks of settings that depend on the number of rows: batch sizes, steps, sizes of vocabularies."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from modenc.data.inspect_rows import Seen
+from modenc.data.inspect_rows import InspectedSource
 from modenc.recipe.issues import Issue, Level
 from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import LanguagePlan, VocabularySettings
 
-# The fewest lines that a corpus may have, see training_sets.TEXT.
-_FEWEST_LINES = 50
-# A word is cut into pieces, each of which many words share.
+# Least lines of a corpus, as in training_sets.TEXT.
+_MIN_LINES = 50
+# Most pieces for each distinct word.
 _PIECES_A_WORD = 4
-# Scripts without spaces between words, where what stands between two spaces is no word: Thai to Myanmar,
+# Scripts without spaces between words, whose words cannot be counted: Thai to Myanmar,
 # Khmer, Tai and Balinese, kana and Chinese characters, Yi, Javanese, Tai Viet.
 _UNSPACED = re.compile(
     "[\u0e00-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\u3040-\u30ff\u3400-\u9fff\ua000-\ua4cf"
     "\ua980-\ua9df\uaa80-\uaadf\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
 )
-_UNSPACED_SHARE = 0.1
-_MANY_PASSES = 20
+_MAX_UNSPACED_SHARE = 0.1
+_MAX_PASSES = 20
 
 
-def sizes(plan: LanguagePlan, seen: Mapping[str, Sequence[Seen]]) -> Iterator[Issue]:
-    """What is too large or too small for a language's data.
+def check_sizes(plan: LanguagePlan, inspected: Mapping[str, Sequence[InspectedSource]]) -> Iterator[Issue]:
+    """Find settings that are too large or too small for a language's data.
 
     Args:
-        plan: the language's.
-        seen: list of sources → what was seen of each that is there.
+        plan: plan of the language.
+        inspected: kind of data → its sources.
     """
-    yield from _text(plan, seen.get("text", ()))
-    for place, steps, batch, lists in _readers(plan):
-        found = [one for name in lists for one in seen.get(name, ())]
-        rows = sum(one.given for one in found)
-        if not steps or not rows or not all(one.counted for one in found):
+    yield from _check_text(plan, inspected.get("text", ()))
+    for place, steps, batch, kinds in _pair_stages(plan):
+        sources = [source for kind in kinds for source in inspected.get(kind, ())]
+        rows = sum(source.training_rows for source in sources)
+        if not steps or not rows or not all(source.is_exact for source in sources):
             continue
-        # Each list is a data set of its own, of whose rows its batches are.
-        each = {name: sum(one.given for one in seen.get(name, ())) for name in lists}
+        # All rows of a batch are of one kind.
+        each = {kind: sum(source.training_rows for source in inspected.get(kind, ())) for kind in kinds}
         if few := {name: count for name, count in each.items() if 0 < count < batch}:
             for name, count in few.items():
                 message = (
-                    f"data.{name} has {count:,} rows for a batch of {batch}, so its batches are of "
+                    f"data.{name} has {count:,} rows for a batch of {batch}, so its batches have only "
                     f"{count:,}; add data, or use a smaller batch_size"
                 )
                 yield Issue((*place, "optimizer", "batch_size"), message, level="warning")
-        elif (passes := steps * batch / rows) > _MANY_PASSES:
+        elif (passes := steps * batch / rows) > _MAX_PASSES:
             message = f"{steps} steps of {batch} show each of {rows:,} rows {passes:.0f} times"
             yield Issue((*place, "optimizer", "steps"), message, level="note")
 
 
-def _text(plan: LanguagePlan, found: Sequence[Seen]) -> Iterator[Issue]:
-    if not found or not all(one.counted and not one.conflicts for one in found):
+def _check_text(plan: LanguagePlan, sources: Sequence[InspectedSource]) -> Iterator[Issue]:
+    if not sources or not all(source.is_exact and not source.issues for source in sources):
         return
-    lines = sum(one.kept for one in found)
+    lines = sum(source.selected for source in sources)
     used = (
         plan.vocabulary.method != "base",
         plan.language_adaptation.objective not in ("none", "pivot"),
         "simcse" in plan.sentence_encoding.objective,
     )
-    if any(used) and lines < _FEWEST_LINES:
+    if any(used) and lines < _MIN_LINES:
         message = (
-            f"expected at least {_FEWEST_LINES} lines, found {lines}; add text, or choose stages without"
+            f"expected at least {_MIN_LINES} lines, found {lines}; add text, or choose stages that need none"
         )
         yield Issue(("data", "text"), message)
-    yield from _pieces(plan.vocabulary, lines, set().union(*(one.words for one in found)))
+    yield from _check_pieces(plan.vocabulary, lines, set().union(*(source.words for source in sources)))
 
 
-def _pieces(vocabulary: VocabularySettings, lines: int, words: Collection[str]) -> Iterator[Issue]:
-    """More pieces than the text can teach."""
-    # "extend" learns its new pieces from the text, and fills up with the base's own as "trim" does.
+def _check_pieces(vocabulary: VocabularySettings, lines: int, words: Collection[str]) -> Iterator[Issue]:
+    """Find vocabularies with more pieces than can be learned from the text."""
+    # "extend" learns only its new pieces from the text; the others are the base's.
     key = "new_pieces" if vocabulary.method == "extend" else "size"
     pieces, most = getattr(vocabulary, key), _PIECES_A_WORD * len(words)
     if vocabulary.method == "base" or not words or pieces <= most:
         return
-    if sum(_UNSPACED.search(word) is not None for word in words) > _UNSPACED_SHARE * len(words):
+    if sum(_UNSPACED.search(word) is not None for word in words) > _MAX_UNSPACED_SHARE * len(words):
         return
     message = (
         f"{pieces:,} pieces are more than {lines:,} lines with {len(words):,} different words "
-        f"can teach; expected at most {most:,}, or method = 'base', which needs no text"
+        f"allow; expected at most {most:,}, or method = 'base', which needs no text"
     )
     level: Level = "error" if vocabulary.method == "focus" else "warning"
     yield Issue(("vocabulary", key), message, level=level)
 
 
-def _readers(plan: LanguagePlan) -> Iterator[tuple[tuple[str, ...], int, int, tuple[str, ...]]]:
-    """Each stage that reads pairs: its section, steps, batch, and the lists that it reads."""
+def _pair_stages(plan: LanguagePlan) -> Iterator[tuple[tuple[str, ...], int, int, tuple[str, ...]]]:
+    """Yield the section, steps, batch size and kinds of data of each stage that reads pairs."""
     encoding, alignment = plan.sentence_encoding, plan.alignment
-    lists = tuple(name for name in data_for_alignment(alignment.objective, plan.emma_x) if name != "text")
+    kinds = tuple(name for name in data_for_alignment(alignment.objective, plan.emma_x) if name != "text")
     if plan.language_adaptation.objective == "pivot" and plan.lang != plan.pivot:
         optimizer = plan.language_adaptation.optimizer
-        yield ("language_adaptation",), optimizer.steps, optimizer.batch_size, lists
+        yield ("language_adaptation",), optimizer.steps, optimizer.batch_size, kinds
     if "mnrl" in encoding.objective:
         optimizer = encoding.optimizer
         yield ("sentence_encoding",), optimizer.steps, optimizer.batch_size, ("paraphrases",)
     if alignment.objective != "none" and plan.lang != plan.pivot:
-        yield ("alignment",), alignment.optimizer.steps, alignment.optimizer.batch_size, lists
+        yield ("alignment",), alignment.optimizer.steps, alignment.optimizer.batch_size, kinds

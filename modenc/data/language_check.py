@@ -1,4 +1,4 @@
-"""Whether a line, and a corpus as a whole, is in the language it is said to be in."""
+"""Checks that lines, and a corpus as a whole, are in the expected language."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from modenc.langid import LanguageIdentifier
 from modenc.languages import dominant_script, expected_scripts, language_name
 from modenc.recipe.settings import DataSettings
 
-# An identifier that may choose among all languages it knows is wrong in 57 of 14,000 lines of ten languages
-# with 20 letters and more, and with this confidence in 2.
-SURE = 0.9
+# Of 14,000 lines with 20 letters or more, in ten languages, the identifier gets 57 wrong; of the lines with
+# this confidence, 2.
+MIN_CONFIDENCE = 0.9
 MIN_LETTERS = 20
 
-# Fewer lines whose language can be identified say nothing about a corpus.
-_MIN_DECIDED = 20
+# Fewer lines that are long enough to identify say nothing about a corpus.
+_MIN_LONG_LINES = 20
 
 # CLDR's distance: Bokmål to Nynorsk 20, Malay to Indonesian 14, Croatian to Serbian 8, written in
 # the same script; Azerbaijani to Turkish and Kazakh to Russian are above 30.
@@ -30,7 +30,7 @@ _SAME_LANGUAGE = 25
 
 
 class Verdict(Enum):
-    """What a line was found to be."""
+    """Result of checking a line."""
 
     OK = "ok"
     WRONG_SCRIPT = "wrong_script"
@@ -39,7 +39,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Filters:
-    """Which rows are kept; by default those that recipes keep by default."""
+    """Conditions for keeping rows, with the defaults of recipes."""
 
     min_chars: int = 5
     max_chars: int = 1000
@@ -47,11 +47,11 @@ class Filters:
     check_script: bool = True
     check_language: bool = True
     min_language_share: float = 0.5
-    """Less of a corpus in its language is refused."""
+    """Smallest share of a corpus that must be in its language."""
 
     @classmethod
     def of(cls, settings: DataSettings) -> Filters:
-        """The filters of a recipe's ``data``."""
+        """Return the filters of a recipe's ``data``."""
         return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
 
 
@@ -59,14 +59,14 @@ DEFAULT_FILTERS = Filters()
 
 
 class LanguageCheck:
-    """Compares lines with the script and the language they should be in.
+    """Check of lines against the script and language that they should be in.
 
     Args:
-        lang: the language.
-        identifier: what tells languages.
-        pivot: of translations, the other side's language; a language that the identifier has never seen is
-            then at least distinguished from it (MuSR, section 4.1).
-        filters: which checks.
+        lang: expected language.
+        identifier: identifies languages; None skips that check.
+        pivot: language of the other side, for translations. If the identifier does not know ``lang``, lines
+            are at least checked not to be in the pivot (MuSR, section 4.1).
+        filters: settings of the checks.
     """
 
     def __init__(
@@ -80,41 +80,41 @@ class LanguageCheck:
         self.min_share = filters.min_language_share
         self._scripts = expected_scripts(lang) if filters.check_script else frozenset()
         known: Collection[str] | None = getattr(identifier, "languages_known", None)
-        # An identifier that has never seen the language calls every line of it something else.
-        seen = known is None or lang in known
-        self._pivot = None if seen else pivot
-        usable = filters.check_language and (seen or pivot is not None)
+        # An identifier that does not know the language identifies each line as another.
+        knows_lang = known is None or lang in known
+        self._pivot = None if knows_lang else pivot
+        usable = filters.check_language and (knows_lang or pivot is not None)
         self._identifier = identifier if usable else None
 
     def verdicts(self, texts: Sequence[str]) -> list[Verdict]:
-        """A verdict for each text; without enough letters or confidence a text is given the benefit."""
+        """Check each text; with too few letters, or at low confidence, its language counts as right."""
         verdicts = [Verdict.OK if self._script_fits(text) else Verdict.WRONG_SCRIPT for text in texts]
         if self._identifier is None:
             return verdicts
         long = [i for i, text in enumerate(texts) if verdicts[i] is Verdict.OK and _is_long(text)]
         for i, found in zip(long, self._identifier.identify([texts[i] for i in long]), strict=True):
-            if found.confidence >= SURE and self._is_other(found.code):
+            if found.confidence >= MIN_CONFIDENCE and self._is_other(found.code):
                 verdicts[i] = Verdict.WRONG_LANGUAGE
         return verdicts
 
-    def check_share(self, sample: Sequence[str]) -> None:
-        """Refuse a corpus of which too small a share is in the language.
+    def check_language_share(self, sample: Sequence[str]) -> None:
+        """Check that a large enough share of a corpus is in the language.
 
         Args:
-            sample: normalized lines, before any was dropped for its script or language.
+            sample: normalized lines, before any were dropped for their script or language.
 
         Raises:
-            DataError: the share is below ``min_language_share``; the message has the numbers.
+            DataError: the share is below ``min_language_share``; the message states both.
         """
         long = [text for text in sample if _is_long(text)]
-        if len(long) < _MIN_DECIDED:
+        if len(long) < _MIN_LONG_LINES:
             return
-        looks_like = self._looks_like(long)
-        share = sum(label is None for label in looks_like) / len(long)
+        labels = self._wrong_language_labels(long)
+        share = sum(label is None for label in labels) / len(long)
         if share >= self.min_share:
             return
-        label, count = Counter(filter(None, looks_like)).most_common(1)[0]
-        example = long[looks_like.index(label)]
+        label, count = Counter(filter(None, labels)).most_common(1)[0]
+        example = long[labels.index(label)]
         raise DataError(
             f"{self.lang}: {count / len(long):.0%} of {len(long):,} sampled lines look like {label}, e.g. "
             f"{example[:80]!r}; expected at least {self.min_share:.0%} "
@@ -123,8 +123,8 @@ class LanguageCheck:
             "(or data.check_script)"
         )
 
-    def _looks_like(self, texts: Sequence[str]) -> list[str | None]:
-        """What each text looks like where that is not the language expected; else None."""
+    def _wrong_language_labels(self, texts: Sequence[str]) -> list[str | None]:
+        """Name the script or language of each text that is in an unexpected one; None for the others."""
         labels = [None if self._script_fits(text) else f"script {dominant_script(text)}" for text in texts]
         if self._identifier is None:
             return labels
@@ -134,7 +134,7 @@ class LanguageCheck:
         return labels
 
     def _is_other(self, code: str) -> bool:
-        """Whether a line identified as ``code`` is not in the language."""
+        """Say whether a line identified as ``code`` is not in the language."""
         return code == self._pivot if self._pivot is not None else not is_same_language(self.lang, code)
 
     def _script_fits(self, text: str) -> bool:
@@ -147,7 +147,7 @@ def _is_long(text: str) -> bool:
 
 @cache
 def is_same_language(lang: str, code: str) -> bool:
-    """Whether readers of one read the other, so that taking one for the other is no fault."""
+    """Say whether two codes are the same language or so close that confusing them is no fault."""
     if lang == code:
         return True
     script = Language.get(lang).maximize().script

@@ -1,7 +1,7 @@
-"""How much a stranger's data file may unfold to: all bounds on what its rows take in memory.
+"""Limits on the memory that rows of third-party data files take.
 
-A small file can hold a line of gigabytes, millions of columns, or one text a million times. The readers of
-``files.py`` draw lines, names and batches through these wrappers, and need no bounds of their own.
+A small file can expand to a line of gigabytes, millions of columns, or one text a million times. The readers
+in ``formats.py`` read lines, column names and batches through these wrappers, which raise an error in time.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LINE_BYTES = 1 << 24
-"""The longest line, and the longest CSV row of several; each character can become a value of 50 bytes."""
-# Parquet has pictures and the like beside the texts.
+"""Longest line, and longest CSV row of several lines; each character can become a value of 50 bytes."""
+# Larger, since Parquet can have images beside the texts.
 _PARQUET_ROW_BYTES = 1 << 26
 _PARQUET_ROWS_AT_ONCE = 512
 _DECOMPRESSED_BYTES = 1 << 30
@@ -25,7 +25,7 @@ _NAME_CHARACTERS = 1 << 22
 
 
 class CharacterLimit:
-    """Counts the characters of a row, or of its columns' names, and refuses too many."""
+    """Counter of the characters of a row, or of its column names, that raises an error above a limit."""
 
     def __init__(self, most: int, what: str, advice: str) -> None:
         self.most = most
@@ -33,10 +33,10 @@ class CharacterLimit:
         self.count = 0
 
     def add(self, text: str, place: str = "") -> str:
-        """Count ``text`` and give it back.
+        """Count ``text`` and return it.
 
         Raises:
-            DataError: there are too many by now; ``place`` opens the message.
+            DataError: there are too many characters; the message starts with ``place``.
         """
         self.count += len(text)
         if self.count > self.most:
@@ -45,13 +45,13 @@ class CharacterLimit:
 
 
 def name_limit() -> CharacterLimit:
-    """For the names of a row's columns, each of which repeats those that it is nested in."""
+    """Return the limit for a row's column names; a nested column's name repeats those above it."""
     advice = "put texts and numbers into fewer columns, and these into fewer levels"
     return CharacterLimit(_NAME_CHARACTERS, "the names of a row's columns", advice)
 
 
 def limited_lines(stream: BinaryIO, where: str) -> Iterator[bytes]:
-    """A stream's raw lines.
+    """Yield a stream's raw lines.
 
     Raises:
         DataError: a line is longer than 16 MB; ``where`` is the stream's name.
@@ -64,10 +64,10 @@ def limited_lines(stream: BinaryIO, where: str) -> Iterator[bytes]:
 
 
 def decompressed(stream: BinaryIO, path: Path) -> bytes:
-    """All of a compressed Parquet file.
+    """Read all of a compressed Parquet file.
 
     Raises:
-        DataError: it is larger than a gigabyte.
+        DataError: the content is larger than a gigabyte.
     """
     content = stream.read(_DECOMPRESSED_BYTES + 1)
     if len(content) > _DECOMPRESSED_BYTES:
@@ -77,53 +77,55 @@ def decompressed(stream: BinaryIO, path: Path) -> bytes:
 
 
 def limited_batches(source: BinaryIO, path: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet file in batches of at most 64 MB, dictionaries written out.
+    """Read a Parquet file in batches of at most 64 MB, with dictionaries decoded.
 
     Raises:
-        DataError: a row is larger.
+        DataError: a row is larger than 64 MB.
     """
     import pyarrow.parquet as pq
 
     schema = pq.ParquetFile(source).schema
     leaves = [schema.column(place) for place in range(len(schema))]
-    # So that a text that is there a million times is in memory once; Arrow cannot inside other columns.
-    shared = [leaf.name for leaf in leaves if leaf.name == leaf.path and leaf.logical_type.type == "STRING"]
+    # A text that is repeated a million times is then in memory once. Arrow cannot do so for nested columns.
+    dictionary_columns = [
+        leaf.name for leaf in leaves if leaf.name == leaf.path and leaf.logical_type.type == "STRING"
+    ]
     before = 0
-    for batch in pq.ParquetFile(source, read_dictionary=shared).iter_batches(
+    for batch in pq.ParquetFile(source, read_dictionary=dictionary_columns).iter_batches(
         batch_size=_PARQUET_ROWS_AT_ONCE
     ):
-        for part in _parts(batch, path, before):
+        for part in _split(batch, path, before):
             columns = [
-                column.dictionary_decode() if _is_shared(column) else column for column in part.columns
+                column.dictionary_decode() if _is_encoded(column) else column for column in part.columns
             ]
             yield type(part).from_arrays(columns, names=part.schema.names)
         before += batch.num_rows
 
 
-def _parts(batch: pa.RecordBatch, path: Path, before: int) -> Iterator[pa.RecordBatch]:
-    """The batch in halves until each is small enough; so many rows of the file are ``before`` it."""
-    if sum(map(_unfolded_bytes, batch.columns)) <= _PARQUET_ROW_BYTES:
+def _split(batch: pa.RecordBatch, path: Path, before: int) -> Iterator[pa.RecordBatch]:
+    """Halve a batch until each part is small enough; ``before`` counts the file's rows before it."""
+    if sum(map(_decoded_bytes, batch.columns)) <= _PARQUET_ROW_BYTES:
         yield batch
     elif batch.num_rows == 1:
         found = f"expected at most {_PARQUET_ROW_BYTES >> 20} MB in a row, found more; is it text?"
         raise DataError(f"{path}, row {before + 1}: {found}")
     else:
         half = batch.num_rows // 2
-        yield from _parts(batch.slice(0, half), path, before)
-        yield from _parts(batch.slice(half), path, before + half)
+        yield from _split(batch.slice(0, half), path, before)
+        yield from _split(batch.slice(half), path, before + half)
 
 
-def _unfolded_bytes(array: pa.Array) -> int:
-    """Bytes of an array where each value of a dictionary is written out."""
+def _decoded_bytes(array: pa.Array) -> int:
+    """Count the bytes of an array after its dictionary is decoded."""
     import pyarrow.compute as pc
 
-    if not _is_shared(array):
+    if not _is_encoded(array):
         return int(array.nbytes)
     return pc.sum(pc.binary_length(array.dictionary).take(array.indices)).as_py() or 0
 
 
-def _is_shared(array: pa.Array) -> bool:
-    """Whether its texts are in memory once each."""
+def _is_encoded(array: pa.Array) -> bool:
+    """Say whether an array of texts is dictionary-encoded."""
     import pyarrow as pa
 
     return pa.types.is_dictionary(array.type) and array.type.value_type in (pa.string(), pa.large_string())

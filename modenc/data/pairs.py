@@ -1,4 +1,4 @@
-"""Rows of two and more texts: paraphrases, translations, and pairs with a score."""
+"""Rows of two or more texts: paraphrases, translations, and scored pairs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from modenc.data.files import Row
+from modenc.data.formats import Row
 from modenc.data.joining import SCORED_ROLES
-from modenc.data.readers import describe_source, read_rows
+from modenc.data.sources import describe_source, read_rows
 from modenc.data.text import normalize
 from modenc.errors import DataError
 from modenc.recipe.settings import Source
 
 
 class ParaphraseRow(NamedTuple):
-    """A sentence, one that means the same, and perhaps one that looks alike and does not."""
+    """A sentence, a paraphrase of it, and perhaps a hard negative."""
 
     anchor: str
     positive: str
@@ -24,7 +24,7 @@ class ParaphraseRow(NamedTuple):
 
 
 class ScoredRow(NamedTuple):
-    """Two sentences and how alike they are, on any scale."""
+    """Two sentences and their similarity score, on any scale."""
 
     sentence1: str
     sentence2: str
@@ -47,7 +47,7 @@ class CrossRow(NamedTuple):
 
 
 class CrossScoredRow(NamedTuple):
-    """Two sentences, their translations in the pivot language, and how alike they are, on any scale."""
+    """Two sentences, their translations into the pivot language, and a similarity score, on any scale."""
 
     sentence1: str
     sentence2: str
@@ -59,14 +59,14 @@ class CrossScoredRow(NamedTuple):
 def load_sts(
     sources: Sequence[Source], lang: str, pivot: str = "en", *, root: Path = Path(), name: str = "sts"
 ) -> list[ScoredRow]:
-    """A development set of graded pairs, normalized and otherwise as it is.
+    """Read a development set of scored pairs; texts are normalized, and no row is dropped.
 
     Args:
-        sources: where the rows are.
+        sources: sources of the rows.
         lang: code of the language.
         pivot: code of the pivot language.
         root: folder that relative paths start from.
-        name: the set's, for messages.
+        name: key of the set under ``data.dev``, for messages.
 
     Raises:
         DataError: a source cannot be read, a score is not a finite number, or all are the same.
@@ -74,11 +74,11 @@ def load_sts(
     rows: list[ScoredRow] = []
     for source in sources:
         found = read_rows(source, root, lang, pivot, roles=SCORED_ROLES)
-        for row in with_scores(source, found):
+        for row in check_scores(source, found):
             first, second = (normalize(row[role]) for role in ("sentence1", "sentence2"))
             rows.append(ScoredRow(first, second, float(row["score"])))
     if rows and len({row.score for row in rows}) == 1:
-        # A rank correlation with them is no number, and nothing could be chosen by it.
+        # The rank correlation with a constant is undefined.
         raise DataError(
             f"{lang}: data.dev.{name} ({', '.join(map(describe_source, sources))}): expected rows of "
             f"different scores, found {len(rows)} with the score {rows[0].score:g}; add rows with other "
@@ -87,15 +87,15 @@ def load_sts(
     return rows
 
 
-def with_scores(source: Source, rows: Iterable[Row]) -> Iterator[Row]:
-    """The rows, each of which has a score that :func:`read_score` takes."""
+def check_scores(source: Source, rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield the rows, and check each score by :func:`read_score`."""
     for number, row in enumerate(rows, start=1):
         read_score(source, number, row["score"])
         yield row
 
 
 def read_score(source: Source, number: int, value: str) -> float:
-    """A gold score.
+    """Convert a gold score to a number.
 
     Raises:
         DataError: it is no finite number; the message names the source and the row.

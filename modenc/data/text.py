@@ -1,4 +1,4 @@
-"""What one line is: its normal form, and the key by which two lines are the same."""
+"""Normal form of a line, and keys to find duplicates by."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from hashlib import blake2b
 
 import regex
 
-# Control characters and surrogates, and marks that render as nothing and mean nothing in a line of
-# text. Zero-width joiners and spaces stay: scripts of South Asia and Iran spell with them.
+# Control characters, surrogates, and invisible marks without meaning in a line of text. Zero-width joiners
+# and spaces stay: scripts of South Asia and Iran spell with them.
 _UNWANTED = regex.compile(r"[\p{Cc}\p{Cs}\u00ad\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]+")
 _NEITHER_LETTER_NOR_DIGIT = regex.compile(r"[^\p{L}\p{M}\p{N}]+")
 
 
 def normalize(text: str) -> str:
-    """NFC, control characters and surrogates removed, runs of white space made one space."""
+    """Normalize to NFC, remove control characters and surrogates, and collapse white space."""
     return clean(text)[0]
 
 
 def clean(text: str) -> tuple[str, bool]:
-    """The normalized text, and whether characters were removed from it."""
+    """Return the normalized text, and whether characters were removed from it."""
     text = " ".join(text.split())
     removed = False
     if not text.isprintable():
@@ -30,22 +30,22 @@ def clean(text: str) -> tuple[str, bool]:
 
 
 def one_line(text: str) -> str:
-    """``text`` fit for one field of a tab-separated line: white space runs and lone surrogates replaced."""
+    """Fit a text into a field of a tab-separated line: replace runs of white space and lone surrogates."""
     return " ".join(text.split()).encode("utf-8", "replace").decode("utf-8")
 
 
 def letters_key(text: str) -> str:
-    """A text's letters and digits in lower case: equal for texts that differ in nothing else."""
+    """Return a text's letters and digits, case-folded: equal for texts that differ in nothing else."""
     key: str = _NEITHER_LETTER_NOR_DIGIT.sub("", text.casefold())
     return key
 
 
 def count_letters(text: str) -> int:
-    """How many letters a text has."""
+    """Count the letters of a text."""
     return sum(map(str.isalpha, text))
 
 
 def stable_hash(text: str, salt: str = "") -> int:
-    """64 bits that depend on the text and the salt alone, on every machine and in every process."""
+    """Hash a text and a salt to 64 bits, equal on all machines and in all processes."""
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=salt.encode())
     return int.from_bytes(digest.digest(), "big")

@@ -1,6 +1,6 @@
-"""Training data from sources: read, filtered, repeated, and some rows held out.
+"""Training data from sources: rows are read, filtered and repeated, and some are held out.
 
-No recipe is needed::
+It needs no recipe::
 
     pairs = load(PARALLEL, [Source(path="kk-en.tsv")], "kk", held_out=200)
     pairs.train[0].text, pairs.train[0].pivot
@@ -18,8 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from modenc.data.files import Row
 from modenc.data.filters import FilterReport, RowShape, TextFilter
+from modenc.data.formats import Row
 from modenc.data.joining import (
     CROSS_ROLES,
     PARALLEL_ROLES,
@@ -31,8 +31,8 @@ from modenc.data.joining import (
     read_paraphrases,
 )
 from modenc.data.language_check import DEFAULT_FILTERS, Filters
-from modenc.data.pairs import CrossRow, CrossScoredRow, ParallelRow, ParaphraseRow, ScoredRow, with_scores
-from modenc.data.readers import describe_source, resolve_source, rows_of
+from modenc.data.pairs import CrossRow, CrossScoredRow, ParallelRow, ParaphraseRow, ScoredRow, check_scores
+from modenc.data.sources import describe_source, read_resolved_rows, resolve_source
 from modenc.data.text import stable_hash
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier
@@ -42,68 +42,63 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Not a run's seed: runs with different seeds are compared on the same held-out rows.
+# Constant, so that runs with different seeds are compared on the same held-out rows.
 _HELD_OUT_SALT = "modenc held out"
 
-# A small corpus gives at most this share of its rows to the development set.
+# Largest share of a small corpus that is held out.
 _MAX_HELD_OUT_SHARE = 0.1
 
 
 @dataclass(frozen=True)
-class Kind(Generic[T]):
-    """A kind of training data; its name is that of a list in a recipe's ``data``."""
+class DataKind(Generic[T]):
+    """A kind of training data; ``name`` is its key in a recipe's ``data``."""
 
     name: str
     row: Callable[..., T]
-    """Makes a row of the values of ``shape``'s roles, in their order."""
+    """Constructor of a row, from the values of ``shape``'s roles in their order."""
     read: Callable[[Source, Path], Iterator[Row]]
-    """Gives a resolved source's rows; relative paths start from the folder."""
+    """Reader of a resolved source's rows; relative paths start from the given folder."""
     shape: RowShape
-    fewest: int = 1
-    """Rows that can be learned from."""
-    held_out_by: str | None = None
-    """The role by which rows are held out; None: they never are."""
+    min_rows: int = 1
+    """Least number of usable rows."""
+    held_out_role: str | None = None
+    """Role whose texts decide which rows are held out; None: no rows are."""
 
 
+_TEXT = ("text",)
 _SENTENCES = ("sentence1", "sentence2")
 
-TEXT = Kind(
-    "text", str, partial(rows_of, roles=("text",)), RowShape(("text",), own=("text",)), 50, held_out_by="text"
+TEXT = DataKind(
+    "text", str, partial(read_resolved_rows, roles=_TEXT), RowShape(_TEXT, _TEXT), 50, held_out_role="text"
 )
 """Running text: a row is a string."""
-PARAPHRASES = Kind(
-    "paraphrases",
-    ParaphraseRow,
-    read_paraphrases,
-    RowShape(TRIPLET_ROLES, own=TRIPLET_ROLES, optional="negative"),
+PARAPHRASES = DataKind(
+    "paraphrases", ParaphraseRow, read_paraphrases, RowShape(TRIPLET_ROLES, TRIPLET_ROLES, "negative")
 )
-SCORED_PAIRS = Kind(
+SCORED_PAIRS = DataKind(
     "scored_pairs",
     ScoredRow,
-    partial(rows_of, roles=SCORED_ROLES),
-    RowShape(_SENTENCES, own=(), score="score"),
+    partial(read_resolved_rows, roles=SCORED_ROLES),
+    RowShape(_SENTENCES, in_language=(), score="score"),
 )
-"""Graded pairs in any language."""
-PARALLEL = Kind(
-    "parallel", ParallelRow, read_parallel, RowShape(PARALLEL_ROLES, own=("text",)), held_out_by="pivot"
+"""Scored pairs in any language."""
+PARALLEL = DataKind(
+    "parallel", ParallelRow, read_parallel, RowShape(PARALLEL_ROLES, _TEXT), held_out_role="pivot"
 )
-CROSS_PARAPHRASES = Kind(
-    "cross_paraphrases",
-    CrossRow,
-    read_cross_paraphrases,
-    RowShape(CROSS_ROLES, own=("text",), optional="pivot_negative"),
+CROSS_PARAPHRASES = DataKind(
+    "cross_paraphrases", CrossRow, read_cross_paraphrases, RowShape(CROSS_ROLES, _TEXT, "pivot_negative")
 )
-CROSS_SCORED_PAIRS = Kind(
+CROSS_SCORED_PAIRS = DataKind(
     "cross_scored_pairs",
     CrossScoredRow,
     read_cross_scored,
-    RowShape((*_SENTENCES, "pivot1", "pivot2"), own=_SENTENCES, score="score"),
+    RowShape((*_SENTENCES, "pivot1", "pivot2"), _SENTENCES, score="score"),
 )
 
 
 @dataclass(frozen=True)
 class SourceRecord:
-    """What a card says of a source: role, name, licence, rows kept of it, and what translated them."""
+    """Description of a source for cards: kind of data, name, license, number of rows used, and translator."""
 
     role: str
     source: str
@@ -117,9 +112,9 @@ class TrainingSet(Generic[T]):
     """The usable rows of a kind of data."""
 
     train: list[T]
-    """In the order of the sources, those of a source with ``repeat`` several times."""
+    """Training rows, in the order of the sources; those of a source with ``repeat`` occur several times."""
     held_out: list[T]
-    """All different; at most a tenth of all, and none of their texts in ``train``."""
+    """Held-out rows, all different; at most a tenth of all rows, and none of their texts is in ``train``."""
     report: FilterReport
     sources: list[SourceRecord]
     digest: str
@@ -127,7 +122,7 @@ class TrainingSet(Generic[T]):
 
 
 def load(
-    kind: Kind[T],
+    kind: DataKind[T],
     sources: Sequence[Source],
     lang: str,
     pivot: str = "en",
@@ -137,52 +132,51 @@ def load(
     identifier: LanguageIdentifier | None = None,
     held_out: int = 0,
 ) -> TrainingSet[T]:
-    """Read and filter sources, with duplicates across all of them; empty where no source is named.
+    """Read and filter sources; duplicates are dropped across all of them. Without sources the set is empty.
 
     Args:
-        kind: what they hold: ``TEXT``, ``PARALLEL``, ….
-        sources: where the rows are; ``{lang}`` and ``{pivot}`` in their strings are filled in.
+        kind: kind of their data: ``TEXT``, ``PARALLEL``, ….
+        sources: sources of the rows; ``{lang}`` and ``{pivot}`` in their strings are filled in.
         lang: code of the language.
         pivot: code of the pivot language.
         root: folder that relative paths start from.
-        filters: which rows are kept.
-        identifier: tells languages; None skips that check.
-        held_out: rows to set aside, of kinds that have such.
+        filters: conditions for keeping rows.
+        identifier: identifies languages; None skips that check.
+        held_out: number of rows to hold out, of kinds with a ``held_out_role``.
 
     Raises:
-        DataError: a source cannot be read, a score is no number, too few rows are usable (of text 50, else
-            one), or too small a share of them is in the language.
+        DataError: a source cannot be read, a score is no number, fewer than ``kind.min_rows`` rows are
+            usable, or too small a share of them is in the language.
     """
     row_filter = TextFilter(filters, lang, identifier)
     found: list[Row] = []
     records: list[SourceRecord] = []
     for source in sources:
         resolved = resolve_source(source, lang, pivot)
-        # The limit counts what comes out of joins.
+        # The limit counts joined rows.
         rows = kind.read(replace(resolved, limit=0), root)
         if kind.shape.score:
-            rows = with_scores(resolved, rows)
-        kept = list(row_filter.select(islice(rows, source.limit or None), kind.shape))
+            rows = check_scores(resolved, rows)
+        usable = list(row_filter.select(islice(rows, source.limit or None), kind.shape))
         name = _name(resolved, {record.source for record in records})
-        found += kept * source.repeat
-        records.append(SourceRecord(kind.name, name, source.licence, len(kept), source.translator))
-    row_filter.check_share()
+        found += usable * source.repeat
+        records.append(SourceRecord(kind.name, name, source.licence, len(usable), source.translator))
+    row_filter.check_language_share()
     if sources:
-        usable, summary = row_filter.report.kept, row_filter.report.summary()
-        if usable < kind.fewest:
+        count, summary = row_filter.report.kept, row_filter.report.summary()
+        if count < kind.min_rows:
             what = f"{'lines of text' if kind is TEXT else 'pairs'} (data.{kind.name})"
             raise DataError(
-                f"{lang}: found {usable:,} usable {what}, expected at least {kind.fewest}; {summary}. Add "
+                f"{lang}: found {count:,} usable {what}, expected at least {kind.min_rows}; {summary}. Add "
                 "sources or loosen the filters (data.min_chars, data.max_chars, data.check_language)"
             )
         logger.info("%s %s: %s", lang, kind.name.replace("_", " "), summary)
-    parts = [found] if kind.held_out_by is None else _hold_out(found, held_out, kind.held_out_by)
-    made = [[_made(kind, row) for row in part] for part in parts]
-    aside = made[1] if len(made) > 1 else []
-    return TrainingSet(made[0], aside, row_filter.report, records, _digest(*made))
+    parts = [found] if kind.held_out_role is None else _hold_out(found, held_out, kind.held_out_role)
+    train, *rest = [[_make_row(kind, row) for row in part] for part in parts]
+    return TrainingSet(train, rest[0] if rest else [], row_filter.report, records, _digest(train, *rest))
 
 
-def _made(kind: Kind[T], row: Row) -> T:
+def _make_row(kind: DataKind[T], row: Row) -> T:
     shape = kind.shape
     values: list[str | float | None] = [row[role] for role in shape.required]
     values += [row[shape.optional] or None] if shape.optional else []
@@ -190,7 +184,7 @@ def _made(kind: Kind[T], row: Row) -> T:
 
 
 def _name(source: Source, taken: Collection[str]) -> str:
-    """What a card calls a source; parts of one file under several licenses must not pass for one source."""
+    """Return a source's name for cards, distinct for parts of one file under several licenses."""
     name = describe_source(source)
     if name not in taken:
         return name
@@ -200,10 +194,10 @@ def _name(source: Source, taken: Collection[str]) -> str:
 
 
 def _hold_out(rows: list[Row], count: int, role: str) -> tuple[list[Row], list[Row]]:
-    """The training rows, and at most ``count`` held-out ones.
+    """Split rows into training rows and at most ``count`` held-out rows.
 
-    Which rows are held out depends on their text under ``role`` alone, so that it hardly changes
-    when sources are added; every row with a held-out text leaves the training rows.
+    The choice depends on the texts under ``role`` alone, so that it hardly changes when sources are added. No
+    training row has a held-out text.
     """
     keys = [stable_hash(row[role], _HELD_OUT_SALT) for row in rows]
     first: dict[int, Row] = {}

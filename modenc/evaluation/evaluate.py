@@ -1,4 +1,4 @@
-"""``evaluate``: systems on a suite of test sets, to results with intervals and to tables."""
+"""``evaluate``: measure encoders on a suite of test sets."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from modenc.errors import DataError
 from modenc.evaluation.results import SystemResults, make_results, markdown, save_results
 from modenc.evaluation.runner import run_suite
 from modenc.evaluation.suite import Suite, check_files, load_suite
-from modenc.evaluation.systems import ModularSystem, SentenceTransformerSystem, System, load_model
+from modenc.evaluation.systems import ModularSystem, SentenceTransformerSystem, System, open_model
 from modenc.hub.layout import HUB_FILE
 
 logger = logging.getLogger(__name__)
 
 TABLES = "tables.md"
-Model: TypeAlias = System | SentenceTransformer | str | Path
+SystemLike: TypeAlias = System | SentenceTransformer | str | Path
+"""Anything that :func:`open_system` takes."""
 
 
 def evaluate(
-    systems: Model | Iterable[Model],
+    systems: SystemLike | Iterable[SystemLike],
     suite: Suite | str | Path,
     data: str | Path,
     *,
@@ -36,22 +37,22 @@ def evaluate(
     """Measure encoders on the same test sets, with 95 % bootstrap intervals.
 
     Args:
-        systems: one or several: a hub's folder, a :class:`~modenc.ModularEncoder` (of a hub on Hugging Face:
-            ``ModularEncoder(id)``), any ``SentenceTransformer`` or its name, or a
-            :class:`~modenc.evaluation.systems.System`, for settings such as ``align=False``. The first is
-            what the others are compared with.
+        systems: what to evaluate, one or several, each of them a hub's folder, a
+            :class:`~modenc.ModularEncoder` (``ModularEncoder(id)`` for a hub on Hugging Face), any
+            ``SentenceTransformer`` or its name, or a :class:`~modenc.evaluation.systems.System`, for settings
+            such as ``align=False``. The others are compared with the first.
         suite: a shipped suite's name, a TOML file, or a :class:`~modenc.evaluation.suite.Suite`.
         data: folder that the suite's paths start from.
-        seed: of resampling and of classifiers.
+        seed: seed of resampling and of classifiers.
         output: folder for ``NAME/results.json`` and ``tables.md``; by default nothing is written.
 
     Returns:
-        Each system's results, in order; ``results.find("task.metric.en-kk")`` is one of them, and
+        Each system's results, in order. ``results.find("task.metric.en-kk")`` looks one metric up, and
         :func:`modenc.evaluation.results.markdown` makes tables of all.
 
     Raises:
         RecipeError: there is no such suite, or it has errors.
-        DataError: test files are missing or cannot be read, something is no system, two systems have one
+        DataError: test files are missing or cannot be read, one of ``systems`` is none, two have the same
             name, or ``output`` is a file.
         HubError: a hub cannot be opened.
         BaseModelError: a model cannot be loaded.
@@ -63,17 +64,18 @@ def evaluate(
     """
     suite, root = suite if isinstance(suite, Suite) else load_suite(suite), Path(data)
     if not root.is_dir():
-        raise DataError(f"data {root}: expected a folder, found none; the suite's paths start there")
+        raise DataError(f"data {root}: expected the folder of the suite's files, found none; name another")
     check_files(suite, root)
     if output is not None and Path(output).exists() and not Path(output).is_dir():
         raise DataError(f"output {output}: expected a folder for results, found a file; name another")
-    one = isinstance(systems, str | SentenceTransformer) or not isinstance(systems, Iterable)
-    opened = [as_system(cast(Model, model)) for model in ([systems] if one else systems)]  # type: ignore[union-attr]
+    if isinstance(systems, str | SentenceTransformer) or not isinstance(systems, Iterable):
+        systems = [systems]
+    opened = [open_system(model) for model in systems]
     names = [system.name for system in opened]
     if not opened:
         raise DataError("expected a hub or a model to evaluate, found none")
     if len(set(names)) < len(names):
-        raise DataError(f"expected systems of different names, found {', '.join(names)}; rename a folder")
+        raise DataError(f"expected systems with different names, found {', '.join(names)}; rename a folder")
     measured = []
     for system in opened:
         started = time.perf_counter()
@@ -88,19 +90,19 @@ def evaluate(
     return measured
 
 
-def as_system(model: Model) -> System:
-    """``model`` as :func:`evaluate` measures it: a hub with each language's modules, aligned.
+def open_system(model: SystemLike) -> System:
+    """Open ``model`` for evaluation; a hub is used with each language's modules, aligned.
 
-    A text is a hub's folder or a model's name: a hub on Hugging Face is given as ``ModularEncoder(id)``.
+    A string is a hub's folder or a model's name. For a hub on Hugging Face give ``ModularEncoder(id)``.
 
     Raises:
         HubError: a hub cannot be opened.
         BaseModelError: a model cannot be loaded.
-        DataError: it is something else.
+        DataError: ``model`` is something else.
     """
     if isinstance(model, str | Path):
         is_hub = os.path.isfile(os.path.join(model, HUB_FILE))
-        model = ModularEncoder(model) if is_hub else load_model(str(model))
+        model = ModularEncoder(model) if is_hub else open_model(str(model))
     if isinstance(model, ModularEncoder):
         return ModularSystem(model)
     if isinstance(model, SentenceTransformer):

@@ -1,4 +1,4 @@
-"""The shape of a multilingual space, measured on parallel text."""
+"""Metrics of the geometry of a multilingual vector space, on parallel text."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ _SHRINKAGE = 0.1
 
 
 def rsim(left: Vectors, right: Vectors) -> float:
-    """Relational similarity (Vulić et al., 2020): Pearson correlation of two lists of cosines.
+    """Compute relational similarity (Vulić et al., 2020): Pearson correlation of two lists of cosines.
 
     Args:
         left: vectors [n, d] of sentences in one language.
         right: vectors [n, d] of their translations.
     """
     pairs = np.triu_indices(len(left), k=1)
-    of_left, of_right = ((unit(side) @ unit(side).T)[pairs] for side in (left, right))
-    return float(np.corrcoef(of_left, of_right)[0, 1])
+    first, second = ((unit(side) @ unit(side).T)[pairs] for side in (left, right))
+    return float(np.corrcoef(first, second)[0, 1])
 
 
 def invariance(languages: Sequence[Vectors]) -> float:
-    """Mean symmetric KL divergence between Gaussians of the languages (EMMA-X, eq. 16); lower is better.
+    """Compute the mean symmetric KL divergence between Gaussians of the languages (EMMA-X, eq. 16).
 
-    Covariances are shrunk towards a multiple of the identity by 0.1, so that few sentences suffice.
+    Lower is better. Covariances are shrunk towards a multiple of the identity by 0.1, so that few sentences
+    suffice.
 
     Args:
-        languages: unit vectors [n, d] of each language; two languages or more.
+        languages: each language's unit vectors [n, d]; two languages or more.
     """
     fits = [_gaussian(vectors) for vectors in languages]
     gaps = [(_divergence(*a, *b) + _divergence(*b, *a)) / 2 for a, b in combinations(fits, 2)]
@@ -51,7 +52,7 @@ def _gaussian(vectors: Vectors) -> tuple[Floats, Floats]:
 
 
 def _divergence(mean_p: Floats, cov_p: Floats, mean_q: Floats, cov_q: Floats) -> float:
-    """KL(p ‖ q) of two Gaussians."""
+    """Compute KL(p ‖ q) of two Gaussians."""
     gap = mean_q - mean_p
     trace = np.trace(np.linalg.solve(cov_q, cov_p))
     logs = np.linalg.slogdet(cov_q)[1] - np.linalg.slogdet(cov_p)[1]
@@ -59,10 +60,10 @@ def _divergence(mean_p: Floats, cov_p: Floats, mean_q: Floats, cov_q: Floats) ->
 
 
 def calinski_harabasz(languages: Sequence[Vectors]) -> float:
-    """How tightly translations cluster (EMMA-X, eq. 17); higher is better.
+    """Compute how tightly translations cluster (EMMA-X, eq. 17); higher is better.
 
     Args:
-        languages: vectors [n, d] of each language, row i meaning the same in all.
+        languages: each language's vectors [n, d]; rows i are translations of each other.
     """
     stacked = np.stack([unit(vectors) for vectors in languages]).astype(np.float64)
     centroids = stacked.mean(axis=0)
@@ -72,10 +73,12 @@ def calinski_harabasz(languages: Sequence[Vectors]) -> float:
 
 
 def isotropy(vectors: Vectors) -> float:
-    """Principal ratio of the partition function over the eigenvectors (EMMA-X, eq. 18); 1 is isotropic.
+    """Compute the ratio of the partition function's extremes over eigenvectors (EMMA-X, eq. 18).
+
+    1 is isotropic.
 
     Args:
-        vectors: [n, d], brought to unit length.
+        vectors: vectors [n, d]; they are scaled to unit length first.
     """
     rows = unit(vectors).astype(np.float64)
     _, directions = np.linalg.eigh(rows.T @ rows)
@@ -83,22 +86,20 @@ def isotropy(vectors: Vectors) -> float:
     return float(partition.min() / partition.max())
 
 
-def translation_map(sides: Sequence[Vectors], seed: int) -> npt.NDArray[np.float64]:
-    """Translations on a plane, as EMMA-X draws them: t-SNE (van der Maaten and Hinton, 2008) of cosines.
+def translation_map(languages: Sequence[Vectors], seed: int) -> npt.NDArray[np.float64]:
+    """Project translations to a plane as EMMA-X does, by t-SNE (van der Maaten and Hinton, 2008) of cosines.
 
     Args:
-        sides: vectors [n, hidden] of each language, row i of each the same meaning.
-        seed: of t-SNE.
+        languages: each language's vectors [n, hidden]; rows i are translations of each other.
+        seed: seed of t-SNE.
 
     Returns:
-        Rows [languages * n, 4]: x, y, the language's number, the meaning's number.
+        Rows [languages * n, 4]: x, y, the language's number, the row's number i.
     """
-    count = len(sides[0])
-    points = np.concatenate(sides)
+    count = len(languages[0])
+    points = np.concatenate(languages)
     # scikit-learn wants the perplexity below the number of points.
     perplexity = min(30.0, (len(points) - 1) / 3)
-    plane = TSNE(metric="cosine", init="random", perplexity=perplexity, random_state=seed).fit_transform(
-        points
-    )
-    language, meaning = np.divmod(np.arange(len(points)), count)
-    return np.column_stack([plane, language, meaning]).astype(np.float64)
+    tsne = TSNE(metric="cosine", init="random", perplexity=perplexity, random_state=seed)
+    language, number = np.divmod(np.arange(len(points)), count)
+    return np.column_stack([tsne.fit_transform(points), language, number]).astype(np.float64)

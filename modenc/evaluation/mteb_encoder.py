@@ -1,6 +1,6 @@
-"""A hub under MTEB: ``mteb.evaluate`` with the language of each side, as the task's metadata name it.
+"""A hub as an MTEB encoder, which takes each text's language from the task's metadata.
 
-MTEB takes a ``ModularEncoder`` as it is, too; every text's language is then identified.
+MTEB also takes a ``ModularEncoder`` itself, which then identifies the language of each text.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class MtebEncoder(AbsEncoder):  # type: ignore[misc]
-    """``mteb``'s encoder interface over a hub.
+    """MTEB's encoder interface for a hub.
 
     Args:
         encoder: the hub's encoder.
-        name: what results call it (``organisation/name``).
+        name: its name in results (``organization/name``).
         align: use the alignment modules.
     """
 
@@ -50,27 +50,27 @@ class MtebEncoder(AbsEncoder):  # type: ignore[misc]
         prompt_type: Any = None,
         **options: Any,
     ) -> npt.NDArray[np.float32]:
-        """Vectors [texts, hidden] of one side of one subset."""
+        """Encode one side of one subset; returns vectors [texts, hidden]."""
         texts = [text for batch in inputs for text in batch["text"]]
         vectors: npt.NDArray[np.float32] = self.model.encode(
             texts,
-            lang=self.language_of(texts, task_metadata, hf_subset),
+            lang=self.choose_language(texts, task_metadata, hf_subset),
             align=self.align,
             batch_size=options.get("batch_size", 32),
             show_progress_bar=options.get("show_progress_bar", False),
         )
         return vectors
 
-    def language_of(self, texts: list[str], task_metadata: TaskMetadata, hf_subset: str) -> str | None:
-        """The code of a side's language; ``None`` where it has to be identified text by text.
+    def choose_language(self, texts: list[str], task_metadata: TaskMetadata, hf_subset: str) -> str | None:
+        """Return the code of a side's language; ``None`` if it has to be identified text by text.
 
-        A side is in one language. Where the subset names two, MTEB does not say which side is asked for:
-        then it is the one of them that most of the texts are identified as.
+        A side is in one language. Where the subset names two, MTEB does not say which of them this side is
+        in: then it is the one that most of the texts are identified as.
         """
         codes = _codes(task_metadata.hf_subsets_to_langscripts.get(hf_subset, [hf_subset]))
         if len(codes) < 2:
             return next(iter(codes), None)
-        # A hub's language has a prior where modules are chosen; others are found among all languages alone.
+        # Modules are chosen with a prior for the hub's languages; ``code`` is without it.
         counts = Counter(
             found.modules if found.modules in codes else found.code for found in self.model.identify(texts)
         )
@@ -79,7 +79,7 @@ class MtebEncoder(AbsEncoder):  # type: ignore[misc]
 
 
 def _codes(langscripts: list[str]) -> list[str]:
-    """Distinct normalized codes of ``kaz-Cyrl`` and the like; what is no language's code is left out."""
+    """Normalize codes such as ``kaz-Cyrl``, each once; others than languages' codes are left out."""
     codes = []
     for langscript in langscripts:
         try:

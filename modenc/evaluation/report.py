@@ -1,4 +1,4 @@
-"""Pictures of results as PNG files, and all of them with the tables in one HTML page."""
+"""Plots of results as PNG files, and one HTML page with all plots and tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import io
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import matplotlib
 
@@ -19,10 +19,10 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from modenc.evaluation.results import SystemResults, markdown
-from modenc.evaluation.runner import MAP, Result
+from modenc.evaluation.runner import TRANSLATION_MAP, Result
 from modenc.evaluation.significance import Items
 
-# All pairs of many languages are seen in their matrix alone.
+# More bars than this are only shown as a matrix.
 _MOST_BARS = 40
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}"
@@ -32,7 +32,7 @@ _STYLE = (
 
 
 def write_report(systems: Sequence[SystemResults], folder: Path) -> Path:
-    """Write ``plots/*.png`` and a self-contained ``report.html`` into ``folder``; returns the page's path."""
+    """Write ``plots/*.png`` and a self-contained ``report.html`` into ``folder``; return the page's path."""
     plots = folder / "plots"
     plots.mkdir(parents=True, exist_ok=True)
     images = []
@@ -62,8 +62,8 @@ def _figures(systems: Sequence[SystemResults]) -> Iterator[tuple[str, Figure]]:
         for result in system.results
         if result.low is not None
     ):
-        if _sets(systems, task, metric) <= _MOST_BARS:
-            yield f"{task}-{metric}", _bars(systems, task, metric)
+        if _count_sets(systems, task, metric) <= _MOST_BARS:
+            yield f"{task}-{metric}", _plot_bars(systems, task, metric)
     tasks = dict.fromkeys(result.task for system in systems for result in system.results)
     for task, metric in product(tasks, ("spearman", "xsim_error")):
         for system in systems:
@@ -71,27 +71,27 @@ def _figures(systems: Sequence[SystemResults]) -> Iterator[tuple[str, Figure]]:
             if sum(len(result.languages) == 2 for result in chosen) > 1:
                 yield (
                     f"{task}-{metric}-matrix-{system.name}",
-                    _matrix(chosen, f"{system.name}: {task} {metric}"),
+                    _plot_matrix(chosen, f"{system.name}: {task} {metric}"),
                 )
 
     for system in systems:
         for key, rows in system.items.items():
-            task, name, *languages = key.split(".")
-            if name == MAP:
-                title = f"{system.name}: {task}"
-                yield f"{task}-{MAP}-{system.name}", _map(rows, languages[0].split("-"), title)
-        for stage, curves in _curves(system).items():
-            yield f"training-{stage}-{system.name}", _training(curves, f"{system.name}: {stage}")
+            task, name, codes = key.split(".")
+            if name == TRANSLATION_MAP:
+                languages, title = codes.split("-"), f"{system.name}: {task}"
+                yield f"{task}-{TRANSLATION_MAP}-{system.name}", _plot_map(rows, languages, title)
+        for stage, curves in _dev_curves(system).items():
+            yield f"training-{stage}-{system.name}", _plot_dev_curves(curves, f"{system.name}: {stage}")
 
 
-def _sets(systems: Sequence[SystemResults], task: str, metric: str) -> int:
-    """How many languages and pairs of languages a metric has."""
-    found = (result for system in systems for result in system.results)
-    return len({result.languages for result in found if (result.task, result.metric) == (task, metric)})
+def _count_sets(systems: Sequence[SystemResults], task: str, metric: str) -> int:
+    """Count the languages and pairs of languages of a metric."""
+    results = (result for system in systems for result in system.results)
+    return len({result.languages for result in results if (result.task, result.metric) == (task, metric)})
 
 
-def _curves(system: SystemResults) -> dict[str, dict[str, list[tuple[int, float]]]]:
-    """Stage → language → (step, dev score), of trainings that were evaluated on the way."""
+def _dev_curves(system: SystemResults) -> dict[str, dict[str, list[tuple[int, float]]]]:
+    """Return stage → language → (step, dev score), for trainings that were evaluated on the way."""
     curves: dict[str, dict[str, list[tuple[int, float]]]] = {}
     for lang, stages in system.about["system"].get("dev_curves", {}).items():
         for stage, points in stages.items():
@@ -99,8 +99,8 @@ def _curves(system: SystemResults) -> dict[str, dict[str, list[tuple[int, float]
     return curves
 
 
-def _training(curves: dict[str, list[tuple[int, float]]], title: str) -> Figure:
-    """Dev score by step, a line a language."""
+def _plot_dev_curves(curves: dict[str, list[tuple[int, float]]], title: str) -> Figure:
+    """Plot dev score by step, a line for each language."""
     figure, axes = _subplots(6.0, 3.5)
     for lang, points in curves.items():
         axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=lang)
@@ -111,30 +111,30 @@ def _training(curves: dict[str, list[tuple[int, float]]], title: str) -> Figure:
     return figure
 
 
-def _map(rows: Items, languages: Sequence[str], title: str) -> Figure:
-    """Translations on a plane, coloured by language and, linked, by meaning."""
+def _plot_map(rows: Items, languages: Sequence[str], title: str) -> Figure:
+    """Plot translations on a plane twice: colored by language, and linked with their translations."""
     figure: Figure = plt.figure(figsize=(12, 5.5))
     panels = figure.subplots(1, 2)
-    by_language, by_meaning = panels
+    by_language, by_row = panels
     for number, lang in enumerate(languages):
         x, y = rows[rows[:, 2] == number, :2].T
         by_language.scatter(x, y, s=12, label=lang)
     by_language.legend(fontsize="small")
     by_language.set_title(f"{title}, by language", fontsize="medium")
-    meanings = np.unique(rows[:, 3])
-    colours = plt.get_cmap("hsv")(np.linspace(0, 1, len(meanings), endpoint=False))
-    for meaning, colour in zip(meanings, colours, strict=True):
-        x, y = rows[rows[:, 3] == meaning, :2].T
-        by_meaning.plot(x, y, color=colour, marker="o", markersize=3, linewidth=0.6)
-    by_meaning.set_title("by meaning: lines join translations", fontsize="medium")
+    numbers = np.unique(rows[:, 3])
+    colors = plt.get_cmap("hsv")(np.linspace(0, 1, len(numbers), endpoint=False))
+    for number, color in zip(numbers, colors, strict=True):
+        x, y = rows[rows[:, 3] == number, :2].T
+        by_row.plot(x, y, color=color, marker="o", markersize=3, linewidth=0.6)
+    by_row.set_title("by meaning: lines join translations", fontsize="medium")
     for axes in panels:
         axes.set_xticks([])
         axes.set_yticks([])
     return figure
 
 
-def _bars(systems: Sequence[SystemResults], task: str, metric: str) -> Figure:
-    """Bars with 95 % intervals, one colour a system."""
+def _plot_bars(systems: Sequence[SystemResults], task: str, metric: str) -> Figure:
+    """Plot bars with 95 % intervals, a color for each system."""
     languages = list(
         dict.fromkeys(
             result.languages
@@ -146,9 +146,9 @@ def _bars(systems: Sequence[SystemResults], task: str, metric: str) -> Figure:
     figure, axes = _subplots(max(4.0, 1.1 * len(languages) * len(systems) ** 0.5), 3.5)
     width = 0.8 / len(systems)
     for number, system in enumerate(systems):
-        found = {r.languages: r for r in system.results if (r.task, r.metric) == (task, metric)}
+        results = {r.languages: r for r in system.results if (r.task, r.metric) == (task, metric)}
         for place, codes in enumerate(languages):
-            result = found.get(codes)
+            result = results.get(codes)
             if result is None or result.low is None or result.high is None:
                 continue
             error = [[max(result.value - result.low, 0)], [max(result.high - result.value, 0)]]
@@ -169,13 +169,12 @@ def _bars(systems: Sequence[SystemResults], task: str, metric: str) -> Figure:
 
 
 def _subplots(width: float, height: float) -> tuple[Figure, Any]:
-    """A figure of that size in inches, with one pair of axes."""
-    made: tuple[Figure, Any] = plt.subplots(figsize=(width, height))
-    return made
+    """Make a figure of that size in inches, with one pair of axes."""
+    return cast(tuple[Figure, Any], plt.subplots(figsize=(width, height)))
 
 
-def _matrix(results: Sequence[Result], title: str) -> Figure:
-    """A heat map: first language by second, mirrored where one order was measured; within on the diagonal."""
+def _plot_matrix(results: Sequence[Result], title: str) -> Figure:
+    """Plot a heat map of all pairs of languages; a pair measured in one order is shown in both."""
     codes = list(dict.fromkeys(code for result in results for code in result.languages))
     grid = np.full((len(codes), len(codes)), np.nan)
     for result in results:
@@ -196,7 +195,7 @@ def _matrix(results: Sequence[Result], title: str) -> Figure:
 
 
 def _html(text: str) -> str:
-    """The tables, headings and lines that :func:`markdown` writes, as HTML."""
+    """Convert the tables, headings and lines of :func:`markdown` to HTML."""
     out: list[str] = []
     rows: list[list[str]] = []
     for line in [*text.splitlines(), ""]:

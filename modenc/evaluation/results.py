@@ -1,4 +1,4 @@
-"""Results on disk, and as Markdown tables."""
+"""Results of evaluation as files and as Markdown tables."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from modenc.errors import DataError
-from modenc.evaluation.runner import Outcome, Result, metric_samples
-from modenc.evaluation.significance import Floats, Items, p_of_gaps
+from modenc.evaluation.runner import Outcome, Result
+from modenc.evaluation.significance import Floats, Items, p_value, resample_metric
 from modenc.storage import whole_file
 
 RESULTS_FILE = "results.json"
@@ -27,27 +27,27 @@ _PACKAGES = ("modenc", "torch", "transformers", "sentence-transformers", "scikit
 
 @dataclass(frozen=True)
 class SystemResults:
-    """One system's results, as they are stored."""
+    """Results of one system, as they are stored."""
 
     name: str
     suite: str
     seed: int
     seconds: float
     about: dict[str, Any]
-    """System, versions, hardware and date."""
+    """Description of the system, versions, hardware and date."""
     results: tuple[Result, ...]
     items: dict[str, Items]
     skipped: tuple[str, ...] = ()
 
     def find(self, key: str) -> Result | None:
-        """The figure with this :attr:`Result.key`."""
+        """Return the result with this :attr:`Result.key`."""
         return next((result for result in self.results if result.key == key), None)
 
 
 def make_results(
     name: str, suite: str, seed: int, seconds: float, system: dict[str, Any], outcome: Outcome
 ) -> SystemResults:
-    """An outcome with all that is needed to reproduce it."""
+    """Add to an outcome all that is needed to reproduce it."""
     about = {
         "system": system,
         "versions": {package: _version(package) for package in _PACKAGES},
@@ -58,20 +58,12 @@ def make_results(
         },
         "created": datetime.now(UTC).date().isoformat(),
     }
-    return SystemResults(
-        name,
-        suite,
-        seed,
-        round(seconds, 1),
-        about,
-        tuple(outcome.results),
-        outcome.items,
-        tuple(outcome.skipped),
-    )
+    measured = (tuple(outcome.results), outcome.items, tuple(outcome.skipped))
+    return SystemResults(name, suite, seed, round(seconds, 1), about, *measured)
 
 
 def _version(package: str) -> str | None:
-    """A package's version; none where another distribution brings the same modules (conda's faiss)."""
+    """Return a package's version; None if another distribution brings its modules (conda's faiss)."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -79,7 +71,7 @@ def _version(package: str) -> str | None:
 
 
 def save_results(results: SystemResults, folder: Path) -> None:
-    """Write results.json and, for paired tests, items.npz."""
+    """Write ``results.json`` and, for paired tests, ``items.npz``."""
     folder.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(folder / _ITEMS_FILE, **results.items)  # type: ignore[arg-type]
     content = {
@@ -97,17 +89,17 @@ def save_results(results: SystemResults, folder: Path) -> None:
 
 
 def _finite(entry: dict[str, Any]) -> dict[str, Any]:
-    """NaN, which JSON lacks, as null."""
+    """Replace NaN, which JSON lacks, by None."""
     return {
         key: None if isinstance(value, float) and np.isnan(value) else value for key, value in entry.items()
     }
 
 
 def load_results(folder: Path) -> SystemResults:
-    """Read what :func:`save_results` wrote.
+    """Read the files of :func:`save_results`.
 
     Raises:
-        DataError: there is nothing, or something else.
+        DataError: the files are missing or damaged.
     """
     path = folder / RESULTS_FILE
     try:
@@ -117,28 +109,18 @@ def load_results(folder: Path) -> SystemResults:
         results = [
             Result(**{**entry, "languages": tuple(entry["languages"])}) for entry in content["results"]
         ]
-        return SystemResults(
-            content["name"],
-            content["suite"],
-            content["seed"],
-            content["seconds"],
-            {key: content[key] for key in ("system", "versions", "hardware", "created")},
-            tuple(results),
-            items,
-            tuple(content["skipped"]),
-        )
+        name, suite, seed, seconds = (content[key] for key in ("name", "suite", "seed", "seconds"))
+        about = {key: content[key] for key in ("system", "versions", "hardware", "created")}
+        skipped = tuple(content["skipped"])
+        return SystemResults(name, suite, seed, seconds, about, tuple(results), items, skipped)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path}: expected results of `modenc eval`, found none to read ({error})") from error
 
 
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else value
-
-
 def markdown(systems: Sequence[SystemResults]) -> str:
-    """Tables of all metrics, one column for each system.
+    """Make tables of all metrics, with a column for each system.
 
-    Each column after the first also has p, from a paired bootstrap against the first on the same items.
+    The second system and each later one also have a column of p, from a paired bootstrap against the first.
     """
     first, *others = systems
     keys = list(dict.fromkeys(result.key for system in systems for result in system.results))
@@ -169,7 +151,7 @@ def markdown(systems: Sequence[SystemResults]) -> str:
 
 
 def _means(systems: Sequence[SystemResults]) -> list[str]:
-    """Unweighted means over languages, within and across."""
+    """Make the table of unweighted means over languages and over pairs of languages."""
     rows = []
     groups = dict.fromkeys(
         (result.task, result.metric, len(result.languages))
@@ -179,12 +161,12 @@ def _means(systems: Sequence[SystemResults]) -> list[str]:
     for task, metric, size in groups:
         values = []
         for system in systems:
-            found = [
+            measured = [
                 result.value
                 for result in system.results
                 if (result.task, result.metric, len(result.languages)) == (task, metric, size)
             ]
-            values.append((np.mean(found) if found else np.nan, len(found)))
+            values.append((np.mean(measured) if measured else np.nan, len(measured)))
         if values[0][1] > 1:
             where = f"{'within' if size == 1 else 'across'}, {values[0][1]} sets"
             rows.append(_row([task, metric, where, *(f"{value:.2f}" for value, _ in values)]))
@@ -207,11 +189,11 @@ def _cell(result: Result | None) -> str:
     return f"{result.value:.2f} [{result.low:.1f}, {result.high:.1f}]"
 
 
-def paired_gaps(system: SystemResults, other: SystemResults, key: str) -> Floats:
-    """By how much a figure of one system is above the other's on resampled items: values [samples].
+def paired_differences(system: SystemResults, other: SystemResults, key: str) -> Floats:
+    """Subtract the other system's metric from this system's on resampled items: values [samples].
 
     Raises:
-        KeyError: the figure has no items in one of them.
+        KeyError: one of the systems has no items for ``key``.
         ValueError: the systems were not measured on equally many items.
     """
     items, others = system.items[key], other.items[key]
@@ -220,12 +202,12 @@ def paired_gaps(system: SystemResults, other: SystemResults, key: str) -> Floats
             f"{key}: expected the same items for both systems, found {len(items)} and {len(others)}"
         )
     metric = key.split(".")[1]
-    return metric_samples(metric, items, other.seed) - metric_samples(metric, others, other.seed)
+    return resample_metric(metric, items, other.seed) - resample_metric(metric, others, other.seed)
 
 
 def _p(first: SystemResults, other: SystemResults, result: Result) -> str:
     key = result.key
     if key not in first.items or key not in other.items:
         return ""
-    value = p_of_gaps(paired_gaps(other, first, key))
+    value = p_value(paired_differences(other, first, key))
     return "" if np.isnan(value) else f"{value:.3f}"

@@ -1,4 +1,4 @@
-"""Run a suite on a system: from test files to results with intervals."""
+"""Run a suite on a system; each kind of task has a method, which calls ``record`` for each metric."""
 
 from __future__ import annotations
 
@@ -13,23 +13,30 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from modenc.data.files import Row
+from modenc.data.formats import Row
 from modenc.data.pairs import read_score
-from modenc.data.readers import describe_source, read_rows, resolve_source
+from modenc.data.sources import describe_source, read_rows, resolve_source
 from modenc.errors import DataError
-from modenc.evaluation.bitext import Score, hubness, mine
+from modenc.evaluation.bitext import Score, hubness, mining_scores
 from modenc.evaluation.classification import TopicClassifier
-from modenc.evaluation.geometry import (
-    calinski_harabasz,
-    invariance,
-    isotropy,
-    rsim,
-    translation_map,
+from modenc.evaluation.geometry import calinski_harabasz, invariance, isotropy, rsim, translation_map
+from modenc.evaluation.multiway import (
+    PairVectors,
+    check_same_scores,
+    common_ids,
+    cross_lingual_cosines,
+    to_ranks,
+    top1_both_ways,
 )
-from modenc.evaluation.multiway import ScoredSides, all_pairs, check_rows, in_common, ranked, top1_both_ways
-from modenc.evaluation.significance import Floats, Items, bootstrap_samples, interval_of, spearman_samples
-from modenc.evaluation.sts import language_bias, mean_spearman, pair_cosines
-from modenc.evaluation.suite import ROLES, Kind, Suite, Task, check_files
+from modenc.evaluation.significance import (
+    Floats,
+    Items,
+    metric_of_items,
+    percentile_interval,
+    resample_metric,
+)
+from modenc.evaluation.sts import language_bias, pair_cosines
+from modenc.evaluation.suite import TASK_COLUMNS, Suite, Task, TaskKind, check_files
 from modenc.evaluation.systems import System
 from modenc.recipe.settings import Source
 
@@ -37,31 +44,13 @@ logger = logging.getLogger(__name__)
 
 Vectors = npt.NDArray[np.float32]
 
-STATISTICS: dict[str, Callable[[Items], float]] = {
-    "spearman": mean_spearman,
-    "accuracy": lambda items: float(items.mean() * 100),
-    "retrieval_accuracy": lambda items: float(items.mean() * 100),
-    "zero_shot_accuracy": lambda items: float(items.mean() * 100),
-    "xsim_error": lambda items: float(100 - items.mean() * 100),
-    "xsim_error_cosine": lambda items: float(100 - items.mean() * 100),
-}
-"""Metrics that are statistics of a test set's items, and so have intervals and paired tests."""
-
-
-def metric_samples(metric: str, items: Items, seed: int) -> Floats:
-    """What a metric of :data:`STATISTICS` is on resampled ``items`` [n, ...]: values [samples]."""
-    if metric == "spearman":
-        return spearman_samples(items, seed=seed)
-    return bootstrap_samples(items, STATISTICS[metric], seed=seed)
-
-
-MAP = "map"
-"""Names the items that are no metric's: translations on a plane, see ``translation_map``."""
+TRANSLATION_MAP = "map"
+"""Name of the items that belong to no metric: translations on a plane, see ``translation_map``."""
 
 # More points hide each other.
-_MAP_MEANINGS = 100
+_MAP_POINTS = 100
 
-# With fewer there is no third to find and no noise around it.
+# The first third of the left side and the last third of the right side have no translation.
 _MINING_ROWS = 3
 _SCORES: tuple[tuple[Score, str], ...] = (("margin", ""), ("cosine", "_cosine"))
 
@@ -73,27 +62,27 @@ class Result:
     task: str
     metric: str
     languages: tuple[str, ...]
-    """One language, the two of a pair, or all that a shape was measured on."""
+    """One language, the two of a pair, or all that are compared."""
     value: float
     n: int
-    """Items that it rests on."""
+    """Number of items it was measured on."""
     low: float | None = None
-    """Lower end of the bootstrap 95 % interval; ``None`` where the metric has none."""
+    """Lower end of the bootstrap 95 % interval; ``None`` for metrics without one."""
     high: float | None = None
 
     @property
     def key(self) -> str:
-        """Names the value in files: ``task.metric.en-kk``."""
+        """Key of the value in files: ``task.metric.en-kk``."""
         return f"{self.task}.{self.metric}.{'-'.join(self.languages)}"
 
 
 @dataclass
 class Outcome:
-    """All results of a run, the items that they rest on, and test sets that were not found."""
+    """All results of a run, their items, and test sets that were not found."""
 
     results: list[Result] = field(default_factory=list)
     items: dict[str, Items] = field(default_factory=dict)
-    """:attr:`Result.key` → rows [n, ...], for paired tests; and ``task.map.languages``, for its picture."""
+    """:attr:`Result.key` → rows [n, k], for paired tests; ``task.map.languages`` → ``translation_map``."""
     skipped: list[str] = field(default_factory=list)
 
 
@@ -104,14 +93,14 @@ def run_suite(system: System, suite: Suite, root: Path, *, seed: int) -> Outcome
         system: what to evaluate.
         suite: what to evaluate it on.
         root: folder that the suite's paths start from.
-        seed: of resampling and of the classifier.
+        seed: seed of resampling and of the classifier.
 
     Raises:
         DataError: test files that are not optional are missing (all are named), or one cannot be read.
     """
     check_files(suite, root)
     run = _Run(system, root, seed)
-    measure: dict[Kind, Callable[[Task], None]] = {
+    measure: dict[TaskKind, Callable[[Task], None]] = {
         "sts": run.sts,
         "bitext": run.bitext,
         "classification": run.classification,
@@ -122,8 +111,8 @@ def run_suite(system: System, suite: Suite, root: Path, *, seed: int) -> Outcome
     for task in suite.task:
         logger.info("%s: %s (%s)", system.name, task.name, task.kind)
         measure[task.kind](task)
-    run.pairs_of_sts()
-    run.pairs_of_bitext()
+    run.cross_lingual_sts()
+    run.cross_lingual_bitext()
     run.language_biases()
     return run.outcome
 
@@ -135,9 +124,9 @@ class _Run:
         self.seed = seed
         self.outcome = Outcome()
         self.vectors: dict[str, dict[str, Vectors]] = defaultdict(dict)
-        self.cross: dict[str, list[tuple[Floats | Vectors, Floats | list[float]]]] = defaultdict(list)
-        self.sides: dict[str, dict[str, ScoredSides]] = defaultdict(dict)
-        self.parallel: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
+        self.cross_lingual: dict[str, list[tuple[Floats | Vectors, Floats | list[float]]]] = defaultdict(list)
+        self.multiway_pairs: dict[str, dict[str, PairVectors]] = defaultdict(dict)
+        self.multiway_texts: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
 
     def encode(self, texts: list[str], lang: str) -> Vectors:
         known = self.vectors[lang]
@@ -146,14 +135,15 @@ class _Run:
         return np.stack([known[text] for text in texts])
 
     def record(self, task: str, metric: str, languages: tuple[str, ...], items: Items) -> None:
-        interval = interval_of(metric_samples(metric, items, self.seed))
-        value = STATISTICS[metric](items)
-        result = Result(task, metric, languages, value, len(items), interval.low, interval.high)
+        """Add a metric of items [n, k], see :func:`metric_of_items`, with its interval."""
+        low, high = percentile_interval(resample_metric(metric, items, self.seed))
+        result = Result(task, metric, languages, metric_of_items(metric, items), len(items), low, high)
         self.outcome.results.append(result)
         self.outcome.items[result.key] = items
-        logger.info("  %s %.2f [%.2f, %.2f]", result.key, result.value, interval.low, interval.high)
+        logger.info("  %s %.2f [%.2f, %.2f]", result.key, result.value, low, high)
 
     def record_value(self, task: str, metric: str, languages: tuple[str, ...], value: float, n: int) -> None:
+        """Add a metric without an interval, measured on ``n`` items."""
         self.outcome.results.append(Result(task, metric, languages, value, n))
         logger.info("  %s %.3f", self.outcome.results[-1].key, value)
 
@@ -163,14 +153,14 @@ class _Run:
         logger.info("  no pairs of languages: %s %s", task, found)
 
     def rows(self, task: Task, source: Source, lang: str, pivot: str) -> list[Row] | None:
-        """The rows of a test set; ``None`` where it is optional and not there."""
+        """Read the rows of a test set; ``None`` if it is optional and not there."""
         resolved = resolve_source(source, lang, pivot)
         path = self.root / (resolved.path or "")
         if task.optional and resolved.path and not path.is_file():
             self.outcome.skipped.append(describe_source(resolved))
             logger.info("  not found, skipped: %s", describe_source(resolved))
             return None
-        rows = list(read_rows(source, self.root, lang, pivot, roles=ROLES[task.kind]))
+        rows = list(read_rows(source, self.root, lang, pivot, roles=TASK_COLUMNS[task.kind]))
         if not rows:
             raise DataError(f"{describe_source(resolved)}: expected rows to evaluate on, found none")
         return rows
@@ -189,7 +179,7 @@ class _Run:
             languages = (left,) if left == right else (left, right)
             self.record(task.name, "spearman", languages, np.column_stack([cosines, gold]))
             if left != right:
-                self.cross[task.name].append((cosines, gold))
+                self.cross_lingual[task.name].append((cosines, gold))
 
     def gold(self, task: Task, rows: list[Row], lang: str, pivot: str) -> list[float]:
         source = resolve_source(task.data, lang, pivot)
@@ -203,22 +193,22 @@ class _Run:
             first, second = (
                 self.encode([row[side] for row in rows], lang) for side in ("sentence1", "sentence2")
             )
-            sides = ScoredSides(first, second, self.gold(task, rows, lang, lang))
-            self.sides[task.name][lang] = sides
-            check_rows(task.name, self.sides[task.name])
-            items = np.column_stack([pair_cosines(first, second), sides.gold])
-            self.record(task.name, "spearman", (lang,), ranked(items))
+            gold = self.gold(task, rows, lang, lang)
+            self.multiway_pairs[task.name][lang] = PairVectors(first, second, gold)
+            check_same_scores(task.name, self.multiway_pairs[task.name])
+            items = np.column_stack([pair_cosines(first, second), gold])
+            self.record(task.name, "spearman", (lang,), to_ranks(items))
 
-    def pairs_of_sts(self) -> None:
-        for task, languages in self.sides.items():
+    def cross_lingual_sts(self) -> None:
+        for task, languages in self.multiway_pairs.items():
             if len(languages) < 2:
                 self.record_no_pairs(task, languages)
-            for codes, items in all_pairs(languages):
-                self.record(task, "spearman", codes, ranked(items))
-                self.cross[task] += [(cosines, items[:, -1]) for cosines in items[:, :-1].T]
+            for codes, items in cross_lingual_cosines(languages):
+                self.record(task, "spearman", codes, to_ranks(items))
+                self.cross_lingual[task] += [(cosines, items[:, -1]) for cosines in items[:, :-1].T]
 
     def language_biases(self) -> None:
-        for task, sets in self.cross.items():
+        for task, sets in self.cross_lingual.items():
             if len(sets) > 1:
                 count = sum(len(gold) for _, gold in sets)
                 self.record_value(task, "language_bias", (), language_bias(sets), count)
@@ -231,16 +221,15 @@ class _Run:
             a = self.encode([row["left"] for row in rows], left)
             b = self.encode([row["right"] for row in rows], right)
             self.record_retrieval(task.name, (left, right), a, b)
-            both = (hubness(a, b) + hubness(b, a)) / 2
-            self.record_value(task.name, "hubness", (left, right), both, len(rows))
+            mean = (hubness(a, b) + hubness(b, a)) / 2
+            self.record_value(task.name, "hubness", (left, right), mean, len(rows))
             if len(rows) < _MINING_ROWS:
                 continue
-            # A third of each side has its translation on the other side, the rest is noise.
             third = len(rows) // 3
             gold = {(third + i, i) for i in range(third)}
             for score, suffix in _SCORES:
-                mining = mine(a[: 2 * third], b[third:], gold, score)
-                self.record_value(task.name, f"mining_f1{suffix}", (left, right), mining.f1, third)
+                f1 = mining_scores(a[: 2 * third], b[third:], gold, score).f1
+                self.record_value(task.name, f"mining_f1{suffix}", (left, right), f1, third)
 
     def record_retrieval(self, task: str, languages: tuple[str, str], left: Vectors, right: Vectors) -> None:
         hits = {score: top1_both_ways(left, right, score) for score, _ in _SCORES}
@@ -251,7 +240,7 @@ class _Run:
     def multiway_bitext(self, task: Task) -> None:
         for lang in task.languages:
             rows = self.rows(task, task.data, lang, lang)
-            texts = self.parallel[task.name].setdefault(lang, {})
+            texts = self.multiway_texts[task.name].setdefault(lang, {})
             for row in rows or ():
                 if texts.setdefault(row["id"], row["text"]) != row["text"]:
                     raise DataError(
@@ -260,13 +249,13 @@ class _Run:
                         "ids that differ between files"
                     )
 
-    def pairs_of_bitext(self) -> None:
-        for task, measured in self.parallel.items():
-            texts = {lang: found for lang, found in measured.items() if found}
+    def cross_lingual_bitext(self) -> None:
+        for task, languages in self.multiway_texts.items():
+            texts = {lang: by_id for lang, by_id in languages.items() if by_id}
             if len(texts) < 2:
                 self.record_no_pairs(task, texts)
                 continue
-            common = in_common(task, texts)
+            common = common_ids(task, texts)
             vectors = {lang: self.encode([t[number] for number in common], lang) for lang, t in texts.items()}
             for left, right in combinations(vectors, 2):
                 self.record_retrieval(task, (left, right), vectors[left], vectors[right])
@@ -303,15 +292,15 @@ class _Run:
                 texts[lang] = {row["id"]: row["text"] for row in rows}
         if len(texts) < 2:
             return
-        common = in_common(task.name, texts)
+        common = common_ids(task.name, texts)
         vectors = {lang: self.encode([t[number] for number in common], lang) for lang, t in texts.items()}
         for left, right in combinations(vectors, 2):
             value = rsim(vectors[left], vectors[right])
             self.record_value(task.name, "rsim", (left, right), value, len(common))
-        languages, sides = tuple(vectors), list(vectors.values())
-        note = partial(self.record_value, task.name, languages=languages, n=len(common))
-        note("invariance", value=invariance(sides))
-        note("calinski_harabasz", value=calinski_harabasz(sides))
-        note("isotropy", value=isotropy(np.concatenate(sides)))
-        chosen = [side[:_MAP_MEANINGS] for side in sides]
-        self.outcome.items[f"{task.name}.{MAP}.{'-'.join(languages)}"] = translation_map(chosen, self.seed)
+        languages, spaces = tuple(vectors), list(vectors.values())
+        record = partial(self.record_value, task.name, languages=languages, n=len(common))
+        record("invariance", value=invariance(spaces))
+        record("calinski_harabasz", value=calinski_harabasz(spaces))
+        record("isotropy", value=isotropy(np.concatenate(spaces)))
+        points = translation_map([space[:_MAP_POINTS] for space in spaces], self.seed)
+        self.outcome.items[f"{task.name}.{TRANSLATION_MAP}.{'-'.join(languages)}"] = points

@@ -1,12 +1,14 @@
-"""How sure a figure is: bootstrap intervals, and a paired test between two systems."""
+"""Metrics of a test set's items: their bootstrap intervals, and a paired test between two systems."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+
+from modenc.evaluation.sts import mean_spearman
 
 Items = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.float64]
@@ -15,50 +17,60 @@ Statistic = Callable[[Items], float]
 SAMPLES = 1000
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A percentile interval."""
+def metric_of_items(metric: str, items: Items) -> float:
+    """Compute ``spearman`` of cosines and gold scores [n, k], or another metric of hits [n, 1], in percent.
 
-    low: float
-    high: float
+    The metric of hits is their percentage or, if ``error`` is in its name, that of misses.
+    """
+    if metric == "spearman":
+        return mean_spearman(items)
+    hits = items.mean() * 100
+    return float(100 - hits if "error" in metric else hits)
+
+
+def resample_metric(metric: str, items: Items, seed: int) -> Floats:
+    """Compute :func:`metric_of_items` on resampled ``items`` [n, k]: values [samples]."""
+    if metric == "spearman":
+        return spearman_samples(items, seed=seed)
+    return bootstrap_samples(items, partial(metric_of_items, metric), seed=seed)
 
 
 def bootstrap_samples(items: Items, statistic: Statistic, *, seed: int, samples: int = SAMPLES) -> Floats:
-    """A statistic's values [samples] on resampled items (Efron, 1979).
+    """Compute a statistic's values [samples] on resampled items (Efron, 1979).
 
-    Equal ``seed``, ``samples`` and numbers of items resample the same rows, so values of two systems on the
-    same items can be subtracted, and those of several measures of the same items averaged.
+    Equal ``seed``, ``samples`` and numbers of items resample the same rows. So values of two systems on the
+    same items can be subtracted, and values of several metrics of the same items averaged.
 
     Args:
         items: one row [n, ...] for each item of a test set.
-        statistic: items → a number.
-        seed: of the resampling.
+        statistic: computes a number from items.
+        seed: seed of the resampling.
         samples: how often to resample.
     """
     return np.array([statistic(items[rows]) for rows in _resamples(len(items), seed, samples)])
 
 
 def spearman_samples(items: Items, *, seed: int, samples: int = SAMPLES) -> Floats:
-    """:func:`bootstrap_samples` of :func:`modenc.evaluation.sts.mean_spearman`, many times as fast.
+    """As :func:`bootstrap_samples` of :func:`modenc.evaluation.sts.mean_spearman`, many times as fast.
 
     Args:
-        items: rows [n, k] of k - 1 scores and, last, what each is correlated with.
-        seed: of the resampling.
+        items: rows [n, k] of k - 1 cosines and, last, the gold score.
+        seed: seed of the resampling.
         samples: how often to resample.
     """
-    # Items first: rows of memory are then gathered and added whole.
+    # Items are the first axis, so that whole rows of memory are gathered and added.
     counts = np.zeros((len(items), samples))
     for number, rows in enumerate(_resamples(len(items), seed, samples)):
         counts[:, number] = np.bincount(rows, minlength=len(items))
     gold = _centered_ranks(items[:, -1], counts)
-    spread = np.einsum("is,is,is->s", counts, gold, gold)
+    gold_variance = np.einsum("is,is,is->s", counts, gold, gold)
     gold *= counts
     total = np.zeros(samples)
     with np.errstate(divide="ignore", invalid="ignore"):  # a constant has no correlation
         for column in items[:, :-1].T:
             ranks = _centered_ranks(column, counts)
-            own = np.einsum("is,is,is->s", counts, ranks, ranks)
-            total += np.einsum("is,is->s", gold, ranks) / np.sqrt(spread * own)
+            variance = np.einsum("is,is,is->s", counts, ranks, ranks)
+            total += np.einsum("is,is->s", gold, ranks) / np.sqrt(gold_variance * variance)
     means: Floats = total / (items.shape[1] - 1) * 100
     return means
 
@@ -70,7 +82,7 @@ def _resamples(size: int, seed: int, samples: int) -> Iterator[npt.NDArray[np.in
 
 
 def _centered_ranks(values: Floats, counts: Floats) -> Floats:
-    """Average ranks less their mean, [n, samples], of ``values`` [n] taken ``counts`` [n, samples] times."""
+    """Rank ``values`` [n] taken ``counts`` [n, samples] times: average ranks less their mean [n, samples]."""
     _, group = np.unique(values, return_inverse=True)
     order = np.argsort(group, kind="stable")
     sizes = counts[order]
@@ -84,16 +96,16 @@ def _centered_ranks(values: Floats, counts: Floats) -> Floats:
     return centered
 
 
-def interval_of(values: Floats, level: float = 0.95) -> Interval:
-    """The percentiles between which ``level`` of the values lie; NaN, as of a constant, aside."""
+def percentile_interval(values: Floats, level: float = 0.95) -> tuple[float, float]:
+    """Return the percentiles between which ``level`` of the values lie; NaN is left out."""
     low, high = np.nanpercentile(values, [50 * (1 - level), 50 * (1 + level)])
-    return Interval(float(low), float(high))
+    return float(low), float(high)
 
 
-def p_of_gaps(gaps: Floats) -> float:
-    """Two-sided p of a difference that is ``gaps`` [samples] on resampled items; NaN where all are."""
-    known = gaps[np.isfinite(gaps)]
+def p_value(differences: Floats) -> float:
+    """Return the two-sided p of ``differences`` [samples] on resampled items; NaN if all are NaN."""
+    known = differences[np.isfinite(differences)]
     if not len(known):
         return float("nan")
-    share = float(((known > 0) + 0.5 * (known == 0)).mean())
-    return min(1.0, 2 * min(share, 1 - share) + 1 / len(gaps))
+    positive = float(((known > 0) + 0.5 * (known == 0)).mean())
+    return min(1.0, 2 * min(positive, 1 - positive) + 1 / len(differences))

@@ -1,4 +1,4 @@
-"""Evaluation suites: which test sets, in which languages, for which measure; declared in TOML."""
+"""Evaluation suites: TOML files that name test sets, their languages and their kind of task."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
-from modenc.data.readers import resolve_source
+from modenc.data.sources import resolve_source
 from modenc.errors import DataError, LanguageError, RecipeError
 from modenc.languages import normalize_code
 from modenc.recipe.files import find_shipped, read_toml, recipes_folder
@@ -17,9 +17,9 @@ from modenc.recipe.issues import Issue, dotted, unknown_keys
 from modenc.recipe.parse import parse
 from modenc.recipe.settings import Source
 
-Kind = Literal["sts", "bitext", "classification", "geometry", "multiway_sts", "multiway_bitext"]
+TaskKind = Literal["sts", "bitext", "classification", "geometry", "multiway_sts", "multiway_bitext"]
 
-ROLES: dict[str, tuple[str, ...]] = {
+TASK_COLUMNS: dict[str, tuple[str, ...]] = {
     "sts": ("sentence1", "sentence2", "score"),
     "bitext": ("left", "right"),
     "classification": ("text", "label"),
@@ -27,7 +27,7 @@ ROLES: dict[str, tuple[str, ...]] = {
     "multiway_sts": ("sentence1", "sentence2", "score"),
     "multiway_bitext": ("text", "id"),
 }
-"""The columns that each kind of task reads, by role."""
+"""The columns that each kind of task reads."""
 
 _MULTIWAY = "multiway_"
 _WITHOUT_PAIRS = ("classification", "geometry", "multiway_sts", "multiway_bitext")
@@ -38,27 +38,27 @@ class Task:
     """One test set in one or more languages."""
 
     name: str
-    """What the results call it."""
-    kind: Kind
-    """``classification`` is done in-language and zero-shot from the pivot. Tasks of one name and a kind that
-    begins with ``multiway`` are one test set: more languages of it, or for ``multiway_bitext`` more ids."""
+    """Name of the task in results."""
+    kind: TaskKind
+    """Kind of task. ``multiway_*`` tasks of the same name are one test set: each adds languages or, for
+    ``multiway_bitext``, texts."""
     data: Source
-    """The test set. ``{lang}`` is the language, of a pair the second; ``{pivot}`` is the pair's first."""
+    """Source of the test set. ``{lang}`` is the language or a pair's second, ``{pivot}`` a pair's first."""
     languages: tuple[str, ...] = ()
-    """Within-language sets."""
+    """Languages with a test set each."""
     pairs: tuple[str, ...] = ()
-    """Cross-lingual sets, each ``first-second``."""
+    """Pairs of languages with a test set each, as ``first-second``."""
     train: Source | None = None
-    """``classification``: what the classifier is fitted on."""
+    """``classification``: source of the training set."""
     dev: Source | None = None
-    """``classification``: what its regularization is chosen on."""
+    """``classification``: source of the development set that the regularization is chosen on."""
     pivot: str = "en"
-    """``classification``: the language that the zero-shot classifier is fitted on."""
+    """``classification``: training language of the zero-shot classifier."""
     optional: bool = False
-    """Files that are not there are passed over, and the results say so."""
+    """Whether missing files are skipped; the results name them."""
 
     def language_pairs(self) -> list[tuple[str, str]]:
-        """``pairs`` as tuples of codes."""
+        """Split ``pairs`` into tuples of codes."""
         return [(left, right) for left, _, right in (pair.partition("-") for pair in self.pairs)]
 
 
@@ -67,23 +67,23 @@ class Suite:
     """A checked suite."""
 
     name: str
-    """What results call it; a file's own name where it gives none."""
+    """Name in results; by default the file's name."""
     task: tuple[Task, ...]
-    """Test sets, a ``[[task]]`` each."""
+    """Tasks, a ``[[task]]`` each."""
     description: str = ""
-    """What it measures, for readers of the file."""
+    """Description for readers of the file."""
 
 
 def suites_folder() -> Path:
-    """The folder of the shipped suites."""
+    """Return the folder of the shipped suites."""
     return recipes_folder() / "suites"
 
 
 def load_suite(name_or_path: str | Path) -> Suite:
-    """Read a suite by path or shipped name, and check all of it.
+    """Read and check a suite by path or shipped name.
 
     Raises:
-        RecipeError: there is no such suite, or it has faults; all are named.
+        RecipeError: there is no such suite, or it has faults; the message lists all of them.
     """
     shipped = {file.stem: file for file in sorted(suites_folder().glob("*.toml"))}
     path = find_shipped(name_or_path, shipped, "suite")
@@ -97,7 +97,7 @@ def load_suite(name_or_path: str | Path) -> Suite:
             _check(task, position, issues)
             for languages in (*task.languages, *task.pairs):
                 if (task.name, task.kind, languages) in seen and task.kind != "multiway_bitext":
-                    message = f"{task.name!r} has {languages!r} twice; name them apart"
+                    message = f"{task.name!r} has {languages!r} twice; give one of them another name"
                     issues.append(Issue(("task", position), message))
                 seen.add((task.name, task.kind, languages))
         _check_together(suite, issues)
@@ -108,15 +108,15 @@ def load_suite(name_or_path: str | Path) -> Suite:
 
 
 def check_files(suite: Suite, root: Path) -> None:
-    """See that all test files are there before anything is measured.
+    """Check that all test files are there before anything is measured.
 
     Raises:
-        DataError: some are not; all are named, each with its task.
+        DataError: files are missing; the message lists all of them, each with its task.
     """
     absent: dict[str, str] = {}
     for task in suite.task:
         for source in (task.data, task.train, task.dev):
-            for lang, pivot in _filled_in(task) if source is not None and not task.optional else ():
+            for lang, pivot in _placeholder_values(task) if source is not None and not task.optional else ():
                 path = resolve_source(cast(Source, source), lang, pivot).path
                 if path and not os.path.isfile(root / os.path.expanduser(path)):
                     absent.setdefault(path, task.name)
@@ -128,11 +128,13 @@ def check_files(suite: Suite, root: Path) -> None:
         )
 
 
-def _filled_in(task: Task) -> list[tuple[str, str]]:
-    """What ``{lang}`` and ``{pivot}`` stand for in each of a task's sets."""
+def _placeholder_values(task: Task) -> list[tuple[str, str]]:
+    """Return the values of ``{lang}`` and ``{pivot}`` for each of a task's test sets."""
     if task.kind in _WITHOUT_PAIRS:
         return [(lang, task.pivot) for lang in task.languages]
-    return [(lang, lang) for lang in task.languages] + [(to, of) for of, to in task.language_pairs()]
+    return [(lang, lang) for lang in task.languages] + [
+        (second, first) for first, second in task.language_pairs()
+    ]
 
 
 def _check(task: Task, position: int, issues: list[Issue]) -> None:
@@ -141,9 +143,9 @@ def _check(task: Task, position: int, issues: list[Issue]) -> None:
         issues.append(Issue((*place, key) if key else place, message))
     for key in ("data", "train", "dev"):
         if (source := getattr(task, key)) is not None:
-            # A filter may be on a column that is given a name for it alone.
+            # A column may be named for a filter alone.
             filters = (source.where, source.where_not, source.at_least, source.at_most)
-            known = (*ROLES[task.kind], *(name for names in filters for name in names))
+            known = (*TASK_COLUMNS[task.kind], *(name for names in filters for name in names))
             issues += unknown_keys(source.columns, known, (*place, key, "columns"), "unknown role")
     for pair, (left, right) in zip(task.pairs, task.language_pairs(), strict=True):
         if not left or not right:
@@ -158,7 +160,7 @@ def _check(task: Task, position: int, issues: list[Issue]) -> None:
 
 
 def _check_together(suite: Suite, issues: list[Issue]) -> None:
-    """What is wrong with tasks of one name: results that overwrite each other, or no pair to measure."""
+    """Check tasks of the same name: none overwrites results, and multiway tasks have two languages."""
     kinds: dict[tuple[str, str], str] = {}
     languages: dict[tuple[str, str], dict[str, None]] = {}
     first: dict[tuple[str, str], int] = {}
@@ -166,7 +168,10 @@ def _check_together(suite: Suite, issues: list[Issue]) -> None:
         family = task.kind.removeprefix(_MULTIWAY)
         known = kinds.setdefault((task.name, family), task.kind)
         if known != task.kind:
-            message = f"{task.name!r} is {known!r} and {task.kind!r}, of equal figures; name them apart"
+            message = (
+                f"{task.name!r} is {known!r} and {task.kind!r}, which have the same metrics; give one "
+                "another name"
+            )
             issues.append(Issue(("task", position), message))
         if task.kind.startswith(_MULTIWAY):
             languages.setdefault((task.name, task.kind), {}).update(dict.fromkeys(task.languages))
@@ -180,7 +185,7 @@ def _check_together(suite: Suite, issues: list[Issue]) -> None:
 
 
 def _wrong_languages(task: Task) -> Iterator[tuple[str, str]]:
-    """(key, fault) of languages and pairs that the kind of task has no use for, or lacks."""
+    """Find languages and pairs that the kind of task does not use, or lacks; yields (key, fault)."""
     if not task.languages and not task.pairs:
         yield "", "expected languages or pairs, found neither"
     if task.kind == "bitext" and task.languages:
@@ -192,7 +197,7 @@ def _wrong_languages(task: Task) -> Iterator[tuple[str, str]]:
 
 
 def _wrong_keys(task: Task) -> Iterator[tuple[str, str]]:
-    """(key, fault) of the other settings."""
+    """Find faults in the other settings; yields (key, fault)."""
     for key in ("train", "dev"):
         given = getattr(task, key) is not None
         if given != (task.kind == "classification"):

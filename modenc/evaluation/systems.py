@@ -1,4 +1,4 @@
-"""What is evaluated: anything that turns texts of a known language into vectors."""
+"""Systems: encoders under evaluation, each with a name and a description for the results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 
 from modenc.base_model import ME5_SMALL, resolve_base
 from modenc.base_model.resolve import fingerprint_of
-from modenc.base_model.trust import checked_sentence_model, clear_errors
+from modenc.base_model.trust import checked_sentence_model, model_errors
 from modenc.encoder import ModularEncoder
 from modenc.hub.card import Card
 
@@ -21,27 +21,27 @@ E5_PROMPT = "query: "
 
 
 class System(Protocol):
-    """An encoder under test."""
+    """An encoder under evaluation."""
 
     name: str
 
     def encode(self, texts: list[str], lang: str) -> Vectors:
-        """Vectors [texts, hidden] of texts that the data set says are in ``lang``."""
+        """Encode texts that, by the data set, are in ``lang``; returns vectors [texts, hidden]."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """What makes the system what it is, for the results."""
+        """Return all that determines the vectors, for the results."""
         ...
 
 
 class ModularSystem:
-    """A hub's modules.
+    """A hub: each language with its modules.
 
     Args:
         encoder: the hub's encoder.
-        name: in tables; by default the hub's, and which settings differ from the defaults.
-        align: use the alignment modules.
-        identify: let the encoder identify each text's language, instead of passing the test set's.
+        name: name in tables; by default the hub's, and the settings that differ from the defaults.
+        align: whether to use the alignment modules.
+        identify: whether the encoder identifies each text's language; otherwise the data set states it.
         batch_size: texts in a forward pass.
     """
 
@@ -63,7 +63,7 @@ class ModularSystem:
         self.batch_size = batch_size
 
     def encode(self, texts: list[str], lang: str) -> Vectors:
-        """Vectors [texts, hidden] with the modules of ``lang``, or of each text's identified language."""
+        """Encode texts with the modules of ``lang``, or of each text's identified language."""
         vectors: Vectors = self.encoder.encode(
             texts,
             lang=None if self.identify else lang,
@@ -74,7 +74,7 @@ class ModularSystem:
         return vectors
 
     def describe(self) -> dict[str, Any]:
-        """Base, modules by their checksums, their trainings' dev scores, and how languages are chosen."""
+        """Describe the base, the modules by their checksums with dev scores, and the settings."""
         hub, settings = self.encoder.hub, self.encoder[0].cache.settings
         return {
             "kind": "modular",
@@ -88,13 +88,13 @@ class ModularSystem:
 
 
 def _dev_curves(card: Card) -> dict[str, list[list[float]]]:
-    """Stage → [step, dev score] of a language's training; scored pairs have a curve of their own."""
+    """Return stage → [step, dev score] of a language's training; scored pairs have a curve of their own."""
     curves = {}
     for stage, record in card.stages.items():
         metrics = record.get("metrics", {})
         phases = {stage: metrics, f"{stage}-scored-pairs": metrics.get("scored", {})}
-        for name, figures in phases.items():
-            if points := [[entry["step"], entry["score"]] for entry in figures.get("dev", [])]:
+        for name, phase in phases.items():
+            if points := [[entry["step"], entry["score"]] for entry in phase.get("dev", [])]:
                 curves[name] = points
     return curves
 
@@ -103,9 +103,9 @@ class SentenceTransformerSystem:
     """Any ``SentenceTransformer``: one model for all languages.
 
     Args:
-        location: its name or folder; the tables call it by the last part.
+        location: the model's name or folder, whose last part is its name in tables.
         model: the model.
-        prompt: what it wants before every text (``None``: the model's own default).
+        prompt: prefix of every text (``None``: the model's own default).
         batch_size: texts in a forward pass.
     """
 
@@ -120,14 +120,14 @@ class SentenceTransformerSystem:
         self.batch_size = batch_size
 
     def encode(self, texts: list[str], lang: str) -> Vectors:
-        """Vectors [texts, hidden]."""
+        """Encode texts, whatever ``lang`` is; returns vectors [texts, hidden]."""
         vectors: Vectors = self.model.encode(
             texts, prompt=self.prompt, batch_size=self.batch_size, show_progress_bar=False
         )
         return vectors
 
     def describe(self) -> dict[str, Any]:
-        """Name, prompt, longest input, and a fingerprint of the weights."""
+        """Describe the model: name, prompt, longest input, and a fingerprint of the weights."""
         return {
             "kind": "sentence-transformers",
             "model": self.location,
@@ -137,14 +137,14 @@ class SentenceTransformerSystem:
         }
 
 
-def load_model(name: str, prompt: str | None = None, batch_size: int = 32) -> SentenceTransformerSystem:
-    """A base of modenc's without any modules, or a sentence-transformers model, by name or folder.
+def open_model(name: str, prompt: str | None = None, batch_size: int = 32) -> SentenceTransformerSystem:
+    """Open me5-small without modules, or a sentence-transformers model by name or folder.
 
     Raises:
-        BaseModelError: there is no such model, it has pickles for weights, or it has code of its own.
+        BaseModelError: there is no such model, its weights are pickles, or it has code of its own.
     """
     if name == ME5_SMALL:
-        # E5 was trained with this in front of every text, and with mean pooling, which is the default.
+        # E5 was trained with this prompt, and with mean pooling, which is the default.
         prompt = E5_PROMPT if prompt is None else prompt
         model = SentenceTransformer(
             str(resolve_base(name).folder),
@@ -152,21 +152,20 @@ def load_model(name: str, prompt: str | None = None, batch_size: int = 32) -> Se
             processor_kwargs={"fix_mistral_regex": False},
         )
     else:
-        expected = "a sentence-transformers model's folder, or its name on Hugging Face"
-        with clear_errors(lambda error: f"{name}: expected {expected}; found {error}"):
+        with model_errors(name, "a sentence-transformers model's folder, or its name on Hugging Face"):
             folder, options = checked_sentence_model(name)
             model = SentenceTransformer(str(folder), **options)
     return SentenceTransformerSystem(name, model, prompt=prompt, batch_size=batch_size)
 
 
-def open_system(hub: str | None) -> tuple[System, str]:
-    """What makes vectors for another tool, and its base: a hub's modules, or the bare base me5-small.
+def open_hub_or_base(hub: str | None) -> tuple[System, str]:
+    """Open a hub or, where None is given, the base me5-small alone; returns the system and its base's name.
 
     Raises:
         HubError: there is no such hub.
-        BaseModelError: the base cannot be had.
+        BaseModelError: the base cannot be loaded.
     """
     if hub is None:
-        return load_model(ME5_SMALL), ME5_SMALL
+        return open_model(ME5_SMALL), ME5_SMALL
     encoder = ModularEncoder(hub)
     return ModularSystem(encoder, name="hub"), encoder.hub.info.base_id

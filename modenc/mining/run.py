@@ -15,15 +15,15 @@ import numpy as np
 
 from modenc.errors import DataError, OptionError
 from modenc.evaluation.bitext import (
-    Mining,
+    MiningScores,
     Neighbors,
-    Pairs,
+    RowPairs,
     best_by_margin,
     best_threshold,
     candidate_pairs,
     one_to_one,
 )
-from modenc.evaluation.evaluate import Model, as_system
+from modenc.evaluation.evaluate import SystemLike, open_system
 from modenc.evaluation.systems import System
 from modenc.languages import normalize_code
 from modenc.mining.search import Progress, Search, SearchSettings, Shards
@@ -49,7 +49,7 @@ class Mined:
     """From the best score down; each sentence once."""
     threshold: float
     """Least score of the pairs, given or chosen."""
-    dev: Mining | None
+    dev: MiningScores | None
     """How well the development pairs were found with it, percent; None where it was given."""
     read: tuple[int, int]
     """Sentences of each text."""
@@ -60,7 +60,7 @@ class Mined:
 def mine(
     left: Iterable[str],
     right: Iterable[str],
-    model: Model,
+    model: SystemLike,
     langs: tuple[str, str],
     *,
     threshold: float | None = None,
@@ -115,7 +115,7 @@ def mine(
         raise DataError(f"expected two languages, found {codes[0]} for both; name that of each text")
     sides = (side_of(left, codes[0]), side_of(right, codes[1]))
     known = None if dev is None else hide(dev, *sides)
-    system = as_system(model)
+    system = open_system(model)
     with _place(output) as target:
         shards = Shards(target)
         with shards.alone():
@@ -162,13 +162,15 @@ def _plain(description: dict[str, Any]) -> Any:
     return json.loads(json.dumps(description))
 
 
-def _scored(forward: Neighbors, backward: Neighbors) -> Pairs:
+def _scored(forward: Neighbors, backward: Neighbors) -> RowPairs:
     """The best matches of both directions, from the best margin down."""
     means = [found.cosines.mean(axis=1) for found in (forward, backward)]
     return candidate_pairs(best_by_margin(forward, means[1]), best_by_margin(backward, means[0]))
 
 
-def _chosen(sides: tuple[Side, Side], pairs: Pairs, threshold: float | None, known: DevPairs | None) -> Mined:
+def _chosen(
+    sides: tuple[Side, Side], pairs: RowPairs, threshold: float | None, known: DevPairs | None
+) -> Mined:
     found = None
     if known is not None:
         free = one_to_one(pairs)

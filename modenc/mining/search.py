@@ -14,7 +14,7 @@ import faiss
 import numpy as np
 
 from modenc.errors import OptionError
-from modenc.evaluation.bitext import NEIGHBORS, Neighbors, Vectors, nearest_units
+from modenc.evaluation.bitext import NEIGHBORS, Neighbors, Vectors, nearest_unit_vectors
 from modenc.evaluation.retrieval import unit
 from modenc.evaluation.systems import System
 from modenc.mining.sides import Side
@@ -168,7 +168,7 @@ class Search:
         k = min(self._k(side), len(part))
         if self._counts[side] <= self.settings.exact_rows:
             vectors = self._vectors(side, part)
-            return lambda queries: nearest_units(queries, vectors, k)
+            return lambda queries: nearest_unit_vectors(queries, vectors, k)
         index = self._inverted_file(side, part)
         return lambda queries: _search(index, queries, k)
 

@@ -21,7 +21,7 @@ from modenc.base_model import resolve_base
 from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
 from modenc.data.pairs import ParallelRow, ScoredRow
-from modenc.evaluation.retrieval import both_ways
+from modenc.evaluation.retrieval import mean_accuracy_at_1
 from modenc.evaluation.sts import spearman
 from modenc.hub.comparison import (
     BASE,
@@ -109,7 +109,7 @@ class HeldOut:
             scores["cross_sts"] = _correlation(pivot, own, self.cross_sts)
         if self.parallel:
             counterparts = pivot([row.pivot for row in self.parallel])
-            scores["retrieval"] = both_ways(counterparts, own([row.text for row in self.parallel]))
+            scores["retrieval"] = mean_accuracy_at_1(counterparts, own([row.text for row in self.parallel]))
         if base is None:
             # Constant gold scores have no correlation.
             return {metric: round(value, 2) for metric, value in scores.items() if math.isfinite(value)}

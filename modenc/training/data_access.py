@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from modenc.data import training_sets as kinds
 from modenc.data.language_check import Filters
 from modenc.data.pairs import ParallelRow, ScoredRow, load_sts
-from modenc.data.training_sets import Kind, TrainingSet, load
+from modenc.data.training_sets import DataKind, TrainingSet, load
 from modenc.langid import get_identifier
 from modenc.recipe.settings import LanguagePlan
 
@@ -26,7 +26,7 @@ class DevSets:
     cross_sts: list[ScoredRow]
 
 
-def _rows(kind: Kind[Row]) -> cached_property[TrainingSet[Row]]:
+def _rows(kind: DataKind[Row]) -> cached_property[TrainingSet[Row]]:
     """The set of a kind, read when it is first asked for."""
 
     def read(self: TrainingData) -> TrainingSet[Row]:

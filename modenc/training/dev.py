@@ -21,7 +21,7 @@ from sentence_transformers.sentence_transformer.evaluation import SentenceEvalua
 from torch import Tensor, nn
 from transformers import TrainerCallback
 
-from modenc.evaluation.retrieval import both_ways
+from modenc.evaluation.retrieval import mean_accuracy_at_1
 from modenc.evaluation.sts import cross_similarity, pair_cosines, spearman
 from modenc.storage import whole_file
 from modenc.training.body_module import Vectors, encode_texts
@@ -91,7 +91,7 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
             )
         if data.parallel_pivot is not None:
             vectors = encode_texts(model, list(data.parallel_texts))
-            scores["retrieval"] = both_ways(vectors, data.parallel_pivot)
+            scores["retrieval"] = mean_accuracy_at_1(vectors, data.parallel_pivot)
             scores["similarity"] = cross_similarity(vectors, data.parallel_pivot)
         if data.teacher is not None:
             vectors = encode_texts(model, list(data.teacher_texts))

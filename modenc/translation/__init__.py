@@ -1,1 +1,1 @@
-"""Machine translation of training texts: engines, what is kept of their output, and whole files."""
+"""Machine translation of training text: engines, filters of translations, and translation of files."""

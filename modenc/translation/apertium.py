@@ -1,4 +1,4 @@
-"""Rule-based translation by Apertium, an external program, and its modes (``eng-kaz``)."""
+"""Rule-based translation by the program Apertium; each of its modes is a direction, such as ``eng-kaz``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from modenc.languages import find_code
 from modenc.suggest import closest_match
 from modenc.translation.apertium_stream import from_stream, to_stream
 from modenc.translation.null_flush import NullFlushProgram
-from modenc.translation.steps import Translated
+from modenc.translation.steps import Translation
 
 SECONDS = 30.0
 """Default time limit for one sentence."""
@@ -29,8 +29,8 @@ class Apertium:
     """One mode of Apertium.
 
     Args:
-        mode: such as ``eng-kaz``; :func:`installed_modes` lists them.
-        folder: of a language pair built from source (``apertium -d``).
+        mode: name of the mode, one of :func:`installed_modes`.
+        folder: folder of a language pair that was built from source (``apertium -d``).
         seconds: time limit for one sentence.
 
     Raises:
@@ -44,26 +44,27 @@ class Apertium:
             raise DataError(_no_mode(mode, modes, folder))
         self.mode = mode
         self._folder = folder
-        # Without Apertium's own deformatter, which drops the null bytes. Every mode passes numbers on.
+        # "-f none": Apertium's deformatter would drop the null bytes. The probe is a number, which any mode
+        # copies.
         command = [*_command(folder), "-f", "none", "-z", mode]
         self._program = NullFlushProgram(command, seconds, to_stream("1").encode())
 
-    def translate(self, texts: Sequence[str]) -> list[Translated]:
-        """A translation of each text.
+    def translate(self, texts: Sequence[str]) -> list[Translation]:
+        """Translate each text.
 
         Raises:
-            DataError: the mode has never translated anything.
+            DataError: the mode translates nothing at all.
         """
         answers = self._program.ask([to_stream(text).encode() for text in texts])
         return [
-            Translated("", failed=answer)
+            Translation("", failed=answer)
             if isinstance(answer, str)
             else from_stream(answer.decode("utf-8", "replace"), text)
             for answer, text in zip(answers, texts, strict=True)
         ]
 
     def describe(self) -> dict[str, Any]:
-        """Apertium's version, the mode, and a digest of the mode's dictionaries and rules."""
+        """Describe Apertium's version, the mode, and a digest of the mode's dictionaries and rules."""
         version = re.search(r"\d+(?:\.\d+)+", _output_of([*_command(None), "-V"]))
         return {
             "tool": f"apertium {version.group() if version else 'of unknown version'}",
@@ -73,20 +74,20 @@ class Apertium:
 
 
 def installed_modes(folder: Path | None = None) -> list[str]:
-    """The installed modes, or those of a pair built in ``folder``.
+    """List the installed modes, or the modes of a pair built in ``folder``.
 
     Raises:
         MissingExtraError: Apertium is not installed.
         DataError: there is no such folder.
     """
     if folder is not None and not folder.is_dir():
-        raise DataError(f"{folder}: no such folder; give --data-dir the folder of a pair that was built")
+        raise DataError(f"{folder}: no such folder; give the folder of a built language pair with --data-dir")
     lines = _output_of([*_command(folder), "-l"]).splitlines()
     return sorted({line.strip() for line in lines if line.strip() and "*" not in line})
 
 
 def languages_of(mode: str) -> tuple[str, str] | None:
-    """The normalized codes in a mode's name; None where there are none (``eng-kaz-tagger``)."""
+    """Return the normalized codes in a mode's name; None if it does not have two (``eng-kaz-tagger``)."""
     if mode.count("-") != 1:
         return None
     source, target = map(find_code, mode.split("-"))
@@ -94,15 +95,15 @@ def languages_of(mode: str) -> tuple[str, str] | None:
 
 
 def mode_between(source: str, target: str, folder: Path | None = None) -> str:
-    """The installed mode that translates between two languages, by normalized codes.
+    """Find the installed mode that translates between two languages, by normalized codes.
 
     Raises:
         MissingExtraError: Apertium is not installed.
-        DataError: there is none, or there are several.
+        DataError: there is no such mode, or there are several.
     """
     modes = installed_modes(folder)
     found = [mode for mode in modes if languages_of(mode) == (source, target)]
-    # A mode with a variant, such as spa-eng_US, is chosen by its name only.
+    # A mode of a variant, such as spa-eng_US, is chosen only if there is no other.
     found = [mode for mode in found if "_" not in mode] or found
     if len(found) > 1:
         raise DataError(f"several modes from {source} to {target} ({', '.join(found)}); name one with --mode")
@@ -137,7 +138,7 @@ def _output_of(command: Sequence[str]) -> str:
 
 
 def _digest(mode: str, folder: Path | None) -> str:
-    """Digest of the files that a mode's pipeline names; empty where the mode's file is not found."""
+    """Compute a digest of the files in a mode's pipeline; empty if the mode's file is not found."""
     data = folder or Path(os.environ.get("APERTIUM_DATADIR", _DATA))
     path = data / "modes" / f"{mode}.mode"
     if not path.is_file():

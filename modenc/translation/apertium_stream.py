@@ -1,9 +1,9 @@
-r"""Apertium's stream format: a text before its pipeline, and what comes out of it.
+r"""Apertium's stream format: conversion of texts to it, and of its output to translations.
 
-Characters with a meaning in the format are escaped (``\/``), and what the programs must not touch becomes a
-blank in brackets (``[*]``). So in an answer a bare ``*``, ``@`` or ``#`` is a mark that a program has made (a
-word unknown to the analyser, the bilingual dictionary or the generator), and a bare ``/`` divides
-alternatives, whatever the text itself contains.
+Characters with a meaning in the format are escaped (``\/``), and characters that the programs must not change
+are put in brackets (``[*]``). So an unescaped ``*``, ``@`` or ``#`` in the output is a mark of a word that
+the analyzer, the bilingual dictionary or the generator does not know, and an unescaped ``/`` separates
+alternatives.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from __future__ import annotations
 import re
 
 from modenc.data.text import normalize
-from modenc.translation.steps import Translated
+from modenc.translation.steps import Translation
 
 _ESCAPED = re.compile(r"[\\^$/<>{}\[\]@]")
-# ``*`` and ``#`` come out bare even if they are escaped, and the last program swallows ``~``.
+# Escapes of ``*`` and ``#`` are lost in the output, and the last program drops ``~``.
 _BLANK = re.compile(r"[*#~]")
 _SENTENCE_END = re.compile(r"[.!?…։؟۔।॥။。！？][\"'»”’)\]]*$")
-# Apertium's own way to end a sentence without a full stop; its reader removes both. The blank alone ends
-# other sentences, or a program would wait for more.
+# Apertium's way to end a sentence without a full stop; its reader removes both. Other sentences end with the
+# blank alone, without which a program would wait for more input.
 _FULL_STOP = ".[]"
 _BLANK_END = "[]"
 _OPAQUE = re.compile(r"\\(.)|\[((?:\\.|[^\]\\])*)\]", re.DOTALL)
-# Special characters of the text itself are private ones until marks and alternatives have been found.
+# Special characters of the text itself become private ones until marks and alternatives are handled.
 _HIDDEN = {ord(character): 0xF0000 + number for number, character in enumerate("*#@/")}
 _SHOWN = {hidden: character for character, hidden in _HIDDEN.items()}
 _MARKS = re.compile(r"[*#@]+(?=\S)")
@@ -30,18 +30,18 @@ _ALTERNATIVES = re.compile(r"([^\s/]+)(?:/[^\s/]+)+")
 
 
 def to_stream(text: str) -> str:
-    """``text``, one line, as Apertium's programs read it, with an end of sentence.
+    """Convert a text, one line, to Apertium's format, with an end of sentence.
 
-    Without one, words wander into the text that follows.
+    Without that end, words would move into the next text.
     """
     end = _BLANK_END if _SENTENCE_END.search(text) else _FULL_STOP
     return _BLANK.sub(r"[\g<0>]", _ESCAPED.sub(r"\\\g<0>", text)) + end
 
 
-def from_stream(answer: str, text: str) -> Translated:
-    """The translation in a pipeline's answer to :func:`to_stream` of ``text``.
+def from_stream(answer: str, text: str) -> Translation:
+    """Convert a pipeline's answer to the translation of ``text``.
 
-    Marks are counted and removed, and the first of several alternatives (``a/b``) is taken.
+    Marks of unknown words are counted and removed, and the first of several alternatives (``a/b``) is chosen.
     """
     visible = _OPAQUE.sub(_content, answer).rstrip()
     if not _SENTENCE_END.search(text):
@@ -50,7 +50,7 @@ def from_stream(answer: str, text: str) -> Translated:
     words = [word for word in chosen.split() if any(map(str.isalnum, word))]
     marked = sum(bool(_MARKS.search(word)) for word in words)
     shown = _MARKS.sub("", chosen).translate(_SHOWN)
-    return Translated(normalize(shown), marked / len(words) if words else 0.0)
+    return Translation(normalize(shown), marked / len(words) if words else 0.0)
 
 
 def _content(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""How translation models are given their languages: ``kaz_Cyrl``, ``__kk__``, ``<2kk>``, ``>>kaz<<``."""
+"""Language tags of translation models: ``kaz_Cyrl``, ``__kk__``, ``<2kk>``, ``>>kaz<<``."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _MOST_SHOWN = 40
 
 
 class _Family(NamedTuple):
-    """Models that are given their languages in the same way."""
+    """A family of models with the same form of language tags."""
 
     name: str
     tag: re.Pattern[str]
-    """A language's token; its group is the code."""
+    """Pattern of a language's token; its group is the code."""
     in_text: bool
-    """The target's tag precedes the source text, and there is none for the source; otherwise the encoder's
-    input begins with the source's tag and the decoder's with the target's."""
+    """Whether the target's tag precedes the source text, and the source has no tag. Otherwise the encoder's
+    input begins with the source's tag, and the decoder's with the target's."""
 
 
 _FAMILIES = {
@@ -31,28 +31,28 @@ _FAMILIES = {
     "t5": _Family("MADLAD", re.compile(r"<2([a-z]{2,3}(?:_\w+)?)>"), in_text=True),
     "marian": _Family("Marian", re.compile(r">>([a-z]{2,3}(?:_\w+)?)<<"), in_text=True),
 }
-"""By the start of the tokenizer's class name."""
+"""Start of the tokenizer's class name, in lower case → family."""
 
 
 class LanguageTags(NamedTuple):
-    """The languages of one step of one model."""
+    """Language tags of one step of one model."""
 
     before_text: str
     """Prefix of each text."""
     source: str | None
     """The tokenizer's ``src_lang``."""
     target: str | None
-    """The token that the translation begins with."""
+    """First token of the translation."""
 
 
 def language_tags(tokenizer: Any, source: str, target: str, model: str) -> LanguageTags:
-    """What makes a model translate from one language to another.
+    """Find the tags that make a model translate from one language to another.
 
     Args:
-        tokenizer: the model's.
+        tokenizer: tokenizer of the model.
         source: a language code in any standard form, or the model's own tag.
-        target: the same.
-        model: the model's name in messages.
+        target: likewise for the target language.
+        model: name of the model in messages.
 
     Raises:
         LanguageError: the model is of no supported family, or lacks a language.
@@ -77,7 +77,7 @@ def language_tags(tokenizer: Any, source: str, target: str, model: str) -> Langu
 
 
 def _choose(code: str, tags: Iterable[str], model: str) -> str:
-    """The model's tag for a code: the code itself, or a tag of its language, best in its usual script."""
+    """Choose the model's tag for a code: the code or a tag of its language, best in its usual script."""
     if code in (known := sorted(tags)):
         return code
     wanted = normalize_code(code)

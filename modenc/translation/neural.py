@@ -5,30 +5,30 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from modenc.base_model.trust import check_config, has_safetensors, model_errors, model_folder, refuse_adapter
 from modenc.errors import BaseModelError
 from modenc.extras import require_extra
 from modenc.translation.language_tags import language_tags
-from modenc.translation.steps import Translated
+from modenc.translation.steps import Translation
 
 _MOST_TOKENS = 512
-"""Longest text of any model: none of the families was trained on more."""
-_MOST_SHOWN = 500
+"""Longest text in tokens: no family was trained on longer ones."""
+_EXPECTED = "a translation model's folder, or its id on Hugging Face"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _DIGITS = 16
 
 
 class NeuralStep:
-    """Translation from one language to another.
+    """Translation from one language to another by a neural model.
 
     Args:
         model: the model.
         source: a language code in any standard form, or the model's own tag.
-        target: the same.
+        target: likewise for the target language.
         beams: width of the beam search; 1 is greedy, and fastest.
         batch_size: texts in a batch.
 
@@ -48,8 +48,8 @@ class NeuralStep:
         from transformers import AutoTokenizer
 
         folder = model.tokenizer_folder
-        with _clear_errors(model.name):
-            # A fast one would be made of the other files by packages that are not needed otherwise.
+        with model_errors(model.name, _EXPECTED):
+            # Without tokenizer.json, converting to a fast tokenizer would need more packages.
             fast = (folder / "tokenizer.json").is_file()
             self.tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=fast, trust_remote_code=False)
         self.model = model
@@ -61,34 +61,34 @@ class NeuralStep:
         limits = (int(self.tokenizer.model_max_length), model.max_tokens or _MOST_TOKENS, _MOST_TOKENS)
         self.max_tokens = min(limits)
 
-    def translate(self, texts: Sequence[str]) -> list[Translated]:
-        """A translation of each text."""
+    def translate(self, texts: Sequence[str]) -> list[Translation]:
+        """Translate each text."""
         tokens = self.tokenize(texts)
-        answers = self.model.generate([self.cut(ids) for ids in tokens], self)
+        answers = self.model.generate([self.truncate(ids) for ids in tokens], self)
         return [
-            Translated(self._decode(answer), cut=len(ids) > self.max_tokens)
+            Translation(self._decode(answer), cut=len(ids) > self.max_tokens)
             for answer, ids in zip(answers, tokens, strict=True)
         ]
 
     def describe(self) -> dict[str, Any]:
-        """The model's description, the languages' tags and the settings of the search."""
-        # Of these the batch size, too: a batch's longest text limits all of its translations.
+        """Describe the model, the language tags and the settings of the search."""
+        # The batch size matters, too: the longest text of a batch limits the length of all its translations.
         search = {"beams": self.beams, "batch_size": self.batch_size}
         return {**self.model.description, "tags": [tag.strip() for tag in self.tags if tag], **search}
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        """The token ids of each text, tags included, not cut."""
+        """Tokenize each text to ids, with tags, without truncation."""
         if self.tags.source is not None:
             self.tokenizer.src_lang = self.tags.source
-        found = self.tokenizer([self.tags.before_text + text for text in texts], verbose=False)
-        return [list(ids) for ids in found["input_ids"]]
+        encoded = self.tokenizer([self.tags.before_text + text for text in texts], verbose=False)
+        return [list(ids) for ids in encoded["input_ids"]]
 
-    def cut(self, tokens: list[int]) -> list[int]:
-        """At most as many tokens as the model takes; the end-of-text token stays at the end."""
+    def truncate(self, tokens: list[int]) -> list[int]:
+        """Truncate a text to the model's maximum length; the end-of-text token stays at the end."""
         return tokens if len(tokens) <= self.max_tokens else [*tokens[: self.max_tokens - 1], tokens[-1]]
 
     def max_new_tokens(self, longest: int) -> int:
-        """Longest translation of a text of ``longest`` tokens."""
+        """Return the most tokens for the translation of a text of ``longest`` tokens."""
         return min(self.max_tokens, 2 * longest + 20)
 
     def _decode(self, tokens: Sequence[int]) -> str:
@@ -112,12 +112,10 @@ class TransformersModel:
         import torch
         from transformers import AutoConfig, AutoModelForSeq2SeqLM
 
-        from modenc.base_model.trust import check_config, has_safetensors
-
         self.name = name
         location, folder = find_model(name)
         self.tokenizer_folder = folder
-        with _clear_errors(name):
+        with model_errors(name, _EXPECTED):
             self.description: dict[str, Any] = {
                 "tool": f"transformers {version('transformers')}",
                 "name": _public_name(location),
@@ -128,18 +126,18 @@ class TransformersModel:
             where: str | Path = folder
             options: dict[str, Any] = {"use_safetensors": True}
             if not has_safetensors(name, folder):
-                # Many of these models are only pickles, which torch reads as tensors and numbers alone. They
-                # are fetched here, of the same commit as the other files.
+                # Many of these models have only pickles, from which torch then reads only tensors and
+                # numbers. They are downloaded here, at the same commit as the other files.
                 where, options = location, {"weights_only": True, "revision": _commit_of(folder)}
             model = AutoModelForSeq2SeqLM.from_pretrained(
                 where, config=config, dtype=torch.float32, trust_remote_code=False, **options
             )
-        model.generation_config.max_length = None  # each call sets it
+        model.generation_config.max_length = None  # each call sets max_new_tokens
         self.model = model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
         self.max_tokens: int | None = getattr(config, "max_position_embeddings", None)
 
     def generate(self, inputs: Sequence[list[int]], step: NeuralStep) -> list[list[int]]:
-        """The translation of each text, both as token ids; batches are of texts of similar lengths."""
+        """Translate texts given as token ids; batches have texts of similar lengths."""
         order = sorted(range(len(inputs)), key=lambda i: (-len(inputs[i]), i))
         found: dict[int, list[int]] = {}
         for first in range(0, len(order), step.batch_size):
@@ -162,20 +160,21 @@ class TransformersModel:
                 max_new_tokens=step.max_new_tokens(longest),
                 **({} if step.target_id is None else {"forced_bos_token_id": step.target_id}),
             )
-        found: list[list[int]] = generated.tolist()
-        return found
+        tokens: list[list[int]] = generated.tolist()
+        return tokens
 
 
 class CTranslate2Model:
-    """A model for any number of steps, run by CTranslate2: faster on processors, and 8-bit.
+    """A model for any number of steps, run by CTranslate2: faster on CPUs, and in 8 bits.
 
     Args:
         name: a folder that ``ct2-transformers-converter`` wrote.
-        tokenizer: folder or id of the model that it was made from; None: the files are in the folder too.
+        tokenizer: folder or id of the model that was converted; None: the folder has the tokenizer's files,
+            too.
 
     Raises:
         MissingExtraError: ctranslate2 is not installed.
-        BaseModelError: there is no such folder, or it holds no converted model; or no such tokenizer.
+        BaseModelError: there is no such folder, converted model or tokenizer.
     """
 
     max_tokens: int | None = None
@@ -194,7 +193,7 @@ class CTranslate2Model:
                 f"{found} folder. Convert the model, or take --engine transformers"
             )
         location, self.tokenizer_folder = find_model(tokenizer or name)
-        with _clear_errors(name):
+        with model_errors(name, _EXPECTED):
             self.description: dict[str, Any] = {
                 "tool": f"ctranslate2 {version('ctranslate2')}",
                 "name": _public_name(str(folder)),
@@ -206,7 +205,7 @@ class CTranslate2Model:
             self.translator = ctranslate2.Translator(str(folder), device="auto", intra_threads=threads)
 
     def generate(self, inputs: Sequence[list[int]], step: NeuralStep) -> list[list[int]]:
-        """The translation of each text, both as token ids; the library sorts texts into batches."""
+        """Translate texts given as token ids; the library sorts them into batches."""
         target = step.tags.target
         results = self.translator.translate_batch(
             [step.tokenizer.convert_ids_to_tokens(ids) for ids in inputs],
@@ -220,41 +219,32 @@ class CTranslate2Model:
 
 
 def find_model(name: str) -> tuple[str, Path]:
-    """A model's location, its folder or Hugging Face id, and the folder of its files, fetched if need be.
+    """Find a model, and download its files if need be; returns its folder or id, and the folder of its files.
 
     Args:
         name: a folder, or a Hugging Face id as ``id`` or ``id@revision``.
 
     Raises:
         MissingExtraError: the package that reads tokenizers is not installed.
-        BaseModelError: there is no such model, or it cannot be fetched.
+        BaseModelError: there is no such model, or it cannot be downloaded.
     """
-    from modenc.base_model.trust import model_folder, refuse_adapter
-
     require_extra("translate", "sentencepiece")
     local = Path(name).expanduser()
     location, _, revision = (str(local), "", "") if local.is_dir() else name.partition("@")
-    with _clear_errors(name):
+    with model_errors(name, _EXPECTED):
         folder = model_folder(location, revision or None)
     refuse_adapter(name, folder)
     return location, folder
 
 
-def _clear_errors(name: str) -> AbstractContextManager[None]:
-    from modenc.base_model.trust import clear_errors
-
-    expected = "a translation model's folder, or its id on Hugging Face"
-    return clear_errors(lambda error: f"{name}: expected {expected}; found {str(error)[:_MOST_SHOWN]}")
-
-
 def _commit_of(folder: Path) -> str | None:
-    """The commit of a fetched model's folder; None for other folders."""
+    """Return the commit of a downloaded model's folder; None for other folders."""
     fetched = folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name)
     return folder.name if fetched else None
 
 
 def digest_of(folder: Path) -> str:
-    """What tells a model from others of its name: its commit, or a digest of its folder's files."""
+    """Return a model's commit or, for a local folder, a digest of its files."""
     if commit := _commit_of(folder):
         return commit
     digest = hashlib.sha256()
@@ -266,5 +256,5 @@ def digest_of(folder: Path) -> str:
 
 
 def _public_name(location: str) -> str:
-    """A model's name on cards: its id, or its folder's name, which says nothing of this machine."""
+    """Return a model's name for cards: its id, or its folder's name without the path."""
     return Path(location).resolve().name if Path(location).is_dir() else location

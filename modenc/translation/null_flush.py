@@ -1,4 +1,4 @@
-"""A program that answers null-terminated requests, restarted where it crashes or hangs on one."""
+"""A program that answers null-terminated requests, and is restarted if it crashes or hangs."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from modenc.translation.steps import Failure
 
 _CHUNK = 1 << 16
 _MOST_SHOWN = 500
-# A program may hold answers back until the end of its input, so the first request without an answer is not
-# always the one on which it stopped: after a stop, this many requests are sent one at a time.
+# A program may buffer answers, so the first request without an answer is not always the one that failed:
+# after a failure, this many requests are sent one at a time.
 _SENT_ALONE = 4
 
 
 class NullFlushProgram:
     """A program that reads requests and writes answers, each ended by a null byte.
 
-    It gets many requests at once, so that the programs of a pipeline work side by side. A request on which
-    it crashes or hangs loses its own answer only: the program is started again for the others.
+    It gets many requests at once, so that the programs of a pipeline run in parallel. If it crashes or hangs
+    on a request, only that answer is lost: the program is started again for the others.
 
     Args:
         command: the program and its arguments.
-        seconds: time limit for one answer; the program's start counts towards the first.
-        probe: a request that any working program answers.
+        seconds: time limit for one answer; for the first it includes the program's start.
+        probe: a request that the program answers if it works at all.
     """
 
     def __init__(self, command: Sequence[str], seconds: float, probe: bytes) -> None:
@@ -41,11 +41,10 @@ class NullFlushProgram:
         self._stderr = ""
 
     def ask(self, requests: Sequence[bytes]) -> list[bytes | Failure]:
-        """The answer to each request, or why there is none.
+        """Return the answer to each request, or the reason why there is none.
 
         Raises:
-            DataError: the program has never answered, not even the probe; the message ends with its own
-                error output.
+            DataError: the program does not even answer the probe; the message ends with its error output.
         """
         answers: list[bytes | Failure] = []
         alone = 0
@@ -64,7 +63,7 @@ class NullFlushProgram:
         return answers
 
     def _run(self, requests: Sequence[bytes]) -> tuple[list[bytes], Failure]:
-        """Start the program once: its answers, and what stopped it before the last one."""
+        """Run the program once; returns its answers, and the failure before the last one, if any."""
         answers: list[bytes] = []
         unread = b""
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as errors:
@@ -94,28 +93,28 @@ class NullFlushProgram:
                     _stop(process)
                     errors.seek(0)
                     self._stderr = errors.read(1 << 20).decode("utf-8", "replace")
-        # At its end a pipeline writes more null bytes than there were requests.
+        # When it ends, a pipeline writes additional null bytes.
         return answers[: len(requests)], ""
 
     def _check_works(self) -> None:
-        """Raise a DataError where the program does not even answer the probe."""
+        """Check that the program answers the probe, unless it has answered before."""
         if self._works:
             return
         _, failure = self._run([self.probe])
         if failure:
             how = "ended" if failure == "crashed" else f"gave no answer within {self.seconds:g} s"
-            said = " ".join(self._stderr.split())[-_MOST_SHOWN:] or "nothing"
+            output = " ".join(self._stderr.split())[-_MOST_SHOWN:] or "nothing"
             raise DataError(
-                f"{' '.join(self.command)}: expected translations, found that it {how} each time; it said: "
-                f"{said}"
+                f"{' '.join(self.command)}: expected translations, found that it {how} each time; its error "
+                f"output: {output}"
             )
         self._works = True
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Stop a program and all that it started, gently first, so that it can remove its temporary files."""
+    """Stop a program and its children, first by SIGTERM, so that it can remove its temporary files."""
     with suppress(subprocess.TimeoutExpired):
-        process.wait(0.2)  # it may be at its end already
+        process.wait(0.2)  # it may be about to end
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)

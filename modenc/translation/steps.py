@@ -1,4 +1,4 @@
-"""Translation steps, one for each pair of languages, and chains of them."""
+"""Translation steps, each between two languages, and chains of them."""
 
 from __future__ import annotations
 
@@ -10,49 +10,49 @@ Failure = Literal["", "crashed", "timed_out"]
 
 
 @dataclass(frozen=True)
-class Translated:
-    """One text's translation."""
+class Translation:
+    """Translation of one text."""
 
     text: str
-    """Empty where there is none."""
+    """The translation; empty if there is none."""
     unknown: float = 0.0
-    """Share of its words that the engine marked as unknown, 0 to 1."""
+    """Share of words that the engine marked as unknown, 0 to 1."""
     failed: Failure = ""
-    """Why there is no translation."""
+    """Reason why there is no translation."""
     cut: bool = False
-    """Whether the source was longer than the engine takes, so that its end is missing."""
+    """Whether the source was truncated to the model's maximum length."""
 
 
 class Step(Protocol):
     """Translation from one language to another by one engine."""
 
-    def translate(self, texts: Sequence[str]) -> list[Translated]:
-        """A translation of each text, in order; there is at least one text, each one line and not empty."""
+    def translate(self, texts: Sequence[str]) -> list[Translation]:
+        """Translate each of one or more texts, in order; a text is one line and not empty."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """What determines the translations: at least ``tool`` and ``name`` (its mode or model)."""
+        """Return all that determines the translations: at least ``tool`` and ``name`` (a mode or model)."""
         ...
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Steps applied in order: ``en>tr>az`` is two."""
+    """Steps applied in order, such as two for ``en>tr>az``."""
 
     steps: tuple[Step, ...]
 
-    def translate(self, texts: Sequence[str]) -> list[Translated]:
-        """A translation of each text by all steps; equal texts are translated once.
+    def translate(self, texts: Sequence[str]) -> list[Translation]:
+        """Translate each text by all steps; equal texts are translated once.
 
         The share of unknown words is the largest of all steps.
         """
-        found = {text: Translated(text) for text in texts}
+        found = {text: Translation(text) for text in texts}
         for step in self.steps:
-            left = [text for text, so_far in found.items() if so_far.text]
-            if not left:
+            remaining = [text for text, so_far in found.items() if so_far.text]
+            if not remaining:
                 break
-            results = step.translate([found[text].text for text in left])
-            for text, result in zip(left, results, strict=True):
+            results = step.translate([found[text].text for text in remaining])
+            for text, result in zip(remaining, results, strict=True):
                 before = found[text]
                 found[text] = replace(
                     result, unknown=max(before.unknown, result.unknown), cut=before.cut or result.cut
@@ -60,11 +60,11 @@ class Chain:
         return [found[text] for text in texts]
 
     def describe(self) -> list[dict[str, Any]]:
-        """Each step's description."""
+        """Describe each step."""
         return [step.describe() for step in self.steps]
 
 
 def credit(steps: Sequence[dict[str, Any]]) -> str:
-    """A chain of described steps as cards name it: ``apertium 3.8.3 (eng-tur, tur-aze)``."""
+    """Name a chain for cards, from its steps' descriptions: ``apertium 3.8.3 (eng-tur, tur-aze)``."""
     tools, names = (", ".join(dict.fromkeys(str(step[key]) for step in steps)) for key in ("tool", "name"))
     return f"{tools} ({names})"

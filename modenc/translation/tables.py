@@ -1,4 +1,4 @@
-"""Writing rows as text, TSV, JSONL and Parquet, plain or .gz; the same rows give the same bytes."""
+"""Writer of rows as text, TSV, JSONL (also .gz) and Parquet; equal rows give equal bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from modenc.data.files import Converted
+from modenc.data.formats import NonText
 from modenc.data.text import one_line
 from modenc.errors import DataError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Value = str | int | float | bool | None
 Record = dict[str, Value]
 Columns = dict[str, set[type]]
-"""The columns of rows in the order in which they first occur, with the types of their values."""
+"""Columns in the order in which they first occur → types of their values."""
 
 OUTPUT_FORMATS = (".txt", ".tsv", ".jsonl", ".parquet")
 _ROWS_AT_ONCE = 4096
@@ -29,10 +29,10 @@ _INT64_END = 1 << 63
 
 
 def output_format(path: Path) -> str:
-    """The ending that says an output's format, without ``.gz``.
+    """Return the ending that says an output's format, without ``.gz``.
 
     Raises:
-        DataError: it is none of :data:`OUTPUT_FORMATS`.
+        DataError: the format is none of :data:`OUTPUT_FORMATS`.
     """
     name = path.name.lower()
     ending = Path(name.removesuffix(".gz")).suffix
@@ -45,8 +45,8 @@ def output_format(path: Path) -> str:
 
 
 def typed(text: str) -> Value:
-    """A value with the type it had in its file, where it may have been a number, true, false or null."""
-    if not isinstance(text, Converted):
+    """Convert a value back to the type that it has in its file: a number, true, false, null or text."""
+    if not isinstance(text, NonText):
         return text
     if not text:
         return None
@@ -63,8 +63,8 @@ def write_table(path: Path, ending: str, columns: Columns, records: Iterable[Rec
 
     Args:
         path: the file.
-        ending: its format, as :func:`output_format` gives it.
-        columns: the rows' columns; in ``.txt`` one.
+        ending: the format, see :func:`output_format`.
+        columns: the rows' columns; one for ``.txt``.
         records: the rows.
     """
     if ending == ".parquet":
@@ -95,7 +95,7 @@ def _text_stream(path: Path) -> Iterator[IO[str]]:
     with ExitStack() as stack:
         stream: Any = stack.enter_context(path.open("wb"))
         if path.suffix.lower() == ".gz":
-            # Without the time and the name, by which the bytes would differ.
+            # Without time and name, so that equal rows give equal bytes.
             stream = stack.enter_context(gzip.GzipFile("", "wb", fileobj=stream, mtime=0))
         yield stack.enter_context(io.TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="\n"))
 
@@ -119,7 +119,7 @@ def _write_parquet(path: Path, columns: Columns, records: Iterable[Record]) -> N
 
 
 def _arrow_type(types: set[type]) -> pa.DataType:
-    """A number where all values are numbers or missing; otherwise text."""
+    """Choose a number type if all values are numbers or missing; otherwise text."""
     import pyarrow as pa
 
     kinds = types - {type(None)}

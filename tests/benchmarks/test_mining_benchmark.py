@@ -12,7 +12,7 @@ from modenc.evaluation.bitext import best_match, candidate_pairs, one_to_one
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 from mining_mixture import Sizes, mixtures
-from mining_reference import best_f1, figures, laser, plain_faiss
+from mining_reference import best_f1, laser, pair_scores, plain_faiss
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_f1_and_the_threshold_between_two_scores():
     scored, gold = [(2.0, 0, 0), (1.5, 1, 1), (1.0, 2, 3)], {(0, 0), (1, 1), (2, 2)}
     f1, threshold = best_f1(scored, gold)
     assert (f1, threshold) == (pytest.approx(80), 1.25)
-    found = figures({(0, 0), (1, 1)}, gold)
+    found = pair_scores({(0, 0), (1, 1)}, gold)
     assert (found["precision"], found["recall"], found["f1"]) == pytest.approx((100, 200 / 3, 80))
 
 

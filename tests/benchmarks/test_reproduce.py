@@ -26,7 +26,7 @@ def reproduce():
 
 @pytest.fixture
 def figures(reproduce):
-    return importlib.import_module("run_figures")
+    return importlib.import_module("run_results")
 
 
 def _store(folder, name, seed, values, noise, system=None):
@@ -279,10 +279,10 @@ def called(reproduce, tmp_path, monkeypatch):
             tiny = work.with_name("hub")
             tiny.mkdir(exist_ok=True)
         else:
-            _store(tmp_path / "judged", "x", 13, _figures(75.0), noise=1.0)
+            _store(tmp_path / "evaluated", "x", 13, _figures(75.0), noise=1.0)
             output = Path(words[words.index("-o") + 1])
             output.mkdir(parents=True, exist_ok=True)
-            (tmp_path / "judged" / "x" / "seed-13").replace(output / "x")
+            (tmp_path / "evaluated" / "x" / "seed-13").replace(output / "x")
         return 5_000_000
 
     monkeypatch.setattr(reproduce, "call", call)

@@ -87,7 +87,7 @@ def test_a_quota_of_cores_counts(bitext, tmp_path, monkeypatch, capsys):
         raise DataError(f"threads: {asked}")
 
     monkeypatch.setattr(threads, "set_threads", asked.append)
-    monkeypatch.setattr("modenc.evaluation.systems.open_system", system)
+    monkeypatch.setattr("modenc.evaluation.systems.open_hub_or_base", system)
     assert main(["clean", "-i", str(bitext[0]), "--lang", "kk", "-o", str(tmp_path / "out.tsv")]) == 2
     assert "threads: [0]" in capsys.readouterr().err
 
@@ -137,7 +137,7 @@ def test_the_score_is_junczys_dowmunts():
         (["--lang", "en"], "expected two languages, found en for both; set --pivot"),
         (
             ["--lang", "kk", "--no-scores", "--max-score", "3"],
-            "--no-scores: without scores --max-score does nothing",
+            "--no-scores: expected no --max-score with it; leave one out",
         ),
         (
             ["--lang", "kk", "--text-column", "kz"],

@@ -210,7 +210,7 @@ def test_auto_is_the_job_of_what_it_comes_to(encode, texts, tmp_path, monkeypatc
 @pytest.mark.parametrize(("fast", "beside"), [(True, "bf16"), (False, "fp32")])
 def test_int8_is_the_job_of_what_its_machine_computes_beside_it(monkeypatch, fast, beside):
     monkeypatch.setattr("modenc.composition.settings.has_bf16", lambda device: fast)
-    assert encode_job._computed_in("int8", torch.device("cpu")) == f"int8 and {beside}"
+    assert encode_job._actual_precision("int8", torch.device("cpu")) == f"int8 and {beside}"
 
 
 @pytest.mark.parametrize("change", ["input", "setting"])
@@ -439,7 +439,7 @@ def test_standard_input_goes_on_where_the_hub_changes(hub_copy, tmp_path, monkey
         return real(self, inputs, **options)
 
     monkeypatch.setattr(ModularEncoder, "encode", replacing)
-    with pytest.warns(UserWarning, match="changed in the meantime: vectors are of both its states"):
+    with pytest.warns(UserWarning, match="changed during the run: vectors are of both its states"):
         assert main(_encode_words(hub_copy, "-", tmp_path / "v.npy", "--lang", "kk")) == 0
     assert np.load(tmp_path / "v.npy").shape == (12, 32)
 
@@ -461,9 +461,9 @@ def test_lines_of_megabytes_are_cut_as_they_are_read(encode, tiny_hub, tmp_path,
     lines = [f"  {text} " * 100_000 for text in TEXTS[:3]]
     (tmp_path / "long.txt").write_text("\n".join(lines), encoding="utf-8")
     given = []
-    real = encode_job.encoded
+    real = encode_job.encode_texts
     monkeypatch.setattr(
-        encode_job, "encoded", lambda *args, **options: given.extend(args[2]) or real(*args, **options)
+        encode_job, "encode_texts", lambda *args, **options: given.extend(args[2]) or real(*args, **options)
     )
     assert encode(tmp_path / "long.txt", tmp_path / "v.npy") == 0
     encoder = ModularEncoder(tiny_hub.path)
@@ -547,7 +547,7 @@ def test_a_column_states_the_languages(encode, tiny_hub, tmp_path, monkeypatch, 
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("texts.txt", ["--lang-column", "code"], "expected a table without --lang, found the plain text of"),
+        ("texts.txt", ["--lang-column", "code"], "expected a table and no --lang, found the plain text of"),
         ("t.jsonl", ["--lang-column", "code", "--lang", "kk"], "found --lang kk; leave one out"),
         ("t.jsonl", ["--lang-column", "cod"], "did you mean --lang-column code?"),
         ("texts.txt", ["--precision", "binary", "--truncate-dim", "12"], "a multiple of 8 numbers, found 12"),

@@ -95,12 +95,15 @@ def test_a_quota_of_cores_counts(suite, tiny_bert, tmp_path, monkeypatch):
     ("arguments", "message"),
     [
         ([], "expected --model or --hub, found neither"),
-        (["--hub", "{hub}", "--hub", "{hub}"], "expected systems of different names"),
-        (["--hub", "{hub}", "--data", "nowhere"], "data nowhere: expected a folder, found none"),
+        (["--hub", "{hub}", "--hub", "{hub}"], "expected systems with different names"),
+        (
+            ["--hub", "{hub}", "--data", "nowhere"],
+            "data nowhere: expected the folder of the suite's files",
+        ),
         (["--hub", "{hub}", "--suite", "turkish"], "did you mean 'turkic'"),
     ],
 )
-def test_what_cannot_be_judged(arguments, message, suite, tiny_hub, tmp_path, capsys):
+def test_what_cannot_be_evaluated(arguments, message, suite, tiny_hub, tmp_path, capsys):
     given = [part.format(hub=tiny_hub.path) for part in arguments]
     defaults = ["--suite", str(suite), "--data", str(tmp_path), "-o", str(tmp_path / "out")]
     assert main(["eval", *defaults, *given]) == 2

@@ -26,7 +26,7 @@ def test_closed_streams_end_no_verb(tiny_hub):
     assert (done.returncode, done.stderr) == (0, b"")
     done = run('"$@" <&-', "identify", "--hub", tiny_hub.path)
     assert done.returncode == 2
-    assert done.stderr.endswith(b"standard input is closed; name a file instead\n")
+    assert done.stderr.endswith(b"standard input is closed; give a file instead\n")
 
 
 @pytest.mark.slow
@@ -39,8 +39,8 @@ def test_a_reader_that_leaves_is_no_fault_of_ours_and_no_success(tmp_path, strea
     command = [sys.executable, "-m", "modenc.cli", *map(str, words)]
     with subprocess.Popen(command, **{stream: writer, other: subprocess.PIPE}) as process:
         os.close(writer)
-        told = process.communicate()[1 if stream == "stdout" else 0]
-    assert (process.returncode, told) == (141, b"")
+        output = process.communicate()[1 if stream == "stdout" else 0]
+    assert (process.returncode, output) == (141, b"")
 
 
 @pytest.mark.slow
@@ -80,9 +80,9 @@ def test_odd_arguments_are_explained(tiny_hub, tmp_path, monkeypatch, capsys, wo
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.tsv").mkdir()
     assert main([str(tiny_hub.path) if word == "HUB" else word for word in words]) in (1, 2)
-    told = capsys.readouterr()
-    assert message in told.out + told.err
-    assert max(map(len, (told.out + told.err).splitlines())) < 1000
+    output = capsys.readouterr()
+    assert message in output.out + output.err
+    assert max(map(len, (output.out + output.err).splitlines())) < 1000
 
 
 def test_braces_in_the_input_of_clean_are_its_name(tmp_path, capsys):

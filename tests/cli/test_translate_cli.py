@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from modenc.cli.main import main
-from modenc.data.files import read_file
+from modenc.data.formats import read_file
 from modenc.translation.apertium import Apertium
 
 PAIRS = [
@@ -201,7 +201,7 @@ def test_an_input_that_changes_meanwhile_is_not_mixed(translate, table, tmp_path
     with monkeypatch.context() as patch:
         patch.setattr(Apertium, "translate", touching)
         assert translate(table, tmp_path / "o.tsv", *COLUMNS) == 2
-    assert "sts.tsv: changed while it was translated; run the same again" in capsys.readouterr().err
+    assert "sts.tsv: changed while it was translated; run the same command again" in capsys.readouterr().err
     assert not (tmp_path / "o.tsv").exists()
     assert translate(table, tmp_path / "o.tsv", *COLUMNS) == 0
 
@@ -254,17 +254,17 @@ def test_similarity_by_a_hub(translate, tiny_hub, tmp_path):
         (("--chain", "en>kk", "--source", "en"), "--chain names all languages; leave out --source"),
         (("--source", "en"), "expected both --source and --target, found one"),
         (("--chain", "en>fr"), "found 'en-fr'; did you mean"),
-        (("--hub", "x"), "--hub makes vectors for --min-similarity; give both"),
+        (("--hub", "x"), "--hub: expected --min-similarity with it, which needs vectors; give both"),
         (
             ("--model", "x"),
-            "--model is for --engine transformers or ctranslate2, found apertium; leave it out",
+            "--model: expected --engine transformers or ctranslate2 with it, found apertium; leave it out",
         ),
         (
             ("--tokenizer", "x"),
-            "--tokenizer is for --engine ctranslate2, found apertium; leave it out, or ch",
+            "--tokenizer: expected --engine ctranslate2 with it, found apertium; leave it out, or ch",
         ),
-        (("--beams", "4"), "--beams is for --engine transformers or ctranslate2, found apertium; leave it"),
-        (("--batch-size", "2"), "--batch-size is for --engine transformers or ctranslate2, found apertium"),
+        (("--beams", "4"), "--beams: expected --engine transformers or ctranslate2 with it, found apertium"),
+        (("--batch-size", "2"), "--batch-size: expected --engine transformers or ctranslate2 with it"),
         (
             ("--source", "en", "--target", "tr"),
             "--mode eng-kaz: expected a mode from en to tr, found one from",
@@ -302,7 +302,7 @@ def test_numbers_that_cannot_be(translate, table, tmp_path, capsys, words, messa
         ("stz.tsv", "o.tsv", "no such file; did you mean 'sts.tsv'?"),
         ("sts.tsv", "o.txt", "expected one --column for a .txt, found 2; write a .tsv"),
         ("empty.tsv", "o.tsv", "expected rows to translate, found none"),
-        ("taken.tsv", "o.tsv", "expected no column 'sentence1_en', which is written beside the translations"),
+        ("taken.tsv", "o.tsv", "expected no column 'sentence1_en', which is an output column"),
         ("t.txt", "o.tsv", "plain text has no columns; leave out --column"),
     ],
 )
@@ -322,10 +322,15 @@ def test_neural_engines_want_models_and_languages(table, tmp_path, capsys):
     )
     for option, value in (("--mode", "eng-kaz"), ("--data-dir", "x"), ("--time-limit", "3")):
         assert main([*words, option, value]) == 2
-        expected = f"{option} is for --engine apertium, found transformers; leave it out, or choose"
+        expected = (
+            f"{option}: expected --engine apertium with it, found transformers; leave it out, or choose"
+        )
         assert expected in capsys.readouterr().err
     assert main([*words, "--tokenizer", "x"]) == 2
-    assert "--tokenizer is for --engine ctranslate2, found transformers; leave" in capsys.readouterr().err
+    assert (
+        "--tokenizer: expected --engine ctranslate2 with it, found transformers; leave"
+        in capsys.readouterr().err
+    )
     words += ["--column", "sentence1", "--model", str(tmp_path / "none"), "--source", "en", "--target"]
     assert main([*words, "no code"]) == 2
     assert "expected a language code such as 'kk'" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import tiny_models
 import zstandard
 
 from modenc.data.gettext_catalogues import read_catalogues
-from modenc.data.readers import read_rows
+from modenc.data.sources import read_rows
 from modenc.errors import DataError
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import Source
@@ -108,7 +108,7 @@ def test_lines_are_cleaned_counted_and_split(plan, tmp_path):
     assert TrainingData(plan).text.digest != corpus.digest
 
 
-def test_a_corpus_of_another_language_is_refused_with_figures(plan, tmp_path):
+def test_a_corpus_of_another_language_is_refused_with_numbers(plan, tmp_path):
     _lines(tmp_path / "t.txt", [*tiny_models.sentences("kk")[:60], *tiny_models.sentences("ug")])
     with pytest.raises(DataError, match=r"kk: .*%"):
         assert TrainingData(plan).text

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from modenc.data.files import flatten, format_of, read_file
-from modenc.data.readers import read_rows
+from modenc.data.formats import file_format, flatten, read_file
+from modenc.data.sources import read_rows
 from modenc.errors import DataError
 from modenc.recipe.settings import Source
 
@@ -93,9 +93,9 @@ def test_malformed_tables(tmp_path, name, content, message):
 
 
 def test_formats_by_name(tmp_path):
-    assert format_of(tmp_path / "a.b.TSV.gz") == ".tsv"
+    assert file_format(tmp_path / "a.b.TSV.gz") == ".tsv"
     with pytest.raises(DataError, match=r"expected a file ending in .*found '\.docx'"):
-        format_of(tmp_path / "a.docx")
+        file_format(tmp_path / "a.docx")
 
 
 def test_a_missing_file_is_guessed(tmp_path):

@@ -9,8 +9,8 @@ from modenc.errors import DataError
 from modenc.langid import Identification
 from modenc.recipe.loader import default_section
 
-TEXT = RowShape(required=("text",), own=("text",))
-PAIR = RowShape(required=("anchor", "positive"), own=("anchor", "positive"), optional="negative")
+TEXT = RowShape(required=("text",), in_language=("text",))
+PAIR = RowShape(required=("anchor", "positive"), in_language=("anchor", "positive"), optional="negative")
 
 
 class FakeIdentifier:
@@ -98,9 +98,9 @@ def test_a_language_that_is_not_known_is_told_from_the_pivot():
             return [Identification("en" if "the" in text else "fr", 0.99) for text in texts]
 
     lines = ["This is the wrong side of a pair.", "Hemmesi dogry, ine şeýle sözlem."]
-    alone, told = LanguageCheck("tk", English()), LanguageCheck("tk", English(), "en")
+    alone, with_pivot = LanguageCheck("tk", English()), LanguageCheck("tk", English(), "en")
     assert alone.verdicts(lines) == [Verdict.OK, Verdict.OK]
-    assert told.verdicts(lines) == [Verdict.WRONG_LANGUAGE, Verdict.OK]
+    assert with_pivot.verdicts(lines) == [Verdict.WRONG_LANGUAGE, Verdict.OK]
 
 
 def test_near_relatives_are_not_another_language():
@@ -136,27 +136,27 @@ def _sample(own, other):
     return lines + [f"Бул «кыргызча» жазылган сүйлөм номери {i}" for i in range(other)]
 
 
-def _share(own, other):
+def _check_share(own, other):
     text_filter = TextFilter(FILTERS, "kk", FakeIdentifier())
     list(text_filter.select(({"text": line} for line in _sample(own, other)), TEXT))
-    text_filter.check_share()
+    text_filter.check_language_share()
 
 
-def test_a_corpus_of_another_language_is_refused_with_figures():
-    _share(own=60, other=40)
-    figures = r"kk: 83% of 1,000 sampled lines look like ky \(Kyrgyz\), e\.g\. 'Бул "
-    with pytest.raises(DataError, match=f"{figures}.*expected at least 50% Kazakh, found 17%"):
-        _share(own=170, other=830)
+def test_a_corpus_of_another_language_is_refused_with_numbers():
+    _check_share(own=60, other=40)
+    message = r"kk: 83% of 1,000 sampled lines look like ky \(Kyrgyz\), e\.g\. 'Бул "
+    with pytest.raises(DataError, match=f"{message}.*expected at least 50% Kazakh, found 17%"):
+        _check_share(own=170, other=830)
 
 
-def test_a_few_lines_are_no_ground_to_refuse():
-    _share(own=0, other=19)
+def test_a_few_lines_are_not_refused():
+    _check_share(own=0, other=19)
     with pytest.raises(DataError, match="100% of 20 sampled lines look like ky"):
-        _share(own=0, other=20)
+        _check_share(own=0, other=20)
 
 
 def test_a_corpus_in_another_script_is_refused():
     text_filter = TextFilter(FILTERS, "kk", None)
     list(text_filter.select(({"text": f"A sentence of English letters, no {i}"} for i in range(60)), TEXT))
     with pytest.raises(DataError, match=r"kk: 100% of 60 sampled lines look like script Latn"):
-        text_filter.check_share()
+        text_filter.check_language_share()

@@ -219,10 +219,12 @@ def test_pairs_of_equal_texts_are_dropped_and_counted(read, tmp_path):
 
 def test_a_group_that_no_two_rows_share_or_no_column_is_said(read, tmp_path):
     _write_groups(tmp_path, "abc")
-    told = r"g\.kk\.tsv: expected rows with the same 'image', found none among 3; name the column .* group = "
-    with pytest.raises(DataError, match=told):
+    message = (
+        r"g\.kk\.tsv: expected rows with the same 'image', found none among 3; name the column .* group = "
+    )
+    with pytest.raises(DataError, match=message):
         read(PARAPHRASES, replace(GROUPED, columns={}))
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         read(CROSS_PARAPHRASES, GROUPED)
     with pytest.raises(DataError, match=r"expected a column 'imag' .*did you mean 'image'\?"):
         read(CROSS_PARAPHRASES, replace(GROUPED, group="imag"))
@@ -233,10 +235,10 @@ def test_a_group_that_no_two_rows_share_or_no_column_is_said(read, tmp_path):
 def test_development_rows_of_one_score_are_refused(read, tmp_path):
     lines = ["sentence1\tsentence2\tscore", "Бір\tекі\t3.0", "үш\tтөрт\t3.0"]
     (tmp_path / "s.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    told = (
+    message = (
         r"kk: data\.dev\.cross_sts \(s\.tsv\): expected rows of different scores, found 2 with the score 3;"
     )
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         load_sts([Source(path="s.tsv")], "kk", root=tmp_path, name="cross_sts")
 
 

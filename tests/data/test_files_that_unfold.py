@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from modenc.data import limits
-from modenc.data.files import COMPRESSIONS, read_file
+from modenc.data.formats import COMPRESSIONS, read_file
 from modenc.errors import DataError
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ import sys
 import pyarrow.parquet  # before measuring: how large the library is says nothing
 from itertools import islice
 from pathlib import Path
-from modenc.data.files import read_file
+from modenc.data.formats import read_file
 
 def peak():
     return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) >> 10

@@ -72,9 +72,9 @@ def test_wrong_columns_are_named_with_those_there_are_and_the_one_meant(recipe):
     faults, _ = found(recipe, wrong)
     assert faults == (
         "data.parallel[0].columns.pivot: pairs.sw.tsv: expected a column 'english' (pivot), found 'en', "
-        "'sw', 'source'; did you mean 'en'? columns = { pivot = \"en\" } says so (for sw)",
+        "'sw', 'source'; did you mean 'en'? Then add columns = { pivot = \"en\" } (for sw)",
         "data.parallel[0].columns.text: pairs.sw.tsv: expected a column 'swa' (text), found 'en', 'sw', "
-        "'source'; did you mean 'sw'? columns = { text = \"sw\" } says so (for sw)",
+        "'source'; did you mean 'sw'? Then add columns = { text = \"sw\" } (for sw)",
     )
 
 
@@ -82,7 +82,7 @@ def test_a_table_without_a_header_is_said_to_lack_it(recipe):
     table = recipe.parent / "pairs.sw.tsv"
     table.write_text(table.read_text().partition("\n")[2])
     faults, _ = found(recipe)
-    assert all("a table's first line names its columns" in fault for fault in faults)
+    assert all("add a header line with column names" in fault for fault in faults)
     assert len(faults) == 2
 
 
@@ -94,7 +94,7 @@ def test_a_table_read_as_plain_text(recipe, ending):
     faults, _ = found(recipe, f'languages.sw.data.text=[{{path="{name}", licence="MIT"}}]')
     (fault,) = faults
     assert fault.startswith("languages.sw.data.text[0].path: most lines of table.sw.txt")
-    assert 'columns = { text = "its column" }' in fault
+    assert 'columns = { text = "COLUMN" }' in fault
 
 
 def test_one_file_for_several_languages(recipe):
@@ -183,7 +183,7 @@ def test_scores_and_filtered_columns_that_are_no_numbers(recipe):
 def test_more_pieces_than_the_text_can_teach(recipe):
     faults, _ = found(recipe, "languages.sw.vocabulary={method='focus', size=200000}")
     assert faults[0].startswith(
-        "languages.sw.vocabulary.size: 200,000 pieces are more than 120 lines with 129 different words can "
+        "languages.sw.vocabulary.size: 200,000 pieces are more than 120 lines with 129 different words allow"
     )
 
 
@@ -219,7 +219,7 @@ def test_rows_are_counted_as_training_counts_them(recipe):
     (line,) = warnings
     assert line.startswith(
         "alignment.optimizer.batch_size: data.cross_paraphrases has 16 rows for a batch of 32, so its "
-        "batches are of 16; add data, or use a smaller batch_size"
+        "batches have only 16; add data, or use a smaller batch_size"
     )
 
 
@@ -258,10 +258,10 @@ def test_groups_that_nothing_shares_or_are_no_column(recipe):
     faults, _ = found(recipe, own.replace('group="image"', 'group="imag"'))
     assert faults == (
         "languages.sw.data.paraphrases[0].group: captions.sw.tsv: expected a column 'imag', found 'image', "
-        "'en', 'sw'; did you mean 'image'? group = \"image\" says so",
+        "'en', 'sw'; did you mean 'image'? Then add group = \"image\"",
     )
     faults, _ = found(recipe, own.replace('group="image"', 'group="photograph"'))
-    assert faults[0].endswith("found 'image', 'en', 'sw'; say which it is with group = \"...\"")
+    assert faults[0].endswith("found 'image', 'en', 'sw'; name the column with group = \"...\"")
 
 
 def test_grouped_rows_in_another_language_are_warned_of(recipe):
@@ -276,7 +276,7 @@ def test_a_key_that_is_no_column_is_told_from_a_role(recipe):
     assert faults[0].startswith(
         "languages.sw.data.cross_paraphrases[0].key: triplets.sw.tsv: expected a column"
     )
-    assert faults[0].endswith('; say which it is with key = "..."')
+    assert faults[0].endswith('; name the column with key = "..."')
 
 
 def test_each_list_is_compared_with_a_batch(recipe):
@@ -291,7 +291,7 @@ def test_too_little_text_for_the_stage_that_reads_it(recipe):
     (recipe.parent / "text.sw.txt").write_text(SWAHILI)
     faults, _ = found(recipe)
     assert faults == (
-        "data.text: expected at least 50 lines, found 1; add text, or choose stages without (for sw)",
+        "data.text: expected at least 50 lines, found 1; add text, or choose stages that need none (for sw)",
     )
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from modenc.evaluation.bitext import best_match, hubness, is_top1, mine, nearest
-from modenc.evaluation.retrieval import both_ways
+from modenc.evaluation.bitext import best_match, hubness, is_top1, mining_scores, nearest_neighbors
+from modenc.evaluation.retrieval import mean_accuracy_at_1
 
 
 @pytest.fixture
@@ -26,14 +26,14 @@ def _margins(left, right, k=4):
     return cosines, cosines / (of_left[:, None] + of_right[None, :])
 
 
-def test_neighbours_equal_a_full_sort(sides):
-    cosines, rows = nearest(*sides, k=5)
+def test_neighbors_equal_a_full_sort(sides):
+    cosines, rows = nearest_neighbors(*sides, k=5)
     wanted, _ = _margins(*sides)
     assert np.array_equal(rows, np.argsort(-wanted, axis=1)[:, :5])
     assert np.allclose(cosines, -np.sort(-wanted, axis=1)[:, :5], atol=1e-5)
 
 
-def test_margin_takes_the_best_of_four_neighbours(sides):
+def test_margin_takes_the_best_of_four_neighbors(sides):
     cosines, margins = _margins(*sides)
     scores, rows = best_match(*sides, "margin")
     for i in range(len(margins)):
@@ -57,21 +57,21 @@ def test_hubness_is_the_skewness_of_k_occurrence(sides):
     away = counts - counts.mean()
     expected = (away**3).mean() / (away**2).mean() ** 1.5
     assert hubness(left, right) == pytest.approx(expected)
-    # A row in the middle of all others is everybody's neighbour.
+    # A row in the middle of all others is a neighbor of each.
     hub = right.copy()
     hub[0] = (left / np.linalg.norm(left, axis=1, keepdims=True)).mean(axis=0)
     assert hubness(left, hub, k=1) > hubness(left, right, k=1)
     assert hubness(left, right, k=len(right)) == 0.0
 
 
-def test_translations_that_are_found_are_the_loops(sides):
+def test_top1_equals_loops_over_all_rows(sides):
     left, right = sides
     cosines, _ = _margins(left, right)
     own = np.arange(len(left))
     there, back = cosines.argmax(1) == own, cosines.argmax(0) == own
     assert np.array_equal(is_top1(left, right), there)
     assert np.array_equal(is_top1(right, left), back)
-    assert both_ways(left, right) == pytest.approx(50 * (there.mean() + back.mean()))
+    assert mean_accuracy_at_1(left, right) == pytest.approx(50 * (there.mean() + back.mean()))
     assert is_top1(left, left, "margin").all()
     assert is_top1(left, right[::-1], "margin").mean() < 0.1
 
@@ -87,7 +87,7 @@ def test_mining_finds_the_best_threshold(sides, score):
     # Rows 10 to 29 of the left have their translations in rows 0 to 19 of the right; the rest is noise.
     a, b = left[:30], right[10:]
     gold = {(10 + i, i) for i in range(20)}
-    mining = mine(a, b, gold, score)
+    mining = mining_scores(a, b, gold, score)
     cosines, margins = _margins(a, b)
     scores = margins if score == "margin" else cosines
     pairs = {(i, _best_of_four(cosines[i], scores[i])) for i in range(30)} | {
@@ -108,5 +108,5 @@ def test_mining_finds_the_best_threshold(sides, score):
 
 def test_mining_without_noise_is_perfect(sides):
     left, _ = sides
-    mining = mine(left, left, {(i, i) for i in range(len(left))})
+    mining = mining_scores(left, left, {(i, i) for i in range(len(left))})
     assert (mining.f1, mining.precision, mining.recall) == (100.0, 100.0, 100.0)

@@ -46,7 +46,7 @@ def test_two_systems_of_one_name(files, tiny_hub):
 
 
 def test_no_folder_of_data(files, tiny_hub):
-    with pytest.raises(DataError, match="expected a folder, found none; the suite's paths start there"):
+    with pytest.raises(DataError, match="expected the folder of the suite's files, found none; name another"):
         evaluate(tiny_hub.path, files / "suite.toml", files / "nowhere")
 
 

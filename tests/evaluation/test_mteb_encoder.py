@@ -69,8 +69,8 @@ class LocalBitext(AbsTaskBitextMining):
 
 
 @pytest.fixture
-def told(tiny_hub, monkeypatch):
-    """The hub's encoder, and the languages that it was told, in their order."""
+def recorded(tiny_hub, monkeypatch):
+    """The hub's encoder, and the languages that it is given, in their order."""
     encoder, langs = ModularEncoder(tiny_hub.path), []
     encode = encoder.encode
     monkeypatch.setattr(
@@ -79,8 +79,8 @@ def told(tiny_hub, monkeypatch):
     return encoder, langs
 
 
-def test_each_side_is_told_its_language(told):
-    encoder, langs = told
+def test_each_side_gets_its_language(recorded):
+    encoder, langs = recorded
     results = mteb.evaluate(MtebEncoder(encoder), [LocalSTS(), LocalBitext()], cache=None)
     assert langs == ["kk", "kk", "en", "kk", "en", "kk"]
     scores = {
@@ -98,8 +98,8 @@ def test_the_encoder_itself_is_accepted(tiny_hub):
     assert results.task_results[0].scores["test"][0]["main_score"] >= 0
 
 
-def test_a_subset_without_a_language_is_identified(told):
-    encoder, _ = told
+def test_a_subset_without_a_language_is_identified(recorded):
+    encoder, _ = recorded
     wrapper = MtebEncoder(encoder)
-    assert wrapper.language_of(["x"], LocalSTS.metadata, "default") is None
-    assert wrapper.language_of(["x"], LocalSTS.metadata, "kaz_Cyrl") == "kk"
+    assert wrapper.choose_language(["x"], LocalSTS.metadata, "default") is None
+    assert wrapper.choose_language(["x"], LocalSTS.metadata, "kaz_Cyrl") == "kk"

@@ -1,4 +1,4 @@
-"""Many languages at once: the same figures as file by file, each text encoded once, by a tiny hub."""
+"""Many languages at once: the same metrics as file by file, each text encoded once, by a tiny hub."""
 
 from itertools import combinations
 
@@ -162,11 +162,11 @@ def test_a_multiway_set_has_languages_each_once(data):
 
 
 @pytest.mark.parametrize(("multiway", "other"), [("all", "one"), ("parts", "whole")])
-def test_one_name_is_not_of_both_kinds(data, multiway, other):
+def test_two_kinds_of_task_need_two_names(data, multiway, other):
     text = SUITE.replace(f'name = "{other}"', f'name = "{multiway}"')
     (data / "both.toml").write_text(text, encoding="utf-8")
-    told = rf"'{multiway}' is 'multiway_\w+' and '\w+', of equal figures; name them apart"
-    with pytest.raises(RecipeError, match=told):
+    message = rf"'{multiway}' is 'multiway_\w+' and '\w+', which have the same metrics; give one another name"
+    with pytest.raises(RecipeError, match=message):
         load_suite(data / "both.toml")
 
 

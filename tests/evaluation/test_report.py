@@ -1,4 +1,4 @@
-"""The pictures that are made of what results carry beside their figures."""
+"""Plots of the dev curves that results carry."""
 
 import numpy as np
 from matplotlib.image import imread

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from modenc.evaluation.results import SystemResults, paired_gaps
-from modenc.evaluation.significance import bootstrap_samples, interval_of, p_of_gaps
+from modenc.evaluation.results import SystemResults, paired_differences
+from modenc.evaluation.significance import bootstrap_samples, p_value, percentile_interval
 
 KEY = "topic.accuracy.kk"
 
@@ -18,17 +18,17 @@ def _system(items):
 
 
 def _p(first, other):
-    return p_of_gaps(paired_gaps(_system(first), _system(other), KEY))
+    return p_value(paired_differences(_system(first), _system(other), KEY))
 
 
 def test_the_interval_of_a_mean_is_the_textbooks():
     rng = np.random.default_rng(2)
     items = rng.normal(10, 2, size=(400, 1))
-    interval = interval_of(bootstrap_samples(items, _mean, seed=1, samples=4000))
+    low, high = percentile_interval(bootstrap_samples(items, _mean, seed=1, samples=4000))
     half = 1.96 * items.std(ddof=1) / 20
-    assert interval.low == pytest.approx(items.mean() - half, abs=0.03)
-    assert interval.high == pytest.approx(items.mean() + half, abs=0.03)
-    assert interval == interval_of(bootstrap_samples(items, _mean, seed=1, samples=4000))
+    assert low == pytest.approx(items.mean() - half, abs=0.03)
+    assert high == pytest.approx(items.mean() + half, abs=0.03)
+    assert (low, high) == percentile_interval(bootstrap_samples(items, _mean, seed=1, samples=4000))
 
 
 def test_paired_differences():
@@ -37,16 +37,16 @@ def test_paired_differences():
     assert _p(first, first) == 1
     # A small gain on every item is sure, though far below the spread between items.
     assert _p(first + 0.1, first) < 0.01
-    assert paired_gaps(_system(first + 0.1), _system(first), KEY) == pytest.approx(10)
+    assert paired_differences(_system(first + 0.1), _system(first), KEY) == pytest.approx(10)
     assert _p(first + rng.normal(0, 1, size=first.shape), first) > 0.05
 
 
 def test_systems_are_paired_on_the_same_items_alone():
     items = np.ones((300, 1))
-    told = f"{KEY}: expected the same items for both systems, found 300 and 299"
-    with pytest.raises(ValueError, match=told):
-        paired_gaps(_system(items), _system(items[1:]), KEY)
+    message = f"{KEY}: expected the same items for both systems, found 300 and 299"
+    with pytest.raises(ValueError, match=message):
+        paired_differences(_system(items), _system(items[1:]), KEY)
 
 
 def test_a_statistic_without_a_value_has_no_p():
-    assert np.isnan(p_of_gaps(np.full(20, np.nan)))
+    assert np.isnan(p_value(np.full(20, np.nan)))

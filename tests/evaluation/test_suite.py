@@ -196,7 +196,7 @@ def test_all_faults_of_a_suite_are_named(tmp_path):
         load_suite(path)
     twice = SUITE.replace('languages = ["en", "kk"]', 'languages = ["en", "en"]', 1)
     path.write_text(twice.replace('name = "bi"', 'name = "b/i"'), "utf-8")
-    with pytest.raises(RecipeError, match="'sim' has 'en' twice; name them apart") as caught:
+    with pytest.raises(RecipeError, match="'sim' has 'en' twice; give one of them another name") as caught:
         load_suite(path)
     assert "task[2].name: expected letters, digits, '_' and '-', found 'b/i'" in str(caught.value)
     with pytest.raises(RecipeError, match="did you mean 'turkic'"):
@@ -214,8 +214,8 @@ def test_roles_of_columns_are_checked(tmp_path):
     path, fields = tmp_path / "roles.toml", '[[task]]\nname = "a"\nkind = "sts"\nlanguages = ["en"]\n'
     data = 'data = {{ path = "a.tsv", columns = {{ sentense1 = "first" }}{} }}\n'
     path.write_text(fields + data.format(""), "utf-8")
-    told = r"task\[0\]\.data\.columns\.sentense1: unknown role; did you mean 'sentence1'\?"
-    with pytest.raises(RecipeError, match=told):
+    message = r"task\[0\]\.data\.columns\.sentense1: unknown role; did you mean 'sentence1'\?"
+    with pytest.raises(RecipeError, match=message):
         load_suite(path)
     # A name may be for a filter alone.
     path.write_text(fields + data.format(', where = { sentense1 = ["x"] }'), "utf-8")

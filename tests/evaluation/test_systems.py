@@ -1,4 +1,4 @@
-"""Models of anybody's are judged without reading their pickles or running their code."""
+"""Third-party models are evaluated without reading their pickles or running their code."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ from sentence_transformers.sentence_transformer.modules import (
 from modenc import ModularEncoder
 from modenc.base_model import resolve_base, trust
 from modenc.errors import BaseModelError
-from modenc.evaluation.systems import load_model
+from modenc.evaluation.systems import open_model
 
 TEXTS = ["Good morning", "The teacher reads a new book"]
 
@@ -52,19 +52,19 @@ def edited(path, **values):
     path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
-def test_a_model_in_safetensors_is_judged(model, opened):
-    system = load_model(str(model))
+def test_a_model_in_safetensors_is_evaluated(model, opened):
+    system = open_model(str(model))
     assert np.allclose(system.encode(TEXTS, "en"), SentenceTransformer(str(model)).encode(TEXTS), atol=1e-6)
     assert not opened
 
 
-def test_a_base_without_modules_is_judged(tiny_bert):
+def test_a_base_without_modules_is_evaluated(tiny_bert):
     means = SentenceTransformer(modules=[Transformer(str(tiny_bert)), Pooling(32, "mean")], device="cpu")
-    assert np.allclose(load_model(str(tiny_bert)).encode(TEXTS, "en"), means.encode(TEXTS), atol=1e-6)
+    assert np.allclose(open_model(str(tiny_bert)).encode(TEXTS, "en"), means.encode(TEXTS), atol=1e-6)
 
 
-def test_a_hub_is_judged_as_it_opens_itself(tiny_hub):
-    vectors = load_model(str(tiny_hub.path)).encode(TEXTS, "en")
+def test_a_hub_gives_the_vectors_of_its_encoder(tiny_hub):
+    vectors = open_model(str(tiny_hub.path)).encode(TEXTS, "en")
     assert np.allclose(vectors, ModularEncoder(tiny_hub.path).encode(TEXTS), atol=1e-5)
 
 
@@ -72,7 +72,7 @@ def test_a_hub_is_judged_as_it_opens_itself(tiny_hub):
 def test_a_model_in_pickles_is_refused(model, opened, module):
     pickled(model / module / "model.safetensors")
     with pytest.raises(BaseModelError, match=r"has no safetensors .* modenc reads no pickles"):
-        load_model(str(model))
+        open_model(str(model))
     assert not opened
 
 
@@ -80,7 +80,7 @@ def test_a_base_in_pickles_is_refused(tiny_xlmr, tmp_path, opened):
     folder = shutil.copytree(tiny_xlmr, tmp_path / "base")
     pickled(folder / "model.safetensors")
     with pytest.raises(BaseModelError, match=r"has no safetensors .* modenc reads no pickles"):
-        load_model(str(folder))
+        open_model(str(folder))
     assert not opened
 
 
@@ -92,7 +92,7 @@ def test_code_of_a_model_is_never_run(model, tmp_path, beside):
     modules[2]["type"] = beside or modules[2]["type"]
     (model / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(BaseModelError, match=r"expected modules of sentence-transformers .*'mine.Module'"):
-        load_model(str(model))
+        open_model(str(model))
     assert not (tmp_path / "ran").exists()
 
 
@@ -124,7 +124,7 @@ def fetched(monkeypatch, tmp_path):
 def test_a_model_elsewhere_is_named_as_for_sentence_transformers(model, fetched, monkeypatch, name, whole):
     monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", "kept here")
     asked = fetched(model)
-    assert load_model(name).encode(TEXTS, "en").shape == (2, 8)
+    assert open_model(name).encode(TEXTS, "en").shape == (2, 8)
     assert asked == [(whole, "kept here")]
 
 
@@ -133,34 +133,34 @@ def test_a_hub_elsewhere_is_no_model(tiny_hub, fetched):
     with pytest.raises(
         BaseModelError, match=r"found a hub of modules; in Python give ModularEncoder\('somebody/hub'\)"
     ):
-        load_model("somebody/hub")
+        open_model("somebody/hub")
 
 
 def test_a_model_without_all_its_folders_is_said_to_be(model):
     shutil.rmtree(model / "2_Dense")
     with pytest.raises(BaseModelError, match="expected the folder 2_Dense of its Dense, found none; it has"):
-        load_model(str(model))
+        open_model(str(model))
 
 
-def test_static_embeddings_are_judged(tiny_xlmr, tmp_path):
+def test_static_embeddings_are_evaluated(tiny_xlmr, tmp_path):
     table = StaticEmbedding(resolve_base(str(tiny_xlmr)).load_tokenizer(), embedding_dim=8)
     SentenceTransformer(modules=[table, Normalize()], device="cpu").save(str(tmp_path / "static"))
     (tmp_path / "static" / "1_Normalize").rmdir()
-    assert load_model(str(tmp_path / "static")).encode(TEXTS, "en").shape == (2, 8)
+    assert open_model(str(tmp_path / "static")).encode(TEXTS, "en").shape == (2, 8)
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "config.json", "sentence_bert_config.json"])
 def test_a_damaged_model_is_said_clearly(model, file):
     (model / file).write_text("[1]")
     with pytest.raises(BaseModelError, match="expected a sentence-transformers model's folder"):
-        load_model(str(model))
+        open_model(str(model))
 
 
 def test_a_config_in_the_config_asks_for_no_attention_either(model):
     part = {"_attn_implementation": "somebody/attention"}
     (model / "config.json").write_text(json.dumps({"model_type": "clip", "text_config": part}))
     with pytest.raises(BaseModelError, match="expected attention 'eager' or 'sdpa'"):
-        load_model(str(model))
+        open_model(str(model))
 
 
 @pytest.mark.parametrize(
@@ -179,22 +179,22 @@ def test_a_config_in_the_config_asks_for_no_attention_either(model):
 def test_files_that_ask_for_more_than_weights_are_refused(model, file, values, message):
     edited(model / file, **values)
     with pytest.raises(BaseModelError, match=message):
-        load_model(str(model))
+        open_model(str(model))
 
 
 def test_an_adapter_is_refused(model):
     (model / "adapter_config.json").write_text("{}")
     with pytest.raises(BaseModelError, match="is a peft adapter"):
-        load_model(str(model))
+        open_model(str(model))
 
 
 @pytest.mark.parametrize("content", ["cut", "{}", "[1]", '[{"type": "x"}]'])
 def test_damaged_modules_are_said_clearly(model, content):
     (model / "modules.json").write_text(content)
     with pytest.raises(BaseModelError, match=r"expected modules (with a type and a path|of sentence-)|found"):
-        load_model(str(model))
+        open_model(str(model))
 
 
 def test_a_model_that_is_not_there_is_said_to_be():
     with pytest.raises(BaseModelError, match="expected a sentence-transformers model's folder, or its name"):
-        load_model("no-such/model")
+        open_model("no-such/model")

@@ -27,7 +27,7 @@ def test_copy_copies_comments_and_all_and_refuses_to_replace(capsys, tmp_path: P
     # All but the shipped hub, into which a copy must not train.
     assert [line for line in shipped if line not in copied] == ['path = "adapters_hub/me5-small"']
     assert [line for line in copied if line not in shipped] == [
-        "# The shipped recipe has adapters_hub/me5-small here; a copy leaves what is there alone.",
+        "# The shipped recipe has adapters_hub/me5-small here; a copy has a hub of its own.",
         'path = "adapters_hub/{recipe}"',
     ]
     assert load_recipe(destination, check_files=False).hub == Path("adapters_hub/eighteen")

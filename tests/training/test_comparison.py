@@ -14,7 +14,7 @@ from trainings import NO_DEV, hashes
 
 from modenc import ModularEncoder
 from modenc.cli.main import main
-from modenc.evaluation.retrieval import both_ways
+from modenc.evaluation.retrieval import mean_accuracy_at_1
 from modenc.evaluation.sts import spearman
 from modenc.hub.comparison import loses
 from modenc.hub.layout import LanguageLayout
@@ -64,7 +64,7 @@ def test_the_figures_are_those_of_the_hub(trained, tmp_path):
         assert found[system]["sts"] == pytest.approx(right_one, abs=0.5)
         left = encoder.encode([row.pivot for row in pairs], lang=pivot, align=align)
         right = encoder.encode([row.text for row in pairs], lang=own, align=align)
-        assert found[system]["retrieval"] == pytest.approx(both_ways(left, right), abs=0.1)
+        assert found[system]["retrieval"] == pytest.approx(mean_accuracy_at_1(left, right), abs=0.1)
     assert {path.name[:5] for path in (tmp_path / "cache").iterdir()} == {"base-"}
 
 
@@ -185,7 +185,7 @@ def test_a_language_that_loses_stays_out_of_the_hub(copied, monkeypatch, caplog,
     assert hashes(hub.path) == before
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert f"worse than the base alone, and not put into {hub.path}: kk" in captured.err
+    assert f"worse than the base alone, so not published to {hub.path}: kk" in captured.err
     assert "the modules that are there stay. The trained stages stay in" in caplog.text
     # Nothing is lost: the same without the option publishes what was trained.
     caplog.clear()
@@ -217,7 +217,7 @@ def test_a_pivot_that_loses_leaves_a_new_hub_empty(tmp_path, tiny_xlmr, monkeypa
 def test_one_model_is_not_published_by_halves(trained, tmp_path, capsys):
     words = ["train", str(trained), "--monolithic", str(tmp_path / "model"), "--publish-unless-worse"]
     assert main(words) == 2
-    assert "leave out --lang, --stage and --force, and --publish-unless-worse" in capsys.readouterr().err
+    assert "leave out --lang, --stage, --force and --publish-unless-worse" in capsys.readouterr().err
 
 
 def test_all_aligned_with_all_are_compared_with_the_pivots_new_modules(copied, monkeypatch):

@@ -7,8 +7,8 @@ import pytest
 from modenc.errors import DataError, MissingExtraError
 from modenc.translation.apertium import Apertium, installed_modes, languages_of, mode_between
 from modenc.translation.apertium_stream import from_stream, to_stream
-from modenc.translation.open_chain import apertium_chain
-from modenc.translation.steps import Chain, Translated, credit
+from modenc.translation.chains import apertium_chain
+from modenc.translation.steps import Chain, Translation, credit
 
 REAL = pytest.mark.skipif(
     shutil.which("apertium") is None or "eng-spa" not in installed_modes(),
@@ -33,7 +33,7 @@ def texts_of(results):
 def test_texts_are_escaped_and_ended(text, sent):
     assert to_stream(text) == sent
     # What comes back as it was sent is the text.
-    assert from_stream(sent, text) == Translated(text)
+    assert from_stream(sent, text) == Translation(text)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_full_stop_of_the_text_stays():
 
 def test_marked_words_and_alternatives(fake_apertium):
     (found,) = Apertium("eng-kaz").translate(["the blorf bank is gen bil ok"])
-    assert found == Translated("THE blorf BANK IS gen bil OK", pytest.approx(3 / 7))
+    assert found == Translation("THE blorf BANK IS gen bil OK", pytest.approx(3 / 7))
 
 
 @pytest.mark.parametrize("at", range(4))
@@ -90,7 +90,9 @@ def test_many_sentences_are_one_start(fake_apertium):
 
 
 def test_a_mode_that_never_translates_is_an_error_with_its_words(fake_apertium):
-    with pytest.raises(DataError, match=r"it ended each time; it said: lt-proc: Error: Cannot open bad\.bin"):
+    with pytest.raises(
+        DataError, match=r"it ended each time; its error output: lt-proc: Error: Cannot open bad\.bin"
+    ):
         Apertium("bad-bad").translate(["one", "two", "three", "four"])
     with pytest.raises(DataError, match=r"gave no answer within 0\.1 s each time"):
         Apertium("mute-mute", seconds=0.1).translate(["one", "two", "three"])
@@ -102,13 +104,13 @@ def test_a_file_may_begin_with_sentences_that_crash(fake_apertium):
     assert [result.failed for result in found] == ["crashed"] * 4 + [""]
     assert found[-1].text == "FIVE"
     # Also where there is nothing else.
-    assert Apertium("eng-kaz").translate(texts[:4]) == [Translated("", failed="crashed")] * 4
+    assert Apertium("eng-kaz").translate(texts[:4]) == [Translation("", failed="crashed")] * 4
 
 
 def test_modes_that_are_not_there(fake_apertium, tmp_path):
     with pytest.raises(DataError, match=r"spa-eng, spa-eng_US, tur-aze\), found 'eng-kas'; did you mean"):
         Apertium("eng-kas")
-    with pytest.raises(DataError, match="no such folder; give --data-dir the folder of a pair"):
+    with pytest.raises(DataError, match="no such folder; give the folder of a built language pair"):
         Apertium("eng-kaz", tmp_path / "none")
     (tmp_path / "modes").mkdir()
     with pytest.raises(DataError, match=r"\(there are none\), found 'eng-kaz'; build the pair"):
@@ -149,7 +151,7 @@ def test_a_chain_takes_the_worst_share_and_stops_at_a_failure(fake_apertium):
     assert found[1].failed == "crashed"
     with pytest.raises(DataError, match="expected a --mode for each of the 2 steps, found 1"):
         apertium_chain(["eng-tur"], ["en", "tr", "az"], None, 5)
-    with pytest.raises(DataError, match="does not tell which languages these are; give --source"):
+    with pytest.raises(DataError, match="expected two languages in each name; give --source"):
         apertium_chain(["eng-kaz-tagger"], [], None, 5)
 
 
@@ -189,7 +191,7 @@ def test_equal_texts_are_translated_once():
     class Counting:
         def translate(self, texts):
             assert texts == ["a", "b"]
-            return [Translated(text * 2) for text in texts]
+            return [Translation(text * 2) for text in texts]
 
     assert texts_of(Chain((Counting(),)).translate(["a", "", "b", "a"])) == ["aa", "", "bb", "aa"]
 
@@ -205,7 +207,7 @@ def test_the_real_one():
         "Where is the library?",
     ]
     found = step.translate(texts)
-    assert found[0] == Translated("Un hombre está tocando una guitarra.")
+    assert found[0] == Translation("Un hombre está tocando una guitarra.")
     assert "zorgle" in found[1].text
     assert 0 < found[1].unknown < 0.5
     assert all(part in found[2].text for part in ("24/7", "C#", "me@home.org", "[", "]", "~5"))

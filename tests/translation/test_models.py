@@ -1,4 +1,4 @@
-"""Neural engines on tiny random models of each family, and how these are told their languages."""
+"""Neural engines on tiny random models of each family, and how these are given their languages."""
 
 import json
 
@@ -10,10 +10,10 @@ import tiny_models
 import tiny_translators
 
 from modenc.errors import BaseModelError, DataError, LanguageError
+from modenc.translation.chains import model_chain
 from modenc.translation.language_tags import language_tags
 from modenc.translation.neural import digest_of, find_model
-from modenc.translation.open_chain import model_chain
-from modenc.translation.steps import Translated
+from modenc.translation.steps import Translation
 
 TEXTS = [*tiny_models.sentences("en")[:3], "The new book"]
 FAMILIES = ("nllb", "m2m100", "madlad", "marian")
@@ -55,7 +55,7 @@ def test_each_family_translates_by_its_tags(models, family, tags):
 def test_texts_with_nothing_to_translate_do_not_reach_the_model(models):
     chain = model_chain("transformers", [str(models["nllb"])], ["en", "tr", "az"], beams=1)
     assert chain.translate([]) == []
-    assert chain.translate(["", ""]) == [Translated(""), Translated("")]
+    assert chain.translate(["", ""]) == [Translation(""), Translation("")]
 
 
 def test_the_target_is_the_first_token_and_the_source_before_the_text(models):
@@ -86,7 +86,7 @@ def test_a_long_text_is_cut_with_its_end_kept(models):
     step = model_chain("transformers", [str(models["nllb"])], ["en", "kk"], beams=1).steps[0]
     (tokens,) = step.tokenize(["the new book " * 50])
     assert len(tokens) > 32
-    cut = step.cut(tokens)
+    cut = step.truncate(tokens)
     assert (len(cut), cut[0], cut[-1]) == (32, tokens[0], tokens[-1])
     short, long = step.translate(["the book", "the new book " * 50])
     assert (short.cut, long.cut) == (False, True)

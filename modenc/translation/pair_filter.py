@@ -1,4 +1,4 @@
-"""Which translations are kept, and why the others are not."""
+"""Filter of translations, and the reasons for dropping them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy.typing as npt
 from modenc.data.language_check import LanguageCheck, Verdict
 from modenc.data.text import count_letters, letters_key
 from modenc.langid import get_identifier
-from modenc.translation.steps import Translated
+from modenc.translation.steps import Translation
 
-Pair = tuple[str, Translated]
+Pair = tuple[str, Translation]
 """A text and its translation."""
 
 Similarity = Callable[[Sequence[str], Sequence[str]], npt.NDArray[np.float32]]
-"""Texts [n] and their translations [n] to cosines [n]."""
+"""Computes the cosines [n] of texts [n] and their translations [n]."""
 
 REASONS = {
     "crashed": "crashed the engine",
@@ -30,9 +30,9 @@ REASONS = {
     Verdict.WRONG_LANGUAGE.value: "in another language",
     "dissimilar": "too unlike the source",
 }
-"""Why a row is dropped, checked in this order, and in words."""
+"""Reasons to drop a row, in the order in which they are checked, with their names in summaries."""
 
-# Shorter texts differ more in length from their translations.
+# Lengths below this count as this: the ratio of short texts varies more.
 _FEW_CHARACTERS = 20
 
 
@@ -41,23 +41,23 @@ class FilterSettings:
     """Conditions for keeping a translation."""
 
     max_unknown: float = 0.25
-    """Largest share of its words that the engine marked as unknown."""
+    """Largest share of words that the engine marked as unknown."""
     max_length_ratio: float = 4.0
     """Largest ratio of the longer side's characters to the shorter side's."""
     check_language: bool = True
     """Drop translations in a script or language other than the target's."""
     min_similarity: float | None = None
-    """Smallest cosine of the vectors of translation and source; None: no vectors are made."""
+    """Smallest cosine of the vectors of text and translation; None: no vectors are computed."""
 
 
 class PairFilter:
-    """Checks each translation separately.
+    """Filter that checks each translation separately.
 
     Args:
-        settings: conditions for keeping it.
+        settings: conditions for keeping a translation.
         source: code of the texts' language.
         target: code of the translations' language.
-        similarity: computes the cosines, where ``min_similarity`` needs them.
+        similarity: computes the cosines for ``min_similarity``; None if that is None.
     """
 
     def __init__(
@@ -70,14 +70,14 @@ class PairFilter:
         )
 
     def check(self, pairs: Sequence[Pair]) -> tuple[list[str], list[float | None]]:
-        """The reason to drop each pair, empty where there is none; and each pair's cosine, if computed.
+        """Return the reason to drop each pair, empty for pairs to keep, and each pair's cosine, if computed.
 
-        Pairs of an empty text are kept: there was nothing to translate.
+        A pair with an empty text is kept, since there is nothing to translate.
         """
         reasons = [self._plain_reason(text, result) for text, result in pairs]
         good = [i for i, (text, _) in enumerate(pairs) if text and not reasons[i]]
         if self._language_check is not None:
-            # A text without letters, such as a number, is in no language.
+            # Texts without letters, such as numbers, are in no language.
             lettered = [i for i in good if count_letters(pairs[i][0])]
             verdicts = self._language_check.verdicts([pairs[i][1].text for i in lettered])
             for i, verdict in zip(lettered, verdicts, strict=True):
@@ -92,7 +92,7 @@ class PairFilter:
                     reasons[i] = "dissimilar"
         return reasons, cosines
 
-    def _plain_reason(self, text: str, result: Translated) -> str:
+    def _plain_reason(self, text: str, result: Translation) -> str:
         if not text:
             return ""
         if result.failed:
@@ -101,7 +101,7 @@ class PairFilter:
             return "empty"
         if result.unknown > self._settings.max_unknown:
             return "unknown_words"
-        # Texts without letters are rightly the same on both sides.
+        # A text without letters and its translation may be equal.
         if count_letters(text) and letters_key(text) == letters_key(result.text):
             return "copy"
         shorter, longer = sorted((len(text), len(result.text)))
@@ -111,17 +111,17 @@ class PairFilter:
 
 
 def first_reason(reasons: Sequence[str]) -> str:
-    """Among the reasons of a row's columns, the one that is checked first; empty where all are."""
+    """Choose the reason that is checked first among those of a row's columns; empty if there is none."""
     return min(filter(None, reasons), key=list(REASONS).index, default="")
 
 
-def cosines_by(
+def make_similarity(
     encode: Callable[[list[str], str], npt.NDArray[np.float32]], source: str, target: str
 ) -> Similarity:
-    """Cosines of texts in one language and their translations into another.
+    """Return a function that computes cosines of texts and their translations.
 
     Args:
-        encode: vectors [n, hidden] of texts [n] in a language.
+        encode: computes vectors [n, hidden] of texts [n] in a language.
         source: code of the texts' language.
         target: code of the translations' language.
     """
@@ -129,7 +129,7 @@ def cosines_by(
     def cosines(texts: Sequence[str], translations: Sequence[str]) -> npt.NDArray[np.float32]:
         sides = [encode(list(texts), source), encode(list(translations), target)]
         left, right = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in sides)
-        found: npt.NDArray[np.float32] = (left * right).sum(axis=1)
-        return found
+        products: npt.NDArray[np.float32] = (left * right).sum(axis=1)
+        return products
 
     return cosines

@@ -1,4 +1,4 @@
-"""One interface to every kind of source: rows keyed by the role a column plays."""
+"""Rows of a recipe's sources: files, public data sets and gettext catalogues, keyed by role."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from modenc.data.files import Row, flatten, read_file
+from modenc.data.formats import Row, flatten, read_file
 from modenc.data.gettext_catalogues import read_catalogues
 from modenc.errors import DataError
 from modenc.extras import require_extra
@@ -18,15 +18,15 @@ from modenc.recipe.settings import Source
 from modenc.suggest import closest_match
 
 _PREFIX = "hf://datasets/"
-# The one reader of ``datasets`` that runs what is in a file; it takes those of the working folder.
+# The only reader of ``datasets`` that runs code of a file: it unpickles files in the working folder.
 _PICKLES = "pandas"
 
 
 def read_rows(source: Source, root: Path, lang: str, pivot: str, roles: Sequence[str] = ()) -> Iterator[Row]:
-    """The rows of a source that pass its ``where``, ``where_not``, ``at_least``, ``at_most`` and ``limit``.
+    """Read the rows of a source that pass its filters (``where``, …, ``at_most``), up to its ``limit``.
 
     Args:
-        source: where the rows are; ``{lang}`` and ``{pivot}`` in its strings are filled in.
+        source: source of the rows; ``{lang}`` and ``{pivot}`` in its strings are filled in.
         root: folder that a relative path starts from.
         lang: code of the language.
         pivot: code of the pivot language.
@@ -36,18 +36,18 @@ def read_rows(source: Source, root: Path, lang: str, pivot: str, roles: Sequence
         Role → value for the columns named in ``source.columns``, and the other columns as they are.
 
     Raises:
-        DataError: the source cannot be read, or a column that it must have is missing.
+        DataError: the source cannot be read, or lacks a column.
     """
-    return rows_of(resolve_source(source, lang, pivot), root, roles)
+    return read_resolved_rows(resolve_source(source, lang, pivot), root, roles)
 
 
-def rows_of(source: Source, root: Path, roles: Sequence[str] = ()) -> Iterator[Row]:
-    """What :func:`read_rows` gives, of a resolved source."""
-    return islice(select_rows(raw_rows(source, root), source, roles), source.limit or None)
+def read_resolved_rows(source: Source, root: Path, roles: Sequence[str] = ()) -> Iterator[Row]:
+    """As :func:`read_rows`, for a resolved source."""
+    return islice(select_rows(read_raw_rows(source, root), source, roles), source.limit or None)
 
 
 def resolve_source(source: Source, lang: str, pivot: str) -> Source:
-    """The source with ``{lang}`` and ``{pivot}`` filled in, in all its strings, and a catalogue's locale."""
+    """Fill in ``{lang}`` and ``{pivot}`` in all strings of a source, and the locale of gettext catalogues."""
     changes = {name: _fill(value, lang, pivot) for name, value in vars(source).items()}
     if source.gettext and not source.lang:
         changes["lang"] = lang
@@ -55,7 +55,7 @@ def resolve_source(source: Source, lang: str, pivot: str) -> Source:
 
 
 def describe_source(source: Source) -> str:
-    """What a source is called in messages and on cards; says nothing of the machine's folders."""
+    """Return a source's name for messages and cards; it contains no absolute path unless the recipe does."""
     if source.path is not None:
         return source.path
     if source.dataset is not None:
@@ -74,11 +74,11 @@ def _fill(value: Any, lang: str, pivot: str) -> Any:
     return value
 
 
-def raw_rows(source: Source, root: Path) -> Iterator[Row]:
-    """All rows of a resolved source, with its own columns.
+def read_raw_rows(source: Source, root: Path) -> Iterator[Row]:
+    """Read all rows of a resolved source, with its own column names.
 
     Raises:
-        DataError: the source is not exactly one of a file, a data set and catalogues, or cannot be read.
+        DataError: the source cannot be read, or is not exactly one of a file, a data set and catalogues.
     """
     given = [source.path is not None, source.dataset is not None, bool(source.gettext)]
     if sum(given) != 1:
@@ -94,10 +94,10 @@ def raw_rows(source: Source, root: Path) -> Iterator[Row]:
 
 
 def read_dataset(source: Source) -> Iterator[Row]:
-    """The rows of ``source.dataset``; nested values get dotted columns (``translation.en``).
+    """Read the rows of ``source.dataset``; nested values get dotted columns (``translation.en``).
 
     Raises:
-        DataError: the data set, its configuration or split cannot be had, or it would be read from pickles.
+        DataError: the data set, its configuration or split cannot be read, or it would be read from pickles.
         MissingExtraError: ``datasets`` is not installed.
     """
     require_extra("train", "datasets")
@@ -128,13 +128,12 @@ def _unreachable(source: Source, error: Exception) -> str:
 
 
 def select_rows(rows: Iterable[Row], source: Source, roles: Sequence[str]) -> Iterator[Row]:
-    """The rows that pass a resolved source's filters, with ``roles`` as keys.
+    """Yield the rows that pass a resolved source's filters, with ``roles`` as keys.
 
     Raises:
-        DataError: a column that is needed is missing, or holds no number where ``at_least`` or ``at_most``
-            needs one.
+        DataError: a needed column is missing, or has no number where ``at_least`` or ``at_most`` needs one.
     """
-    # A filter may name a role or a column, so that a column's role need not be known to filter on it.
+    # Filters may name a role or a column.
     column_of = {name: source.columns.get(name, name) for name in _names(source, roles)}
     wanted = {column_of[name]: set(values) for name, values in source.where.items()}
     unwanted = {column_of[name]: set(values) for name, values in source.where_not.items()}
@@ -154,7 +153,7 @@ def select_rows(rows: Iterable[Row], source: Source, roles: Sequence[str]) -> It
 
 
 def _bounds(source: Source) -> dict[str, tuple[float, float]]:
-    """Column → the least and the greatest value that pass."""
+    """Return column → least and greatest value that pass."""
     names = dict.fromkeys((*source.at_least, *source.at_most))
     return {
         name: (source.at_least.get(name, -math.inf), source.at_most.get(name, math.inf)) for name in names
@@ -166,7 +165,7 @@ def _names(source: Source, roles: Sequence[str]) -> set[str]:
 
 
 def _by_role(raw: Row, column_of: dict[str, str]) -> Row:
-    """The row with roles as keys; a column that plays no role keeps its name."""
+    """Rename columns to their roles; a column without a role keeps its name."""
     if not column_of:
         return raw
     renamed = set(column_of.values())

@@ -1,4 +1,4 @@
-"""Vectors on disk in shards that a long run of ``modenc encode`` resumes from."""
+"""Shards of vectors on disk, from which a run of ``modenc encode`` resumes."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ OUTPUT_FORMATS = (".npy", ".parquet")
 
 
 @dataclass(frozen=True)
-class ShardStore(ShardFolder):
-    """The shards of one output file.
+class VectorShards(ShardFolder):
+    """Shards of one output file.
 
-    ``.npy``: [texts, width]. ``.parquet``: columns index, language, vector.
+    A ``.npy`` file has shape [texts, width]; a ``.parquet`` file has the columns index, language and vector.
     """
 
     width: int
-    """Numbers in a vector."""
+    """Number of values in a vector."""
     dtype: str = "float32"
-    """Type of these numbers."""
+    """Type of these values."""
 
     def write(self, number: int, first: int, vectors: NDArray[Any], codes: Sequence[str]) -> None:
         """Store shard ``number``: vectors [n, width] of texts ``first`` … ``first + n - 1``."""
@@ -43,7 +43,7 @@ class ShardStore(ShardFolder):
                 pq.write_table(self._table(first, vectors, codes), stream)
 
     def join(self, shards: int) -> None:
-        """Put the first ``shards`` shards together as the output, one at a time, and remove them."""
+        """Write the first ``shards`` shards, one at a time, to the output, and remove all shards."""
         temporary = self.output.with_name(f".{self.output.name}.tmp")
         paths = [self.shard(number) for number in range(shards)]
         with disk_errors(self.output, KEPT):
@@ -76,7 +76,7 @@ class ShardStore(ShardFolder):
 
         dtype = np.dtype(self.dtype).newbyteorder("<")
         rows = sum(np.load(path, mmap_mode="r").shape[0] for path in paths)
-        # Not a memory map, in which a full disk ends the process without a word.
+        # With a memory map, a full disk would end the process without an error message.
         with target.open("wb") as stream:
             np.lib.format.write_array_header_1_0(
                 stream, {"descr": dtype.str, "fortran_order": False, "shape": (rows, self.width)}
@@ -97,7 +97,7 @@ def check_format(output: Path) -> None:
     """Check that an output's name ends in a known format.
 
     Raises:
-        DataError: it does not.
+        DataError: the format is unknown.
     """
     if output.suffix not in OUTPUT_FORMATS:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Translation of a whole file: in shards, filtered, and with a record of how it was made."""
+"""Translation of a file in shards, with a filter and a record of how it was translated."""
 
 from __future__ import annotations
 
@@ -11,58 +11,58 @@ from pathlib import Path
 from typing import Any
 
 from modenc import __version__
-from modenc.data.files import Row, format_of, read_file
+from modenc.data.formats import Row, file_format, read_file
 from modenc.errors import DataError
 from modenc.provenance import TranslationRecord, write_record
 from modenc.shards import KEPT, ShardFolder
 from modenc.storage import disk_errors, sync, whole_file
-from modenc.translation.filters import REASONS, FilterSettings, PairFilter, first_reason
-from modenc.translation.rows import Layout
+from modenc.translation.output_columns import OutputColumns
+from modenc.translation.pair_filter import REASONS, FilterSettings, PairFilter, first_reason
 from modenc.translation.steps import Chain, credit
 from modenc.translation.tables import Columns, Record, output_format, write_table
 
 RULES_SHARD, MODELS_SHARD = 512, 64
-"""Rows in a shard, by engine: at most a minute of work, which an interrupted run may lose."""
+"""Rows in a shard, by engine: an interrupted run loses at most one shard, about a minute of work."""
 
 
 @dataclass(frozen=True)
 class TranslationJob:
-    """What is translated, and how it is written."""
+    """A file to translate, and how its output is written."""
 
     input: Path
-    """Text, TSV, CSV, JSONL or Parquet."""
+    """Input file: text, TSV, CSV, JSONL or Parquet."""
     output: Path
-    """``.txt``, ``.tsv``, ``.jsonl`` (also ``.gz``) or ``.parquet``."""
-    layout: Layout
+    """Output file: ``.txt``, ``.tsv``, ``.jsonl`` (also ``.gz``) or ``.parquet``."""
+    layout: OutputColumns
     filters: FilterSettings = field(default_factory=FilterSettings)
     licence: str = ""
     """License of the text."""
     shard_size: int = RULES_SHARD
     before: TranslationRecord | None = None
-    """The input's own record, where it is a translation itself."""
+    """Record of the input, if it is a translation itself."""
     encoder: dict[str, Any] = field(default_factory=dict)
-    """What the encoder says of itself that makes the vectors for ``filters.min_similarity``."""
+    """Description of the encoder that computes the vectors for ``filters.min_similarity``."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What became of the rows."""
+    """Counts of rows."""
 
     read: int
     kept: int
     dropped: dict[str, int]
-    """Reason, one of ``filters.REASONS``, to number of rows."""
+    """Reason, one of ``pair_filter.REASONS`` → number of dropped rows."""
     cut: int
-    """Rows whose end was not translated, because they are longer than the model takes."""
+    """Number of rows that were truncated, since they are longer than the model's maximum length."""
 
     def line(self) -> str:
-        """One line: ``read 1,000, kept 940 (40 with unknown words, 20 copies of the source)``."""
+        """Summarize the counts: ``read 1,000, kept 940 (40 with unknown words, 20 copies of the source)``."""
         reasons = [f"{count:,} {REASONS[reason]}" for reason, count in self.dropped.items()]
         return f"read {self.read:,}, kept {self.kept:,}" + (f" ({', '.join(reasons)})" if reasons else "")
 
 
 class _Shards(ShardFolder):
-    """Rows, each with the reason to drop it."""
+    """Shards of output rows, each with the reason to drop it or none."""
 
     @property
     def suffix(self) -> str:
@@ -75,13 +75,13 @@ def translate_file(
     pair_filter: PairFilter,
     progress: Callable[[int], object] = lambda rows: None,
 ) -> Summary:
-    """Translate a file; an interrupted run resumes from its last shard, and its output has the same bytes.
+    """Translate a file; an interrupted run resumes from its last shard, with the same bytes as output.
 
     Args:
-        job: what is translated.
-        chain: the translator.
+        job: the file.
+        chain: translates the texts.
         pair_filter: checks the translations.
-        progress: called with the number of newly finished rows.
+        progress: is called with the number of newly finished rows.
 
     Raises:
         DataError: the input cannot be read or lacks a column; the engine translates nothing; or another
@@ -98,7 +98,7 @@ def translate_file(
         while batch := list(islice(rows, job.shard_size)):
             lines = list(_translate(job, chain, pair_filter, batch))
             if _state(job.input) != state:
-                raise DataError(f"{job.input}: changed while it was translated; run the same again")
+                raise DataError(f"{job.input}: changed while it was translated; run the same command again")
             with shards.writing(done) as stream:
                 stream.writelines(f"{json.dumps(line)}\n".encode() for line in lines)
             done += 1
@@ -121,8 +121,8 @@ def check_first_row(job: TranslationJob) -> None:
 
 
 def _rows(job: TranslationJob) -> Iterator[tuple[int, Row]]:
-    """Rows numbered from 1; a line of plain text is in the layout's column."""
-    plain = job.input.is_file() and format_of(job.input) == ".txt"
+    """Yield rows, numbered from 1; the lines of plain text are in the first column of ``job.layout``."""
+    plain = job.input.is_file() and file_format(job.input) == ".txt"
     for number, row in enumerate(read_file(job.input), start=1):
         yield number, {job.layout.columns[0]: row["text"]} if plain else row
 
@@ -130,7 +130,7 @@ def _rows(job: TranslationJob) -> Iterator[tuple[int, Row]]:
 def _translate(
     job: TranslationJob, chain: Chain, pair_filter: PairFilter, batch: list[tuple[int, Row]]
 ) -> Iterator[dict[str, Any]]:
-    """A line of the shard for each row."""
+    """Yield an entry of the shard for each row."""
     width = len(job.layout.columns)
     texts = [text for number, row in batch for text in job.layout.texts(row, job.input, number)]
     results = chain.translate(texts)
@@ -161,13 +161,13 @@ def _write_output(job: TranslationJob, shards: list[Path], steps: list[dict[str,
     with disk_errors(job.output, KEPT), whole_file(job.output) as temporary:
         write_table(temporary, ending, columns, _kept_rows(shards, ending))
         sync(temporary)
-        # Before the output, which is so never without a record.
+        # Before the output, so that the output always has a record.
         write_record(job.output, _record(job, steps, summary))
     return summary
 
 
 def _kept_rows(shards: list[Path], ending: str) -> Iterator[Record]:
-    """The rows to write; in plain text a dropped one is an empty line, so that lines stay aligned."""
+    """Yield the rows to write; in plain text, a dropped row is an empty line, so that lines stay aligned."""
     for line in _lines(shards):
         if not line["reason"]:
             yield line["record"]
@@ -182,7 +182,7 @@ def _lines(shards: list[Path]) -> Iterator[dict[str, Any]]:
 
 
 def _entries(job: TranslationJob, steps: list[dict[str, Any]]) -> dict[str, Any]:
-    """What must be the same for finished shards to be used again."""
+    """Return all that must be equal for finished shards to be used again."""
     entries = {
         "input": str(job.input.resolve()),
         "layout": asdict(job.layout),
@@ -191,7 +191,7 @@ def _entries(job: TranslationJob, steps: list[dict[str, Any]]) -> dict[str, Any]
         "shard_size": job.shard_size,
         "engine": steps,
     }
-    plain: dict[str, Any] = json.loads(json.dumps(entries))  # tuples as lists, as they will be read back
+    plain: dict[str, Any] = json.loads(json.dumps(entries))  # tuples become lists, as when they are read
     return plain
 
 

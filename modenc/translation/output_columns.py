@@ -1,4 +1,4 @@
-"""Which column of an output row a translation goes into."""
+"""Columns of the output: translations, originals and scores."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from modenc.data.columns import text_of
-from modenc.data.files import Converted, Row
+from modenc.data.columns import text_in_column
+from modenc.data.formats import NonText, Row
 from modenc.data.text import normalize
 from modenc.errors import DataError
 from modenc.languages import find_code
-from modenc.translation.steps import Translated
+from modenc.translation.steps import Translation
 from modenc.translation.tables import Record, typed
 
 UNKNOWN, SIMILARITY = "unknown", "similarity"
-"""Columns of numbers: the largest share of unknown words of a row's translations, and their least cosine."""
+"""Columns of scores: largest share of unknown words in a row's translations, and their smallest cosine."""
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Where translations go.
+class OutputColumns:
+    """Columns that are translated, and columns of the output.
 
-    A translation takes its column's place, and the original moves to ``COLUMN_SOURCE`` (``sentence1_en``).
-    A column named by the source's code (``en``) keeps its text, and the translation goes into a column named
-    by the target's.
+    A translation replaces the text of its column, and the original moves to ``COLUMN_SOURCE``
+    (``sentence1_en``). A column called by the source's code (``en``) keeps its text, and the translation goes
+    into a column called by the target's code.
     """
 
     columns: tuple[str, ...]
     """Columns to translate."""
     source: str
-    """Code of their language."""
+    """Code of the texts' language."""
     target: str
     """Code of the translations' language."""
     originals: bool = True
     """Whether the originals are kept."""
     unknown: bool = False
-    """Whether there is a column of shares of unknown words."""
+    """Whether to add the column of shares of unknown words."""
     similarity: bool = False
-    """Whether there is a column of cosines."""
+    """Whether to add the column of cosines."""
 
     def texts(self, row: Row, path: Path, number: int) -> list[str]:
-        """The normalized texts to translate; null is empty.
+        """Return the normalized texts to translate; null becomes an empty text.
 
         Args:
             row: row ``number`` of ``path``, from 1.
@@ -49,24 +49,23 @@ class Layout:
             number: for messages.
 
         Raises:
-            DataError: no such column, a value that is no text, or a column with the name of a new one.
+            DataError: there is no such column, a value is no text, or a column has the name of a new one.
         """
         for name in self._new_columns():
             if name in row:
                 raise DataError(
-                    f"{path}, row {number}: expected no column {name!r}, which is written beside the "
-                    "translations; rename it"
+                    f"{path}, row {number}: expected no column {name!r}, which is an output column; rename it"
                 )
         texts = []
         for column in self.columns:
-            null = isinstance(row.get(column), Converted) and not row[column]
-            texts.append("" if null else normalize(text_of(row, column, path, number)))
+            null = isinstance(row.get(column), NonText) and not row[column]
+            texts.append("" if null else normalize(text_in_column(row, column, path, number)))
         return texts
 
     def record(
-        self, row: Row, texts: Sequence[str], results: Sequence[Translated], cosines: Sequence[float | None]
+        self, row: Row, texts: Sequence[str], results: Sequence[Translation], cosines: Sequence[float | None]
     ) -> Record:
-        """The output row."""
+        """Make the output row."""
         record: Record = {name: typed(value) for name, value in row.items()}
         added: Record = {}
         for column, text, result in zip(self.columns, texts, results, strict=True):
@@ -85,7 +84,7 @@ class Layout:
         return record | added
 
     def output_column(self, column: str) -> str:
-        """The column that the translations of ``column`` go into."""
+        """Return the column that the translations of ``column`` go into."""
         return self.target if find_code(column) == self.source else column
 
     def _new_columns(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Stored runs, and what tables say of them: means over seeds, differences and how sure they are."""
+"""Stored runs, and cells of tables: means over seeds, differences and their p."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from markdown_rows import row
 from variants import BASE, VARIANTS, Variant
 
 from modenc.evaluation.results import SystemResults, load_results
-from modenc.evaluation.significance import p_of_gaps, spearman_samples
+from modenc.evaluation.significance import p_value, spearman_samples
 
 Stored = Sequence[tuple[Variant, list[SystemResults]]]
 
@@ -20,7 +20,7 @@ _CHANCE = 0.05
 
 
 def stored_runs(folder: Path, group: str) -> Iterator[tuple[Variant, list[SystemResults]]]:
-    """Each variant of a group with its stored runs, in order; those without any are left out."""
+    """Yield each variant of a group that has stored runs, with these, in order."""
     for variant in VARIANTS:
         if variant.group != group:
             continue
@@ -30,19 +30,19 @@ def stored_runs(folder: Path, group: str) -> Iterator[tuple[Variant, list[System
 
 
 def seeds(folder: Path, variant: Variant) -> list[int]:
-    """Those that a variant has stored runs of, ascending."""
+    """List the seeds of a variant's stored runs, ascending."""
     paths = (folder / variant.name).glob("seed-*/results.json")
     return sorted(int(path.parent.name.removeprefix("seed-")) for path in paths)
 
 
 def mean_of(run: SystemResults, keys: Sequence[str]) -> float:
-    """The mean of a run's figures; NaN where one was not measured."""
+    """Return the mean of a run's results; NaN if one was not measured."""
     parts = [run.find(key) for key in keys]
     return float(np.mean([np.nan if part is None else part.value for part in parts]))
 
 
 def mean_cell(runs: Sequence[SystemResults], keys: Sequence[str], digits: int) -> str:
-    """The mean of figures over seeds, ± their standard deviation; a dash where one is missing."""
+    """Format the mean of results over seeds, ± the standard deviation; a dash if one is missing."""
     values = [mean_of(run, keys) for run in runs]
     if np.isnan(values).any():
         return "–"
@@ -51,10 +51,10 @@ def mean_cell(runs: Sequence[SystemResults], keys: Sequence[str], digits: int) -
 
 
 def difference_p(run: SystemResults, other: SystemResults, keys: Sequence[str]) -> float:
-    """Two-sided p of the difference between two runs' means over similarity sets, both on the same items.
+    """Return the two-sided p of the difference between two runs' means over the same similarity sets.
 
-    Rows of sets of one length are translations, and resampled together; sets of other lengths are resampled
-    each for itself. NaN where no set was measured.
+    Rows of sets of the same length are translations and resampled together; other sets are resampled
+    separately. NaN if no set was measured.
     """
     known = [key for key in keys if ".spearman." in key and key in run.items and key in other.items]
     if not known:
@@ -63,14 +63,14 @@ def difference_p(run: SystemResults, other: SystemResults, keys: Sequence[str]) 
         spearman_samples(run.items[key], seed=run.seed) - spearman_samples(other.items[key], seed=run.seed)
         for key in known
     ]
-    return p_of_gaps(np.mean(gaps, axis=0))
+    return p_value(np.mean(gaps, axis=0))
 
 
 def unpaired_p(run: SystemResults, other: SystemResults, keys: Sequence[str]) -> float:
-    """Two-sided p of the difference between two means of shares (0 to 100), as if of different test items.
+    """Return the two-sided p of the difference of two mean percentages, as if of different test items.
 
-    For figures whose items are not stored; items in common would make it smaller. By the normal
-    distribution, with the deviation of a share among as many items. NaN where a figure is no such share.
+    It is for results whose items are not stored; items in common would make it smaller. It uses the normal
+    distribution, with the deviation of a share among as many items. NaN if a result is no percentage.
     """
     figures = [figure for key in keys for figure in (run.find(key), other.find(key)) if figure is not None]
     if any(key.split(".")[1] not in _SHARES for key in keys) or len(figures) < 2 * len(keys):
@@ -83,9 +83,9 @@ def unpaired_p(run: SystemResults, other: SystemResults, keys: Sequence[str]) ->
 def compared(
     high: Sequence[SystemResults], low: Sequence[SystemResults], keys: Sequence[str], theirs: float | None
 ) -> list[str]:
-    """Cells: the difference of two rows, its p where one is known, and whether it is the paper's.
+    """Make cells: the difference of two rows, its p if known, and whether it agrees with the paper.
 
-    It is the mean over the seeds that both have; the base has nothing to seed.
+    The difference is the mean over the seeds of both; the base has no seed.
     """
     pairs = list(zip(_seeded(high, low), _seeded(low, high), strict=False))
     ours = float(np.mean([mean_of(one, keys) - mean_of(other, keys) for one, other in pairs]))
@@ -105,7 +105,7 @@ def _seeded(runs: Sequence[SystemResults], others: Sequence[SystemResults]) -> S
 
 
 def interval_rows(stored: Stored, keys: Sequence[str]) -> Iterator[str]:
-    """A table of figures with their 95 % bootstrap intervals, first seed."""
+    """Make a table of results with their 95 % bootstrap intervals, first seed."""
     heads = [
         f"{key.split('.')[0]} {key.rsplit('.', 1)[1]}" if "xsim" in key else key.rsplit(".", 1)[1]
         for key in keys

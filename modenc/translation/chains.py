@@ -1,4 +1,4 @@
-"""The chain of steps that an engine, its modes or models, and languages make."""
+"""Construction of chains from an engine, its modes or models, and languages."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from modenc.translation.apertium import Apertium, languages_of, mode_between
 from modenc.translation.steps import Chain
 
 # Languages that share a code in Apertium's modes: nor, hbs, msa.
-_UNDER_ONE_CODE = ({"no", "nb", "nn"}, {"sr", "hr", "bs", "cnr"}, {"ms", "zlm"})
+_SHARED_CODES = ({"no", "nb", "nn"}, {"sr", "hr", "bs", "cnr"}, {"ms", "zlm"})
 
 
 def apertium_chain(
     modes: Sequence[str], languages: Sequence[str], folder: Path | None, seconds: float
 ) -> tuple[Chain, str, str]:
-    """Apertium's modes in order, and the normalized codes of the first and the last language.
+    """Make a chain of Apertium's modes; returns it with the normalized codes of its first and last language.
 
     Args:
-        modes: one for each step; none: the installed ones between the languages.
-        languages: all languages of the chain; none: those in the modes' names.
-        folder: of a language pair built from source.
+        modes: a mode for each step; if empty, the installed modes between the languages.
+        languages: all languages of the chain; if empty, the languages in the modes' names.
+        folder: folder of a language pair that was built from source.
         seconds: time limit for one sentence.
 
     Raises:
         MissingExtraError: Apertium is not installed.
-        DataError: there is no such folder or mode, the languages are not known, or a mode's name says that
-            it is not for the languages of its place.
+        DataError: there is no such folder or mode, the languages are not known, or a mode is for other
+            languages.
     """
     codes = [normalize_code(code) for code in languages]
     if not modes:
@@ -45,12 +45,12 @@ def apertium_chain(
         known = [pair for pair in named if pair is not None]
         if len(known) < len(named):
             raise DataError(
-                f"{', '.join(modes)}: a name does not tell which languages these are; give --source and "
-                "--target (or --chain)"
+                f"{', '.join(modes)}: expected two languages in each name; give --source and --target "
+                "(or --chain)"
             )
         codes = [known[0][0], *(target for _, target in known)]
     for mode, pair, expected in zip(modes, named, pairwise(codes), strict=True):
-        if pair and not all(map(_is_alike, pair, expected)):
+        if pair and not all(map(_may_be_same, pair, expected)):
             raise DataError(
                 f"--mode {mode}: expected a mode from {expected[0]} to {expected[1]}, found one from "
                 f"{pair[0]} to {pair[1]}; change it, the order, or --source and --target (or --chain)"
@@ -58,9 +58,9 @@ def apertium_chain(
     return chain, codes[0], codes[-1]
 
 
-def _is_alike(one: str, other: str) -> bool:
-    """Whether a mode's name may have one code for a language with the other."""
-    return one == other or any({one, other} <= codes for codes in _UNDER_ONE_CODE)
+def _may_be_same(one: str, other: str) -> bool:
+    """Say whether two codes, one of them in a mode's name, may mean the same language."""
+    return one == other or any({one, other} <= codes for codes in _SHARED_CODES)
 
 
 def model_chain(
@@ -70,20 +70,20 @@ def model_chain(
     tokenizer: str | None = None,
     **search: Any,
 ) -> Chain:
-    """Steps of neural models; each model is loaded once, however many steps it has.
+    """Make a chain of neural models; each model is loaded once, also if it is used in several steps.
 
     Args:
         engine: ``transformers`` or ``ctranslate2``.
-        models: one for all steps, or one each.
-        languages: two or more codes, or models' own tags.
-        tokenizer: for ``ctranslate2``, where the model's folder has none.
-        search: ``beams`` and ``batch_size`` of :class:`~modenc.translation.neural.NeuralStep`.
+        models: one for all steps, or one for each.
+        languages: two or more codes, or tags of the models.
+        tokenizer: tokenizer for ``ctranslate2``, if the model's folder has none.
+        **search: ``beams`` and ``batch_size`` of :class:`~modenc.translation.neural.NeuralStep`.
 
     Raises:
         MissingExtraError: a package of the extra is not installed.
         BaseModelError: there is no such model.
         LanguageError: a model lacks a language.
-        DataError: the models are neither one nor one for each step.
+        DataError: the number of models is wrong.
     """
     from modenc.threads import set_threads
     from modenc.translation.neural import CTranslate2Model, NeuralStep, TransformersModel

@@ -27,40 +27,41 @@ from modenc.suggest import closest_match
 Row = dict[str, str]
 
 
-class Converted(str):
-    """A value that was no text where it was read: null, a number, true or false."""
+class NonText(str):
+    """A value that is no text in its file: null, a number, true or false."""
 
     __slots__ = ("place",)
     place: str
-    """The file and the line or row, for messages."""
+    """File and line or row, for messages."""
 
 
 COMPRESSIONS = (".gz", ".zst")
 
-# Characters of a header that a message shows.
+# Characters of a header in messages.
 _MOST_SHOWN = 1000
 
 
 def read_file(path: Path) -> Iterator[Row]:
-    """The rows of a file as column → value, read as a stream; the name's ending says the format.
+    """Read the rows of a file as a stream, each as column → value; the name's ending says the format.
 
-    A text file has one column, ``text``, and one row a line, empty lines included. TSV is read
-    literally (no quotes), CSV with quotes; both start with a header line. Nested JSON and Parquet
-    values get dotted columns: ``translation.en``, ``set.0``.
+    A text file has one column, ``text``, and a row for each line, also for empty ones. TSV is read literally
+    (no quotes), CSV with quotes; both start with a header line. Nested values in JSON and Parquet become
+    dotted
+    columns: ``translation.en``, ``set.0``.
 
     Raises:
         DataError: the file is missing, of an unknown format, damaged or not UTF-8.
     """
     if not path.is_file():
-        raise DataError(_missing(path))
-    return FORMATS[format_of(path)](path)
+        raise DataError(_missing_file(path))
+    return FORMATS[file_format(path)](path)
 
 
-def format_of(path: Path) -> str:
-    """The ending that says a file's format, without ``.gz`` / ``.zst``: ``.tsv`` for ``a.tsv.gz``.
+def file_format(path: Path) -> str:
+    """Return the ending that says a file's format, without ``.gz`` / ``.zst``: ``.tsv`` for ``a.tsv.gz``.
 
     Raises:
-        DataError: no reader for it.
+        DataError: the format is unknown.
     """
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in COMPRESSIONS:
@@ -75,9 +76,9 @@ def format_of(path: Path) -> str:
 
 
 def flatten(record: dict[str, Any]) -> Row:
-    """A record of any values as strings; dicts and lists inside become dotted columns, null ``""``.
+    """Convert a record's values to strings; dicts and lists become dotted columns, null ``""``.
 
-    Bytes are read as UTF-8, and left out where they are not.
+    Bytes are read as UTF-8, and left out if they are something else.
 
     Raises:
         DataError: the names of the columns have more than 4 million characters.
@@ -97,20 +98,20 @@ def _flatten_into(row: Row, values: Iterable[tuple[object, Any]], prefix: str, n
         elif isinstance(value, list | tuple):
             _flatten_into(row, enumerate(value), f"{column}.", names)
         elif isinstance(value, bool):
-            row[column] = Converted(str(value).lower())
+            row[column] = NonText(str(value).lower())
         elif isinstance(value, bytes):
-            # Pictures and the like beside the texts are no columns of text.
+            # Images and other binary columns have no text.
             with suppress(UnicodeDecodeError):
                 row[column] = value.decode("utf-8")
         else:
-            row[column] = Converted("" if value is None else str(value))
+            row[column] = NonText("" if value is None else str(value))
 
 
 def _flattened(record: dict[str, Any], where: str, number: int) -> Row:
     try:
         row = flatten(record)
         for value in row.values():
-            if isinstance(value, Converted):
+            if isinstance(value, NonText):
                 value.place = f"{where} {number}"
         return row
     except RecursionError as error:
@@ -122,7 +123,7 @@ def _flattened(record: dict[str, Any], where: str, number: int) -> Row:
 _CHECK = "check the path, and where it starts from (data.root, --data)"
 
 
-def _missing(path: Path) -> str:
+def _missing_file(path: Path) -> str:
     folder = path.parent
     if path.exists():
         found = "a folder" if path.is_dir() else "a pipe or device"
@@ -140,17 +141,17 @@ def _open(path: Path) -> BinaryIO:
     if path.suffix.lower() == ".zst":
         import pyarrow as pa
 
-        # Not zstandard, whose stream ends without a word where a file was cut off.
+        # The package zstandard would end a truncated file without an error.
         return io.BufferedReader(pa.input_stream(str(path), compression="zstd"))
     return path.open("rb")
 
 
-# What reading a damaged compressed file raises.
+# Exceptions on reading a damaged compressed file.
 _DAMAGE = (OSError, EOFError, zlib.error)
 
 
 def read_lines(stream: BinaryIO, where: str) -> Iterator[str]:
-    r"""Lines without their ends; only ``\n`` and ``\r\n`` end one, and a byte order mark is dropped.
+    r"""Read lines without their ends; only ``\n`` and ``\r\n`` end one, and a byte order mark is dropped.
 
     Raises:
         DataError: a line is longer than 16 MB, or not UTF-8; ``where`` is the stream's name.
@@ -169,7 +170,7 @@ def read_lines(stream: BinaryIO, where: str) -> Iterator[str]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines from 1."""
+    """Read the lines of a file, numbered from 1."""
     number = 0
     with _open(path) as stream:
         try:
@@ -198,7 +199,7 @@ def _read_tsv(path: Path) -> Iterator[Row]:
 
 
 def _read_csv(path: Path) -> Iterator[Row]:
-    # Python's csv stops at 128 KiB a field; a web page in one field is longer.
+    # Python's csv refuses fields above 128 KiB by default; a web page is longer.
     csv.field_size_limit(max(csv.field_size_limit(), LINE_BYTES))
     limit = CharacterLimit(LINE_BYTES, "a row", "fix its quotes, or split it into several")
     # Fields may span lines, so each line keeps its end.
@@ -245,7 +246,7 @@ def _read_jsonl(path: Path) -> Iterator[Row]:
             continue
         try:
             record = json.loads(line)
-        # Numbers of thousands of digits, and objects nested as deep.
+        # RecursionError: objects nested thousands deep.
         except (ValueError, RecursionError) as error:
             raise DataError(
                 f"{path}, line {number}: not valid JSON ({error}); expected one object a line"
