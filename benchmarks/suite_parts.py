@@ -1,4 +1,4 @@
-"""Parts of a suite, for a hub that lacks some of its languages, and a digest of what a suite measures."""
+"""Parts of a suite, for a hub that lacks some of its languages, and a suite's fingerprint."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def restricted(suite: Suite, languages: Collection[str]) -> tuple[Suite, list[st
     return replace(suite, task=tuple(tasks)), sorted(wanted - set(languages))
 
 
-def suite_digest(suite: Suite) -> str:
+def suite_fingerprint(suite: Suite) -> str:
     """SHA-256, in hexadecimal, of what a suite measures: its tasks, not its name and description.
 
     A setting that tasks or sources get later leaves it as it was where they keep that setting's default.

@@ -47,5 +47,5 @@ def count_letters(text: str) -> int:
 
 def stable_hash(text: str, salt: str = "") -> int:
     """64 bits that depend on the text and the salt alone, on every machine and in every process."""
-    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=salt.encode())
-    return int.from_bytes(digest.digest(), "big")
+    hasher = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=salt.encode())
+    return int.from_bytes(hasher.digest(), "big")

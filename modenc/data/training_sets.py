@@ -122,7 +122,7 @@ class TrainingSet(Generic[T]):
     """All different; at most a tenth of all, and none of their texts in ``train``."""
     report: FilterReport
     sources: list[SourceRecord]
-    digest: str
+    fingerprint: str
     """SHA-256 of the rows."""
 
 
@@ -179,7 +179,7 @@ def load(
     parts = [found] if kind.held_out_by is None else _hold_out(found, held_out, kind.held_out_by)
     made = [[_made(kind, row) for row in part] for part in parts]
     aside = made[1] if len(made) > 1 else []
-    return TrainingSet(made[0], aside, row_filter.report, records, _digest(*made))
+    return TrainingSet(made[0], aside, row_filter.report, records, _fingerprint(*made))
 
 
 def _made(kind: Kind[T], row: Row) -> T:
@@ -214,7 +214,7 @@ def _hold_out(rows: list[Row], count: int, role: str) -> tuple[list[Row], list[R
     return train, [row for key, row in first.items() if key in chosen]
 
 
-def _digest(*parts: Sequence[object]) -> str:
+def _fingerprint(*parts: Sequence[object]) -> str:
     """SHA-256, in hexadecimal, of sequences of strings or tuples, in their order."""
     hasher = sha256()
     for part in parts:
