@@ -273,7 +273,7 @@ def training(folder: Path, tries: int, seed: int = 0) -> Outcome:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """All below a folder; unlike ``Path.glob`` it bears that some is removed meanwhile."""
+    """List all files below a folder; unlike ``Path.glob``, ignores files that are removed in the meantime."""
     for place, folders, files in os.walk(folder):
         yield from (Path(place, name) for name in (*folders, *files))
 

@@ -253,7 +253,7 @@ def soak(folder: Path, seconds: float, seed: int = 0, most_growth: float = 2.0) 
 
 @contextmanager
 def _one_core() -> Iterator[None]:
-    """Keep all threads of this process, and what they start, to one core meanwhile."""
+    """Keep all threads of this process, and its children, on one core during the context."""
     usual, cores = torch.get_num_threads(), os.sched_getaffinity(0)
     torch.set_num_threads(1)
     _keep_to({max(cores)})

@@ -143,8 +143,8 @@ def check_config(base: str, config: PretrainedConfig) -> None:
     if attention not in _ATTENTION:
         raise BaseModelError(
             f"base {base!r}: expected attention 'eager' or 'sdpa' in its config.json, found "
-            f"{attention!r:.80}, for which transformers may fetch code and run it; take _attn_implementation and "
-            "attn_implementation out of its config.json, or choose another base"
+            f"{attention!r:.80}, for which transformers may fetch and run code; take "
+            "_attn_implementation and attn_implementation out of its config.json, or choose another base"
         )
     for key, consequence in _REFUSED.items():
         if getattr(config, key, None) is not None:

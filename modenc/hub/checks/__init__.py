@@ -2,5 +2,5 @@
 
 Files of others are checked in four more places: bases in :mod:`modenc.base_model.trust`, what is downloaded
 before it is fetched in :mod:`modenc.hub.remote`, the fit of modules to the body's layers in
-:func:`modenc.composition.body.check_fit`, and data files in :mod:`modenc.data`.
+:func:`modenc.composition.body.check_fit`, and data files in :mod:`modenc.data.limits`.
 """
