@@ -40,7 +40,6 @@ _FEW = 24
 UNDETERMINED = "und"
 """ISO 639's code for a text without letters, or without those of a known script."""
 
-
 # A py3langid model, and a matrix of 0 and 1 that maps its classes (rows) to candidates (columns).
 _Restricted = tuple[Any, NDArray[np.float32]]
 

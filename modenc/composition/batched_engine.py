@@ -16,7 +16,6 @@ from functools import cached_property
 from threading import RLock
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
@@ -194,7 +193,7 @@ class BatchedEngine:
                 adapters = self._bank.slot_matrices(self._languages[lang].slot)
                 if key.aligned is None:
                     adapters = adapters._replace(parallel_adapters={})
-                self._merged[key] = self._make_layers(adapters)
+                self._merged[key] = self._bert.merged_layers(adapters)
                 for oldest in list(self._merged)[:-_MOST_MERGED]:
                     self._drop(oldest)
             if key in self._merged:
@@ -217,12 +216,7 @@ class BatchedEngine:
 
     @cached_property
     def _base_layers(self) -> list[Layer]:
-        return self._make_layers(BankMatrices({}, {}))
-
-    def _make_layers(self, adapters: BankMatrices) -> list[Layer]:
-        # Weights made in inference mode could not be moved to another device.
-        with torch.inference_mode(False), torch.no_grad():
-            return self._bert.merged_layers(adapters)
+        return self._bert.merged_layers(BankMatrices({}, {}))
 
 
 def _nbytes(layers: list[Layer]) -> int:

@@ -70,6 +70,9 @@ class Bert:
         self.dtype = torch.bfloat16 if precision == "bf16" else own
         """Type of the hidden states between the layers."""
 
+    # Weights made in inference mode could not be moved to another device.
+    @torch.inference_mode(False)
+    @torch.no_grad()
     def merged_layers(self, adapters: BankMatrices) -> list[Layer]:
         """Make layers with one slot's adapters merged into the weights."""
         return [self._layer(number, layer, adapters) for number, layer in enumerate(self._body.encoder.layer)]

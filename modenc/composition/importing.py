@@ -168,13 +168,8 @@ def _check_base_name(stated: object, info: HubInfo, folder: Path, *, force: bool
 
 
 def _card(code: str, info: HubInfo, configs: Mapping[str, Any], license: str, source: str) -> Card:
-    stages = {
-        STAGE_OF_PART[part]: {
-            "imported from": source,
-            "base": str(config.get(_BASE_KEY[part]) or "not named"),
-        }
-        for part, config in configs.items()
-    }
+    bases = {part: str(config.get(_BASE_KEY[part]) or "not named") for part, config in configs.items()}
+    stages = {STAGE_OF_PART[part]: {"imported from": source, "base": base} for part, base in bases.items()}
     versions = {"modenc": version("modenc")}
     for part, config in configs.items():
         if stated := config.get(_VERSION_KEY[part]):

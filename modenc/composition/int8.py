@@ -35,10 +35,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from modenc.cache import cache_dir, new_cache_folder
 from modenc.composition.bert import embed
 from modenc.composition.body import check_fit, compose
+from modenc.composition.kernels import has_bf16
 from modenc.composition.modules import LanguageModules
 from modenc.composition.packing import Bucket, split_batch
 from modenc.errors import BaseModelError
-from modenc.hardware import has_bf16
 from modenc.languages import BASE
 
 logger = logging.getLogger(__name__)

@@ -12,10 +12,9 @@ import torch
 from torch import nn
 
 from modenc.composition.int8 import PACKAGES
-from modenc.composition.kernels import Precision
+from modenc.composition.kernels import Precision, has_bf16
 from modenc.errors import OptionError
 from modenc.extras import require_extra
-from modenc.hardware import has_bf16
 
 MOST = 2**31 - 1
 """Largest whole number that the libraries take."""

@@ -95,10 +95,8 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         """
         settings = dict(options.get("model_kwargs") or {})
         base = settings.pop("base", None)
-        routing, compute = (
-            [field.name for field in fields(settings_class)]
-            for settings_class in (RoutingSettings, ComputeSettings)
-        )
+        routing = [field.name for field in fields(RoutingSettings)]
+        compute = [field.name for field in fields(ComputeSettings)]
         if unknown := sorted(settings.keys() - {*routing, *compute}):
             expected = ", ".join(["base", *routing, *compute])
             raise HubError(f"model_kwargs: expected {expected}, found {', '.join(unknown)}")

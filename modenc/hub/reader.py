@@ -102,7 +102,7 @@ class HubReader:
         Raises:
             HubError: the hub lacks the language, or its card cannot be read.
         """
-        return read_card(self._with_card(lang).root)
+        return read_card(HubReader.layout(self, lang).root)  # no download in subclasses
 
     def parts(self, lang: str) -> tuple[str, ...]:
         """Return the parts that a language has, of ``tokenizer embeddings la se cla``.
@@ -110,7 +110,7 @@ class HubReader:
         Raises:
             HubError: the hub lacks the language, or a part of it lacks a file.
         """
-        return self._with_card(lang).present()
+        return self.layout(lang).present()
 
     def read(self, lang: str, *, checksums: bool = True) -> StoredLanguage:
         """Read and check a language's modules; no mixture of two versions if another process replaces them.
@@ -153,10 +153,6 @@ class HubReader:
             LanguageGoneError: the hub lacks the language; the message lists its languages.
             LanguageError: ``lang`` names no language.
         """
-        return self._with_card(lang)
-
-    def _with_card(self, lang: str) -> LanguageLayout:
-        """Return the folder of a language, whose card has to exist."""
         root = self._folder(lang)
         if not (root / CARD_FILE).is_file():
             raise self._no_language(lang)
@@ -252,7 +248,7 @@ class _FolderReader:
 
     def report(self, name: str | None, message: str) -> None:
         """Add an issue with a file, or with the folder."""
-        self.issues.append(HubIssue(None, name, message))
+        self.issues.append(HubIssue(name, message))
 
     @contextmanager
     def reporting(self, name: str | None) -> Iterator[None]:

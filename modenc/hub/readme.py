@@ -25,8 +25,6 @@ _STAGES = {
     "sentence_encoding": "sentence encoding (SE)",
     "alignment": "cross-lingual alignment (CLA)",
 }
-
-
 _DATA_COLUMNS = ("role", "source", "rows", "licence", "translator")
 
 

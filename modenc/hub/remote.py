@@ -199,7 +199,7 @@ class RemoteHub(Hub):
             HubError: it cannot be fetched, or differs from its card; the fetched files are removed.
             StorageError: the cache cannot be written.
         """
-        layout, card = self._with_card(lang), self.card(lang)
+        layout, card = super().layout(lang), self.card(lang)
         if not _is_whole(layout.root, card):
             self._fetch(layout.root, card)
         return layout
@@ -219,9 +219,7 @@ class RemoteHub(Hub):
         with disk_errors(self.path, _KEPT), atomic_folder.staging_folder(root) as staging:
             found = self.repository.fetch(self.commit, [f"{lang}/{name}" for name in there], staging) / lang
             if read_text(found / CARD_FILE) != read_text(root / CARD_FILE):
-                issue = HubIssue(
-                    None, CARD_FILE, "expected the card as when the hub was opened, found another"
-                )
+                issue = HubIssue(CARD_FILE, "expected the card as when the hub was opened, found another")
                 raise_issues([issue], lang, where, self.advice)
             logger.info("fetched %s", where)
             self._check_and_swap(found, card, shown_as=Path(where))
@@ -297,14 +295,14 @@ def _differences(there: Mapping[str, int], card: Card, hidden_size: int) -> Iter
     most = _most_bytes(listed, hidden_size)
     for name in sorted((listed.keys() | there.keys()) - {CARD_FILE}):
         if name not in there:
-            yield HubIssue(None, name, "expected by the card, not found")
+            yield HubIssue(name, "expected by the card, not found")
         elif name not in listed:
-            yield HubIssue(None, name, "not in the card")
+            yield HubIssue(name, "not in the card")
         elif there[name] != listed[name]:
-            yield HubIssue(None, name, f"expected {listed[name]} bytes, found {there[name]}")
+            yield HubIssue(name, f"expected {listed[name]} bytes, found {there[name]}")
         elif there[name] > most.get(name, 0):
             expected = f"at most {most[name]} bytes" if name in most else "only files of a language"
-            yield HubIssue(None, name, f"expected {expected}, found one of {there[name]} bytes")
+            yield HubIssue(name, f"expected {expected}, found one of {there[name]} bytes")
 
 
 def _most_bytes(sizes: Mapping[str, int], hidden_size: int) -> dict[str, int]:

@@ -31,10 +31,10 @@ def sentence_transformers_issues(root: Path, info: HubInfo) -> Iterator[HubIssue
         try:
             found = read_text(root / name)
         except HubError as error:
-            yield HubIssue(None, name, str(error))
+            yield HubIssue(name, str(error))
         else:
             if found != text:
-                yield HubIssue(None, name, "expected the file as modenc writes it, found another; restore it")
+                yield HubIssue(name, "expected the file as modenc writes it, found another; restore it")
 
 
 def _files(info: HubInfo) -> dict[str, str]:

@@ -34,8 +34,6 @@ from modenc.storage import disk_errors, write_atomically
 _KEPT = "the hub is as it was"
 _INCOMPLETE = "the incomplete hub cannot be opened"
 _EACH_WHOLE = "each language there is complete, in the old version or the new one"
-
-
 # Part → training stage that makes it.
 STAGE_OF_PART = {
     "tokenizer": "vocabulary",

@@ -32,7 +32,7 @@ def verify_hub(hub: Hub, lang: str | None = None, base_fingerprint: str | None =
     issues: list[HubIssue] = []
     if base_fingerprint is not None and base_fingerprint != hub.info.base_fingerprint:
         message = f"expected the base {hub.info.base_fingerprint}, found {base_fingerprint}"
-        issues.append(HubIssue(None, "hub.json", message))
+        issues.append(HubIssue("hub.json", message))
     if lang is not None:
         hub.layout(lang)
     else:
@@ -42,7 +42,7 @@ def verify_hub(hub: Hub, lang: str | None = None, base_fingerprint: str | None =
         try:
             layout, card = hub.layout(code), hub.card(code)
         except (HubError, LanguageError) as error:
-            issues.append(HubIssue(code, CARD_FILE, str(error)))
+            issues.append(HubIssue(CARD_FILE, str(error), code))
             continue
         _, found = read_language(layout, card, hub.info, code)
         issues += [replace(issue, lang=code) for issue in found]
@@ -59,14 +59,14 @@ def _root_issues(root: Path, languages: list[str]) -> Iterator[HubIssue]:
             # Other programs keep hidden files here, such as a download cache; only code is reported.
             yield from _code_in(path, name)
         elif (path / CARD_FILE).is_file():
-            yield HubIssue(name, None, _misnamed(name))
+            yield HubIssue(None, _misnamed(name), name)
         elif path.is_dir():
-            yield HubIssue(None, name, f"expected a language's folder, found one without {CARD_FILE}")
+            yield HubIssue(name, f"expected a language's folder, found one without {CARD_FILE}")
         elif path.suffix.lower() in PICKLES:
             yield from _code_in(path, name)
         elif name == "adapter_config.json":
             message = "sentence-transformers would take the hub for a peft adapter; delete it"
-            yield HubIssue(None, name, message)
+            yield HubIssue(name, message)
     # Path.resolve would raise for a link to itself.
     yield from _code_in(Path(os.path.realpath(root / POOLING_FOLDER)), POOLING_FOLDER)
 
@@ -78,11 +78,11 @@ def _code_in(path: Path, name: str) -> Iterator[HubIssue]:
         try:
             files = [(f"{name}/{below}", file) for below, file in files_below(path)]
         except HubError as error:
-            yield HubIssue(None, name, str(error))
+            yield HubIssue(name, str(error))
             return
     for found, file in files:
         if file.suffix.lower() in PICKLES:
-            yield HubIssue(None, found, "found a format that can run code; delete it")
+            yield HubIssue(found, "found a format that can run code; delete it")
 
 
 def _misnamed(name: str) -> str:

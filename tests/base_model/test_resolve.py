@@ -394,13 +394,17 @@ def test_weights_that_were_just_written_are_looked_at_again(tiny_xlmr, tmp_path,
     [
         ("no/such/folder", {}, "expected a hub's folder, found no such folder; nor is it the id of a hub on"),
         ("./nowhere", {"revision": COMMIT}, "nor is it the id of a hub on Hugging Face"),
-        ("org/hub", {}, "are not there, and HF_HUB_OFFLINE is set; open the hub"),
+        ("org/hub", {}, "found some missing, and HF_HUB_OFFLINE is set; open the hub"),
         (
             "org/hub",
             {"revision": COMMIT},
-            f"expected the files of '{COMMIT}' that are used in",
+            f"expected the files of '{COMMIT}' in this machine's cache",
         ),
-        ("org/hub", {"local_files_only": True}, "are not there, and local_files_only is set; open the hub"),
+        (
+            "org/hub",
+            {"local_files_only": True},
+            "found some missing, and local_files_only is set; open the hub",
+        ),
         ("FOLDER", {"revision": COMMIT}, "expected no revision for a folder"),
     ],
 )

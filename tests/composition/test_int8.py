@@ -82,7 +82,7 @@ def test_a_processor_without_vnni(seven_bits, tiny_hub):
 import json, torch
 from modenc import ModularEncoder
 from modenc.composition import int8
-from modenc.hardware import has_bf16
+from modenc.composition.kernels import has_bf16
 
 int8._quantized = None
 options = {{"lang": "kk", "normalize_embeddings": True}}

@@ -332,8 +332,8 @@ def test_a_folder_under_another_name_or_base(hub: Hub) -> None:
     path = hub.path / "ky" / "card.json"
     edit_json(path, base_fingerprint="beef")
     assert verify_hub(hub) == [
-        HubIssue("ky", "card.json", "expected the modules of 'ky', found those of 'kk'"),
-        HubIssue("ky", "card.json", "expected the base f00d, found beef"),
+        HubIssue("card.json", "expected the modules of 'ky', found those of 'kk'", "ky"),
+        HubIssue("card.json", "expected the base f00d, found beef", "ky"),
     ]
     with pytest.raises(HubError, match=r"card\.json: expected the modules of 'ky', found those of 'kk'"):
         hub.read("ky", checksums=False)

@@ -30,12 +30,12 @@ ADVICE = "Install the language again, or train it again with its recipe"
 class HubIssue:
     """One error that a check of a hub found."""
 
-    lang: str | None
-    """Language; None for the hub as a whole, and where only one language is checked."""
     file: str | None
     """File in the language's (or the hub's) folder; None for the folder as a whole."""
     message: str
     """Text with what was expected and what was found."""
+    lang: str | None = None
+    """Language; None for the hub as a whole, and if only one language is checked."""
 
     def __str__(self) -> str:
         where = "/".join(part for part in (self.lang, self.file) if part)
@@ -57,27 +57,27 @@ def raise_issues(issues: list[HubIssue], lang: str, folder: Path | str, advice: 
 def listing_issues(root: Path, records: Mapping[str, FileRecord]) -> Iterator[HubIssue]:
     """Yield each difference between a language's folder and its card; no file is opened."""
     if root.is_symlink() or (root / CARD_FILE).is_symlink():
-        yield HubIssue(None, CARD_FILE, "expected a plain folder with a plain file, found a link")
+        yield HubIssue(CARD_FILE, "expected a plain folder with a plain file, found a link")
     try:
         found = dict(files_below(root))
     except HubError as error:
-        yield HubIssue(None, CARD_FILE, str(error))
+        yield HubIssue(CARD_FILE, str(error))
         return
     found.pop(CARD_FILE, None)
     for name in sorted(set(records) - set(found)):
-        yield HubIssue(None, name, "expected by the card, not found")
+        yield HubIssue(name, "expected by the card, not found")
     for name, path in found.items():
         if path.suffix.lower() in PICKLES:
             yield HubIssue(
-                None, name, "expected safetensors and JSON only, found a format that can run code; delete it"
+                name, "expected safetensors and JSON only, found a format that can run code; delete it"
             )
         elif path.is_symlink() or not path.is_file():
-            yield HubIssue(None, name, "expected a plain file, found a link or special file")
+            yield HubIssue(name, "expected a plain file, found a link or special file")
         elif name not in records:
-            yield HubIssue(None, name, "not in the card; delete it if it is yours")
+            yield HubIssue(name, "not in the card; delete it if it is yours")
         elif name not in _NAMES:
             yield HubIssue(
-                None, name, "expected the files of a tokenizer, of weights and of adapters alone; delete it"
+                name, "expected the files of a tokenizer, of weights and of adapters alone; delete it"
             )
         elif (size := path.stat().st_size) != records[name]["bytes"]:
-            yield HubIssue(None, name, f"expected {records[name]['bytes']} bytes, found {size}")
+            yield HubIssue(name, f"expected {records[name]['bytes']} bytes, found {size}")
