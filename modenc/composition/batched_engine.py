@@ -192,7 +192,7 @@ class BatchedEngine:
             if key not in self._merged and enough and self._has_room():
                 adapters = self._bank.slot_matrices(self._languages[lang].slot)
                 if key.aligned is None:
-                    adapters = adapters._replace(parallel_adapters={})
+                    adapters = BankMatrices(adapters.lora, {})
                 self._merged[key] = self._bert.merged_layers(adapters)
                 for oldest in list(self._merged)[:-_MOST_MERGED]:
                     self._drop(oldest)
