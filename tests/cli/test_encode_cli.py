@@ -484,7 +484,7 @@ assert code == 2 and not loaded, (code, loaded)
     ("hub", "source", "output", "lang", "message"),
     [
         ("nope", "texts.txt", "v.npy", "kk", "nope: expected a hub's folder, found no such folder"),
-        ("org/nope", "texts.txt", "v.npy", "kk", "org/nope: expected the files of 'main' that are used in"),
+        ("org/nope", "texts.txt", "v.npy", "kk", "org/nope: expected the files of 'main' in this"),
         ("", "texts.txt", "v.csv", "kk", "expected an output ending in .npy or .parquet"),
         ("", "nowhere.txt", "v.npy", "kk", "nowhere.txt: no such file"),
         ("", "texts.txt", "v.npy", "no language", "no language"),
