@@ -159,9 +159,9 @@ def serve(task: str, way: str) -> None:
     """Be a worker."""
     sys.path.insert(0, str(ROOT))
     if way == "before":
-        from modenc.threads import Waiting
+        from modenc.threads import WaitPolicy
 
-        Waiting.look = lambda self: None  # type: ignore[method-assign]
+        WaitPolicy.look = lambda self: None  # type: ignore[method-assign]
     said = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     unit = TASKS[task]()

@@ -23,11 +23,11 @@ from cached_systems import BaseSystem, CachedSystem, vectors_key
 from language_picture import write_picture
 from language_tables import readme_table
 from stored_languages import FOLDER, SYSTEMS, Stored
-from suite_parts import restricted, suite_digest
+from suite_parts import restricted, suite_fingerprint
 from tables import tables
 
 from modenc import ModularEncoder
-from modenc.composition.settings import ComputeSettings
+from modenc.composition.options import ComputeSettings
 from modenc.errors import DataError, ModencError
 from modenc.evaluation.results import load_results, make_results, save_results
 from modenc.evaluation.runner import run_suite
@@ -137,7 +137,7 @@ def circumstances(
     hub = encoder.hub
     about = {
         "precision": precision_of(encoder, args),
-        "suite_sha256": suite_digest(suite),
+        "suite_sha256": suite_fingerprint(suite),
     }
     if name == "base":
         return about

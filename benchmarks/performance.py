@@ -40,9 +40,9 @@ from sentence_transformers import SentenceTransformer
 from training_steps import stage_four, stage_three
 
 from modenc import ModularEncoder
+from modenc.composition.kernels import has_bf16
 from modenc.data.formats import read_file
 from modenc.evaluation.sts import spearman
-from modenc.hardware import has_bf16
 from modenc.hub.store import Hub
 
 HERE = Path(__file__).resolve().parent

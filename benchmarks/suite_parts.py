@@ -1,4 +1,4 @@
-"""Part of a suite, for a hub that lacks some of its languages, and a digest of a suite's tasks."""
+"""Part of a suite, for a hub that lacks some of its languages, and the fingerprint of a suite's tasks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def restricted(suite: Suite, languages: Collection[str]) -> tuple[Suite, list[st
     return replace(suite, task=tuple(tasks)), sorted(wanted - set(languages))
 
 
-def suite_digest(suite: Suite) -> str:
+def suite_fingerprint(suite: Suite) -> str:
     """Return the SHA-256, in hexadecimal, of a suite's tasks, without its name and description.
 
     Settings with default values are left out, so that new settings of tasks and sources do not change it.

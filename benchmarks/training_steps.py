@@ -16,7 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import resolve_base
 from modenc.composition.body import compose
-from modenc.composition.modules import LanguageModules, LowRank
+from modenc.composition.modules import LanguageModules, LoraLayer
 from modenc.training.adapters_io import ALL_LINEAR_LAYERS, ATTENTION_LAYERS, add_parallel_adapter, pack_frozen
 
 PROMPT, SCALE, REDUCTION = "query: ", 20.0, 2
@@ -129,17 +129,17 @@ def _with_loras(body: PreTrainedModel, learn: str | None) -> PeftModel:
 
 def _folded(model: PeftModel, *names: str) -> LanguageModules:
     """Return the named adapters as modules to fold."""
-    low_rank: dict[str, LowRank] = {}
+    lora: dict[str, LoraLayer] = {}
     for name, part in model.named_modules():
         held = [adapter for adapter in names if adapter in getattr(part, "lora_A", {})]
         if held and isinstance(part, nn.Module) and hasattr(part, "base_layer"):
-            low_rank[name.removeprefix(_PEFT_PREFIX)] = LowRank(
+            lora[name.removeprefix(_PEFT_PREFIX)] = LoraLayer(
                 torch.cat([part.lora_A[adapter].weight.detach() for adapter in held]),
                 torch.cat(
                     [part.lora_B[adapter].weight.detach() * part.scaling[adapter] for adapter in held], dim=1
                 ),
             )
-    return LanguageModules("kk", None, None, low_rank, {})
+    return LanguageModules("kk", None, None, lora, {})
 
 
 def _copy_lora(source: PeftModel, target: PeftModel, adapter: str) -> None:

@@ -25,7 +25,7 @@ from scipy.stats import spearmanr
 from transformers import PreTrainedTokenizerFast
 
 from modenc import ModularEncoder
-from modenc.composition.modules import modules_of
+from modenc.composition.modules import to_modules
 from modenc.data.sources import read_rows
 from modenc.hub.store import Hub
 from modenc.recipe.settings import Source
@@ -57,7 +57,7 @@ def main() -> None:
     for method in args.method or METHODS:
         for lang in args.lang or LANGUAGES:
             stored = RESULTS / f"{method}.{lang}.json"
-            if is_of(stored, shipped_digests()):
+            if is_of(stored, shipped_fingerprints()):
                 logger.info("%s %s: stored in %s", method, lang, stored)
                 continue
             train(method, lang, args.data)
@@ -67,15 +67,17 @@ def main() -> None:
             logger.info("%s %s: %s", method, lang, json.dumps(figures))
 
 
-def shipped_digests() -> dict[str, str]:
-    """Return language → digest of its modules in the shipped hub."""
+def shipped_fingerprints() -> dict[str, str]:
+    """Return language → fingerprint of its modules in the shipped hub."""
     hub = Hub.open(HUB)
-    return {lang: hub.card(lang).digest() for lang in PARTNERS}
+    return {lang: hub.card(lang).fingerprint() for lang in PARTNERS}
 
 
-def is_of(stored: Path, digests: dict[str, str]) -> bool:
+def is_of(stored: Path, fingerprints: dict[str, str]) -> bool:
     """Say whether results are stored that were compared with the hub as it is."""
-    return stored.is_file() and json.loads(stored.read_text(encoding="utf-8"))["compared_with"] == digests
+    return (
+        stored.is_file() and json.loads(stored.read_text(encoding="utf-8"))["compared_with"] == fingerprints
+    )
 
 
 def train(method: str, lang: str, data: Path) -> None:
@@ -125,7 +127,7 @@ def measured(method: str, lang: str, data: Path) -> dict[str, Any]:
         figures[name]["texts_per_s"] = len(running) / float(np.median(runs))
     ratios = np.array(seconds[1]) / np.array(seconds[0])
     figures["speed_ratio"] = [float(value) for value in np.percentile(ratios, (50, 25, 75))]
-    figures["compared_with"] = shipped_digests()
+    figures["compared_with"] = shipped_fingerprints()
     card = Hub.open(own.hub.path).card(lang)
     learned = card.stages["language_adaptation"]
     figures["learned"] = learned["metrics"].get("dev", [])
@@ -142,7 +144,7 @@ def _encoder(hub: Path) -> ModularEncoder:
 
 def _tokenizer(encoder: ModularEncoder, lang: str) -> PreTrainedTokenizerFast:
     base: PreTrainedTokenizerFast = encoder.tokenizer
-    return modules_of(encoder.hub.read(lang)).tokenizer or base
+    return to_modules(encoder.hub.read(lang)).tokenizer or base
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The cache of what modenc can make again: converted bases, fingerprints, fetched files."""
+"""Cache of files that can be made again: converted bases, fingerprints, downloads."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from modenc.storage import disk_errors
 
 
 def cache_dir() -> Path:
-    """The user's cache folder for modenc: ``$MODENC_CACHE``, else ``$XDG_CACHE_HOME/modenc``.
+    """Return modenc's cache folder: ``$MODENC_CACHE``, ``$XDG_CACHE_HOME/modenc``, or ``~/.cache/modenc``.
 
     Raises:
-        StorageError: neither is set, and the user has no home.
+        StorageError: neither variable is set, and the user has no home folder.
     """
     if explicit := os.environ.get("MODENC_CACHE"):
         return Path(explicit)
@@ -34,37 +34,37 @@ def cache_dir() -> Path:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A file that marks something as completed; it may name what was made."""
+class Marker:
+    """A file that marks some work as completed; it may hold lines of text."""
 
     path: Path
 
-    def there(self) -> bool:
-        """Whether it was completed."""
+    def exists(self) -> bool:
+        """Check whether the work was completed."""
         return self.path.is_file()
 
-    def names(self) -> list[str]:
-        """What was made; empty where it was not completed, or the mark has no names."""
+    def lines(self) -> list[str]:
+        """Return the lines; none if the work was not completed."""
         with suppress(OSError):
             return self.path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")[:-1]
         return []
 
-    def make(self, names: Iterable[str] = ()) -> None:
-        """Mark it as completed; where the cache cannot be written it will be done again."""
+    def write(self, lines: Iterable[str] = ()) -> None:
+        """Mark the work as completed; if the cache cannot be written, it will be done again."""
         with suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            content = "".join(f"{name}\n" for name in names)
+            content = "".join(f"{line}\n" for line in lines)
             self.path.write_text(content, encoding="utf-8", errors="surrogateescape")
 
 
-def fetched_whole(*what: object) -> Mark:
-    """The mark of a commit's files that were all fetched, so that they need not be requested again."""
-    return Mark(cache_dir() / "fetched" / hashlib.sha256(repr(what).encode()).hexdigest())
+def fetched_marker(*key: object) -> Marker:
+    """Return the marker of a completed download, which need not be requested again."""
+    return Marker(cache_dir() / "fetched" / hashlib.sha256(repr(key).encode()).hexdigest())
 
 
 @contextmanager
-def atomic_folder(target: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside ``target`` that is renamed to it once the block succeeds.
+def new_cache_folder(target: Path) -> Iterator[Path]:
+    """Yield a temporary sibling folder that is renamed to ``target`` when the block succeeds.
 
     If another process finishes ``target`` first, its folder is kept and this one is removed.
 

@@ -1,4 +1,4 @@
-"""``ModularEncoder``: a ``SentenceTransformer`` that knows the language of every text."""
+"""``ModularEncoder``: a ``SentenceTransformer`` that encodes each text with the modules of its language."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-from modenc.composition.routing import Routing, RoutingSettings
-from modenc.composition.settings import (
+from modenc.composition.options import (
     ComputeSettings,
     NotTrained,
     prompt_text,
@@ -22,6 +21,7 @@ from modenc.composition.settings import (
     refuse_without_effect,
     whole,
 )
+from modenc.composition.routing import Routing, RoutingSettings
 from modenc.composition.st_module import ModularTransformer
 from modenc.errors import TextsCutWarning
 from modenc.hub.layout import HubInfo
@@ -35,37 +35,37 @@ from modenc.languages import BASE, listed_codes, normalize_code
 from modenc.texts import TaggedText, as_texts, reusable_codes
 from modenc.user_warnings import warn_user
 
-# Busy threads meet four replacements in one call where a language is replaced twice a second.
+# Retries if a language is replaced during a call; four were seen with two replacements a second.
 _TRIES = 10
 
 
 class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
-    """Sentence vectors from the modules of each text's own language.
+    """Encoder of sentences with the modules of each text's own language.
 
     Args:
         hub: a hub's folder, the id of one on Hugging Face (``organization/name``), or an open hub.
-        base: where the base is found, if not under the name in the hub; its weights must be the same.
-        fallback: for a language without modules: ``base`` (the base alone), ``error``, or a code. ``None``:
-            the pivot's modules where they are a sentence-encoding adapter alone, else the base.
-        min_confidence: texts that :meth:`identify` gives a smaller ``share`` (0 to 1) go to the fallback.
+        base: folder or id of the base, if it is not found under the name in the hub; the weights must match.
+        fallback: modules for a language that has none: ``base`` (no modules), ``error``, or a code. ``None``:
+            the pivot's if they are only a sentence-encoding adapter, or else ``base``.
+        min_confidence: texts whose ``share`` (0 to 1) in :meth:`identify` is smaller go to the fallback.
         identifier: a fastText file (GlotLID), an object with ``identify``, or ``None`` for py3langid.
-        compute: what to compute in: ``fp32``, ``bf16`` (vectors differ in the third digit), ``int8`` (by
-            OpenVINO, on CPUs; in the second), or ``auto``: bf16 where the device has it in hardware.
-        max_memory: bytes, or a text such as ``2GB``, that languages may take beside the base; the least
-            recently used make room. ``None``: no limit.
-        verify: what is checked before a language is used: ``full``, or ``sizes``, all but the checksums.
-        device: where to compute, as in ``SentenceTransformer``.
-        revision: for a hub on Hugging Face, a commit, branch or tag (``None``: the main branch). The encoder
-            stays at the commit that it names now; languages are fetched into the cache on their first use.
-        **options: of ``SentenceTransformer``: ``prompts``, ``default_prompt_name``, ``truncate_dim``,
-            ``similarity_fn_name``; ``token`` and ``local_files_only`` for a hub on Hugging Face. Others
-            would change nothing and are refused.
+        compute: precision: ``fp32``, ``bf16`` (vectors differ in the third digit), ``int8`` (by OpenVINO, on
+            CPUs; they differ in the second digit), or ``auto``: bf16 if the device has it in hardware.
+        max_memory: bytes, or a text such as ``2GB``, that languages may take in addition to the base; the
+            least recently used are freed. ``None``: no limit.
+        verify: checks before a language is used: ``full``, or ``sizes`` (all but the checksums).
+        device: device to compute on, as in ``SentenceTransformer``.
+        revision: commit, branch or tag of a hub on Hugging Face (``None``: the main branch). The encoder
+            stays at its present commit; languages are fetched into the cache on their first use.
+        **options: options of ``SentenceTransformer``: ``prompts``, ``default_prompt_name``, ``truncate_dim``,
+            ``similarity_fn_name``; ``token`` and ``local_files_only`` for a hub on Hugging Face. Other
+            options would have no effect and are refused.
 
     Raises:
         HubError: ``hub`` is no hub, or cannot be fetched.
-        BaseModelError: the base is not found, or is another one.
+        BaseModelError: the base is not found, or its weights are not those of the hub's base.
         LanguageError: the fallback is no language of the hub.
-        OptionError: another setting has none of the values named here.
+        OptionError: another argument has an invalid value.
 
     Examples:
         >>> from modenc import ModularEncoder
@@ -106,24 +106,24 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         modules = [transformer, Pooling(info.hidden_size, info.pooling)]
         super().__init__(modules=modules, device=device, prompts=prompts, **options)
         if info.prompt and "default_prompt_name" not in options:
-            # Given to super().__init__, it would be logged as a warning.
+            # If it were given to super().__init__, sentence-transformers would log a warning.
             self.default_prompt_name: str | None = "default"
         self.register_forward_pre_hook(refuse_training)
         self.eval()
 
     @property
     def hub(self) -> Hub:
-        """The hub."""
+        """Hub that the encoder was opened with."""
         return self._transformer.hub
 
     @property
     def languages(self) -> list[str]:
-        """Codes of the hub's languages, the pivot first; in memory or not."""
+        """Codes of all languages of the hub, the pivot first."""
         return self.hub.languages()
 
     @property
     def max_characters(self) -> int:
-        """Where texts are cut before they are tokenized."""
+        """Characters at which texts are cut before they are tokenized."""
         return self._transformer.max_characters
 
     @property
@@ -133,11 +133,11 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
 
     @property
     def memory(self) -> int:
-        """Bytes that the languages in memory take, the base's own weights not counted."""
+        """Bytes of the languages in memory, without the base's own weights."""
         return self._transformer.cache.nbytes
 
     def reset(self) -> None:
-        """Compute the next batch, to the last digit, as if none had been run; languages stay in memory."""
+        """Compute the next batch, to the last digit, as if it were the first; languages stay in memory."""
         self._transformer.cache.reset()
 
     def load(self, codes: str | Iterable[str]) -> None:
@@ -151,7 +151,7 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
             self._transformer.cache.load(self._transformer.router.require(code))
 
     def unload(self, codes: str | Iterable[str]) -> None:
-        """Free the memory that languages take; they load again on their next use.
+        """Free the memory of languages; they are loaded again on their next use.
 
         Raises:
             LanguageError: a code is unknown.
@@ -160,11 +160,11 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
             self._transformer.cache.unload(normalize_code(code))
 
     def identify(self, texts: Any) -> list[Routing]:
-        """The language of each text among all that the identifier knows, and whose modules it goes to.
+        """Identify the language of each text among all that the identifier knows, and choose its modules.
 
         Returns:
-            For each text ``code`` and ``confidence`` (0 to 1) of its language, ``modules``, the hub's
-            language or the fallback that :meth:`encode` gives it to, and ``share`` (0 to 1), what decided it.
+            For each text ``code`` and ``confidence`` (0 to 1) of its language; ``modules``, the language or
+            fallback that :meth:`encode` uses; and ``share`` (0 to 1), which ``min_confidence`` bounds.
 
         Raises:
             TextError: something is not a text.
@@ -173,14 +173,14 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         return self._transformer.router.identify(as_texts(texts, self.max_characters)[0])
 
     def route(self, texts: Any, lang: str | Sequence[str | None] | None = None) -> list[TaggedText]:
-        """The texts, each with the language whose modules :meth:`encode` gives it to.
+        """Tag each text with the language whose modules :meth:`encode` uses for it.
 
         Args:
             texts: a text or several, as for :meth:`encode`.
             lang: as for :meth:`encode`.
 
         Returns:
-            Strings whose ``lang`` is a code, or ``base``; :meth:`encode` takes them as they are.
+            Strings whose ``lang`` is a code, or ``base``; :meth:`encode` accepts them.
 
         Raises:
             TextError: something is not a text.
@@ -210,39 +210,39 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         Args:
             inputs: a text, or a list, tuple, array, Series or column of texts.
             prompt_name: as in ``SentenceTransformer.encode``.
-            prompt: likewise.
-            batch_size: likewise.
-            *args: see ``options``.
-            lang: the language of all texts, or a list with that of each; ``None`` identifies it. Codes such
-                as ``kk``, ``kaz``, ``kaz_Cyrl`` and ``kk-KZ`` mean the same; ``base`` means the base alone.
-            align: apply the cross-lingual alignment; ``False`` gives the purely monolingual encoders.
-            **options: everything that ``SentenceTransformer.encode`` takes, with the same meaning; but
-                ``processing_kwargs`` and ``task``, which would change nothing, are refused.
+            prompt: as in ``SentenceTransformer.encode``.
+            batch_size: as in ``SentenceTransformer.encode``.
+            *args: positional ``options``.
+            lang: language of all texts, or a list with the language of each; ``None``: identify it. Codes
+                such as ``kk``, ``kaz``, ``kaz_Cyrl`` and ``kk-KZ`` mean the same; ``base`` means no modules.
+            align: apply the cross-lingual alignment; ``False`` gives the monolingual encoders.
+            **options: all options of ``SentenceTransformer.encode``, except ``processing_kwargs`` and
+                ``task``, which would have no effect and are refused.
 
         Warns:
             TextsCutWarning: texts have more tokens than ``max_seq_length``; once a call, with their number.
 
         Returns:
-            float32 array [texts, hidden], or [hidden] for a single text, unless ``options`` ask otherwise.
+            float32 array [texts, hidden], or [hidden] for a single text, unless ``options`` choose another.
 
         Raises:
             TextError: something is not a text; the message says where and what.
             LanguageError: a code is unknown, or its language has no modules and ``fallback="error"``.
             HubError: a language's modules are damaged or made for another base.
-            OptionError: ``batch_size`` or a prompt is none, or an option would change nothing.
+            OptionError: ``batch_size`` or a prompt is invalid, or an option would have no effect.
         """
         refuse_in_call(options)
-        # ``sentences``: the name before sentence-transformers 5.4.
+        # ``sentences`` was the name before sentence-transformers 5.4.
         texts, single = as_texts(options.pop("sentences", inputs), self.max_characters)
         codes = reusable_codes(lang, single=single)
         tagged = self._transformer.router.route(texts, codes)
-        if not tagged:  # shaped as the vectors of a text are
+        if not tagged:  # the result has the shape and type of one with texts
             device = options.get("device")
             options |= {"pool": None, "device": None if isinstance(device, list) else device}
             given = (prompt_name, prompt, batch_size)
             return self.encode([""], *given, *args, lang=BASE, align=align, **options)[:0]
-        # Here, as is the loading below: sentence-transformers 5 waits for ever for a process of a pool that
-        # an error has ended.
+        # Checked and loaded before processes of a pool start: sentence-transformers 5 waits for ever for a
+        # process that an error has ended.
         prompt = prompt_text(self._resolve_prompt(prompt, prompt_name))
         batch_size = whole(batch_size, "batch_size")
         module = self._transformer
@@ -258,12 +258,12 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
                     tagged[0] if single else tagged, None, prompt, batch_size, *args, align=align, **options
                 )
                 break
-            except LanguageGoneError:  # vectors are of one state of each language
+            except LanguageGoneError:  # all vectors of a call are of one version of each language
                 if not tries_left:
                     raise
                 tagged = module.router.route(texts, codes)
         if self._counts_cuts:
-            with suppress(LanguageGoneError):  # by now; the vectors are there
+            with suppress(LanguageGoneError):  # gone after the vectors were computed
                 cut = module.count_cut(tagged, prompt)
                 if cut:
                     limits = (module.max_seq_length, module.most_positions)
@@ -272,12 +272,12 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
 
     @staticmethod
     def _multi_process_worker(device: str, model: ModularEncoder, *queues: Any) -> None:
-        """What a process of a pool does; the one that has the pool says how many texts were cut."""
+        """Run a process of a pool, which does not warn of cut texts; the main process does."""
         model._counts_cuts = False
         SentenceTransformer._multi_process_worker(device, model, *queues)
 
     def _inference(self, inputs: list[TaggedText], **options: Any) -> Any:
-        """What the processes of a pool call of sentence-transformers 6, and :meth:`encode` after its own."""
+        """Tokenize texts that are not yet; sentence-transformers 6 calls this in processes of a pool, too."""
         infer = super()._inference  # type: ignore[misc]
         if all(text.tokens is not None for text in inputs):
             return infer(inputs, **options)
@@ -293,12 +293,12 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
     def save(self, path: str | Path, *_: Any, **__: Any) -> None:
         """Copy the hub with all its languages, to be opened with the same ``max_seq_length`` and prompt.
 
-        Other options of ``SentenceTransformer.save`` change nothing. A hub has one prompt; if there are
-        others, a warning says so.
+        Other options of ``SentenceTransformer.save`` have no effect. A hub has one prompt; if there are more,
+        a warning names the one that is saved.
 
         Raises:
             HubError: ``path`` is another kind of hub, or has other files in it; nothing there is changed.
-            StorageError: the disk is full or read-only; a new folder is no hub before all is in it.
+            StorageError: the disk is full or read-only; an incomplete new folder cannot be opened as a hub.
         """
         self.hub.copy(path, self._info())
 
@@ -313,19 +313,19 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         token: bool | str | None = None,
         **options: Any,
     ) -> str:
-        """Upload the hub to Hugging Face in one commit; returns its address. See :func:`push_hub`.
+        """Upload the hub to Hugging Face in one commit; returns its URL. See :func:`push_hub`.
 
         Args:
-            repo_id: ``organization/name``; made where there is none. Its other languages stay there.
+            repo_id: ``organization/name``; made if there is none. Other languages in it stay there.
             languages: codes; ``None``: all of the hub.
             private: whether a new repository is private.
             revision: branch; ``None``: the main branch.
-            commit_message: of the commit.
+            commit_message: message of the commit.
             token: as in huggingface_hub.
-            **options: others of its options; most are refused.
+            **options: other options of ``SentenceTransformer.push_to_hub``; most are refused.
 
         Raises:
-            HubError: the hub is damaged, or the repository may not be written or is no hub of this kind.
+            HubError: the hub is damaged, or the repository is not writable or another kind of hub.
         """
         refuse_in_push(options)
         given: dict[str, Any] = {"private": private, "revision": revision, "token": token}
@@ -333,7 +333,7 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         return push_hub(self.hub, repo_id, **given)
 
     def _info(self) -> HubInfo:
-        """What ``hub.json`` says of the hub as it is used here."""
+        """Return the content of ``hub.json`` with the encoder's prompt and ``max_seq_length``."""
         given = prompt_text(self._resolve_prompt(None, None))
         if set(self.prompts.values()) - {given}:
             warn_user(f"a hub has one prompt: only {given!r} is saved; give prompts= when you open it")
@@ -341,7 +341,7 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
 
     @staticmethod
     def _input_length(sample: Any) -> int:
-        """What sentence-transformers sorts texts by before it cuts them into batches."""
+        """Return the key by which sentence-transformers sorts texts before it makes batches."""
         order = sample.order if isinstance(sample, TaggedText) else None
         return int(SentenceTransformer._input_length(sample)) if order is None else order
 

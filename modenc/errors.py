@@ -1,4 +1,4 @@
-"""The errors that modenc raises: expected, found, next step."""
+"""Errors that modenc raises; their messages state what was expected, what was found, and what to do."""
 
 from __future__ import annotations
 

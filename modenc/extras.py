@@ -1,4 +1,4 @@
-"""Optional parts of modenc and the packages they need."""
+"""Check for the packages of optional parts (extras) of modenc."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Identification of each text's language, among all that a model knows or among a few.
 
-A model knows a hundred languages and more and errs on short texts; the script and, where texts are
-likely to be in a few languages, a prior for these narrow its choice. The script decides first: a text is
-never identified as a language that is not written in the text's script if a candidate is.
+A model knows a hundred or more languages and errs on short texts. The script, and a prior for the languages
+of a hub, narrow its choice. The script decides first: if any candidate is written in the text's script, the
+text is identified as one that is.
 """
 
 from __future__ import annotations
@@ -28,61 +28,61 @@ from modenc.languages import dominant_script, expected_scripts, find_code, main_
 _SECOND_SCRIPT = -2.0
 _FOREIGN_SCRIPT = -7.0
 
-# Log odds, in nats, of a text being in a language of the hub. With 13, of the texts of the six shipped
-# languages that are identified correctly among the six, 0.2 % or fewer a language are lost to all others
-# that py3langid knows; 98.5 % of sentences in others are kept out of the hub, 87 % of Tatoeba's Turkish ones
+# Log odds, in nats, of a text being in a language of the hub. With 13, at most 0.2 % of the texts of each of
+# six languages that are identified correctly among the six are taken for another language that py3langid
+# knows, and 98.5 % of sentences in other languages (87 % of Tatoeba's Turkish ones) are kept out of the hub
 # (first halves of the files of benchmarks/language_identification.py). With 10: 1.9 % of Uzbek, 99.1 %, 92 %.
 _HUB_PRIOR = 13.0
 
+# Candidates up to this number are computed in float32, see _restricted_to.
 _FEW = 24
 
 UNDETERMINED = "und"
-"""ISO 639's code for a text that has no letters, or none of a script that is known."""
+"""ISO 639's code for a text without letters, or without those of a known script."""
 
-
-# A py3langid model, and which candidate (column) owns each of its classes (row): 0 or 1.
+# A py3langid model, and a matrix of 0 and 1 that maps its classes (rows) to candidates (columns).
 _Restricted = tuple[Any, NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
 class Identification:
-    """The language that a text was identified as."""
+    """Identified language of a text."""
 
     code: str
-    """Normalised language code."""
+    """Normalized language code."""
     confidence: float
-    """Probability among the languages compared (all that the model knows, or those asked for), 0 to 1; 0
-    where there are no letters, or none of a script that fits."""
+    """Probability among the languages compared (all that the model knows, or the candidates), 0 to 1; 0
+    without letters of a script that fits."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """A text's language among all that a model knows, and whether it is one of a few."""
+    """A text's language among all that a model knows, and among a hub's."""
 
     found: Identification
-    """Among all, without a prior; :data:`UNDETERMINED` where there are no letters of a known script."""
-    member: str | None
-    """The one of the few that the text goes to: likelier, prior included, than any other language."""
+    """Language among all, without a prior; :data:`UNDETERMINED` without letters of a known script."""
+    language: str | None
+    """Hub's language that is likelier, prior included, than any language outside the hub."""
     share: float
-    """Probability of the likeliest of the few among them and the likeliest other, prior included."""
+    """Probability of the hub's likeliest language, among these and the likeliest other language."""
 
 
 class LanguageIdentifier(Protocol):
-    """Anything that identifies the language of texts.
+    """Protocol of an object that identifies the language of texts.
 
-    One that also has ``match`` (as :class:`Py3LangidIdentifier` does) weighs a hub's languages against all
-    others itself; otherwise the likeliest of all languages is taken.
+    An identifier may also have ``match`` (as :class:`Py3LangidIdentifier` does), to compare a hub's languages
+    with all others itself; otherwise the likeliest of all languages is taken.
     """
 
     def identify(
         self, texts: Sequence[str], languages: Collection[str] | None = None
     ) -> list[Identification]:
-        """The likeliest of ``languages`` (None: of all it knows) for each text."""
+        """Return the likeliest of ``languages`` (None: of all it knows) for each text."""
         ...
 
 
 class _ModelIdentifier(ABC):
-    """Weighs a model's probabilities with the scripts, and a hub's languages with a prior.
+    """Identifier that combines a model's probabilities with the scripts, and a prior for a hub's languages.
 
     Args:
         name: the model's name in messages.
@@ -91,7 +91,7 @@ class _ModelIdentifier(ABC):
 
     def __init__(self, name: str, labels: Iterable[str]) -> None:
         self._name = name
-        # Without those that are no language, such as zxx.
+        # Labels that are no language, such as zxx, are left out.
         codes = {label: find_code(label.removeprefix("__label__")) for label in labels}
         self._code_of = {label: code for label, code in codes.items() if code is not None}
 
@@ -103,9 +103,9 @@ class _ModelIdentifier(ABC):
     def identify(
         self, texts: Sequence[str], languages: Collection[str] | None = None
     ) -> list[Identification]:
-        """The likeliest of ``languages`` (None: of all known) for each text.
+        """Return the likeliest of ``languages`` (None: of all known) for each text.
 
-        Languages that the model does not know are never given.
+        Languages that the model does not know are never returned.
 
         Raises:
             LanguageError: the model knows none of ``languages``.
@@ -114,7 +114,7 @@ class _ModelIdentifier(ABC):
         return _decide(texts, candidates, self._probabilities(texts, tuple(candidates)))
 
     def match(self, texts: Sequence[str], languages: Collection[str]) -> list[Match]:
-        """Whether each text is in one of ``languages``, weighed against all that the model knows.
+        """Compare ``languages`` with all others that the model knows, for each text.
 
         Raises:
             LanguageError: the model knows none of ``languages``.
@@ -126,7 +126,7 @@ class _ModelIdentifier(ABC):
             rows_of.setdefault(dominant_script(text), []).append(row)
         for script, rows in rows_of.items():
             if not any(script in expected_scripts(code) for code in known):
-                continue  # no letters, or a script that says nothing: those of rare languages are not known
+                continue  # no letters, or a script of no known language
             fits = {code: fit for code in known if (fit := _script_fit(code, script)) > _FOREIGN_SCRIPT}
             same_script = [texts[row] for row in rows]
             scores = np.maximum(self._probabilities(same_script, tuple(fits)), np.float32(1e-30))
@@ -137,7 +137,7 @@ class _ModelIdentifier(ABC):
         return matches
 
     def _candidates(self, languages: Collection[str] | None) -> list[str]:
-        """Those of the languages asked for that the model knows, in the order given."""
+        """Return the given languages that the model knows, in the same order."""
         known = self.languages_known
         if languages is None:
             return sorted(known)
@@ -147,22 +147,22 @@ class _ModelIdentifier(ABC):
         candidates = [code for code in dict.fromkeys(asked) if code in known]
         if not candidates:
             raise LanguageError(
-                f"{self._name} cannot tell any of: {', '.join(asked) or 'no languages'}; name the texts' "
+                f"{self._name} cannot identify any of: {', '.join(asked) or 'no languages'}; name the texts' "
                 "language with lang=, or use a fastText model that knows it, such as GlotLID's"
             )
         return candidates
 
     @abstractmethod
     def _probabilities(self, texts: Sequence[str], candidates: tuple[str, ...]) -> NDArray[np.float32]:
-        """Probabilities [texts, candidates], up to a factor for each text."""
+        """Return probabilities [texts, candidates], up to a factor for each text."""
 
     def _prior(self, text: str) -> float:
-        """Log odds of a text being in a language of the hub, before it was read."""
+        """Return the prior log odds of a text being in a language of the hub."""
         return 0.0
 
 
 class Py3LangidIdentifier(_ModelIdentifier):
-    """py3langid's naive Bayes model of byte n-grams: 139 languages, no download."""
+    """Identifier by py3langid's naive Bayes model of byte n-grams: 139 languages, no download."""
 
     def __init__(self) -> None:
         from py3langid.langid import MODEL_FILE
@@ -180,26 +180,26 @@ class Py3LangidIdentifier(_ModelIdentifier):
         model, owners = self._restricted_to(candidates)
         columns = np.zeros((len(texts), len(owners)), dtype=np.float32)
         for row, text in enumerate(texts):
-            # Spaces at both ends let a lone word meet the n-grams of word boundaries: single words
-            # of en az kk ky ug uz are identified correctly 89 % of the time with them, 85 % without.
+            # Spaces at both ends make the n-grams of word boundaries match a single word: single words of
+            # en az kk ky ug uz are identified correctly 89 % of the time with them, 85 % without.
             columns[row] = model._decide(f" {text} ")
         return columns @ owners
 
     def _restricted_to(self, candidates: tuple[str, ...]) -> _Restricted:
-        """The model with the candidates' columns alone; a small matrix is in the type sums are made in."""
+        """Return the model with the candidates' columns only."""
         if candidates not in self._restricted:
             model = copy.copy(self._model)
             model.set_languages([label for label, code in self._code_of.items() if code in candidates])
-            # float32 is a tenth faster; 89 languages in Latin script would take 36 MB in it.
-            kind = np.float32 if len(candidates) <= _FEW else model.nb_ptc.dtype
-            model.nb_ptc = np.ascontiguousarray(model.nb_ptc, dtype=kind)
+            # float32, the type of the sums, is a tenth faster; 89 languages would take 36 MB in it.
+            dtype = np.float32 if len(candidates) <= _FEW else model.nb_ptc.dtype
+            model.nb_ptc = np.ascontiguousarray(model.nb_ptc, dtype=dtype)
             codes = np.array([[self._code_of[label]] for label in model.nb_classes])
             self._restricted[candidates] = model, (codes == np.array(candidates)).astype(np.float32)
         return self._restricted[candidates]
 
 
 class FastTextIdentifier(_ModelIdentifier):
-    """A fastText classifier whose labels are codes with scripts, as GlotLID's ``__label__kaz_Cyrl``."""
+    """Identifier by a fastText model whose labels name a code and script, such as ``__label__kaz_Cyrl``."""
 
     def __init__(self, path: str | Path) -> None:
         if not Path(path).is_file():
@@ -230,7 +230,7 @@ class FastTextIdentifier(_ModelIdentifier):
 
 
 def get_identifier(spec: str | Path | None = None) -> LanguageIdentifier:
-    """The identifier that a setting names: None or ``py3langid``, else a fastText file's path.
+    """Return the identifier for a setting: None or ``py3langid``, or else a fastText file's path.
 
     Raises:
         LanguageError: there is no such file, or it is no fastText model.
@@ -244,7 +244,7 @@ _shared_py3langid = cache(Py3LangidIdentifier)
 def _decide(
     texts: Sequence[str], candidates: Sequence[str], scores: NDArray[np.float32]
 ) -> list[Identification]:
-    """Weigh a model's probabilities [texts, candidates], up to a factor a text, with the scripts."""
+    """Combine a model's probabilities [texts, candidates], up to a factor for each text, with the scripts."""
     if not texts:
         return []
     scripts = [dominant_script(text) for text in texts]
@@ -265,7 +265,7 @@ def _decide(
 def _weighed(
     logits: NDArray[np.float32], codes: Sequence[str], members: Sequence[str], priors: NDArray[np.float32]
 ) -> list[Match]:
-    """Log odds [texts, codes] as matches; ``priors`` [texts] are added to those of the members."""
+    """Make matches of log odds [texts, codes]; ``priors`` [texts] are added to those of the members."""
     best = logits.argmax(axis=1)
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
     confidence = weights.max(axis=1) / weights.sum(axis=1)
@@ -287,7 +287,7 @@ def _weighed(
 
 @cache
 def _script_fit(code: str, script: str | None) -> float:
-    """Log odds of a language being written in a script; without letters none fits."""
+    """Return the log odds of a language being written in a script; without letters no script fits."""
     if script is None:
         return _FOREIGN_SCRIPT
     scripts = expected_scripts(code)

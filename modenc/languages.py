@@ -16,7 +16,7 @@ from modenc.errors import LanguageError
 from modenc.suggest import LONGEST
 
 BASE = "base"
-"""Instead of a language code: the base's own tokenizer and weights, no modules."""
+"""Value in place of a language code: the base's own tokenizer and weights, without modules."""
 
 # Valid subtags that name no language: undetermined, multiple, uncoded, no linguistic content.
 _NO_LANGUAGE = frozenset({"und", "mul", "mis", "zxx"})
@@ -44,7 +44,7 @@ _SEVERAL_SCRIPTS: dict[str, frozenset[str]] = {
 
 
 def normalize_code(code: str) -> str:
-    """The shortest standard code of a language, without script and region.
+    """Return the shortest standard code of a language, without script and region.
 
     ``KK``, ``kaz``, ``kaz_Cyrl`` and ``kk-KZ`` give ``kk``; ``azj_Latn`` gives ``az``.
 
@@ -58,7 +58,7 @@ def normalize_code(code: str) -> str:
 
 @lru_cache(maxsize=4096)
 def find_code(code: str) -> str | None:
-    """:func:`normalize_code`, or None where ``code`` names no language; quick, since it guesses nothing."""
+    """Return :func:`normalize_code` of a code, or None if it names no language; guesses nothing."""
     if not isinstance(code, str):
         return None
     try:
@@ -70,7 +70,7 @@ def find_code(code: str) -> str | None:
 
 
 def language_name(code: str) -> str:
-    """The English name of a language (``kk`` gives ``Kazakh``).
+    """Return the English name of a language (``kk`` gives ``Kazakh``).
 
     Raises:
         LanguageError: ``code`` names no language.
@@ -80,7 +80,7 @@ def language_name(code: str) -> str:
 
 @lru_cache(maxsize=1024)
 def expected_scripts(code: str) -> frozenset[str]:
-    """ISO 15924 codes of the Unicode scripts a language is usually written in.
+    """Return the ISO 15924 codes of the Unicode scripts that a language is usually written in.
 
     A script given in the code itself is the only one expected: ``uz_Cyrl`` gives ``{"Cyrl"}``.
     Composite writing systems are split into what letters can be: ``ja`` gives
@@ -96,7 +96,7 @@ def expected_scripts(code: str) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def main_scripts(code: str) -> frozenset[str]:
-    """:func:`expected_scripts` without second ones: ``uz`` gives ``{"Latn"}``.
+    """Return :func:`expected_scripts` without secondary ones: ``uz`` gives ``{"Latn"}``.
 
     Raises:
         LanguageError: ``code`` names no language.
@@ -104,13 +104,13 @@ def main_scripts(code: str) -> frozenset[str]:
     language = normalize_code(code)
     script = script_of_code(code)
     if script is None:
-        # langcodes falls back to Latin for languages that CLDR says nothing about.
+        # langcodes falls back to Latin for languages that are not in CLDR.
         script = Language.get(language).maximize().script if language in LIKELY_SUBTAGS else None
     return _WRITING_SYSTEMS.get(script, frozenset({script})) if script else frozenset()
 
 
 def script_of_code(code: str) -> str | None:
-    """The script that a code states explicitly: ``kaz_Cyrl`` gives ``Cyrl``, ``kk`` gives None.
+    """Return the script that a code states explicitly: ``kaz_Cyrl`` gives ``Cyrl``, ``kk`` gives None.
 
     Raises:
         LanguageError: ``code`` is not a language code.
@@ -123,7 +123,7 @@ def script_of_code(code: str) -> str | None:
 
 
 def dominant_script(text: str) -> str | None:
-    """ISO 15924 code of the script most of a text's letters are in; None where it has no letters.
+    """Return the ISO 15924 code of the script of most of a text's letters; None without letters.
 
     Letters that all scripts share (``ʻ``, ``ー``) are not counted; of equals the first to occur wins.
     """
@@ -154,8 +154,8 @@ def _unknown(code: str) -> str:
 
 
 def _guess(code: str) -> list[str]:
-    """Codes that a wrong code may mean: a name in any language, a similar name, a country's code."""
-    # The library takes no lone surrogates, which file names may have.
+    """Guess the codes that a wrong code may mean: a language's name, a similar name, a country's code."""
+    # The library rejects lone surrogates, which file names may contain.
     wanted = code.strip().casefold().encode("utf-8", "replace").decode("utf-8")
     if len(wanted) == 2:
         return _guess_from_country(wanted.upper())
@@ -170,16 +170,16 @@ def _guess(code: str) -> list[str]:
 
 
 def _guess_from_country(country: str) -> list[str]:
-    """The main language of a country whose code was given instead of a language's (``kz``)."""
+    """Return the main language of a country whose code was given for a language's (``kz``)."""
     if country == "ZZ":
-        return []  # CLDR's mark of an unknown country
+        return []  # CLDR's code of an unknown country
     at_home = [code for code in LANGUAGE_ALPHA3 if Language.get(code).maximize().territory == country]
     return sorted(at_home, key=lambda code: Language.get(code).speaking_population(), reverse=True)[:1]
 
 
 @cache
 def _codes_by_name() -> dict[str, str]:
-    """English names, case-folded, of the languages CLDR knows."""
+    """Return case-folded English name → code of the languages in CLDR."""
     codes = {tag for tag in LIKELY_SUBTAGS if "-" not in tag} | set(LANGUAGE_ALPHA3)
     known = sorted(code for code in codes - _NO_LANGUAGE if _is_known(code))
     return {Language.get(code).display_name("en").casefold(): code for code in known}
@@ -195,7 +195,7 @@ def _script_of_letter(character: str) -> str | None:
 
 @cache
 def _script_pattern() -> regex.Pattern[str]:
-    """Matches one letter; the name of the group that matched is its script's code."""
+    """Return a pattern for one letter; the name of the matching group is its script's code."""
     return regex.compile("|".join(rf"(?P<{script}>\p{{Script={script}}})" for script in _unicode_scripts()))
 
 
@@ -212,7 +212,7 @@ def _unicode_scripts() -> tuple[str, ...]:
 
 
 def listed_codes(codes: str | Iterable[str]) -> list[str]:
-    """One code or several as a list, as they were given.
+    """Return one code or several as a list, unchanged.
 
     Raises:
         LanguageError: one of them is no text.

@@ -24,35 +24,35 @@ _TEXTS = ("translator", "licence", "text", "source", "target")
 
 @dataclass(frozen=True)
 class TranslationRecord:
-    """How a file of translations was made; nothing in it depends on when or where."""
+    """Record of how a file of translations was made, which does not depend on time and place."""
 
     translator: str
     """Tools with their versions, and modes or models: ``apertium 3.8.3 (eng-kaz)``.
 
-    Where the text was a translation itself, its translator comes first (``…, then …``).
+    If the source was a translation itself, its translator comes first (``…, then …``).
     """
     licence: str
-    """License of the text that was translated; empty where it was not stated."""
+    """License of the source text; empty if it was not stated."""
     text: str
-    """Name of the file that was translated."""
+    """File name of the source text."""
     source: str
-    """Code of its language."""
+    """Code of the source language."""
     target: str
-    """Code of the language that it was translated to."""
+    """Code of the target language."""
     made_by: str
-    """modenc's version."""
+    """Version of modenc."""
     steps: list[dict[str, Any]]
-    """The engine's description of each step; first the steps that the text itself came from."""
+    """Description of each step by its engine, with the source's own steps first."""
     columns: list[str]
-    """The translated columns."""
+    """Translated columns."""
     filters: dict[str, Any]
     """Conditions for keeping a row."""
     counts: dict[str, Any]
-    """What became of the rows."""
+    """Counts of kept and removed rows."""
 
 
 def record_path(path: Path) -> Path:
-    """The path of a file's record."""
+    """Return the path of a file's record."""
     return path.with_name(f"{path.name}{_ENDING}")
 
 
@@ -70,7 +70,7 @@ def write_record(path: Path, record: TranslationRecord) -> None:
 def copy_record(source: Path, path: Path) -> None:
     """Write the record of ``source`` for a file that was made from it.
 
-    If there is none, a record that another file of this name has left is removed.
+    If there is none, the record of an older file of this name is removed.
 
     Raises:
         StorageError: the disk is full or read-only.
@@ -85,10 +85,10 @@ def copy_record(source: Path, path: Path) -> None:
 
 
 def read_record(path: Path) -> TranslationRecord | None:
-    """The record of a file; None where it has none, or, with a warning, a damaged one.
+    """Read the record of a file; returns None if it has none or, with a warning, a damaged one.
 
-    A file that was compressed later (``kk.tsv.gz``) has the record of the name without the ending. Fields
-    that a later version of modenc adds are ignored.
+    A compressed file (``kk.tsv.gz``) may have the record of the name without the ending. Fields that a later
+    version of modenc adds are ignored.
     """
     place = record_path(path)
     try:

@@ -1,8 +1,7 @@
-"""Work in shards, so that a long run resumes and its result need not fit in memory.
+"""Work in shards, so that a long run can resume and its result need not fit in memory.
 
-``OUTPUT.parts/`` holds one file for each shard and ``job.json``, which says what they were made from. Each
-shard is written under another name and renamed, so one that exists is whole. One process at a time writes
-them.
+``OUTPUT.parts/`` holds one file for each shard, and ``job.json``, which describes the work. Each shard is
+written under another name and renamed, so a shard that exists is complete. One process at a time writes them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from modenc.storage import LOCK_FILE, disk_errors, exclusive_lock
 logger = logging.getLogger(__name__)
 
 KEPT = "finished shards are kept"
-"""What a failure to write leaves, for messages."""
+"""Part of error messages about failures to write."""
 
 _JOB_FILE = "job.json"
 _SHARD = re.compile(r"\.?\d{7}\.(npy|parquet|jsonl)")
@@ -31,24 +30,24 @@ _SHARD = re.compile(r"\.?\d{7}\.(npy|parquet|jsonl)")
 
 @dataclass(frozen=True)
 class ShardFolder:
-    """The shards of one output file."""
+    """Folder with the shards of one output file."""
 
     output: Path
-    """The file that they are joined to in the end."""
+    """File that the shards are joined to in the end."""
 
     @property
     def folder(self) -> Path:
-        """Where the shards are until they are joined."""
+        """Folder of the shards until they are joined."""
         return self.output.with_name(f"{self.output.name}.parts")
 
     @property
     def suffix(self) -> str:
-        """The ending of a shard's name."""
+        """Ending of a shard's name."""
         return self.output.suffix
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Lock the folder, made where it is missing.
+        """Lock the folder, and make it if it is missing.
 
         Raises:
             DataError: another process holds it.
@@ -61,10 +60,10 @@ class ShardFolder:
             yield
 
     def begin(self, job: dict[str, Any], *, resumable: bool) -> int:
-        """Prepare the folder for ``job``; returns how many shards of it are done already.
+        """Prepare the folder for ``job``; returns the number of its shards that are done already.
 
-        Shards of another job (the input, its date or a setting differs) are removed, and the log
-        says which entries differ.
+        Shards of another job (the input, its date or a setting differs) are removed; the log names the
+        differing entries.
         """
         job_file = self.folder / _JOB_FILE
         if resumable and job_file.is_file():
@@ -76,7 +75,7 @@ class ShardFolder:
         if not job_file.is_file() and any(_SHARD.fullmatch(path.name) for path in self.folder.iterdir()):
             raise DataError(
                 f"{self.folder}: expected a new folder or shards with their {_JOB_FILE}, found files "
-                "that are named like shards; move them away"
+                "that are named like shards; move these away"
             )
         with disk_errors(self.folder, "nothing has been computed yet"):
             self._clear()
@@ -85,7 +84,7 @@ class ShardFolder:
 
     @contextmanager
     def writing(self, number: int) -> Iterator[BinaryIO]:
-        """A stream whose content becomes shard ``number`` once the block succeeds."""
+        """Yield a stream whose content becomes shard ``number`` when the block succeeds."""
         target = self.shard(number)
         temporary = target.with_name(f".{target.name}")
         with temporary.open("wb") as stream:
@@ -95,11 +94,11 @@ class ShardFolder:
         temporary.replace(target)
 
     def shard(self, number: int) -> Path:
-        """The file of a shard, counted from 0."""
+        """Return the file of a shard, counted from 0."""
         return self.folder / f"{number:07d}{self.suffix}"
 
     def missing(self, shards: int) -> list[int]:
-        """The numbers of those of the first ``shards`` shards that are not done."""
+        """Return the numbers of the first ``shards`` shards that are not done."""
         return [number for number in range(shards) if not self.shard(number).is_file()]
 
     def remove(self) -> None:

@@ -1,4 +1,4 @@
-"""Writing to folders: by one process at a time, on disks that may be full or read-only."""
+"""Safe writing of files: errors of full disks, atomic replacement, and locks."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from filelock import FileLock, Timeout
 from modenc.errors import ModencError, StorageError
 
 LOCK_FILE = ".lock"
-"""Name of the lock in a folder that one process at a time works in."""
+"""Name of the lock file in a folder that only one process at a time may use."""
 
 _CODES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
-# Elsewhere these are of files that were to be read.
+# Outside the folder being written, these errors concern files that were read.
 _CODES_BELOW = {errno.EACCES, errno.EPERM}
-# numpy, torch and others describe the failure, but not which error it was.
-_WORDLESS = re.compile(
+# Errors of numpy, torch and others that do not name the cause.
+_UNNAMED = re.compile(
     r"requested and \d+ written|inline_container|PytorchStreamWriter|file write failed|iostream error"
 )
 
@@ -32,7 +32,7 @@ def disk_errors(where: Path, kept: str) -> Iterator[None]:
 
     Args:
         where: the file or folder that the block writes.
-        kept: what is not lost by a failure, for the message.
+        kept: what a failure leaves intact, for the message.
 
     Raises:
         StorageError: the disk is full, over its quota or read-only, or this user may not write there.
@@ -41,8 +41,8 @@ def disk_errors(where: Path, kept: str) -> Iterator[None]:
         yield
     except ModencError:
         raise
-    except Exception as error:  # tokenizers raises nothing more specific
-        # Another place may be full: the cache, or the folder of temporary files.
+    except Exception as error:  # tokenizers raises no narrower type
+        # Another disk may be full: that of the cache, or of temporary files.
         name = getattr(error, "filename", None)
         below = not isinstance(name, str | bytes) or Path(os.fsdecode(name)).is_relative_to(where)
         reason = _reason(error, _CODES | _CODES_BELOW if below else _CODES)
@@ -51,14 +51,14 @@ def disk_errors(where: Path, kept: str) -> Iterator[None]:
         place = where if below else name
         raise StorageError(
             f"{place}: cannot be written ({reason}); {kept}. "
-            "Make room or make it writable, then run the same again"
+            "Make room or make it writable, then run the same command again"
         ) from error
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary name beside ``path``; its file replaces ``path`` once the block succeeds."""
-    # Processes in containers may share an id, and threads do.
+    """Yield a temporary sibling path; its file replaces ``path`` when the block succeeds."""
+    # Threads share a process id, and so may processes in containers.
     own = f"{os.getpid()}-{secrets.token_hex(4)}"
     temporary = path.with_name(f".{path.stem}.tmp-{own}{path.suffix}")
     try:
@@ -69,7 +69,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that readers see the old content or the new, never half of it."""
+    """Write a file so that readers see either the old or the new content, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -90,12 +90,12 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def exclusive_lock(folder: Path, otherwise: ModencError, wait: float = 0) -> Iterator[None]:
-    """Lock a folder, made where it is missing; the lock ends with this process, however it ends.
+    """Lock a folder, which is made if it is missing; the lock ends with this process in any case.
 
     Args:
         folder: the folder.
-        otherwise: raised where another process holds the lock.
-        wait: seconds that it may go on holding it.
+        otherwise: error to raise if another process holds the lock.
+        wait: seconds to wait for the other process.
     """
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -107,11 +107,11 @@ def exclusive_lock(folder: Path, otherwise: ModencError, wait: float = 0) -> Ite
 
 
 def _reason(error: Exception, wanted: set[int]) -> str | None:
-    """What kept a file from being written; None where the error is of another kind."""
+    """Return why a file could not be written; None if the error has another cause."""
     text = str(error)
     codes = {getattr(error, "errno", None)}
-    # safetensors puts the number into its message, shutil the messages of many errors.
+    # safetensors puts the error number into its message, and shutil the messages of many errors.
     codes |= {int(code) for code in re.findall(r"(?:os error |Errno )(\d+)", text)}
     for code in wanted & codes:
         return os.strerror(code)
-    return "the disk is full" if _WORDLESS.search(text) else None
+    return "the disk is full" if _UNNAMED.search(text) else None

@@ -10,7 +10,7 @@ LONGEST = 60
 
 
 def closest_match(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The closest match for ``name`` among ``names``, if any is at least ``cutoff`` (0 to 1) alike."""
+    """Return the closest match for ``name`` in ``names``; None below a similarity of ``cutoff`` (0 to 1)."""
     if len(name) > LONGEST:
         return None
     by_plain = {_plain(candidate): candidate for candidate in names}

@@ -1,4 +1,4 @@
-"""Input texts: conversion of what callers give to a list of clean texts."""
+"""Conversion of inputs to a list of clean texts."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from typing import Any, NamedTuple
 
 from modenc.errors import TextError
 
-# Control characters that tokenizers do not read as white space; they carry no text.
+# Control characters that tokenizers do not read as white space.
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class Tokens(NamedTuple):
-    """A tokenized text, and what the tokens depend on besides the text."""
+    """Tokens of a text, with everything else that they depend on."""
 
     prompt: str
     """Prefix of the text."""
     max_length: int
-    """Most tokens."""
-    digest: str
-    """Of the modules whose tokenizer was used."""
+    """Number of tokens at which texts are cut."""
+    fingerprint: str
+    """Fingerprint of the modules with the tokenizer."""
     ids: array[int]
     """Token ids, including the prompt's."""
     cut: bool = False
-    """Whether the text was longer and was cut."""
+    """Whether the text was cut."""
 
 
 class TaggedText(str):
-    """A text that keeps the code of its language when it is sorted or sent elsewhere."""
+    """A text that keeps the code of its language when it is sorted or sent to another process."""
 
     __slots__ = ("lang", "order", "tokens")
     lang: str
     tokens: Tokens | None
-    """Set once it has been tokenized."""
+    """Tokens, after the text was tokenized."""
     order: int | None
-    """Texts of similar order belong in one batch."""
+    """Sort key: texts with similar keys belong in one batch."""
 
     def __new__(cls, text: str, lang: str) -> TaggedText:
-        """A text in the language ``lang``."""
+        """Make a text in the language ``lang``."""
         tagged = super().__new__(cls, text)
         tagged.lang = lang
         tagged.tokens = None
@@ -54,7 +54,7 @@ class TaggedText(str):
 
 
 def as_texts(inputs: Any, max_characters: int) -> tuple[list[str], bool]:
-    """The texts in what a caller gave, cleaned by :func:`clean`, and whether it was a single one.
+    """Convert an input to texts, cleaned by :func:`clean`; also returns whether it was a single text.
 
     Args:
         inputs: a str, or a list, tuple, one-dimensional array, pandas Series, ``datasets`` column or
@@ -84,16 +84,16 @@ def as_texts(inputs: Any, max_characters: int) -> tuple[list[str], bool]:
 
 
 def clean(text: str, max_characters: int) -> str:
-    """A text without control characters and lone surrogates, at most ``max_characters`` long.
+    """Remove control characters and lone surrogates, and cut a text to ``max_characters``.
 
-    White space stays as it is, and so does everything else that a tokenizer may look at.
+    White space and everything else that a tokenizer may read stay unchanged.
     """
     if isinstance(text, TaggedText):
         return text if text.tokens is not None else TaggedText(clean(str(text), max_characters), text.lang)
     if len(text) > max_characters:
         text = text.lstrip()[:max_characters]
     if _SURROGATE.search(text):
-        # Pairs, which some JSON readers leave, are joined; single surrogates are dropped.
+        # Surrogate pairs, which some JSON readers produce, are joined; lone surrogates are dropped.
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
     return _CONTROL.sub("", text)
 
@@ -103,7 +103,7 @@ def _found(thing: Any) -> str:
 
 
 def is_missing(thing: Any) -> bool:
-    """Whether it is a missing value: None, NaN, or pandas' NA."""
+    """Check whether a value is missing: None, NaN, or pandas' NA."""
     if thing is None or type(thing).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(thing, float) and math.isnan(thing)
@@ -124,7 +124,7 @@ def _next_step(thing: Any) -> str:
 
 
 def reusable_codes(lang: Any, *, single: bool) -> Any:
-    """``lang`` so that it can be read twice: codes are needed again if a language is removed."""
+    """Return ``lang`` in a form that can be read twice: codes are needed again if a language is removed."""
     if getattr(lang, "ndim", 1) == 0:  # an array of one code
         return lang.item()
     several = isinstance(lang, Iterable) and not isinstance(lang, str)

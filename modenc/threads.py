@@ -1,10 +1,10 @@
-"""The number of threads that compute, and how they wait for each other beside other busy processes.
+"""Number of computing threads, and how they wait for each other while other processes are busy.
 
-On Linux torch computes with libgomp, whose threads wait for each other by spinning for some ten
-milliseconds. That is fastest while no other process computes; beside a busy process, a spinning thread takes
-the core of the thread that it waits for. libgomp reads its setting once, when it is loaded
-(``OMP_WAIT_POLICY``, ``GOMP_SPINCOUNT``), with one documented exception: if a process has more threads than
-there are cores, they sleep at once. So a second, idle pool of threads makes them sleep while it exists.
+On Linux torch computes with libgomp, whose threads wait for each other by spinning for about ten
+milliseconds. That is fastest while no other process computes. While another process is busy, a spinning
+thread may take the core from the thread that it waits for. libgomp reads its wait policy once, when it is
+loaded (``OMP_WAIT_POLICY``, ``GOMP_SPINCOUNT``), with one documented exception: if a process has more threads
+than there are cores, waiting threads sleep at once. So a second, idle pool of threads makes them sleep.
 """
 
 from __future__ import annotations
@@ -22,62 +22,64 @@ import torch
 
 _NUMBERS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _POLICIES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
-# Processes come and go; the clock of their times has ticks of 10 ms.
-_SECONDS_BETWEEN_LOOKS = 0.5
-# Older observations are out of date; without newer ones, threads wait as the runtime does by default.
-_SECONDS_OF_A_LOOK = 10.0
-# Share of a core that an otherwise idle machine uses.
+# Processor times have ticks of 10 ms, so shorter intervals would be inaccurate.
+_SECONDS_BETWEEN_CHECKS = 0.5
+# A check is valid for this time; without a newer one, threads wait as by default.
+_SECONDS_VALID = 10.0
+# Share of a core that an idle machine uses.
 _BACKGROUND_LOAD = 0.2
-# More pools are needed only where threads are few and cores many, and then spinning harms nobody.
+# More pools would be needed only for few threads on many cores, where spinning does no harm.
 _MOST_POOLS = 3
-# Torch computes in parallel from 32,768 numbers on.
-_DIVIDED = 1 << 17
+# Numbers in a tensor that torch computes in parallel, which it does from 32,768 on.
+_PARALLEL_SIZE = 1 << 17
 
 
 def usable_cores() -> int:
-    """Cores that this process may use, by its affinity and by the quota of its control group."""
+    """Return the number of cores that this process may use, by its affinity and its control group's quota."""
     return max(1, int(joblib.cpu_count()))
 
 
-def set_threads(asked: int) -> int:
+def set_threads(requested: int) -> int:
     """Set the number of threads that torch computes with; returns the number.
 
-    0 leaves torch's own number, the physical cores, or what ``OMP_NUM_THREADS``, ``MKL_NUM_THREADS`` or
-    ``torch.set_num_threads`` say; unless a variable says otherwise, no more than :func:`usable_cores`, which
-    torch looks at the affinity alone. The number never depends on other processes, since results do on it.
+    0 keeps torch's number: the physical cores, or the value of ``OMP_NUM_THREADS``, ``MKL_NUM_THREADS`` or
+    ``torch.set_num_threads``. Unless an environment variable sets it, it is limited to :func:`usable_cores`,
+    since torch ignores control groups. It never depends on other processes, since results depend on it.
     """
     own = torch.get_num_threads()
     from_environment = any(os.environ.get(name) for name in _NUMBERS)
-    number = asked or (own if from_environment else min(own, usable_cores()))
+    number = requested or (own if from_environment else min(own, usable_cores()))
     if number != own:
         torch.set_num_threads(number)
     return number
 
 
-class Waiting:
-    """Makes torch's threads sleep while they wait, but only while other processes are busy.
+class WaitPolicy:
+    """Policy that makes waiting threads of torch sleep, but only while other processes are busy.
 
-    Results are the same either way. :meth:`check` is called before each batch and training step; ten seconds
-    after the last call threads wait as the runtime does by default. Threads may share one object.
+    Results are the same either way. :meth:`check` is called before each batch and training step. Ten seconds
+    after the last call, threads wait as by default. Threads may share one object.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._looked = -math.inf
+        self._checked = -math.inf
         self._times: tuple[float, float, float] | None = None
         self._pools: _IdlePools | None = None
 
     @property
     def asleep(self) -> bool:
-        """Whether threads now sleep while they wait."""
+        """Whether waiting threads sleep at present."""
         return self._pools is not None and self._pools.alive
 
     def check(self) -> None:
         """Check whether other processes are busy, at most twice a second; takes almost no time."""
-        if time.monotonic() - self._looked < _SECONDS_BETWEEN_LOOKS or not self._lock.acquire(blocking=False):
+        if time.monotonic() - self._checked < _SECONDS_BETWEEN_CHECKS or not self._lock.acquire(
+            blocking=False
+        ):
             return
         try:
-            self._looked = time.monotonic()
+            self._checked = time.monotonic()
             if _may_sleep():
                 self._decide()
             else:
@@ -91,7 +93,7 @@ class Waiting:
     def _decide(self) -> None:
         threads, before, now = torch.get_num_threads(), self._times, _times()
         self._times = now
-        if before is not None and now[0] - before[0] <= _SECONDS_OF_A_LOOK:
+        if before is not None and now[0] - before[0] <= _SECONDS_VALID:
             others = (now[1] - before[1] - (now[2] - before[2])) / (now[0] - before[0])
         else:
             others = _running() - 1
@@ -104,18 +106,18 @@ class Waiting:
             self._pools = _IdlePools(count)
 
     def stop(self) -> None:
-        """Let threads wait as the runtime does by default."""
+        """Let threads wait as by default."""
         if self._pools is not None:
             self._pools.stop()
             self._pools = None
 
 
-waiting = Waiting()
-"""Shared by the whole process."""
+wait_policy = WaitPolicy()
+"""Wait policy of the process."""
 
 
 def _may_sleep() -> bool:
-    """Whether the way of waiting can be chosen here, and the user has not chosen it."""
+    """Check whether the policy can be changed on this system, and the user has not set it."""
     return (
         sys.platform == "linux"
         and torch.backends.openmp.is_available()  # type: ignore[no-untyped-call]
@@ -129,19 +131,19 @@ def _cores() -> int:
 
 
 def _running() -> int:
-    """Number of threads that compute at this moment or could, including this one."""
+    """Return the number of running and runnable threads of the system, including this one."""
     return int(Path("/proc/loadavg").read_text().split()[3].split("/")[0])
 
 
 def _times() -> tuple[float, float, float]:
-    """Seconds of the clock, of all processes on this process's cores, and of this process."""
+    """Return seconds of the clock, of all processes on this process's cores, and of this process."""
     every = psutil.cpu_times(percpu=True)
     busy = sum(sum(every[core][:3]) + sum(every[core][5:8]) for core in os.sched_getaffinity(0))
     return time.monotonic(), busy, time.process_time()
 
 
 def _pools_needed(threads: int) -> int:
-    """Idle pools that make OpenMP threads outnumber the cores; 0 if that takes too many."""
+    """Return how many idle pools make OpenMP threads outnumber the cores; 0 if it takes too many."""
     pools = math.ceil(_cores() / (threads - 1)) - 1
     return pools if pools <= _MOST_POOLS else 0
 
@@ -150,7 +152,7 @@ class _IdlePools:
     """Idle pools of OpenMP threads that exist until they are stopped or no longer renewed.
 
     Raises:
-        RuntimeError: no more threads can be started; none is left behind.
+        RuntimeError: no more threads can be started; none is left running.
     """
 
     def __init__(self, count: int) -> None:
@@ -171,12 +173,12 @@ class _IdlePools:
 
     @property
     def alive(self) -> bool:
-        """Whether all exist; they do not in a forked process."""
+        """Whether all threads are running; in a forked process they are not."""
         return all(thread.is_alive() for thread in self._threads)
 
     def renew(self) -> None:
-        """Keep them for as long as an observation is valid."""
-        self._until = time.monotonic() + _SECONDS_OF_A_LOOK
+        """Keep the pools for as long as a check is valid."""
+        self._until = time.monotonic() + _SECONDS_VALID
 
     def stop(self) -> None:
         """Stop all pools."""
@@ -185,7 +187,7 @@ class _IdlePools:
     def _hold(self, ready: Event) -> None:
         """Make libgomp start a pool for this thread, and keep it."""
         try:
-            torch.zeros(_DIVIDED).add_(1)
+            torch.zeros(_PARALLEL_SIZE).add_(1)
         finally:
             ready.set()
         while (seconds := self._until - time.monotonic()) > 0 and not self._done.wait(seconds):

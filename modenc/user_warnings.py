@@ -1,4 +1,4 @@
-"""Warnings that point at the user's own line."""
+"""Warnings that point at a line of the user's code."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import sys
 import warnings
 from types import FrameType
 
-# Packages between a user's call and the place that warns; torch's decorators have frames, too.
+# Packages between the user's call and the warning; torch's decorators have frames, too.
 _INSIDE = frozenset({"modenc", "sentence_transformers", "torch"})
 
 
 def warn_user(message: str | Warning) -> None:
-    """Warn at the first line on the call stack that is not of this package or one that calls it.
+    """Warn at the innermost line on the call stack outside modenc and the libraries that call it.
 
     ``stacklevel`` would count frames, of which Python 3.12 has fewer: comprehensions have none there. A text
-    is a ``UserWarning``.
+    becomes a ``UserWarning``.
     """
     outermost: FrameType = sys._getframe(1)
     frame: FrameType | None = outermost
@@ -23,7 +23,7 @@ def warn_user(message: str | Warning) -> None:
     frame = frame or outermost
     warnings.warn_explicit(
         UserWarning(message) if isinstance(message, str) else message,
-        UserWarning,  # of no effect beside a warning, which is of its own class
+        UserWarning,  # ignored if the message is a warning, which has its own class
         frame.f_code.co_filename,
         frame.f_lineno,
         module=_module(frame) or None,

@@ -21,7 +21,7 @@ from transformers import PreTrainedTokenizerFast
 
 import modenc
 from modenc import Hub, ModencError, ModularEncoder, Recipe, load_recipe, resolve_base
-from modenc.cache import atomic_folder
+from modenc.cache import new_cache_folder
 from modenc.data.pairs import ParallelRow
 from modenc.training.data_access import TrainingData
 
@@ -92,7 +92,7 @@ def copy_hub(target: Path) -> Path:
     if target.is_dir():
         print(f"{target.relative_to(ROOT)} is from an earlier run: its finished stages are kept.\n")
     else:
-        with atomic_folder(target) as temporary:
+        with new_cache_folder(target) as temporary:
             shutil.copytree(SHIPPED, temporary, dirs_exist_ok=True)
     return target
 

@@ -178,8 +178,8 @@ def export(repo: str, lang: str, output: str) -> str:
     return str(modenc.export(repo, lang, output))
 
 
-def digest(lang: str, key: str = "encoder") -> str:
-    return str(opened[key].hub.card(lang).digest())
+def fingerprint(lang: str, key: str = "encoder") -> str:
+    return str(opened[key].hub.card(lang).fingerprint())
 
 
 def push_encoder(repo: str, key: str = "encoder", **options: Any) -> str:

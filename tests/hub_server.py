@@ -162,8 +162,8 @@ class Handler(BaseHTTPRequestHandler):
         content = files[path]
         found: dict[str, object] = {"size": len(content), "blobId": blob_id(content)}
         if in_lfs(path):
-            digest = hashlib.sha256(content).hexdigest()
-            found["lfs"] = {"sha256": digest, "size": len(content), "pointerSize": 134}
+            checksum = hashlib.sha256(content).hexdigest()
+            found["lfs"] = {"sha256": checksum, "size": len(content), "pointerSize": 134}
         return found
 
     def listed(self, name: str, revision: str) -> object:
@@ -181,13 +181,13 @@ class Handler(BaseHTTPRequestHandler):
         headers = {"X-Repo-Commit": sha, "Accept-Ranges": "bytes"}
         if not in_lfs(path):
             return content, headers | {"ETag": f'"{blob_id(content)}"'}
-        digest = hashlib.sha256(content).hexdigest()
-        large[digest] = content
-        headers |= {"X-Linked-ETag": f'"{digest}"', "X-Linked-Size": str(len(content))}
-        return b"", headers | {"status": "302", "Location": f"{self.here()}/cdn/{digest}?of={path}"}
+        checksum = hashlib.sha256(content).hexdigest()
+        large[checksum] = content
+        headers |= {"X-Linked-ETag": f'"{checksum}"', "X-Linked-Size": str(len(content))}
+        return b"", headers | {"status": "302", "Location": f"{self.here()}/cdn/{checksum}?of={path}"}
 
-    def cdn(self, digest: str) -> object:
-        return large[digest], {"ETag": f'"{digest}"'}
+    def cdn(self, checksum: str) -> object:
+        return large[checksum], {"ETag": f'"{checksum}"'}
 
     def here(self) -> str:
         return f"http://{self.headers['Host']}"
@@ -240,10 +240,10 @@ class Handler(BaseHTTPRequestHandler):
             objects.append({**entry, "authenticated": True, **({} if known else {"actions": upload})})
         return {"transfer": "basic", "objects": objects}
 
-    def put(self, digest: str) -> object:
-        if hashlib.sha256(self.body).hexdigest() != digest:
+    def put(self, checksum: str) -> object:
+        if hashlib.sha256(self.body).hexdigest() != checksum:
             raise Refusal(422, message="other bytes than announced")
-        large[digest] = self.body
+        large[checksum] = self.body
         return {}
 
     def commit(self, name: str, revision: str) -> object:
@@ -307,13 +307,13 @@ ROUTES = [
     (rf"GET /api/models/{NAME}/revision/(?P<revision>.+)", Handler.info),
     (rf"GET /api/models/{NAME}/tree/(?P<revision>[^/]+)", Handler.listed),
     (rf"GET|HEAD /{NAME}/resolve/(?P<revision>[^/]+)/(?P<path>.+)", Handler.resolve),
-    (r"GET|HEAD /cdn/(?P<digest>\w+)", Handler.cdn),
+    (r"GET|HEAD /cdn/(?P<checksum>\w+)", Handler.cdn),
     (r"POST /api/repos/create", Handler.create),
     (rf"POST /api/models/{NAME}/branch/(?P<branch>.+)", Handler.branch),
     (r"POST /api/validate-yaml", Handler.validate),
     (rf"POST /api/models/{NAME}/preupload/(?P<revision>.+)", Handler.preupload),
     (rf"POST /{NAME}\.git/info/lfs/objects/batch", Handler.batch),
-    (r"PUT /lfs/(?P<digest>\w+)", Handler.put),
+    (r"PUT /lfs/(?P<checksum>\w+)", Handler.put),
     (rf"POST /api/models/{NAME}/commit/(?P<revision>.+)", Handler.commit),
     (r"GET /_log", Handler.told),
     (r"POST /_forget", Handler.forget),

@@ -21,7 +21,7 @@ from tiny_models import HIDDEN, sentences
 from transformers import AutoModel, AutoTokenizer
 
 from modenc import ModularEncoder
-from modenc.composition import settings
+from modenc.composition import options as encoder_options
 from modenc.composition.routing import LanguageRouter
 from modenc.errors import (
     BaseModelError,
@@ -309,7 +309,7 @@ def test_what_is_saved_is_a_whole_hub(fresh, tmp_path):
 
 
 def test_half_of_a_saved_hub_cannot_be_opened(encoder, tmp_path, monkeypatch):
-    install, times = Hub._take_in, []
+    install, times = Hub._check_and_swap, []
 
     def killed_at_the_second(*args, **options):
         times.append(None)
@@ -318,7 +318,7 @@ def test_half_of_a_saved_hub_cannot_be_opened(encoder, tmp_path, monkeypatch):
         install(*args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Hub, "_take_in", killed_at_the_second)
+        patch.setattr(Hub, "_check_and_swap", killed_at_the_second)
         with pytest.raises(KeyboardInterrupt):
             encoder.save(tmp_path / "saved")
     assert (tmp_path / "saved" / "en" / "card.json").is_file()
@@ -452,7 +452,7 @@ def test_low_confidence_goes_to_the_fallback(fresh):
     encoder = fresh(min_confidence=0.95)
     assert near(encoder.encode(TEXTS), encoder.encode(TEXTS, lang="base"))
     with pytest.raises(
-        LanguageError, match=r"text 0: taken for en with share 0\.90, below min_confidence=0\.95"
+        LanguageError, match=r"text 0: identified as en with share 0\.90, below min_confidence=0\.95"
     ):
         fresh(min_confidence=0.95, fallback="error").encode(TEXTS)
     with pytest.raises(OptionError, match="min_confidence: expected 0 to 1, found 2"):
@@ -624,7 +624,7 @@ def test_letterless_texts_go_to_the_pivot(encoder):
 
 def test_another_base_is_refused(tiny_hub, tiny_bert, tiny_xlmr):
     with pytest.raises(
-        BaseModelError, match=r"expected the weights .* found fingerprint .*Say where that base is"
+        BaseModelError, match=r"expected the weights .* found fingerprint .*Give the folder or id"
     ):
         ModularEncoder(tiny_hub.path, base=str(tiny_bert))
     assert ModularEncoder(tiny_hub.path, base=str(tiny_xlmr)).languages == tiny_hub.languages()
@@ -686,20 +686,20 @@ def test_a_hub_that_is_gone_is_no_hub_without_languages(hub_copy):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"backend": "onnx"}, r"backend: expected 'torch', found 'onnx'; .* say compute='int8'"),
+        ({"backend": "onnx"}, r"backend: expected 'torch', found 'onnx'; .* use compute='int8'"),
         ({"backend": "openvino"}, "backend: expected 'torch', found 'openvino'"),
-        ({"model_kwargs": {"torch_dtype": "bfloat16"}}, r"found torch_dtype, .* say compute='bf16'"),
-        ({"model_kwargs": {"dtype": torch.float16}}, r"found dtype, .* say compute='bf16'"),
-        ({"model_kwargs": {"device_map": "auto"}}, "say device="),
+        ({"model_kwargs": {"torch_dtype": "bfloat16"}}, r"found torch_dtype, .* use compute='bf16'"),
+        ({"model_kwargs": {"dtype": torch.float16}}, r"found dtype, .* use compute='bf16'"),
+        ({"model_kwargs": {"device_map": "auto"}}, "use device="),
         ({"model_kwargs": {"compute": "bf16"}}, "compute, max_memory and verify are arguments of their own"),
         ({"processor_kwargs": {"model_max_length": 9}}, r"processor_kwargs: .* encoder.max_seq_length"),
         ({"config_kwargs": {"a": 1}}, "config_kwargs: expected none, since it would change nothing"),
         ({"cache_folder": "here"}, "cache_folder: .* set MODENC_CACHE"),
         ({"trust_remote_code": True}, "trust_remote_code: .* modenc runs no code"),
-        ({"use_auth_token": "hf_x"}, "use_auth_token: .* say token="),
+        ({"use_auth_token": "hf_x"}, "use_auth_token: .* use token="),
         ({"modules": [torch.nn.Identity()]}, "modules: expected none"),
         ({"model_name_or_path": "other"}, "give the hub as the first argument"),
-        ({"model_card_data": object()}, "model_card_data: .* cards are its languages' own"),
+        ({"model_card_data": object()}, "model_card_data: .* each language of a hub has its own card"),
     ],
 )
 def test_options_that_would_change_nothing_are_refused(fresh, options, message):
@@ -711,7 +711,7 @@ def test_every_option_of_sentence_transformers_is_honored_or_refused(tiny_hub):
     known = set(inspect.signature(SentenceTransformer.__init__).parameters) - {"self"}
     own = {"device", "revision", "token", "local_files_only"}
     honored = {"prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim"}
-    assert known <= own | honored | {"backend", "model_kwargs"} | set(settings.WITHOUT_EFFECT)
+    assert known <= own | honored | {"backend", "model_kwargs"} | set(encoder_options.WITHOUT_EFFECT)
     # Their defaults, which other libraries spell out, are no wish.
     nothing = {"trust_remote_code": False, "cache_folder": None, "modules": None, "model_kwargs": {}}
     encoder = ModularEncoder(tiny_hub.path, backend="torch", truncate_dim=8, prompts={"a": "b"}, **nothing)

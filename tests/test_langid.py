@@ -78,7 +78,7 @@ def test_codes_are_normalised_and_sets_are_ordered(identifier: Py3LangidIdentifi
 
 def test_languages_the_model_does_not_know_are_never_given(identifier: Py3LangidIdentifier) -> None:
     assert identifier.identify(["Good morning"], ["smn", "en"])[0].code == "en"
-    with pytest.raises(LanguageError, match=r"py3langid cannot tell any of: smn; name .* lang="):
+    with pytest.raises(LanguageError, match=r"py3langid cannot identify any of: smn; name .* lang="):
         identifier.identify(["Good morning"], ["smn"])
 
 
@@ -106,7 +106,7 @@ def test_confidence_is_relative_to_the_candidates(identifier: Py3LangidIdentifie
 )
 def test_other_languages_match_none_of_a_hubs(identifier: Py3LangidIdentifier, text: str, code: str) -> None:
     (match,) = identifier.match([text], HUB)
-    assert (match.found.code, match.member) == (code, None)
+    assert (match.found.code, match.language) == (code, None)
     assert match.found.confidence > 0.5 > match.share
 
 
@@ -123,7 +123,7 @@ def test_greetings_match_their_language_whatever_others_have(
     identifier: Py3LangidIdentifier, text: str, code: str
 ) -> None:
     (match,) = identifier.match([text], HUB)
-    assert match.member == code
+    assert match.language == code
     assert 0.3 < match.share <= 1.0
 
 
@@ -142,7 +142,7 @@ def test_a_batch_matches_as_single_texts_do(identifier: Py3LangidIdentifier) -> 
     together = identifier.match(texts, HUB)
     for text, match in zip(texts, together, strict=True):
         (alone,) = identifier.match([text], HUB)
-        assert (alone.found.code, alone.member) == (match.found.code, match.member)
+        assert (alone.found.code, alone.language) == (match.found.code, match.language)
         assert alone.share == pytest.approx(match.share, abs=1e-5)
     assert identifier.match([], HUB) == []
 
@@ -155,8 +155,8 @@ def test_without_letters_of_a_known_script_nothing_matches(
 
 
 def test_members_the_model_does_not_know_match_nothing(identifier: Py3LangidIdentifier) -> None:
-    assert identifier.match(["Good morning"], ["smn", "en"])[0].member == "en"
-    with pytest.raises(LanguageError, match=r"py3langid cannot tell any of: smn"):
+    assert identifier.match(["Good morning"], ["smn", "en"])[0].language == "en"
+    with pytest.raises(LanguageError, match=r"py3langid cannot identify any of: smn"):
         identifier.match(["Good morning"], ["smn"])
 
 
@@ -216,13 +216,13 @@ def test_fasttext_can_be_restricted(fasttext_model: Path) -> None:
     (found,) = identifier.identify(["қайырлы таң"], ["en", "ky", "smn"])
     assert found.code == "ky"
     assert np.isclose(found.confidence, 1.0, atol=0.05)
-    with pytest.raises(LanguageError, match="the fastText model cannot tell any of: smn"):
+    with pytest.raises(LanguageError, match="the fastText model cannot identify any of: smn"):
         identifier.identify(["x"], ["smn"])
 
 
 def test_fasttext_matches_among_all_its_labels(fasttext_model: Path) -> None:
     identifier = FastTextIdentifier(fasttext_model)
     kyrgyz, english, digits = identifier.match(["кутмандуу достор", "good morning", "42"], ["en", "kk"])
-    assert (kyrgyz.found.code, kyrgyz.member) == ("ky", None)
-    assert (english.found.code, english.member) == ("en", "en")
+    assert (kyrgyz.found.code, kyrgyz.language) == ("ky", None)
+    assert (english.found.code, english.language) == ("en", "en")
     assert digits == Match(Identification(UNDETERMINED, 0.0), None, 0.0)

@@ -9,7 +9,7 @@ from sentence_transformers import SentenceTransformer
 
 from modenc import ModularEncoder, export
 from modenc.base_model import resolve_base
-from modenc.composition.modules import modules_of
+from modenc.composition.modules import to_modules
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 from modenc.recipe.licenses import is_allowed
@@ -81,7 +81,7 @@ def test_composition_equals_the_libraries(path, lang, encoder):
     adapters = pytest.importorskip("adapters", reason="the training half is not installed")
     peft = pytest.importorskip("peft", reason="the training half is not installed")
     hub = Hub.open(path)
-    layout, modules = hub.layout(lang), modules_of(hub.read(lang))
+    layout, modules = hub.layout(lang), to_modules(hub.read(lang))
     encoder = encoder if path == HUB else ModularEncoder(path)
     base = resolve_base("me5-small")
     body = base.load_body()
@@ -89,7 +89,7 @@ def test_composition_equals_the_libraries(path, lang, encoder):
     if modules.embeddings is not None:
         body.set_input_embeddings(torch.nn.Embedding.from_pretrained(modules.embeddings))
     adapters.init(body)
-    if modules.parallel:
+    if modules.parallel_adapters:
         body.load_adapter(str(layout.cla), load_as="cla", set_active=True, use_safetensors=True)
     parts = [part for part in ("la", "se") if part in layout.present()]
     model = peft.PeftModel.from_pretrained(body, layout.root / parts[0], adapter_name=parts[0])

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from modenc import threads
-from modenc.threads import Waiting, set_threads
+from modenc.threads import WaitPolicy, set_threads
 
 # How often threads beside the main one gave the processor up of themselves, meanwhile.
 _SWITCHES = """
@@ -38,9 +38,9 @@ def asleep_times(regions=40):
 x = torch.zeros(1 << 18)
 torch.set_num_threads(2)
 threads._running = lambda: 3
-waiting = threads.Waiting()
-waiting.check()
-print(json.dumps([waiting.asleep, asleep_times()]))
+wait_policy = threads.WaitPolicy()
+wait_policy.check()
+print(json.dumps([wait_policy.asleep, asleep_times()]))
 """
 
 
@@ -108,37 +108,37 @@ def holders():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="libgomp is Linux's")
 def test_threads_sleep_while_others_are_busy_and_no_longer(machine):
-    waiting, before = Waiting(), len(holders())
-    waiting.check()
-    assert waiting.asleep  # by what is running at the moment
+    wait_policy, before = WaitPolicy(), len(holders())
+    wait_policy.check()
+    assert wait_policy.asleep  # by what is running at the moment
     machine(1, 2.0, 2.0)  # this process alone
-    waiting.check()
-    assert not waiting.asleep
+    wait_policy.check()
+    assert not wait_policy.asleep
     machine(1, 2.0, 1.0)  # another takes a core
-    waiting.check()
-    assert waiting.asleep
+    wait_policy.check()
+    assert wait_policy.asleep
     assert len(holders()) > before
     machine(0.1, 0.2, 0.2)  # too soon to look again
-    waiting.check()
-    assert waiting.asleep
+    wait_policy.check()
+    assert wait_policy.asleep
     machine(1, 2.0, 1.9)  # what machines do beside their work
-    waiting.check()
-    assert not waiting.asleep
+    wait_policy.check()
+    assert not wait_policy.asleep
     machine(60, 120.0, 120.0)  # too long ago to say anything of now
-    waiting.check()
-    assert waiting.asleep
-    waiting.stop()
-    assert not waiting.asleep
+    wait_policy.check()
+    assert wait_policy.asleep
+    wait_policy.stop()
+    assert not wait_policy.asleep
 
 
 @pytest.fixture
 def asleep(machine):
     """A process whose threads sleep; ends what it started."""
-    waiting = Waiting()
-    waiting.check()
-    assert waiting.asleep
-    yield waiting
-    waiting.stop()
+    wait_policy = WaitPolicy()
+    wait_policy.check()
+    assert wait_policy.asleep
+    yield wait_policy
+    wait_policy.stop()
 
 
 def all_end(found):
@@ -172,16 +172,16 @@ def test_pools_end_once_the_machine_hides_its_times(machine, asleep, monkeypatch
 
 @pytest.mark.skipif(sys.platform != "linux", reason="libgomp is Linux's")
 def test_pools_that_nobody_renews_end(machine, monkeypatch):
-    monkeypatch.setattr(threads, "_SECONDS_OF_A_LOOK", 0.05)
-    waiting = Waiting()
-    waiting.check()
-    started = waiting._pools._threads
+    monkeypatch.setattr(threads, "_SECONDS_VALID", 0.05)
+    wait_policy = WaitPolicy()
+    wait_policy.check()
+    started = wait_policy._pools._threads
     machine(1, 2.0, 1.0)  # the clock that they see, too
     assert all_end(started)
-    assert not waiting.asleep
-    waiting.check()
-    assert waiting.asleep
-    waiting.stop()
+    assert not wait_policy.asleep
+    wait_policy.check()
+    assert wait_policy.asleep
+    wait_policy.stop()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="libgomp is Linux's")
@@ -190,7 +190,7 @@ def test_pools_are_kept_while_looks_renew_them(machine, asleep):
     for _ in range(3):
         machine(6, 12.0, 6.0)
         asleep.check()
-        assert asleep._pools._until == threads.time.monotonic() + threads._SECONDS_OF_A_LOOK
+        assert asleep._pools._until == threads.time.monotonic() + threads._SECONDS_VALID
     assert asleep._pools._threads == started
     assert asleep.asleep
 
@@ -210,10 +210,10 @@ def test_no_pool_is_left_where_the_second_cannot_start(machine, monkeypatch):
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", limited)
-    waiting = Waiting()
+    wait_policy = WaitPolicy()
     for _ in range(2):
-        waiting.check()
-        assert not waiting.asleep
+        wait_policy.check()
+        assert not wait_policy.asleep
         machine(60, 180.0, 60.0)
     assert len(started) == 4
     assert all_end(started[::2])
@@ -222,20 +222,20 @@ def test_no_pool_is_left_where_the_second_cannot_start(machine, monkeypatch):
 @pytest.mark.skipif(sys.platform != "linux", reason="libgomp is Linux's")
 def test_beside_free_cores_threads_may_spin(machine, monkeypatch):
     monkeypatch.setattr(threads, "_cores", lambda: 4)
-    waiting = Waiting()
-    waiting.check()
-    assert not waiting.asleep
+    wait_policy = WaitPolicy()
+    wait_policy.check()
+    assert not wait_policy.asleep
     machine(1, 3.5, 2.0)  # others take one core and a half of the two that are left
-    waiting.check()
-    assert not waiting.asleep
+    wait_policy.check()
+    assert not wait_policy.asleep
 
 
 @pytest.mark.parametrize("name", ["OMP_WAIT_POLICY", "GOMP_SPINCOUNT"])
 def test_a_variable_that_says_how_to_wait_stays_in_force(machine, monkeypatch, name):
     monkeypatch.setenv(name, "ACTIVE")
-    waiting = Waiting()
-    waiting.check()
-    assert not waiting.asleep
+    wait_policy = WaitPolicy()
+    wait_policy.check()
+    assert not wait_policy.asleep
 
 
 def test_a_machine_that_cannot_be_looked_at_is_left_alone(machine, monkeypatch):
@@ -243,17 +243,17 @@ def test_a_machine_that_cannot_be_looked_at_is_left_alone(machine, monkeypatch):
         raise PermissionError("/proc/stat")
 
     monkeypatch.setattr(threads, "_times", hidden)
-    waiting = Waiting()
-    waiting.check()
-    assert not waiting.asleep
+    wait_policy = WaitPolicy()
+    wait_policy.check()
+    assert not wait_policy.asleep
 
 
 def test_one_thread_waits_for_nobody(machine, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     monkeypatch.setattr(threads, "_running", lambda: 9)
-    waiting = Waiting()
-    waiting.check()
-    assert not waiting.asleep
+    wait_policy = WaitPolicy()
+    wait_policy.check()
+    assert not wait_policy.asleep
 
 
 @pytest.mark.skipif(

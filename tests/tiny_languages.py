@@ -80,11 +80,11 @@ def make_hub(path: Path, base: Path, languages: tuple[str, ...] = ("en", "kk", "
     import tiny_models
     from transformers import XLMRobertaModel
 
-    from modenc.base_model.resolve import fingerprint_of
+    from modenc.base_model.resolve import compute_fingerprint
 
     body = XLMRobertaModel.from_pretrained(base, add_pooling_layer=False)
     info = HubInfo(
-        str(base), fingerprint_of(body), TINY.hidden, "en", "mean", "query: ", tiny_models.POSITIONS
+        str(base), compute_fingerprint(body), TINY.hidden, "en", "mean", "query: ", tiny_models.POSITIONS
     )
     hub = Hub.create(path, info)
     for lang in languages:

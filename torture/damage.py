@@ -16,7 +16,7 @@ from modenc.hub.verify import verify_hub
 
 
 def damaged_files(folder: Path, tries: int, seed: int = 0) -> Outcome:
-    """One fault a try in a random file; both loading and ``verify`` have to see it."""
+    """One damage a try in a random file; both loading and ``verify`` have to see it."""
     outcome = Outcome("damaged, truncated and swapped files")
     rng = random.Random(seed)
     hub = tiny_languages.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
@@ -34,19 +34,19 @@ def damaged_files(folder: Path, tries: int, seed: int = 0) -> Outcome:
         if damaged == content:
             continue
         path.write_bytes(damaged)
-        fault = None
+        failure = None
         try:
             encoder.load(lang)
-            fault = f"{name}, {how}: loaded"
+            failure = f"{name}, {how}: loaded"
         except ModencError:
             pass
         except Exception as error:  # the promise is that no other comes
-            fault = f"{name}, {how}: {error!r}"
+            failure = f"{name}, {how}: {error!r}"
         encoder.unload(lang)
         if not verify_hub(hub, lang):
-            fault = fault or f"{name}, {how}: verified"
+            failure = failure or f"{name}, {how}: verified"
         path.write_bytes(content)
-        outcome.add(fault)
+        outcome.add(failure)
     encoder.load(hub.languages())
     return outcome
 

@@ -24,7 +24,7 @@ if __name__ == "__main__":
 
 import tiny_languages
 import tiny_models
-from kills import FILLS, digests, operate, same, vectors_of
+from kills import FILLS, fingerprints, operate, same, vectors_of
 from outcomes import Outcome
 from tiny_recipe import save_tiny_recipe
 
@@ -73,13 +73,13 @@ def hub_operations(folder: Path, tries: int, seed: int) -> Outcome:
             tiny_languages.publish(other, "kk", fill)
             sources.append(other)
         stops, rooms = 0, set()
-        old, new = (source.card("kk").digest() for source in sources)
+        old, new = (source.card("kk").fingerprint() for source in sources)
         for _ in range(tries):
             hub.install(sources[0].layout("kk").root)
             operation = rng.choice(("publish", "install", "remove"))
             kind = rng.choices(("full", "read-only", "read-only later"), (7, 1, 2))[0]
             room = rng.randrange(0, 64)  # a file takes 4 kB or more here, and a language has ten
-            fault, stopped = None, False
+            failure, stopped = None, False
             if kind == "full":
                 disturbed = _filled(disk, room)
             else:
@@ -89,22 +89,22 @@ def hub_operations(folder: Path, tries: int, seed: int) -> Outcome:
                     operate(operation, hub, sources[1].layout("kk").root)
                 except StorageError as error:
                     stopped = True
-                    fault = (
+                    failure = (
                         None if _CLEAR in str(error) and "the hub is as it was" in str(error) else str(error)
                     )
                 except Exception as error:  # the promise is that no other comes
-                    stopped, fault = True, repr(error)
-            problems = [str(problem) for problem in verify_hub(Hub.open(hub.path))]
-            there = hub.card("kk").digest() if "kk" in hub.languages() else None
+                    stopped, failure = True, repr(error)
+            issues = [str(issue) for issue in verify_hub(Hub.open(hub.path))]
+            there = hub.card("kk").fingerprint() if "kk" in hub.languages() else None
             expected = old if stopped else {"remove": None}.get(operation, new)
             if there != expected:
-                problems.append(f"{operation}: kk is not what it should be")
+                issues.append(f"{operation}: kk is not what it should be")
             if kind == "read-only" and not stopped:
-                problems.append(f"{operation} on a read-only disk went well")
+                issues.append(f"{operation} on a read-only disk went well")
             stops += stopped
             if stopped and kind == "full":
                 rooms.add(room // 4)
-            outcome.add(fault or "; ".join(problems) or None)
+            outcome.add(failure or "; ".join(issues) or None)
     _note_stops(outcome, stops)
     outcome.note += f", with room for {min(rooms, default=0)} to {max(rooms, default=0)} files"
     if len(rooms) < 3:
@@ -117,29 +117,29 @@ def saving(folder: Path, tries: int, seed: int) -> Outcome:
     outcome = Outcome("full and read-only disk: encoder.save")
     rng = random.Random(seed)
     hub = tiny_languages.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
-    expected = digests(hub.path)
+    expected = fingerprints(hub.path)
     encoder = ModularEncoder(hub.path)
     stops = halfway = 0
     for turn in range(tries):
         with _disk(folder / "disk", megabytes=4) as disk:
-            saved, fault, stopped = disk / "saved", None, False
+            saved, failure, stopped = disk / "saved", None, False
             with _read_only(disk) if turn % 3 == 1 else _filled(disk, rng.randrange(0, _kilobytes(hub.path))):
                 try:
                     encoder.save(saved)
                 except StorageError as error:
                     stopped = True
-                    clear = _CLEAR in str(error) and "no half of a hub can be opened" in str(error)
-                    fault = None if clear else str(error)
+                    clear = _CLEAR in str(error) and "the incomplete hub cannot be opened" in str(error)
+                    failure = None if clear else str(error)
                 except Exception as error:  # the promise is that no other comes
-                    stopped, fault = True, repr(error)
+                    stopped, failure = True, repr(error)
             stops += stopped
             halfway += stopped and any(saved.glob(f"*/{CARD_FILE}"))
             if (saved / HUB_FILE).exists() == stopped:
-                fault = fault or ("half a hub can be opened" if stopped else "what was saved is no hub")
+                failure = failure or ("half a hub can be opened" if stopped else "what was saved is no hub")
             encoder.save(saved)
-            if digests(saved) != expected or verify_hub(Hub.open(saved)):
-                fault = fault or "the rerun's hub is not what it should be"
-            outcome.add(fault)
+            if fingerprints(saved) != expected or verify_hub(Hub.open(saved)):
+                failure = failure or "the rerun's hub is not what it should be"
+            outcome.add(failure)
     _note_stops(outcome, stops)
     outcome.note += f", {halfway} with a language saved"
     return outcome
@@ -167,7 +167,7 @@ def training(folder: Path, tries: int, seed: int) -> Outcome:
 
     for number, name in enumerate(("old", "new")):
         _modenc(words(folder / name, number), check=True)
-    old, new = (digests(folder / name / "hub") for name in ("old", "new"))
+    old, new = (fingerprints(folder / name / "hub") for name in ("old", "new"))
     stops = 0
     for turn in range(tries):
         with _disk(folder / "disk", megabytes=8) as disk, _disk(folder / "work", megabytes=8) as work:
@@ -177,18 +177,18 @@ def training(folder: Path, tries: int, seed: int) -> Outcome:
             with _read_only(disk) if turn % 3 else _filled(disk, room):
                 done = _modenc(train)
             stops += done.code != 0
-            fault = _clear(done, read_only=turn % 3 != 0)
-            found = digests(disk / "hub")
+            failure = _clear(done, read_only=turn % 3 != 0)
+            found = fingerprints(disk / "hub")
             if any(found.get(lang) not in (old[lang], new[lang]) for lang in old):
-                fault = fault or "a language is neither the old nor the new"
-            if problems := verify_hub(Hub.open(disk / "hub")):
-                fault = fault or str(problems[0])
+                failure = failure or "a language is neither the old nor the new"
+            if issues := verify_hub(Hub.open(disk / "hub")):
+                failure = failure or str(issues[0])
             again = _modenc(train)
             if again.code:
-                fault = fault or f"the rerun failed: {again.errors[-300:]}"
-            elif digests(disk / "hub") != new:
-                fault = fault or "the rerun's modules are others"
-            outcome.add(fault)
+                failure = failure or f"the rerun failed: {again.errors[-300:]}"
+            elif fingerprints(disk / "hub") != new:
+                failure = failure or "the rerun's modules are others"
+            outcome.add(failure)
     _note_stops(outcome, stops)
     return outcome
 
@@ -216,13 +216,13 @@ def encoding(folder: Path, tries: int, seed: int) -> Outcome:
             with _read_only(disk) if turn % 3 == 1 else _filled(disk, room):
                 done = _modenc(words(output))
             stops += done.code != 0
-            fault = _clear(done, read_only=turn % 3 == 1)
+            failure = _clear(done, read_only=turn % 3 == 1)
             again = _modenc(words(output))
             if again.code:
-                fault = fault or f"the rerun failed: {again.errors[-300:]}"
+                failure = failure or f"the rerun failed: {again.errors[-300:]}"
             elif not same(vectors_of(output), vectors_of(right)):
-                fault = fault or "the rerun's vectors are others"
-            outcome.add(fault)
+                failure = failure or "the rerun's vectors are others"
+            outcome.add(failure)
     _note_stops(outcome, stops)
     return outcome
 

@@ -31,7 +31,7 @@ from modenc.data.formats import read_file
 from modenc.errors import ModencError
 from modenc.hub.card import Card
 from modenc.hub.layout import LanguageLayout
-from modenc.hub.readme import readme
+from modenc.hub.readme import language_page
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 
@@ -127,7 +127,7 @@ def card(folder: Path) -> Target:
     def act(text: bytes) -> None:
         with suppress(ModencError):
             found = Card.from_json(text.decode("utf-8", "replace"))
-            readme(found)
+            language_page(found)
             sections(found)
 
     return _json_target(act, tiny_languages.make_card("kk").to_json().encode())
@@ -345,8 +345,8 @@ def _part_of_a_language(folder: Path, name: str) -> tuple[Call, bytes]:
         path.write_bytes(data)
         with suppress(ModencError):
             modules = read_modules(layout, tiny_models.HIDDEN)
-            assert all(torch.isfinite(change.b).all() for change in modules.low_rank.values())
-            assert all(abs(layer.scaling) < inf for layer in modules.parallel.values())
+            assert all(torch.isfinite(change.b).all() for change in modules.lora.values())
+            assert all(abs(layer.scaling) < inf for layer in modules.parallel_adapters.values())
             if modules.tokenizer is not None and modules.embeddings is not None:
                 for ids, _ in tokenize(modules.tokenizer, _TEXTS, tiny_models.POSITIONS):
                     assert len(ids) <= tiny_models.POSITIONS

@@ -43,14 +43,14 @@ def hub_operation(name: str, folder: Path, tries: int, seed: int = 0) -> Outcome
         other = Hub.create(folder / f"source{number}", tiny_languages.INFO)
         tiny_languages.publish(other, "kk", fill)
         sources.append(other.layout("kk").root)
-    old, new = (Hub.open(source.parent).card("kk").digest() for source in sources)
+    old, new = (Hub.open(source.parent).card("kk").fingerprint() for source in sources)
     tiny_languages.publish(hub, "az", 0.75)
-    untouched = hub.card("az").digest()
+    untouched = hub.card("az").fingerprint()
     done = None if name == "remove" else new
 
-    def faults(*expected: str | None) -> list[str]:
-        found = [str(problem) for problem in verify_hub(Hub.open(hub.path))]
-        there = digests(hub.path)
+    def failures(*expected: str | None) -> list[str]:
+        found = [str(issue) for issue in verify_hub(Hub.open(hub.path))]
+        there = fingerprints(hub.path)
         if there["az"] != untouched:
             found.append("az, which nobody touched, has changed")
         if there.get("kk") not in expected:
@@ -66,11 +66,11 @@ def hub_operation(name: str, folder: Path, tries: int, seed: int = 0) -> Outcome
         hub.install(sources[0])
         step = _kill_at_work(rng, name, seconds, _operate_for_ever, name, hub.path, sources)
         halfway += step == name and any(hub.path.glob(".*"))
-        found = faults(old, new, done)
+        found = failures(old, new, done)
         if "kk" not in hub.languages():
             hub.install(sources[0])
         operate(name, hub, sources[1])
-        found += [f"after the rerun: {fault}" for fault in faults(done)]
+        found += [f"after the rerun: {failure}" for failure in failures(done)]
         found += [f"left behind: {path.name}" for path in hub.path.glob(".*")]
         outcome.add("; ".join(found) or None)
     _note_halfway(outcome, halfway)
@@ -85,7 +85,7 @@ def saving(folder: Path, tries: int, seed: int = 0) -> Outcome:
     outcome = Outcome("SIGKILL: encoder.save")
     rng = random.Random(seed)
     hub = tiny_languages.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
-    expected = digests(hub.path)
+    expected = fingerprints(hub.path)
     encoder = ModularEncoder(hub.path)
     started = time.monotonic()
     encoder.save(folder / "measured")
@@ -96,21 +96,21 @@ def saving(folder: Path, tries: int, seed: int = 0) -> Outcome:
         place.mkdir()
         _kill_at_work(rng, "save", seconds, _save_for_ever, hub.path, place)
         last = max(place.iterdir(), key=lambda path: int(path.name), default=place / "0")
-        faults = []
+        failures = []
         for path in place.iterdir():
             if (path / HUB_FILE).is_file():
-                faults += [str(problem) for problem in verify_hub(Hub.open(path))]
-                if digests(path) != expected:
-                    faults.append("a language is missing, or not what it was")
+                failures += [str(issue) for issue in verify_hub(Hub.open(path))]
+                if fingerprints(path) != expected:
+                    failures.append("a language is missing, or not what it was")
             elif path != last:
-                faults.append("what was saved is no hub")
+                failures.append("what was saved is no hub")
         halfway += any(last.glob(f"*/{CARD_FILE}")) and not (last / HUB_FILE).is_file()
         encoder.save(last)
-        faults += [f"after the rerun {problem}" for problem in verify_hub(Hub.open(last))]
-        if digests(last) != expected:
-            faults.append("after the rerun languages are not what they were")
-        faults += [f"left behind: {path.name}" for path in last.glob(".*")]
-        outcome.add("; ".join(faults) or None)
+        failures += [f"after the rerun {issue}" for issue in verify_hub(Hub.open(last))]
+        if fingerprints(last) != expected:
+            failures.append("after the rerun languages are not what they were")
+        failures += [f"left behind: {path.name}" for path in last.glob(".*")]
+        outcome.add("; ".join(failures) or None)
         shutil.rmtree(place)
     _note_halfway(outcome, halfway)
     return outcome
@@ -217,12 +217,12 @@ def encoding(folder: Path, tries: int, *, suffix: str = ".npy", texts: int = 200
         there = sorted(shards())
         whole = vectors_of(right)
         found = np.concatenate([whole[:0], *(vectors_of(shard) for shard in there)])
-        faults = [] if same(found, whole[: len(found)]) else ["a finished shard is not right"]
+        failures = [] if same(found, whole[: len(found)]) else ["a finished shard is not right"]
         times = {shard: shard.stat().st_mtime_ns for shard in there}
         if not written.items() <= times.items():
-            faults.append("a finished shard was not kept")
+            failures.append("a finished shard was not kept")
         written.update(times)
-        return faults
+        return failures
 
     def start_over() -> None:
         output.unlink(missing_ok=True)
@@ -246,20 +246,20 @@ def training(folder: Path, tries: int, seed: int = 0) -> Outcome:
     seconds = _run(modenc_command("train", right))
     earlier = (f"hub.path={folder / 'earlier'}", f"run.work_dir={folder / 'earlier_runs'}", "run.seed=1")
     _run(modenc_command("train", right, *earlier))
-    old, new = digests(folder / "earlier"), digests(right.parent / "hub")
+    old, new = fingerprints(folder / "earlier"), fingerprints(right.parent / "hub")
 
     def stored() -> set[Path]:
         return {path for path in _below(runs) if path.name == "done.json" or path.match("checkpoint-*")}
 
     def state() -> list[str]:
-        faults = [str(problem) for problem in verify_hub(Hub.open(hub))]
-        found = digests(hub)
+        failures = [str(issue) for issue in verify_hub(Hub.open(hub))]
+        found = fingerprints(hub)
         if any(found.get(lang) not in (old[lang], new[lang]) for lang in old):
-            faults.append("a language is neither the old nor the new")
-        return faults
+            failures.append("a language is neither the old nor the new")
+        return failures
 
     def start_over() -> None:
-        if (found := digests(hub)) != new:
+        if (found := fingerprints(hub)) != new:
             wrong = [lang for lang in new if found.get(lang) != new[lang]]
             outcome.lost.append(f"after the rerun {', '.join(wrong)} differ from an undisturbed run's")
         shutil.rmtree(runs)
@@ -273,7 +273,7 @@ def training(folder: Path, tries: int, seed: int = 0) -> Outcome:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """All below a folder; unlike ``Path.glob`` it bears that some is removed meanwhile."""
+    """List all files below a folder; unlike ``Path.glob``, ignores files that are removed in the meantime."""
     for place, folders, files in os.walk(folder):
         yield from (Path(place, name) for name in (*folders, *files))
 
@@ -353,7 +353,7 @@ def same(found: np.ndarray, right: np.ndarray) -> bool:
     return found.shape == right.shape and bool(np.allclose(found, right, atol=1e-5))
 
 
-def digests(path: Path) -> dict[str, str]:
-    """Language → digest of its weights."""
+def fingerprints(path: Path) -> dict[str, str]:
+    """Language → fingerprint of its weights."""
     hub = Hub.open(path)
-    return {lang: hub.card(lang).digest() for lang in hub.languages()}
+    return {lang: hub.card(lang).fingerprint() for lang in hub.languages()}

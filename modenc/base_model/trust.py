@@ -1,9 +1,8 @@
 """Checks applied before a third-party model is loaded: no pickles are read, and none of its code is run.
 
-``use_safetensors=True`` chooses which index of weights is read, not which files that index names, and
-``trust_remote_code=False`` says nothing of what a configuration makes transformers fetch or import.
-sentence-transformers besides takes loading options from a model's own files, and imports the classes that
-these name.
+``use_safetensors=True`` only chooses the index of weights, which may still name other files, and
+``trust_remote_code=False`` does not cover all that a configuration can make transformers fetch or import.
+sentence-transformers also reads loading options, and names of classes to import, from a model's files.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from huggingface_hub.errors import OfflineModeIsEnabled
 from transformers import AutoConfig, PretrainedConfig
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
-from modenc.cache import fetched_whole
+from modenc.cache import fetched_marker
 from modenc.errors import BaseModelError, ModencError
 
 logger = logging.getLogger(__name__)
 
 _SECONDS = 10.0
-# Neither pickles nor code; with vocabularies of each kind.
+# No pickles and no code; .txt, .model and .spm are vocabularies.
 _FETCHED = ["*.json", "*.safetensors", "*.txt", "*.model", "*.spm"]
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHARD = re.compile(r"[\w.-]+\.safetensors")
-# Any other may be a repository's, whose code transformers fetches and imports, or a package's.
+# Other values may name a repository, whose code transformers would import, or a package.
 _ATTENTION = (None, "eager", "sdpa")
 _REFUSED = {
     "quantization_config": "imports the packages that it names",
@@ -43,7 +42,7 @@ _REFUSED = {
 _ADAPTER, _MODULES, _PICKLE = "adapter_config.json", "modules.json", "pytorch_model.bin"
 _HUB = "modenc.composition.st_module.ModularTransformer"
 _BODY = "Transformer"
-# Those whose files are all known: others may name more modules, or read more files.
+# Modules whose files are all known: others may name more modules, or read more files.
 _KNOWN_MODULES = (
     _BODY,
     *("Pooling", "WeightedLayerPooling", "Normalize", "Dense", "Dropout", "LayerNorm", "CNN", "LSTM"),
@@ -55,16 +54,16 @@ _OPTIONS = ("model_args", "model_kwargs", "config_args", "config_kwargs")
 
 @contextmanager
 def clear_errors(message: Callable[[Exception], str]) -> Iterator[None]:
-    """Turn what libraries raise on a missing or damaged model into a :class:`BaseModelError`.
+    """Turn errors of libraries about a missing or damaged model into a :class:`BaseModelError`.
 
     Args:
-        message: gives the error's text.
+        message: function that returns the error's text.
     """
     try:
         yield
     except ModencError:
         raise
-    except Exception as error:  # of several libraries, and whatever a damaged file makes of it
+    except Exception as error:  # several libraries raise many types
         raise BaseModelError(message(error)) from error
 
 
@@ -76,19 +75,19 @@ def model_errors(name: str, expected: str) -> AbstractContextManager[None]:
 def model_folder(
     location: str, revision: str | None = None, *, subfolders: bool = False, cache: str | None = None
 ) -> Path:
-    """The folder of a model's files; those of one on Hugging Face are fetched first, all of one commit.
+    """Return the folder of a model's files; those on Hugging Face are fetched first, all of one commit.
 
-    So what is checked is what is loaded. Where nothing can be fetched, what the cache has is taken. A commit,
-    which cannot change, is fetched once: from then on the network is not asked while the cache has it.
+    So the files that are checked are those that are loaded. If they cannot be fetched, those in the cache are
+    used. A given commit is fetched once; the network is not used again while the cache has it.
 
     Args:
         location: a folder, or a Hugging Face id.
-        revision: of the latter, a commit, tag or branch; None: its main branch.
-        subfolders: whether files below the top are wanted.
-        cache: where fetched files are kept; None: in Hugging Face's cache folder.
+        revision: commit, tag or branch of the id; None: its main branch.
+        subfolders: whether to fetch files in subfolders.
+        cache: folder for fetched files; None: Hugging Face's cache folder.
 
     Raises:
-        Exception: of huggingface_hub, where it cannot be fetched and is not in the cache.
+        Exception: an error of huggingface_hub: the model cannot be fetched and is not in the cache.
     """
     if Path(location).is_dir():
         return Path(location)
@@ -101,37 +100,37 @@ def model_folder(
         ignore_patterns=None if subfolders else ["*/*"],
     )
     pinned = revision is not None and _COMMIT.fullmatch(revision)
-    whole = fetched_whole("base", location, revision, subfolders, cache or constants.HF_HUB_CACHE)
-    if pinned and whole.there():
+    fetched = fetched_marker("base", location, revision, subfolders, cache or constants.HF_HUB_CACHE)
+    if pinned and fetched.exists():
         with suppress(Exception):  # removed from the cache since
             return Path(snapshot(local_files_only=True))
     try:
-        # Asked first, since fetching waits for this answer without end.
+        # This request has a timeout; the first one of a download has none.
         HfApi().model_info(location, revision=revision, timeout=_SECONDS)
         folder = Path(snapshot())
-    except Exception as error:  # no network, a proxy's, a full or read-only disk, and what else there is
+    except Exception as error:  # no network, a proxy, a full disk, and others
         try:
             folder = Path(snapshot(local_files_only=True))
         except Exception:
             raise error from None
         if not isinstance(error, OfflineModeIsEnabled):
-            logger.warning("%s: taken from the cache, since it could not be fetched (%s)", location, error)
+            logger.warning("%s: using the cache, since it could not be fetched (%s)", location, error)
         return folder
     if pinned:
-        whole.make()
+        fetched.write()
     return folder
 
 
 def refuse_adapter(base: str, folder: Path) -> None:
-    """Refuse a peft adapter, for which transformers would take another model, and pickles.
+    """Refuse a peft adapter, for which transformers would load another model, and pickles.
 
     Raises:
-        BaseModelError: it is one.
+        BaseModelError: the folder is an adapter.
     """
     if (folder / _ADAPTER).exists():
         raise BaseModelError(
-            f"base {base!r} is a peft adapter ({_ADAPTER}), and transformers would take another model for "
-            "it, and pickles; merge the adapter and save the whole model"
+            f"base {base!r} is a peft adapter ({_ADAPTER}), for which transformers would load another "
+            "model, and pickles; merge the adapter and save the whole model"
         )
 
 
@@ -139,18 +138,18 @@ def check_config(base: str, config: PretrainedConfig) -> None:
     """Refuse a configuration with which transformers fetches, imports or replaces code.
 
     Args:
-        base: what the message calls the base.
-        config: the object that the model will be made with; those within it are checked, too.
+        base: name of the base in the message.
+        config: configuration of the model; nested configurations are checked, too.
 
     Raises:
-        BaseModelError: it asks for attention of others than torch, or has a key that is refused.
+        BaseModelError: it names an attention that is not torch's, or has a key that is refused.
     """
-    asked = config._attn_implementation
-    if asked not in _ATTENTION:
+    attention = config._attn_implementation
+    if attention not in _ATTENTION:
         raise BaseModelError(
-            f"base {base!r}: expected attention 'eager' or 'sdpa' in its config.json, found {asked!r:.80}, "
-            "for which transformers may fetch code and run it; take _attn_implementation and "
-            "attn_implementation out of its config.json, or choose another base"
+            f"base {base!r}: expected attention 'eager' or 'sdpa' in its config.json, found "
+            f"{attention!r:.80}, for which transformers may fetch and run code; take "
+            "_attn_implementation and attn_implementation out of its config.json, or choose another base"
         )
     for key, consequence in _REFUSED.items():
         if getattr(config, key, None) is not None:
@@ -164,7 +163,7 @@ def check_config(base: str, config: PretrainedConfig) -> None:
 
 
 def check_weights(base: str, folder: Path) -> None:
-    """Refuse a model whose weights are not all in safetensors beside its configuration.
+    """Refuse a model whose weights are not all in safetensors in the folder of its configuration.
 
     Raises:
         BaseModelError: there are none, or their index names other files.
@@ -178,10 +177,10 @@ def check_weights(base: str, folder: Path) -> None:
 
 
 def has_safetensors(base: str, folder: Path) -> bool:
-    """Whether there are weights in safetensors, whose index is checked if they have one.
+    """Check whether there are weights in safetensors, and check their index if they have one.
 
     Raises:
-        BaseModelError: the index names anything but safetensors files beside it.
+        BaseModelError: the index names other files than safetensors in the same folder.
     """
     index = Path(folder, SAFE_WEIGHTS_INDEX_NAME)
     if not index.is_file():
@@ -196,26 +195,26 @@ def has_safetensors(base: str, folder: Path) -> bool:
     for file in files:
         if not (isinstance(file, str) and _SHARD.fullmatch(file)):
             raise BaseModelError(
-                f"base {base!r}: expected names of safetensors files beside it in {index.name}, "
-                f"found {file!r:.80}. modenc reads no pickles, and no files from elsewhere: load the model "
+                f"base {base!r}: expected names of safetensors files in the same folder in {index.name}, "
+                f"found {file!r:.80}. modenc reads no pickles, and no files of other folders: load the model "
                 "where you trust it, save_pretrained() it into a folder, and give that folder"
             )
     return True
 
 
 def checked_sentence_model(name: str) -> tuple[Path, dict[str, Any]]:
-    """What to give to ``SentenceTransformer`` so that it reads no pickles and runs no code of the model's.
+    """Check a model, so that ``SentenceTransformer`` reads no pickles and runs none of the model's code.
 
     Args:
         name: a folder, or a name on Hugging Face as sentence-transformers takes it. A hub of modules, which
-            has checks of its own, has to be a folder.
+            has its own checks, has to be a folder.
 
     Returns:
         The model's folder, and options to load it with.
 
     Raises:
-        BaseModelError: there are weights in pickles only, or files ask for more than a model's weights.
-        Exception: there is no such model, it cannot be reached, or its files are damaged.
+        BaseModelError: the weights are only in pickles, or files have settings that are refused.
+        Exception: there is no such model, it cannot be fetched, or its files are damaged.
     """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.util import ORIGINAL_TRANSFORMER_MODELS
@@ -225,19 +224,19 @@ def checked_sentence_model(name: str) -> tuple[Path, dict[str, Any]]:
         location = f"{SentenceTransformer.default_huggingface_organization}/{name}"
     folder = model_folder(location, subfolders=True, cache=os.environ.get("SENTENCE_TRANSFORMERS_HOME"))
     modules = _modules(name, folder)
-    for kind, subfolder in modules:
-        if kind != _HUB:
-            _check_module(name, kind, folder / subfolder)
-    if any(kind == _HUB for kind, _ in modules):
+    for class_name, subfolder in modules:
+        if class_name != _HUB:
+            _check_module(name, class_name, folder / subfolder)
+    if any(class_name == _HUB for class_name, _ in modules):
         if folder != Path(name):
             raise BaseModelError(
-                f"base {name!r}: expected a model, found a hub of modules; in Python give "
-                f"ModularEncoder({name!r}), elsewhere a folder that it is pulled into (modenc hub pull)"
+                f"base {name!r}: expected a model, found a hub of modules; in Python use "
+                f"ModularEncoder({name!r}), elsewhere pull it into a folder (modenc hub pull) and give that"
             )
         return folder, {}
     # The library may also read the model as one without modules.
     has_safetensors(name, folder)
-    # transformers warns of a tokenizer's fault that only those of Mistral models had.
+    # Otherwise transformers would warn of an error in tokenizers of Mistral models.
     options = {"model_kwargs": {"use_safetensors": True}, "processor_kwargs": {"fix_mistral_regex": False}}
     return folder, options
 
@@ -256,12 +255,12 @@ def _modules(name: str, folder: Path) -> list[tuple[str, str]]:
         ) from error
 
 
-def _check_module(name: str, kind: str, folder: Path) -> None:
-    package, _, last = kind.rpartition(".")
+def _check_module(name: str, class_name: str, folder: Path) -> None:
+    package, _, last = class_name.rpartition(".")
     if package.split(".")[0] != "sentence_transformers" or last not in _KNOWN_MODULES:
         raise BaseModelError(
             f"base {name!r}: expected modules of sentence-transformers ({', '.join(_KNOWN_MODULES)}) in its "
-            f"{_MODULES}, found {kind!r:.80}; modenc runs no code of a model's own. Choose another model"
+            f"{_MODULES}, found {class_name!r:.80}; modenc runs none of a model's code. Choose another model"
         )
     if not folder.is_dir() and last not in _WITHOUT_FILES:
         raise BaseModelError(

@@ -100,7 +100,7 @@ def make_job(args: argparse.Namespace, encoder: ModularEncoder) -> dict[str, Any
 
 def _actual_precision(compute: str, device: torch.device) -> str:
     """Return the precision that ``compute`` means on ``device``; it can differ between machines."""
-    from modenc.composition.settings import ComputeSettings
+    from modenc.composition.options import ComputeSettings
 
     if compute == "int8":
         # All but the matrix products is computed as with ``auto``.
@@ -113,15 +113,15 @@ def input_state(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:
     from modenc.composition.routing import ERROR
     from modenc.languages import BASE, normalize_code
 
-    digest = hashlib.sha256(repr(hub.info).encode())
+    hasher = hashlib.sha256(repr(hub.info).encode())
     codes = hub.languages()
     if (lang := given_language(args)) is not None:
         fallback = args.fallback or hub.info.pivot  # by default the pivot or the base
         used = {normalize_code(code) for code in (lang, fallback) if code not in (BASE, ERROR)}
         codes = [code for code in codes if code in used]
     for code in codes:
-        digest.update(f"{code} {hub.card(code).digest()}\n".encode())
-    state: dict[str, Any] = {"modules": digest.hexdigest()}
+        hasher.update(f"{code} {hub.card(code).fingerprint()}\n".encode())
+    state: dict[str, Any] = {"modules": hasher.hexdigest()}
     if args.input != STDIN:
         found = [Path(file).stat() for file in source_files(args.input)]
         sizes, dates = [one.st_size for one in found], [one.st_mtime_ns for one in found]

@@ -204,16 +204,16 @@ def run_check(args: argparse.Namespace) -> int:
     from modenc.hub.verify import verify_hub
 
     hub = open_hub(args)
-    problems = [problem for lang in args.lang or [None] for problem in verify_hub(hub, lang)]
-    codes = [hub.card(lang).lang for lang in args.lang] if args.lang and not problems else hub.languages()
-    if problems:
-        text = "".join(f"{problem}\n" for problem in problems)
+    issues = [issue for lang in args.lang or [None] for issue in verify_hub(hub, lang)]
+    codes = [hub.card(lang).lang for lang in args.lang] if args.lang and not issues else hub.languages()
+    if issues:
+        text = "".join(f"{issue}\n" for issue in issues)
         text += "install or train the damaged languages again\n"
     else:
         text = f"{hub.name}: no problems ({', '.join(codes) or 'no languages'})\n"
-    content = [{"lang": item.lang, "file": item.file, "message": item.message} for item in problems]
+    content = [{"lang": item.lang, "file": item.file, "message": item.message} for item in issues]
     write(args, {"hub": hub.name, "problems": content}, text)
-    return 1 if problems else 0
+    return 1 if issues else 0
 
 
 def run_install(args: argparse.Namespace) -> None:

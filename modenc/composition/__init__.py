@@ -1,1 +1,1 @@
-"""How the modules of a language act on the shared body."""
+"""Computation of sentence vectors from a language's modules and the shared body."""

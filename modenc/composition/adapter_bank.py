@@ -1,8 +1,8 @@
-"""Several languages' adapters side by side, so that one product serves rows of all of them.
+"""Adapters of many languages in shared tensors, so that one batched product serves rows of all of them.
 
-Each language has a slot. For a row of language l, ``y += B_l A_l x``, LA and SE as one adapter of the summed
-rank, and ``y += scaling * Up_l(relu(Down_l(x)))`` beside the feed-forward block: batched products over rows,
-each with its own slot's matrices. One slot is all zeros, for the base alone.
+Each language has a slot. A row of language l gets ``y += B_l A_l x`` (LA and SE, concatenated) in linear
+layers, and ``y += scaling * Up_l(relu(Down_l(x)))`` in feed-forward blocks. These are batched products over
+rows, each with the matrices of its slot. One slot is all zeros, for the base without modules.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from modenc.composition.packing import Bucket
 QUERY, KEY, VALUE = (f"attention.self.{part}" for part in ("query", "key", "value"))
 ATTENTION_OUTPUT, INTERMEDIATE, OUTPUT = "attention.output.dense", "intermediate.dense", "output.dense"
 LINEAR_LAYERS = (QUERY, KEY, VALUE, ATTENTION_OUTPUT, INTERMEDIATE, OUTPUT)
-"""The linear layers of a layer of the body, each of which an adapter can change."""
-# Widths round up to multiples of this, so that a slightly wider language seldom moves all slots.
+"""Linear layers in a layer of the body that a LoRA can change."""
+# Widths round up to multiples of this, so that a slightly wider language seldom resizes all slots.
 _WIDTH_STEP = 8
 _LEAST_GROWTH = 3
-NO_LANGUAGE = 0
-"""The slot of zeros."""
+BASE_SLOT = 0
+"""Slot of zeros, for the base without modules."""
 
 Matrices = dict[Any, tuple[Tensor, ...]]
 
 
 class BankMatrices(NamedTuple):
-    """The matrices of all slots, or of one without the first dimension; never resized in place."""
+    """Matrices of all slots, or of one slot without the first dimension; never resized in place."""
 
-    low_rank: Matrices
-    """By (layer number, name of the linear layer): A [slots, rank, in] and B [slots, rank, out]."""
-    parallel: Matrices
-    """By layer number: down [slots, bottleneck, hidden], its bias, up [slots, bottleneck, hidden], its bias.
-    The scaling is in the latter two."""
+    lora: Matrices
+    """(Layer number, name of the linear layer) → A [slots, rank, in] and B [slots, rank, out]."""
+    parallel_adapters: Matrices
+    """Layer number → down [slots, bottleneck, hidden], its bias, up [slots, bottleneck, hidden], its bias.
+    The scaling is folded into up and its bias."""
 
 
 class AdapterBank:
-    """The slots of all languages.
+    """Slots with the adapters of all loaded languages.
 
     Args:
-        body: the base, for its sizes and its device.
+        body: the body, for its sizes and device.
         dtype: type of the matrices.
     """
 
@@ -57,44 +57,42 @@ class AdapterBank:
         self._layers: int = body.config.num_hidden_layers
         self._dtype, self._device = dtype, body.device
         self._capacity, self._rank, self._bottleneck = 1, 0, 0
-        # Rank and bottleneck of the language in each slot, and how many slots were ever written to.
-        self._used: dict[int, tuple[int, int]] = {NO_LANGUAGE: (0, 0)}
+        # Slot → rank and bottleneck of its language.
+        self._used: dict[int, tuple[int, int]] = {BASE_SLOT: (0, 0)}
+        # Slots after this number were never written to and take no memory yet.
         self._touched = 1
         self.matrices = BankMatrices({}, {})
-        """As they are now; what a batch holds stays as it is while languages come and go."""
+        """Current matrices. A batch may keep using these while languages are added and removed."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes that slots take, the one of zeros not counted; those never used take none."""
+        """Bytes of all slots except the base's; slots never used take none."""
         return self._slot_nbytes(self._rank, self._bottleneck) * (self._touched - 1)
 
     @property
     def spare(self) -> int:
-        """Slots that take memory and hold no language."""
+        """Number of slots that take memory but hold no language."""
         return self._touched - len(self._used)
 
     def cost(self, modules: LanguageModules) -> int:
-        """Bytes that :meth:`put` would add: a wider language widens every slot."""
+        """Return the bytes that :meth:`put` would add; a wider language widens every slot."""
         rank, bottleneck = _widths(modules)
         slots = self._touched - (1 if self.spare else 0)
         wide = self._slot_nbytes(max(rank, self._rank), max(bottleneck, self._bottleneck))
         return wide * slots - self.nbytes
 
     def _slot_nbytes(self, rank: int, bottleneck: int) -> int:
-        low_rank = rank * sum(width + out for width, out in self._sizes.values())
-        parallel = self._layers * (bottleneck * (2 * self._hidden + 1) + self._hidden) if bottleneck else 0
-        return (low_rank + parallel) * self._dtype.itemsize
+        numbers = rank * sum(width + out for width, out in self._sizes.values())
+        if bottleneck:
+            numbers += self._layers * (bottleneck * (2 * self._hidden + 1) + self._hidden)
+        return numbers * self._dtype.itemsize
 
     def put(self, modules: LanguageModules) -> int:
-        """Copy a language's adapters in; they must fit the body.
-
-        Returns:
-            Its slot.
-        """
+        """Copy a language's adapters, which must fit the body, into a slot; returns the slot."""
         widths = _widths(modules)
         self._make_room(*widths)
         slot = min(set(range(self._capacity)) - set(self._used))
-        for own, given in zip(self.matrices, _in_slots_layout(modules), strict=True):
+        for own, given in zip(self.matrices, _as_bank_matrices(modules), strict=True):
             for key, parts in own.items():
                 for part in parts:
                     part[slot].zero_()
@@ -105,15 +103,11 @@ class AdapterBank:
         return slot
 
     def free(self, slot: int) -> None:
-        """Give a slot back; nothing may be computing with it."""
+        """Free a slot that no batch is using."""
         del self._used[slot]
 
     def compact(self) -> dict[int, int]:
-        """Move the languages together into new matrices that have no spare slot.
-
-        Returns:
-            Old slot → new slot.
-        """
+        """Move all languages to new matrices without spare slots; returns old slot → new slot."""
         slots = sorted(self._used)
         kept = [self._used[slot] for slot in slots]
         rank, bottleneck = (max(widths[part] for widths in kept) for part in (0, 1))
@@ -122,10 +116,10 @@ class AdapterBank:
         self._touched = len(slots)
         return {old: new for new, old in enumerate(slots)}
 
-    def of_slot(self, slot: int) -> BankMatrices:
-        """A view of one slot's matrices."""
+    def slot_matrices(self, slot: int) -> BankMatrices:
+        """Return a view of one slot's matrices."""
         return BankMatrices(
-            *({key: tuple(part[slot] for part in parts) for key, parts in of.items()} for of in self.matrices)
+            *({key: tuple(m[slot] for m in matrices) for key, matrices in of.items()} for of in self.matrices)
         )
 
     def _make_room(self, rank: int, bottleneck: int) -> None:
@@ -136,11 +130,11 @@ class AdapterBank:
         if (capacity, rank, bottleneck) != (self._capacity, self._rank, self._bottleneck):
             self._resize(capacity, rank, bottleneck, list(range(self._touched)))
 
-    # Called in inference mode too, whose tensors no later call could write to.
+    # In inference mode, tensors would be made that no later call could write to.
     @torch.inference_mode(False)
     @torch.no_grad()
     def _resize(self, capacity: int, rank: int, bottleneck: int, slots: list[int]) -> None:
-        """New matrices that begin with the given slots; what is not written costs no memory."""
+        """Copy the given slots into new matrices; slots beyond these are not written, and take no memory."""
 
         def resized(before: tuple[Tensor, ...], *shapes: tuple[int, ...]) -> tuple[Tensor, ...]:
             made = tuple(
@@ -155,16 +149,16 @@ class AdapterBank:
                     target[new][shared] = source[old][shared]
             return made
 
-        low_rank, parallel = self.matrices
+        lora, parallel_adapters = self.matrices
         wide = (bottleneck, self._hidden)
         self.matrices = BankMatrices(
             {
-                site: resized(low_rank.get(site, ()), (rank, width), (rank, out))
+                site: resized(lora.get(site, ()), (rank, width), (rank, out))
                 for site, (width, out) in self._sizes.items()
                 if rank
             },
             {
-                number: resized(parallel.get(number, ()), wide, (bottleneck,), wide, (self._hidden,))
+                number: resized(parallel_adapters.get(number, ()), wide, (bottleneck,), wide, (self._hidden,))
                 for number in range(self._layers)
                 if bottleneck
             },
@@ -173,53 +167,50 @@ class AdapterBank:
 
 
 class RowAdapters:
-    """The adapters that act beside the weights, on each row of a bucket its own.
+    """Adapters to apply to the rows of a bucket, each row with those of its slot.
 
     Args:
-        matrices: the bank's.
-        bucket: the rows; its groups are their slots.
-        low_rank: whether the low-rank changes act.
-        parallel: whether the parallel adapters do.
+        matrices: matrices of the bank; empty kinds are not applied.
+        bucket: the rows.
     """
 
-    def __init__(self, matrices: BankMatrices, bucket: Bucket, *, low_rank: bool, parallel: bool) -> None:
-        self.low_rank = matrices.low_rank if low_rank else {}
-        self._parallel = matrices.parallel if parallel else {}
+    def __init__(self, matrices: BankMatrices, bucket: Bucket) -> None:
+        self.lora, self._parallel_adapters = matrices
         self._bucket = bucket
 
-    def add_low_rank(self, number: int, name: str, y: Tensor, x: Tensor) -> Tensor:
-        """``y + B A x`` of a linear layer, in place, where there is one: [tokens, ·]."""
-        if (number, name) in self.low_rank:
-            a, b = (part.index_select(0, self._bucket.groups) for part in self.low_rank[number, name])
+    def add_lora(self, number: int, name: str, y: Tensor, x: Tensor) -> Tensor:
+        """Add ``B A x`` of a linear layer's LoRA, if any, to y [tokens, ·] in place."""
+        if (number, name) in self.lora:
+            a, b = (matrix.index_select(0, self._bucket.slots) for matrix in self.lora[number, name])
             rows = self._bucket.in_rows(x)
             self._bucket.in_rows(y).baddbmm_(torch.bmm(rows, a.transpose(1, 2)), b)
         return y
 
-    def add_parallel(self, number: int, y: Tensor, x: Tensor) -> Tensor:
-        """``y + scaling * Up(relu(Down(x)))`` of a layer, in place, where there is one: [tokens, ·]."""
-        if number in self._parallel:
-            parts = (part.index_select(0, self._bucket.groups) for part in self._parallel[number])
-            down, down_bias, up, up_bias = parts
+    def add_parallel_adapter(self, number: int, y: Tensor, x: Tensor) -> Tensor:
+        """Add ``scaling * Up(relu(Down(x)))`` of a layer's adapter, if any, to y [tokens, ·] in place."""
+        if number in self._parallel_adapters:
+            matrices = self._parallel_adapters[number]
+            down, down_bias, up, up_bias = (m.index_select(0, self._bucket.slots) for m in matrices)
             inner = torch.baddbmm(down_bias[:, None], self._bucket.in_rows(x), down.transpose(1, 2)).relu_()
             self._bucket.in_rows(y).baddbmm_(inner, up).add_(up_bias[:, None])
         return y
 
 
 def _widths(modules: LanguageModules) -> tuple[int, int]:
-    """Rank and bottleneck that a slot needs."""
-    rank = max((len(change.a) for change in modules.low_rank.values()), default=0)
-    bottleneck = max((len(layer.down_bias) for layer in modules.parallel.values()), default=0)
+    """Return the rank and bottleneck that a slot needs."""
+    rank = max((len(layer.a) for layer in modules.lora.values()), default=0)
+    bottleneck = max((len(layer.down_bias) for layer in modules.parallel_adapters.values()), default=0)
     return -(-rank // _WIDTH_STEP) * _WIDTH_STEP, -(-bottleneck // _WIDTH_STEP) * _WIDTH_STEP
 
 
-def _in_slots_layout(modules: LanguageModules) -> BankMatrices:
-    """A language's adapters as a slot has them, but for its rank and bottleneck."""
-    low_rank: Matrices = {}
-    for path, change in modules.low_rank.items():
+def _as_bank_matrices(modules: LanguageModules) -> BankMatrices:
+    """Arrange a language's adapters as in a slot, with their own rank and bottleneck."""
+    lora: Matrices = {}
+    for path, change in modules.lora.items():
         _encoder, _layer, number, name = path.split(".", 3)
-        low_rank[int(number), name] = (change.a, change.b.T)
+        lora[int(number), name] = (change.a, change.b.T)
     return BankMatrices(
-        low_rank,
+        lora,
         {
             number: (
                 layer.down_weight,
@@ -227,6 +218,6 @@ def _in_slots_layout(modules: LanguageModules) -> BankMatrices:
                 layer.up_weight.T * layer.scaling,
                 layer.up_bias * layer.scaling,
             )
-            for number, layer in modules.parallel.items()
+            for number, layer in modules.parallel_adapters.items()
         },
     )

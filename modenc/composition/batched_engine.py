@@ -1,9 +1,10 @@
-"""Many languages in one pass, or one language merged into the weights.
+"""Inference in batches of many languages, or with one language merged into the weights.
 
-*Batched*: the base's weights serve all rows, and each language's adapters act beside them on its own rows.
-*Merged*: a language's adapters are added to the base's weights once, and its texts cost what the base's do.
-A batch of several languages is batched; one language is merged as soon as it has had enough tokens for that
-to pay; languages whose LA and SE are the same share the merged weights, and only their alignment acts beside.
+*Batched*: all rows share the body's weights, and each row's own adapters are added to their products.
+*Merged*: a language's adapters are added to the weights once, so that its texts cost what the base's do.
+A batch of several languages is batched. One language is merged as soon as it has had enough tokens for that
+to pay. Languages with the same LA and SE (equal LoRA fingerprints) share merged weights that contain these
+alone; their alignment is then added as in a batch.
 """
 
 from __future__ import annotations
@@ -13,56 +14,63 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import RLock
+from typing import NamedTuple
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from modenc.composition.adapter_bank import NO_LANGUAGE, AdapterBank, Matrices, RowAdapters
+from modenc.composition.adapter_bank import BASE_SLOT, AdapterBank, BankMatrices, RowAdapters
 from modenc.composition.bert import Bert, Layer
 from modenc.composition.body import check_fit
 from modenc.composition.kernels import Precision
 from modenc.composition.modules import LanguageModules, vocabulary_nbytes
-from modenc.composition.packing import Bucket, buckets
+from modenc.composition.packing import Bucket, split_batch
 from modenc.languages import BASE
 
-# Merging costs about as much as this many tokens' adapters beside the base do.
+# Merging costs about as much as adding the adapters for this many tokens.
 _TOKENS_BEFORE_MERGING = 4096
 _MOST_MERGED = 4
 
-_Merged = tuple[str, str | None]
-"""What is in merged weights: the low-rank change of this digest, and this language's alignment or none."""
+
+class _MergeKey(NamedTuple):
+    """Content of merged weights."""
+
+    lora_fingerprint: str
+    """Fingerprint of the merged LA and SE."""
+    aligned: str | None
+    """Language whose alignment is merged as well."""
 
 
 @dataclass(frozen=True)
-class _Language:
-    """Where a language's adapters are, and what it changes."""
+class _Entry:
+    """A language in the engine."""
 
-    slot: int = NO_LANGUAGE
+    slot: int = BASE_SLOT
     embeddings: Tensor | None = None
-    low_rank: str = ""
-    aligned: bool = False
+    lora_fingerprint: str = ""
+    has_alignment: bool = False
 
 
 class BatchedEngine:
-    """Runs batches with the languages that were put into it; threads may share it.
+    """Engine in floating point for the languages that were put into it; threads may share it.
 
     Args:
-        body: the base, used in place.
-        precision: see :class:`~modenc.composition.bert.Bert`.
-        max_bytes: weights are merged only as long as all languages take no more than this.
+        body: the base's body, used in place.
+        precision: type to compute in.
+        max_bytes: limit of :attr:`nbytes` above which no weights are merged.
     """
 
     def __init__(self, body: PreTrainedModel, precision: Precision, max_bytes: int | None = None) -> None:
-        self._base = body
+        self._body = body
         self._max_bytes = max_bytes
-        self._body = Bert(body, precision)
-        self._bank = AdapterBank(body, self._body.dtype)
-        self._languages = {BASE: _Language()}
-        # The longest unused first.
-        self._merged: dict[_Merged, list[Layer]] = {}
-        self._tokens: Counter[_Merged] = Counter()
+        self._bert = Bert(body, precision)
+        self._bank = AdapterBank(body, self._bert.dtype)
+        self._languages = {BASE: _Entry()}
+        # Least recently used first.
+        self._merged: dict[_MergeKey, list[Layer]] = {}
+        # Tokens computed that each merge would have served.
+        self._tokens: Counter[_MergeKey] = Counter()
         self._lock = RLock()
 
     def put(self, modules: LanguageModules) -> None:
@@ -71,29 +79,29 @@ class BatchedEngine:
         Raises:
             HubError: its modules do not fit the body.
         """
-        check_fit(self._base, modules)
-        digest = modules.low_rank_digest
-        embeddings = None if modules.embeddings is None else modules.embeddings.to(self._base.device)
+        check_fit(self._body, modules)
+        fingerprint, has_alignment = modules.lora_fingerprint, bool(modules.parallel_adapters)
+        embeddings = None if modules.embeddings is None else modules.embeddings.to(self._body.device)
         with self._lock:
             slot = self._bank.put(modules)
-            self._languages[modules.lang] = _Language(slot, embeddings, digest, bool(modules.parallel))
+            self._languages[modules.lang] = _Entry(slot, embeddings, fingerprint, has_alignment)
 
     def cost(self, modules: LanguageModules) -> int:
-        """Bytes that :meth:`put` would add."""
+        """Return the bytes that :meth:`put` would add."""
         with self._lock:
             return self._bank.cost(modules) + vocabulary_nbytes(modules.embeddings)
 
     def remove(self, code: str) -> None:
-        """Remove a language that no batch is using; its slot in the bank is left for another."""
+        """Remove a language that no batch is using; its slot stays for another language."""
         with self._lock:
             self._bank.free(self._languages.pop(code).slot)
-            digests = {language.low_rank for language in self._languages.values()}
+            fingerprints = {language.lora_fingerprint for language in self._languages.values()}
             for key in list(self._tokens):
-                if key[1] == code or key[0] not in digests:
+                if key.aligned == code or key.lora_fingerprint not in fingerprints:
                     self._drop(key)
 
     def shrink(self, excess: int = 0) -> None:
-        """Free the slots of removed languages, and merged weights until ``excess`` bytes are free in all."""
+        """Free the slots of removed languages, and merged weights until ``excess`` bytes are freed."""
         with self._lock:
             most = self.nbytes - excess
             if self._bank.spare:
@@ -107,40 +115,44 @@ class BatchedEngine:
                     self._drop(key)
 
     def reset(self) -> None:
-        """Compute from now on as if no batch had been run; languages stay."""
+        """Drop merged weights and token counts: compute the next batch as if it were the first."""
         with self._lock:
             for key in list(self._tokens):
                 self._drop(key)
 
-    def _drop(self, key: _Merged) -> None:
+    def _drop(self, key: _MergeKey) -> None:
         del self._tokens[key]
         self._merged.pop(key, None)
 
     @property
     def nbytes(self) -> int:
-        """Bytes that all languages take, the body's own weights not counted."""
+        """Bytes of all languages and merged weights, without the body's own."""
         with self._lock:
             tables = [vocabulary_nbytes(language.embeddings) for language in self._languages.values()]
             return self._bank.nbytes + sum(tables) + sum(map(_nbytes, self._merged.values()))
 
     def run(self, ids: Tensor, mask: Tensor, languages: Sequence[str], *, align: bool) -> Tensor:
-        """Token vectors [rows, length, hidden], zero where there is no token.
+        """Compute the token vectors of a batch.
 
         Args:
             ids: [rows, length], padded on the right.
             mask: [rows, length], 1 where there is a token.
-            languages: a code a row, each put in before, or :data:`~modenc.languages.BASE`.
+            languages: a code for each row, put in before, or :data:`~modenc.languages.BASE`.
             align: apply the cross-lingual alignment adapters.
+
+        Returns:
+            [rows, length, hidden], zero at padding.
         """
         with self._lock:
-            bank = self._bank.matrices
+            matrices = self._bank.matrices
             present = {code: self._languages[code] for code in dict.fromkeys(languages)}
         tables = {language.slot: language.embeddings for language in present.values()}
         output: Tensor | None = None
-        for bucket in buckets(ids, mask, [present[code].slot for code in languages]):
-            layers, low_rank, parallel = self._weights(present, align, bucket.tokens)
-            adapters = RowAdapters(bank, bucket, low_rank=low_rank, parallel=parallel)
-            hidden = self._body.run(self._words(bucket, tables), bucket, layers, adapters)
+        for bucket in split_batch(ids, mask, [present[code].slot for code in languages]):
+            layers, lora, aligned = self._choose_layers(present, align, bucket.tokens)
+            added = BankMatrices(matrices.lora if lora else {}, matrices.parallel_adapters if aligned else {})
+            words = self._word_embeddings(bucket, tables)
+            hidden = self._bert.run(words, bucket, layers, RowAdapters(added, bucket))
             if bucket.mask is not None:
                 hidden = hidden.masked_fill(bucket.mask.view(*hidden.shape[:2], 1) < 0, 0.0)
             if bucket.rows is None and hidden.shape[1] == ids.shape[1]:
@@ -152,29 +164,36 @@ class BatchedEngine:
         assert output is not None
         return output
 
-    def _weights(
-        self, present: Mapping[str, _Language], align: bool, tokens: int
+    def _choose_layers(
+        self, present: Mapping[str, _Entry], align: bool, tokens: int
     ) -> tuple[list[Layer], bool, bool]:
-        """Weights for a batch of these languages; whether low-rank changes and alignment act beside them."""
+        """Choose layers for a batch; returns them, and whether LoRAs and alignment are still to be added."""
         lang, *others = present
-        align = align and any(language.aligned for language in present.values())
-        digests = {language.low_rank for language in present.values()}
-        if len(digests) == 1:
-            (digest,) = digests
-            if align and not others and (layers := self._merge((digest, lang), lang, tokens)):
+        align = align and any(language.has_alignment for language in present.values())
+        fingerprints = {language.lora_fingerprint for language in present.values()}
+        if len(fingerprints) == 1:
+            (fingerprint,) = fingerprints
+            # One language: everything in the weights.
+            if align and not others and (layers := self._merge(_MergeKey(fingerprint, lang), lang, tokens)):
                 return layers, False, False
-            if digest and (layers := self._merge((digest, None), lang, tokens)):
+            # Languages with the same LoRA: their alignment differs and is added.
+            if fingerprint and (layers := self._merge(_MergeKey(fingerprint, None), lang, tokens)):
                 return layers, False, align
-        return self._own_layers, digests != {""}, align
+        return self._base_layers, fingerprints != {""}, align
 
-    def _merge(self, key: _Merged, lang: str, tokens: int) -> list[Layer] | None:
-        """Merged weights, made of a language's adapters as soon as they were wanted for enough tokens."""
+    def _merge(self, key: _MergeKey, lang: str, tokens: int) -> list[Layer] | None:
+        """Return merged weights; ``None`` until enough tokens were computed without them.
+
+        ``lang`` is the language in the bank that they are made from, ``tokens`` the size of this batch.
+        """
         with self._lock:
             self._tokens[key] += tokens
             enough = self._tokens[key] >= _TOKENS_BEFORE_MERGING
             if key not in self._merged and enough and self._has_room():
-                low_rank, parallel = self._bank.of_slot(self._languages[lang].slot)
-                self._merged[key] = self._make_layers(low_rank, parallel if key[1] else {})
+                adapters = self._bank.slot_matrices(self._languages[lang].slot)
+                if key.aligned is None:
+                    adapters = BankMatrices(adapters.lora, {})
+                self._merged[key] = self._bert.merged_layers(adapters)
                 for oldest in list(self._merged)[:-_MOST_MERGED]:
                     self._drop(oldest)
             if key in self._merged:
@@ -182,11 +201,11 @@ class BatchedEngine:
             return self._merged.get(key)
 
     def _has_room(self) -> bool:
-        return self._max_bytes is None or self.nbytes + _nbytes(self._own_layers) <= self._max_bytes
+        return self._max_bytes is None or self.nbytes + _nbytes(self._base_layers) <= self._max_bytes
 
-    def _words(self, bucket: Bucket, tables: Mapping[int, Tensor | None]) -> Tensor:
-        """Each token's row of its language's embeddings, or of the base's."""
-        base: Tensor = self._base.get_input_embeddings().weight
+    def _word_embeddings(self, bucket: Bucket, tables: Mapping[int, Tensor | None]) -> Tensor:
+        """Look up the tokens in their languages' embeddings, or in the base's."""
+        base: Tensor = self._body.get_input_embeddings().weight
         if all(table is None for table in tables.values()):
             return functional.embedding(bucket.ids, base)
         words = base.new_empty(*bucket.ids.shape, base.shape[1])
@@ -196,13 +215,8 @@ class BatchedEngine:
         return words
 
     @cached_property
-    def _own_layers(self) -> list[Layer]:
-        return self._make_layers({}, {})
-
-    def _make_layers(self, low_rank: Matrices, parallel: Matrices) -> list[Layer]:
-        # Weights made in inference mode could never be moved by others.
-        with torch.inference_mode(False), torch.no_grad():
-            return self._body.layers(low_rank, parallel)
+    def _base_layers(self) -> list[Layer]:
+        return self._bert.merged_layers(BankMatrices({}, {}))
 
 
 def _nbytes(layers: list[Layer]) -> int:

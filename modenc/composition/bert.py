@@ -1,7 +1,7 @@
-"""The frozen body for inference: BERT's layers, with the norm after each residual.
+"""Inference with a frozen body of the BERT family: layers with the norm after each residual.
 
-``x = norm(x + Attention(x))``, then ``x = norm(x + FFN(x) + scaling * Up(relu(Down(x))))``. The layers'
-weights are merged ones, or the base's with :class:`~modenc.composition.adapter_bank.RowAdapters` beside them.
+``x = norm(x + Attention(x))``, then ``x = norm(x + FFN(x) + scaling * Up(relu(Down(x))))``. A language's
+adapters are merged into the weights, or :class:`~modenc.composition.adapter_bank.RowAdapters` adds them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from modenc.composition.adapter_bank import (
     OUTPUT,
     QUERY,
     VALUE,
-    Matrices,
+    BankMatrices,
     RowAdapters,
 )
 from modenc.composition.kernels import Dense, Precision, make_dense
@@ -36,16 +36,16 @@ _SCORES_AT_A_TIME = 400_000
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer's weights, ready to compute with."""
+    """Weights of one layer, packed for the kernels."""
 
     dense: dict[str, Dense]
-    """By name; with those of a parallel adapter where one is merged."""
+    """Name → linear layer; includes the parallel adapter's, if one is merged."""
     attention_norm: tuple[Tensor, Tensor]
     norm: tuple[Tensor, Tensor]
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the dense layers take."""
+        """Bytes of the linear layers."""
         return sum(dense.nbytes for dense in self.dense.values())
 
 
@@ -54,8 +54,7 @@ class Bert:
 
     Args:
         body: the model; its embeddings are used in place.
-        precision: of the linear layers and of what lies between them; the embeddings' sum and norm, and what
-            comes out, keep the body's own type.
+        precision: type to compute the layers in; the embedding layer and the output keep the body's type.
     """
 
     def __init__(self, body: PreTrainedModel, precision: Precision) -> None:
@@ -69,31 +68,26 @@ class Bert:
         self._activation: Callable[[Tensor], Tensor] = ACT2FN[activation]
         own: torch.dtype = body.dtype
         self.dtype = torch.bfloat16 if precision == "bf16" else own
-        """Type that tokens have between the layers."""
+        """Type of the hidden states between the layers."""
 
-    def layers(self, low_rank: Matrices, parallel: Matrices) -> list[Layer]:
-        """The layers' weights with a language's adapters merged into them.
-
-        Args:
-            low_rank: a slot's: see :class:`~modenc.composition.adapter_bank.BankMatrices`. Empty for none.
-            parallel: likewise.
-        """
-        return [
-            self._layer(number, layer, low_rank, parallel.get(number))
-            for number, layer in enumerate(self._body.encoder.layer)
-        ]
+    # Weights made in inference mode could not be moved to another device.
+    @torch.inference_mode(False)
+    @torch.no_grad()
+    def merged_layers(self, adapters: BankMatrices) -> list[Layer]:
+        """Make layers with one slot's adapters merged into the weights."""
+        return [self._layer(number, layer, adapters) for number, layer in enumerate(self._body.encoder.layer)]
 
     def run(self, words: Tensor, bucket: Bucket, layers: list[Layer], adapters: RowAdapters) -> Tensor:
-        """Vectors after all layers.
+        """Compute the token vectors of a bucket.
 
         Args:
-            words: [rows, length, hidden], each token's row of its language's embeddings.
+            words: [rows, length, hidden], word embeddings.
             bucket: the rows.
-            layers: see :meth:`layers`.
-            adapters: what acts beside the layers.
+            layers: weights, from :meth:`merged_layers`.
+            adapters: adapters that are not merged.
 
         Returns:
-            [rows, length, hidden], meaningless where there is no token.
+            [rows, length, hidden], meaningless at padding.
         """
         x = embed(self._body, words, bucket.ids)
         before = x.dtype
@@ -103,34 +97,32 @@ class Bert:
         for number, layer in enumerate(layers):
             dense, hidden = layer.dense, x.shape[1:]
             query, key, value = (
-                adapters.add_low_rank(number, name, dense[name](x), x) for name in (QUERY, KEY, VALUE)
+                adapters.add_lora(number, name, dense[name](x), x) for name in (QUERY, KEY, VALUE)
             )
             context = _attention(query, key, value, bucket, self._heads)
             y = dense[ATTENTION_OUTPUT](context, residual=x)
-            y = adapters.add_low_rank(number, ATTENTION_OUTPUT, y, context)
+            y = adapters.add_lora(number, ATTENTION_OUTPUT, y, context)
             x = functional.layer_norm(y, hidden, *layer.attention_norm, self._epsilon)
-            if self._fused is not None and (number, INTERMEDIATE) not in adapters.low_rank:
+            if self._fused is not None and (number, INTERMEDIATE) not in adapters.lora:
                 inner = dense[INTERMEDIATE](x, activation=self._fused)
             else:
-                y = adapters.add_low_rank(number, INTERMEDIATE, dense[INTERMEDIATE](x), x)
+                y = adapters.add_lora(number, INTERMEDIATE, dense[INTERMEDIATE](x), x)
                 inner = self._activation(y)
             y = dense[OUTPUT](inner, residual=x)
             if _DOWN in dense:
                 y = dense[_UP](dense[_DOWN](x, activation="relu"), residual=y)
-            y = adapters.add_low_rank(number, OUTPUT, y, inner)
-            y = adapters.add_parallel(number, y, x)
+            y = adapters.add_lora(number, OUTPUT, y, inner)
+            y = adapters.add_parallel_adapter(number, y, x)
             x = functional.layer_norm(y, hidden, *layer.norm, self._epsilon)
         final: Tensor = bucket.in_rows(x).to(before)
         return final
 
-    def _layer(
-        self, number: int, layer: nn.Module, low_rank: Matrices, parallel: tuple[Tensor, ...] | None
-    ) -> Layer:
+    def _layer(self, number: int, layer: nn.Module, adapters: BankMatrices) -> Layer:
         def merged(name: str) -> Dense:
             linear: Any = layer.get_submodule(name)
             weight = linear.weight.detach()
-            if (number, name) in low_rank:
-                a, b = low_rank[number, name]
+            if (number, name) in adapters.lora:
+                a, b = adapters.lora[number, name]
                 weight = weight + (b.T.float() @ a.float()).to(weight)
             return make_dense(weight, linear.bias.detach(), self._precision)
 
@@ -139,24 +131,26 @@ class Bert:
             return part.weight.detach().to(self.dtype), part.bias.detach().to(self.dtype)
 
         dense = {name: merged(name) for name in LINEAR_LAYERS}
-        if parallel is not None:
-            # Copies: views would keep the whole bank as it is now in memory.
-            down, down_bias, up, up_bias = (part.to(self._body.dtype, copy=True) for part in parallel)
+        if number in adapters.parallel_adapters:
+            # Views would keep the bank's present matrices in memory.
+            down, down_bias, up, up_bias = (
+                matrix.to(self._body.dtype, copy=True) for matrix in adapters.parallel_adapters[number]
+            )
             dense[_DOWN] = make_dense(down, down_bias, self._precision)
             dense[_UP] = make_dense(up.T, up_bias, self._precision)
         return Layer(dense, norm("attention.output.LayerNorm"), norm("output.LayerNorm"))
 
 
 def embed(body: PreTrainedModel, words: Tensor, ids: Tensor) -> Tensor:
-    """What enters the first layer of a body of the BERT family.
+    """Compute the input of the first layer of a body of the BERT family.
 
     Args:
         body: the model.
-        words: [rows, length, hidden], each token's row of its language's embeddings.
-        ids: [rows, length], those tokens.
+        words: [rows, length, hidden], word embeddings.
+        ids: [rows, length], token ids.
 
     Returns:
-        [rows, length, hidden], normed.
+        [rows, length, hidden], normalized.
     """
     parts: Any = body.embeddings
     config: Any = body.config
@@ -164,7 +158,7 @@ def embed(body: PreTrainedModel, words: Tensor, ids: Tensor) -> Tensor:
     if config.model_type == "bert":
         positions = table[: ids.shape[1]]
     else:
-        # RoBERTa-like bodies count from the padding id on, and pass over padding that a text may hold.
+        # RoBERTa-like bodies count from the padding id and skip padding tokens inside a text.
         real = ids.ne(config.pad_token_id)
         positions = functional.embedding(real.cumsum(dim=1) * real + config.pad_token_id, table)
     x: Tensor = parts.LayerNorm(words + positions + parts.token_type_embeddings.weight[0])
@@ -172,7 +166,7 @@ def embed(body: PreTrainedModel, words: Tensor, ids: Tensor) -> Tensor:
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, bucket: Bucket, heads: int) -> Tensor:
-    """All [tokens, hidden]."""
+    """Return the attention's output; arguments and result are [tokens, hidden]."""
     output = torch.empty_like(query)
     output[bucket.ids.numel() :] = 0
     split = (*bucket.ids.shape, heads, -1)
@@ -188,9 +182,9 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, bucket: Bucket, heads:
 
 
 def _attend_in_chunks(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, out: Tensor) -> None:
-    """Attention by plain products on a few rows at a time, whose scores stay in the processor's cache.
+    """Compute attention by plain products, a few rows at a time, so that scores stay in the CPU's cache.
 
-    On CPUs that is faster than the fused operator at every length that bodies have.
+    On CPUs this is faster than the fused operator at every length.
     """
     rows, heads, width, size = query.shape
     chunk = max(1, _SCORES_AT_A_TIME // (heads * width * width))

@@ -1,9 +1,9 @@
-"""Compose a language's modules with the shared body.
+"""Merging of a language's modules into the body: the transformer of the base that all languages share.
 
 For language l an adapted linear layer gives ``W x + B_l A_l x`` (LA and SE concatenated, merged here
-into ``W`` in float32, once, from the untouched base), and a feed-forward block gives
+into ``W`` in float32, once, from the untouched body), and a feed-forward block gives
 ``FFN(x) + scaling * Up(relu(Down(x)))`` before its residual and layer norm. A composed body shares
-every tensor that the language leaves alone with the base.
+all unchanged tensors with the original.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from modenc.composition.modules import LanguageModules, ParallelLayer
+from modenc.composition.modules import LanguageModules, ParallelAdapter
 from modenc.errors import HubError
 
 
 class ParallelOutput(nn.Module):
-    """A feed-forward block's output layer with a parallel adapter beside the block."""
+    """Output layer of a feed-forward block with a parallel adapter added."""
 
-    def __init__(self, output: nn.Module, adapter: ParallelLayer) -> None:
+    def __init__(self, output: nn.Module, adapter: ParallelAdapter) -> None:
         super().__init__()
         parts: Any = output
         self.dense: nn.Module = parts.dense
@@ -36,7 +36,7 @@ class ParallelOutput(nn.Module):
         self.up_bias = nn.Parameter(adapter.up_bias, requires_grad=False)
 
     def forward(self, hidden_states: Tensor, input_tensor: Tensor) -> Tensor:
-        """Both arguments [batch, length, ·]: the block's inner activations and its input."""
+        """Return the block's output from its inner activations and its input, both [batch, length, ·]."""
         down = torch.relu(nn.functional.linear(input_tensor, self.down_weight, self.down_bias))
         parallel = nn.functional.linear(down, self.up_weight, self.up_bias) * self.scaling
         output: Tensor = self.LayerNorm(self.dropout(self.dense(hidden_states)) + parallel + input_tensor)
@@ -44,18 +44,18 @@ class ParallelOutput(nn.Module):
 
 
 def compose(body: PreTrainedModel, modules: LanguageModules, *, align: bool) -> PreTrainedModel:
-    """A body for one language.
+    """Make a body for one language.
 
     Args:
-        body: the untouched base, float32.
-        modules: what the language adds.
-        align: apply the cross-lingual alignment adapter, where the language has one.
+        body: the base's body, float32; it is not changed.
+        modules: the language's modules.
+        align: apply the cross-lingual alignment adapter, if the language has one.
 
     Returns:
-        A new module in evaluation mode; ``body`` is not changed and shares its other tensors with it.
+        A new module in evaluation mode that shares its unchanged tensors with ``body``.
 
     Raises:
-        HubError: as :func:`check_fit`.
+        HubError: the modules do not fit the body (see :func:`check_fit`).
     """
     check_fit(body, modules)
     shared = {id(tensor): tensor for tensor in chain(body.parameters(), body.buffers())}
@@ -68,12 +68,12 @@ def compose(body: PreTrainedModel, modules: LanguageModules, *, align: bool) -> 
         composed.set_input_embeddings(embedding)
         composed.config.vocab_size = pieces
         composed.config.pad_token_id = pad
-    for name, change in modules.low_rank.items():
+    for name, lora in modules.lora.items():
         layer = composed.get_submodule(name)
-        merged = layer.weight.detach() + (change.b @ change.a).to(layer.weight)
+        merged = layer.weight.detach() + (lora.b @ lora.a).to(layer.weight)
         layer.weight = nn.Parameter(merged, requires_grad=False)
     if align:
-        for number, adapter in modules.parallel.items():
+        for number, adapter in modules.parallel_adapters.items():
             block = composed.encoder.layer[number]
             device = block.output.dense.weight.device
             block.output = ParallelOutput(block.output, adapter).to(device)
@@ -81,27 +81,27 @@ def compose(body: PreTrainedModel, modules: LanguageModules, *, align: bool) -> 
 
 
 def check_fit(body: PreTrainedModel, modules: LanguageModules) -> None:
-    """Check what only the body can tell: its layers, and the id that it counts positions from.
+    """Check modules against the body's layers and padding id.
 
     Raises:
-        HubError: a module is for a layer that the body lacks or of another shape, or the padding ids differ.
+        HubError: a layer is missing in the body or has another shape, or the padding ids differ.
     """
-    layers_by_name = dict(body.named_modules()) if modules.low_rank else {}
-    for name, change in modules.low_rank.items():
+    layers_by_name = dict(body.named_modules()) if modules.lora else {}
+    for name, lora in modules.lora.items():
         layer = layers_by_name.get(name)
         if not isinstance(layer, nn.Linear):
             raise HubError(
                 f"{modules.lang}: an adapter for the layer {name!r}, which the base does not have as a "
                 "linear layer"
             )
-        if (layer.out_features, layer.in_features) != (change.b.shape[0], change.a.shape[1]):
+        if (layer.out_features, layer.in_features) != (lora.b.shape[0], lora.a.shape[1]):
             raise HubError(
-                f"{modules.lang}: the adapter of {name} maps {change.a.shape[1]} to {change.b.shape[0]}, "
+                f"{modules.lang}: the adapter of {name} maps {lora.a.shape[1]} to {lora.b.shape[0]}, "
                 f"the base's layer {layer.in_features} to {layer.out_features}; "
                 "these modules were made for another base"
             )
     layers = body.config.num_hidden_layers
-    if beyond := [number for number in modules.parallel if number >= layers]:
+    if beyond := [number for number in modules.parallel_adapters if number >= layers]:
         raise HubError(f"{modules.lang}: alignment of layer {beyond[0]}, the base has {layers}")
     if modules.embeddings is not None:
         pad = None if modules.tokenizer is None else modules.tokenizer.pad_token_id

@@ -1,4 +1,4 @@
-"""Adapters that others trained with peft and adapters, as a language of a hub."""
+"""Import of adapters trained with peft and adapters as a language of a hub."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch import Tensor
 from modenc.base_model import resolve_base
 from modenc.composition.body import check_fit
 from modenc.composition.modules import read_modules
-from modenc.composition.st_module import matching_body
+from modenc.composition.st_module import load_body
 from modenc.errors import HubError, OptionError
 from modenc.hub.card import Card
 from modenc.hub.checks.adapters import most_adapter_bytes, parse_lora, parse_parallel
@@ -26,12 +26,11 @@ from modenc.hub.checks.tensors import deserialized
 from modenc.hub.files import json_object, json_text, read_text
 from modenc.hub.layout import PART_FILES, HubInfo, LanguageLayout
 from modenc.hub.readme import base_page
-from modenc.hub.store import Hub
+from modenc.hub.store import STAGE_OF_PART, Hub
 from modenc.languages import language_name, normalize_code
 
 logger = logging.getLogger(__name__)
 
-_STAGES = {"la": "language_adaptation", "se": "sentence_encoding", "cla": "alignment"}
 _PARSERS: dict[str, Callable[[bytes, dict[str, Any], int], Any]] = {
     "la": parse_lora,
     "se": parse_lora,
@@ -44,11 +43,10 @@ _HOW_TO_SAVE = {
     "se": "model.save_pretrained(folder)",
     "cla": "model.save_adapter(folder, name, use_safetensors=True)",
 }
-# Those that float32 holds, or nearly.
+# Types that can be converted to float32.
 _TYPES = ("F16", "BF16", "F32", "F64")
-# A LoRA that was trained on a model around the body, such as one with a head.
-_AROUND = re.compile(r"base_model\.model\.[\w.]*?(?=encoder\.layer\.)", re.ASCII)
-# Sentence vectors do not depend on it.
+# Prefix of names in a LoRA, with the path to the body in a larger model, such as one with a head.
+_BODY_PREFIX = re.compile(r"base_model\.model\.[\w.]*?(?=encoder\.layer\.)", re.ASCII)
 _POOLER = re.compile(r"base_model\.model\.(?:\w+\.)*pooler\.", re.ASCII)
 
 
@@ -63,26 +61,26 @@ def import_language(
     source: str = "",
     force: bool = False,
 ) -> Card:
-    """Install adapters that others trained with peft and adapters as a language of a hub.
+    """Install adapters trained with peft and adapters as a language of a hub.
 
-    The files are checked as those of any hub, copied, and published in one step; modules that the hub has of
-    the language are replaced.
+    The files are checked like those of any hub, copied, and published in one step. Existing modules of the
+    language are replaced.
 
     Args:
-        hub: where they go; the adapters have to be made for its base, and with its prompt and pooling.
+        hub: the hub; the adapters have to be made for its base, prompt and pooling.
         lang: the language's code.
         se: a peft folder, the sentence-encoding adapter: a LoRA.
         la: a peft folder, the language adapter: a LoRA that was active while ``se`` was trained.
         cla: an AdapterHub folder, the alignment adapter: a parallel adapter.
-        license: what they are under; it goes to the language's card.
-        source: where they come from, for the card; by default the names of the folders.
-        force: take adapters that name another base, or none.
+        license: their license, for the language's card.
+        source: their origin, for the card; by default the names of the folders.
+        force: accept adapters that name another base, or none.
 
     Returns:
         The language's card.
 
     Raises:
-        HubError: an adapter is missing, is for another base, or is of a kind that modenc does not compute;
+        HubError: an adapter is missing, is for another base, or has a form that modenc does not support;
             the hub is as it was.
         BaseModelError: the hub's base cannot be loaded.
         OptionError: ``license`` is empty.
@@ -92,7 +90,7 @@ def import_language(
         raise OptionError("license: expected what the adapters may be used under, such as MIT; found none")
     code, info = normalize_code(lang), hub.info
     folders = {part: Path(path) for part, path in (("la", la), ("se", se), ("cla", cla)) if path is not None}
-    body = matching_body(resolve_base(info.base_id), hub)
+    body = load_body(resolve_base(info.base_id), hub)
     source = source.strip() or ", ".join(
         f"{folder.resolve().name} ({part})" for part, folder in folders.items()
     )
@@ -104,11 +102,7 @@ def import_language(
 
 
 def _copy(part: str, folder: Path, staging: Path, info: HubInfo, *, force: bool) -> dict[str, Any]:
-    """Check an adapter and write it into the staging folder.
-
-    Returns:
-        Its configuration.
-    """
+    """Check an adapter and write it to the staging folder; returns its configuration."""
     config_name, weights_name = (Path(name).name for name in PART_FILES[part])
     weights = folder / weights_name
     if not (folder / config_name).is_file() or not weights.is_file():
@@ -139,19 +133,19 @@ def _copy(part: str, folder: Path, staging: Path, info: HubInfo, *, force: bool)
 
 
 def _renamed(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors by their names in the body, in a type that hubs hold."""
+    """Rename tensors as in a LoRA of the body alone, and convert them to a type of hubs."""
     found = {}
     for name, tensor in tensors.items():
         if part != "cla" and _POOLER.match(name):
             logger.info("%s: left out, since vectors do not depend on the pooler", name)
             continue
         kept = tensor if tensor.dtype == torch.float16 else tensor.float()
-        found[name if part == "cla" else _AROUND.sub("base_model.model.", name)] = kept.contiguous()
+        found[name if part == "cla" else _BODY_PREFIX.sub("base_model.model.", name)] = kept.contiguous()
     return found
 
 
 def _check_base_name(stated: object, info: HubInfo, folder: Path, *, force: bool) -> None:
-    """Compare the base that an adapter names with the hub's; a name is all that adapters keep of it."""
+    """Compare the base that an adapter names with the hub's; adapters record nothing else of their base."""
     base = info.base_id.partition("@")[0]
     page = base_page(info.base_id) or base
     name = str(stated or "").rstrip("/").rsplit("/", 1)[-1].lower()
@@ -165,8 +159,8 @@ def _check_base_name(stated: object, info: HubInfo, folder: Path, *, force: bool
         )
     if page != base and name != base.lower():
         logger.warning(
-            "%s: trained on %s, whose weights %s has in 4 bits: vectors differ a little from those that the "
-            "adapter was trained for",
+            "%s: trained on %s, of which %s holds the weights in 4 bits: vectors differ a little from those "
+            "that the adapter was trained for",
             folder,
             page,
             base,
@@ -174,10 +168,8 @@ def _check_base_name(stated: object, info: HubInfo, folder: Path, *, force: bool
 
 
 def _card(code: str, info: HubInfo, configs: Mapping[str, Any], license: str, source: str) -> Card:
-    stages = {
-        _STAGES[part]: {"imported from": source, "base": str(config.get(_BASE_KEY[part]) or "not named")}
-        for part, config in configs.items()
-    }
+    bases = {part: str(config.get(_BASE_KEY[part]) or "not named") for part, config in configs.items()}
+    stages = {STAGE_OF_PART[part]: {"imported from": source, "base": base} for part, base in bases.items()}
     versions = {"modenc": version("modenc")}
     for part, config in configs.items():
         if stated := config.get(_VERSION_KEY[part]):

@@ -1,12 +1,12 @@
-"""The engine in 8-bit integers, by OpenVINO on CPUs.
+"""Engine in 8-bit integers, by OpenVINO on CPUs.
 
-NNCF's post-training quantisation sets the ranges of weights and activations from texts that are run once.
-These are drawn token by token from the vocabulary's own frequencies: the same each time, and nobody has to
-bring any. The second product of each feed-forward block stays in floating point: its inputs have a few
-numbers a hundred times as large as the others, and are most of what integers lose.
+NNCF's post-training quantization sets the ranges of weights and activations from sample texts. These are
+drawn token by token with the vocabulary's own frequencies, always the same ones, so that users need not give
+any. The second product of each feed-forward block stays in floating point: a few of its inputs are a hundred
+times as large as the others, and quantizing these would cause most of the error.
 
-Processors without VNNI add two products of bytes in 16 bits, which overflow where both bytes are large: there
-weights keep to 7 of their 8 bits. See :func:`products_overflow`.
+Processors without VNNI add two products of bytes in 16 bits, which overflow if both bytes are large. On these
+processors weights use 7 of their 8 bits. See :func:`products_overflow`.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from modenc.cache import atomic_folder, cache_dir
+from modenc.cache import cache_dir, new_cache_folder
 from modenc.composition.bert import embed
 from modenc.composition.body import check_fit, compose
+from modenc.composition.kernels import has_bf16
 from modenc.composition.modules import LanguageModules
-from modenc.composition.packing import Bucket, buckets
+from modenc.composition.packing import Bucket, split_batch
 from modenc.errors import BaseModelError
-from modenc.hardware import has_bf16
 from modenc.languages import BASE
 
 logger = logging.getLogger(__name__)
@@ -51,30 +51,30 @@ _FORMAT = 1
 
 
 def int8_file(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str) -> Path:
-    """The model file of a body's layers in integers, made on first use (some 15 seconds) and then cached.
+    """Return the file of a body's quantized layers, made on first use (some 15 seconds) and then cached.
 
-    It maps what enters the first layer [rows, length, hidden] and a mask [rows, length], 1 where there is a
-    token, to what leaves the last, float32.
+    The model maps the input of the first layer [rows, length, hidden] and a mask [rows, length], 1 at tokens,
+    to the output of the last layer, all in float32.
 
     Args:
-        body: one language's composed body, or the base.
-        tokenizer: its own.
-        name: for the log.
+        body: one language's composed body, or the base's.
+        tokenizer: tokenizer of the same language.
+        name: name for the log.
     """
-    folder = cache_dir() / "int8" / _digest(body, tokenizer)
+    folder = cache_dir() / "int8" / _fingerprint(body, tokenizer)
     if not folder.is_dir():
         logger.info("making the 8-bit copy of %s, once", name)
         # NNCF's progress bars go to standard output.
-        with atomic_folder(folder) as part, contextlib.redirect_stdout(io.StringIO()):
-            openvino().save_model(_quantised(body, tokenizer), part / "model.xml")
+        with new_cache_folder(folder) as part, contextlib.redirect_stdout(io.StringIO()):
+            openvino().save_model(_quantized(body, tokenizer), part / "model.xml")
     return folder / "model.xml"
 
 
 def compiled(file: Path) -> Any:
-    """OpenVINO's compiled model of a file from :func:`int8_file`, for as many threads as torch has."""
+    """Compile a file from :func:`int8_file` for as many threads as torch uses."""
     hints = {
         "INFERENCE_NUM_THREADS": torch.get_num_threads(),
-        # Of what is left in floating point.
+        # For the layers that stay in floating point.
         "INFERENCE_PRECISION_HINT": "bf16" if has_bf16(torch.device("cpu")) else "f32",
         "PERFORMANCE_HINT": "LATENCY",
     }
@@ -83,10 +83,10 @@ def compiled(file: Path) -> Any:
 
 @cache
 def products_overflow() -> bool:
-    """Whether the largest bytes, multiplied by OpenVINO on this processor, give too small a sum.
+    """Check whether products of the largest bytes overflow in OpenVINO on this processor.
 
-    Measured once a process, in a fifth of a second, on the path that models take: so a limit that
-    ``ONEDNN_MAX_CPU_ISA`` sets counts too.
+    Measured once a process, in a fifth of a second, with the operators that models use, so that a limit set
+    by ``ONEDNN_MAX_CPU_ISA`` counts, too.
     """
     library = openvino()
     opset = importlib.import_module("openvino.opset13")
@@ -95,7 +95,7 @@ def products_overflow() -> bool:
     low, high = (np.array(value, np.float32) for value in (0, most))
     integers = opset.fake_quantize(x, low, high, low, high, most + 1)
     weight = opset.convert(opset.constant(np.full((16, inner), largest, np.int8)), np.float32)
-    # As NNCF leaves weights: without a scale they would not be taken for integers.
+    # The form that NNCF gives weights: without a scale OpenVINO would not compute in integers.
     weight = opset.multiply(weight, opset.constant(np.ones((16, 1), np.float32)))
     model = library.Model([opset.matmul(integers, weight, False, True)], [x])
     hints = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
@@ -114,30 +114,29 @@ class _Layers(nn.Module):
         return hidden
 
 
-def _quantised(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Any:
-    # A body in another type is left as it is.
+def _quantized(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Any:
     body = body if body.dtype == torch.float32 else copy.deepcopy(body).float()
     with torch.no_grad():
         batches = []
-        for ids, mask in drawn_batches(body, tokenizer):
+        for ids, mask in sample_batches(body, tokenizer):
             batches.append((embed(body, body.get_input_embeddings()(ids), ids), mask.float()))
         model = openvino().convert_model(_Layers(body).eval(), example_input=batches[0])
-    return in_integers(model, batches)
+    return quantize(model, batches)
 
 
-def in_integers(model: Any, batches: Sequence[tuple[Tensor, ...]], *, everywhere: bool = False) -> Any:
-    """An OpenVINO model in 8-bit integers, but for the second product of each feed-forward block.
+def quantize(model: Any, batches: Sequence[tuple[Tensor, ...]], *, portable: bool = False) -> Any:
+    """Quantize an OpenVINO model to 8 bits, except the second product of each feed-forward block.
 
     Args:
-        model: of a body, as ``openvino.convert_model`` makes it.
-        batches: its inputs, which set the ranges of its activations.
-        everywhere: for processors without VNNI too, whatever this one has.
+        model: a body, as ``openvino.convert_model`` makes it.
+        batches: sample inputs, which set the ranges of its activations.
+        portable: use 7 bits for weights, as processors without VNNI need, even if this one has it.
     """
-    openvino()  # which keeps NNCF, too, from reporting its use
-    # Here alone, since it takes seconds to import.
+    openvino()  # keeps NNCF from reporting its use
+    # Imported here, since it takes seconds.
     import nncf
 
-    # Not by its own function, which changes the handlers of others.
+    # NNCF's own function would change the handlers of other loggers.
     logging.getLogger(nncf.__name__).setLevel(logging.ERROR)
     return nncf.quantize(
         model,
@@ -146,27 +145,27 @@ def in_integers(model: Any, batches: Sequence[tuple[Tensor, ...]], *, everywhere
         subset_size=len(batches),
         ignored_scope=nncf.IgnoredScope(patterns=[_FLOATING]),
         advanced_parameters=nncf.AdvancedQuantizationParameters(
-            overflow_fix=nncf.OverflowFix.ENABLE if everywhere or products_overflow() else None
+            overflow_fix=nncf.OverflowFix.ENABLE if portable or products_overflow() else None
         ),
     )
 
 
-def drawn_batches(
+def sample_batches(
     body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Ids and mask [rows, length], in int64, of texts drawn from a vocabulary's own frequencies."""
-    tokenizer = copy.deepcopy(tokenizer)  # others may be using it
+    """Yield ids and mask [rows, length], in int64, of texts drawn with the vocabulary's own frequencies."""
+    tokenizer = copy.deepcopy(tokenizer)  # other threads may be using it
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.convert_ids_to_tokens(0)
     config: Any = body.config
     longest = min(2 * _MOST_TOKENS, config.max_position_embeddings // 2)
-    for texts in _drawn_texts(tokenizer):
+    for texts in _sample_texts(tokenizer):
         rows = tokenizer(texts, padding=True, truncation=True, max_length=longest, return_tensors="pt")
         yield rows["input_ids"], rows["attention_mask"]
 
 
-def _drawn_texts(tokenizer: PreTrainedTokenizerFast) -> Iterator[list[str]]:
-    """Texts of tokens drawn independently, as often each as the vocabulary says."""
+def _sample_texts(tokenizer: PreTrainedTokenizerFast) -> Iterator[list[str]]:
+    """Yield batches of texts whose tokens are drawn independently, with the vocabulary's frequencies."""
     frequencies = _frequencies(tokenizer)
     generator = np.random.default_rng(0)
     for _ in range(_BATCHES):
@@ -176,13 +175,13 @@ def _drawn_texts(tokenizer: PreTrainedTokenizerFast) -> Iterator[list[str]]:
 
 
 def _frequencies(tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
-    """How often each token is expected [vocabulary], special ones never; the sum is 1."""
+    """Return the expected frequency of each token [vocabulary], 0 for special ones; the sum is 1."""
     model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
     scores = np.full(len(tokenizer), -np.inf)
     if model["type"] == "Unigram":
         scores[: len(model["vocab"])] = [score for _, score in model["vocab"]]
     else:
-        # Others have no scores, but their tokens come roughly in the order of their frequency.
+        # Other models have no scores, but roughly sort their tokens by frequency.
         scores[:] = -np.log(np.arange(1, len(scores) + 1))
     scores[tokenizer.all_special_ids] = -np.inf
     if np.isneginf(scores).all():
@@ -192,28 +191,28 @@ def _frequencies(tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
     return frequencies
 
 
-def _digest(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> str:
-    """Of all that the file depends on."""
-    digest = hashlib.blake2b(digest_size=16)
+def _fingerprint(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> str:
+    """Hash everything that the quantized file depends on."""
+    hasher = hashlib.blake2b(digest_size=16)
     parts = [_FORMAT, *(f"{package} {version(package)}" for package in PACKAGES)]
     parts += ["7-bit weights"] if products_overflow() else []
-    described = tokenizer.backend_tokenizer.to_str()
-    # What comes before, truncation and padding, changes with every use.
-    parts += [body.config.to_json_string(), described[described.index('"added_tokens"') :]]
+    description = tokenizer.backend_tokenizer.to_str()
+    # Truncation and padding, which change with every use, come before the added tokens.
+    parts += [body.config.to_json_string(), description[description.index('"added_tokens"') :]]
     for part in parts:
-        digest.update(str(part).encode())
+        hasher.update(str(part).encode())
     tensors = {f"encoder.{name}": tensor for name, tensor in body.encoder.state_dict().items()}
-    # Of the words, which only the ranges depend on, some will do: all of a base's are hundreds of MB.
+    # Word embeddings only affect the ranges, and a base's are hundreds of MB: every 64th row is hashed.
     tensors["words"] = body.get_input_embeddings().weight[::_SAMPLED]
     for name, tensor in tensors.items():
-        digest.update(name.encode())
-        digest.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy())
-    return digest.hexdigest()
+        hasher.update(name.encode())
+        hasher.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return hasher.hexdigest()
 
 
 def openvino() -> Any:
-    """OpenVINO; neither it nor NNCF, which needs it, reports its use to its maker."""
-    # Both report nothing where this package of theirs cannot be imported.
+    """Import OpenVINO with its telemetry, and NNCF's, turned off."""
+    # Both report nothing if this package cannot be imported.
     sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
     return importlib.import_module("openvino")
 
@@ -224,39 +223,40 @@ class _Model(NamedTuple):
 
 
 class Int8Engine:
-    """One language after another, each with a model of its own, so that no text changes another's vector.
+    """Engine in 8-bit integers with a model for each language, which run one after another.
 
-    Has the methods of :class:`~modenc.composition.batched_engine.BatchedEngine`.
+    No text changes the vector of another text. The methods are those of
+    :class:`~modenc.composition.batched_engine.BatchedEngine`.
 
     Args:
-        body: the base.
-        base_tokenizer: gives the tokenizer of the base, and of languages that keep its vocabulary.
+        body: the base's body.
+        base_tokenizer: returns the tokenizer of the base and of languages that keep its vocabulary.
 
     Raises:
-        BaseModelError: the base is not on a CPU.
+        BaseModelError: the body is not on a CPU.
     """
 
     def __init__(self, body: PreTrainedModel, base_tokenizer: Callable[[], PreTrainedTokenizerFast]) -> None:
         if body.device.type != "cpu":
             raise BaseModelError(
                 f"compute='int8': expected the encoder on a CPU, found {body.device}; "
-                "say device='cpu', or compute='bf16'"
+                "use device='cpu', or compute='bf16'"
             )
-        self._base = body
+        self._body = body
         self._base_tokenizer = base_tokenizer
         self._modules: dict[str, LanguageModules] = {}
-        # By language and alignment; the longest unused first.
+        # (Language, alignment) → model; least recently used first.
         self._models: dict[tuple[str, bool], _Model] = {}
         self._lock = RLock()
 
     def put(self, modules: LanguageModules) -> None:
-        """See :meth:`BatchedEngine.put`."""
-        check_fit(self._base, modules)
+        """Add a language; see :meth:`BatchedEngine.put`."""
+        check_fit(self._body, modules)
         with self._lock:
             self._modules[modules.lang] = modules
 
     def cost(self, modules: LanguageModules) -> int:
-        """Bytes that :meth:`put` would add."""
+        """Return the bytes that :meth:`put` would add."""
         return modules.nbytes
 
     def remove(self, code: str) -> None:
@@ -274,23 +274,23 @@ class Int8Engine:
                     excess -= self._models.pop(key).nbytes
 
     def reset(self) -> None:
-        """Nothing: what was run before does not change what is computed."""
+        """Do nothing: vectors do not depend on earlier batches."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes that all languages take, the body's own weights not counted."""
+        """Bytes of all languages, without the body's own weights."""
         with self._lock:
             models = sum(model.nbytes for model in self._models.values())
             return models + sum(modules.nbytes for modules in self._modules.values())
 
     @torch.no_grad()
     def run(self, ids: Tensor, mask: Tensor, languages: Sequence[str], *, align: bool) -> Tensor:
-        """Token vectors of a padded batch: see :meth:`BatchedEngine.run`."""
-        output = torch.zeros(*ids.shape, self._base.config.hidden_size, dtype=self._base.dtype)
+        """Compute the token vectors of a batch; see :meth:`BatchedEngine.run`."""
+        output = torch.zeros(*ids.shape, self._body.config.hidden_size, dtype=self._body.dtype)
         for code in dict.fromkeys(languages):
             members = torch.tensor([row for row, other in enumerate(languages) if other == code])
             request = self._model(code, align).compiled.create_infer_request()
-            for bucket in buckets(ids[members], mask[members], [0] * len(members)):
+            for bucket in split_batch(ids[members], mask[members], [0] * len(members)):
                 rows = members if bucket.rows is None else members[bucket.rows]
                 found = request.infer(self._inputs(bucket, code), share_inputs=True)[0]
                 output[rows, : bucket.ids.shape[1]] = torch.from_numpy(found).to(output.dtype)
@@ -298,26 +298,26 @@ class Int8Engine:
 
     def _model(self, code: str, align: bool) -> _Model:
         with self._lock:
-            key = (code, align and code != BASE and bool(self._modules[code].parallel))
+            key = (code, align and code != BASE and bool(self._modules[code].parallel_adapters))
             self._models[key] = self._models.pop(key) if key in self._models else self._make(*key)
             return self._models[key]
 
-    # Weights made in inference mode could never be traced.
+    # Weights made in inference mode cannot be traced.
     @torch.inference_mode(False)
     @torch.no_grad()
     def _make(self, code: str, align: bool) -> _Model:
-        body, tokenizer = self._base, None
+        body, tokenizer = self._body, None
         if code != BASE:
-            body = compose(self._base, self._modules[code], align=align)
+            body = compose(self._body, self._modules[code], align=align)
             tokenizer = self._modules[code].tokenizer
         file = int8_file(body, tokenizer or self._base_tokenizer(), code)
         return _Model(compiled(file), file.with_suffix(".bin").stat().st_size)
 
     def _inputs(self, bucket: Bucket, code: str) -> list[Any]:
-        """What the models take: see :func:`int8_file`."""
+        """Make the inputs of a model from :func:`int8_file`."""
         table = None if code == BASE else self._modules[code].embeddings
-        words = self._base.get_input_embeddings().weight if table is None else table
-        x = embed(self._base, functional.embedding(bucket.ids, words), bucket.ids)
+        words = self._body.get_input_embeddings().weight if table is None else table
+        x = embed(self._body, functional.embedding(bucket.ids, words), bucket.ids)
         real = torch.ones(bucket.ids.shape)
         if bucket.mask is not None:
             real = (bucket.mask.view(bucket.ids.shape) == 0).float()

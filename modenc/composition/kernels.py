@@ -1,8 +1,8 @@
-"""Dense layers ``act(x W^T + b) [+ residual]`` in the precision an engine computes in.
+"""Dense layers ``act(x W^T + b) [+ residual]`` in the precision of an engine.
 
-On CPUs oneDNN's own matrix product takes weights packed once and the activation or residual in the same
-pass. torch's ``linear`` does the same in two; it serves where torch is built without oneDNN, and in float32
-where its library is measured to be the faster one on this machine.
+On CPUs oneDNN's matrix product packs weights once and applies the activation or residual in the same pass.
+torch's ``linear`` needs two passes; it is used if torch was built without oneDNN, and in float32 if it is
+measured to be faster on this machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from modenc.cache import Mark, cache_dir
+from modenc.cache import Marker, cache_dir
 from modenc.errors import StorageError
 
 logger = logging.getLogger(__name__)
@@ -33,17 +33,17 @@ _ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
     "gelu": functional.gelu,
 }
-# oneDNN packs for a number of rows; any other number still computes.
+# oneDNN packs weights for a number of rows; other numbers work as well.
 _TYPICAL_ROWS = 1024
 _ROUNDS = 12
-# What is measured to be faster by less may be slower tomorrow.
+# Smaller differences are noise.
 _MARGIN = 1.03
-# Limits to older instructions, which the libraries read from the environment.
+# Environment variables that limit the libraries to older instructions.
 _LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS")
 
 
 def make_dense(weight: Tensor, bias: Tensor, precision: Precision) -> Dense:
-    """The fastest layer at hand for ``weight`` [out, in] and ``bias`` [out], both detached."""
+    """Make the fastest layer for ``weight`` [out, in] and ``bias`` [out], both detached."""
     if precision == "bf16":
         weight, bias = weight.bfloat16(), bias.bfloat16()
     if weight.device.type != "cpu" or not onednn_works(weight.dtype):
@@ -54,9 +54,9 @@ def make_dense(weight: Tensor, bias: Tensor, precision: Precision) -> Dense:
 
 
 class TorchDense:
-    """torch's ``linear``: any device, any type.
+    """Dense layer by torch's ``linear``, for any device and type.
 
-    ``nbytes`` is what the weights take; ``wants_few_sizes`` says whether each new number of tokens costs time
+    ``nbytes`` is the size of the weights; ``wants_few_sizes``, whether each new number of tokens costs time
     and memory.
     """
 
@@ -67,13 +67,13 @@ class TorchDense:
         self.nbytes = weight.nbytes + bias.nbytes
 
     def __call__(self, x: Tensor, activation: Activation = "none", residual: Tensor | None = None) -> Tensor:
-        """``activation(x W^T + b) + residual`` of x [tokens, in]; the two never come together."""
+        """Return ``activation(x W^T + b) + residual`` for x [tokens, in]; give only one of the two."""
         y: Tensor = _ACTIVATIONS[activation](functional.linear(x, self._weight, self._bias))
         return y if residual is None else y.add_(residual)
 
 
 class OneDnnDense:
-    """oneDNN on a CPU, float32 or bfloat16, with packed weights."""
+    """Dense layer by oneDNN with packed weights, on CPUs, in float32 or bfloat16."""
 
     wants_few_sizes = True
 
@@ -83,7 +83,7 @@ class OneDnnDense:
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _TYPICAL_ROWS)
 
     def __call__(self, x: Tensor, activation: Activation = "none", residual: Tensor | None = None) -> Tensor:
-        """See :class:`TorchDense`."""
+        """Compute the layer; see :class:`TorchDense`."""
         if residual is not None:
             added: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
                 x, residual, self._packed, self._bias, "add"
@@ -98,31 +98,30 @@ Dense = TorchDense | OneDnnDense
 
 @cache
 def torch_is_faster(threads: int) -> bool:
-    """Whether torch's ``linear`` multiplies float32 clearly faster than oneDNN, with so many threads.
+    """Measure whether torch's ``linear`` is clearly faster in float32 than oneDNN with this many threads.
 
     Measured once a machine, in a fraction of a second, on a feed-forward block of a small body, and cached.
-    No rule by instruction set fits all: with AVX2 alone, torch's default library (MKL) was faster where it
-    took its path for Intel's processors; with AVX-512 on AMD's it is slower (see
-    ``benchmarks/performance_findings.md``).
+    The instruction set alone does not tell: with AVX2, torch's default library (MKL) was faster on the code
+    path for Intel's processors; with AVX-512 on AMD's it is slower (``benchmarks/performance_findings.md``).
     """
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     machine = [torch.backends.cpu.get_cpu_capability(), platform.machine(), sorted(capabilities.items())]
     limits = [os.environ.get(name, "") for name in _LIMITS]
     key = repr([threads, torch.__version__, machine, limits])
-    mark = None
-    with suppress(StorageError):  # no place for a cache: measured in each process
-        mark = Mark(cache_dir() / "kernels" / hashlib.sha256(key.encode()).hexdigest())
-    faster = mark.names() if mark else []
+    marker = None
+    with suppress(StorageError):  # without a cache, measured in each process
+        marker = Marker(cache_dir() / "kernels" / hashlib.sha256(key.encode()).hexdigest())
+    faster = marker.lines() if marker else []
     if not faster:
         ratio = times_faster(_block(OneDnnDense), _block(TorchDense))
         logger.info("float32: torch's product takes 1/%.2f of oneDNN's time", ratio)
         faster = ["torch" if ratio >= _MARGIN else "oneDNN"]
-        if mark:
-            mark.make(faster)
+        if marker:
+            marker.write(faster)
     return faster == ["torch"]
 
 
-# Packed outside of any inference mode, as weights are.
+# Weights are packed outside inference mode, too.
 @torch.inference_mode(False)
 @torch.no_grad()
 def _block(dense: Callable[[Tensor, Tensor], Dense]) -> Callable[[], Tensor]:
@@ -133,9 +132,9 @@ def _block(dense: Callable[[Tensor, Tensor], Dense]) -> Callable[[], Tensor]:
 
 
 def times_faster(first: Callable[[], Any], second: Callable[[], Any]) -> float:
-    """How many times faster ``second`` is: the least time of each, since others' work only adds to it."""
+    """Return how many times faster ``second`` is, by the least time of each of the two."""
     least = [float("inf"), float("inf")]
-    # In turn, so that a busy moment meets both.
+    # The two alternate, so that a busy moment affects both.
     for _ in range(_ROUNDS):
         for number, run in enumerate((first, second)):
             start = time.perf_counter()
@@ -146,7 +145,7 @@ def times_faster(first: Callable[[], Any], second: Callable[[], Any]) -> float:
 
 @cache
 def onednn_works(dtype: torch.dtype) -> bool:
-    """Whether this torch has the operators, and they compute what ``linear`` does."""
+    """Check whether torch has oneDNN's operators, and they compute the same as ``linear``."""
     if dtype not in (torch.float32, torch.bfloat16) or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
     generator = torch.Generator().manual_seed(0)
@@ -162,3 +161,18 @@ def onednn_works(dtype: torch.dtype) -> bool:
         return False
     tolerance = 1e-5 if dtype == torch.float32 else 0.1
     return all(torch.allclose(found.float(), right.float(), atol=tolerance) for found, right in pairs)
+
+
+def has_bf16(device: torch.device) -> bool:
+    """Check whether ``device`` multiplies bfloat16 matrices in hardware (otherwise it is slower than fp32).
+
+    A CPU that ``ONEDNN_MAX_CPU_ISA`` limits to older instructions does not.
+    """
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    checks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    found = device.type == "cpu" and any(getattr(torch.cpu, check, lambda: False)() for check in checks)
+    # Absent if torch was built without oneDNN.
+    allowed = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
+    return found and bool(allowed())

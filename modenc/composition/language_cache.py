@@ -1,4 +1,4 @@
-"""Which languages are in memory: loaded on first use, least recently used ones freed when it is full."""
+"""Cache of the languages in memory: loaded on first use, and freed least recently used first."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from modenc.base_model import BaseModel
 from modenc.composition.batched_engine import BatchedEngine
 from modenc.composition.int8 import Int8Engine
-from modenc.composition.modules import LanguageModules, modules_of
-from modenc.composition.settings import ComputeSettings
+from modenc.composition.modules import LanguageModules, to_modules
+from modenc.composition.options import ComputeSettings
 from modenc.hub.store import Hub
 from modenc.languages import BASE
 
 logger = logging.getLogger(__name__)
 
 Engine = BatchedEngine | Int8Engine
-"""In floating point, or in 8-bit integers on CPUs; both have the same methods."""
+"""Engine in floating point, or in 8-bit integers on CPUs; both have the same methods."""
 
 
 @dataclass
-class LoadedLanguage:
-    """A language in memory; its weights are the engine's."""
+class CacheEntry:
+    """A language in memory, except its weights, which the engine holds."""
 
     tokenizer: PreTrainedTokenizerFast | None
     """``None``: the language keeps the base's vocabulary."""
-    digest: str
-    """Of its files: other modules have another."""
+    fingerprint: str
+    """Fingerprint of its modules, as on its card."""
     users: int = 0
-    """Batches that it may not be freed under."""
+    """Number of running batches that use it."""
     unload: bool = False
     """Whether to free it once it has no users."""
 
 
 class LanguageCache:
-    """The languages of a hub that are in memory, and the engine that runs them.
+    """Cache of a hub's languages, with the engine that computes with them.
 
     Threads may share it. A language that a batch is using is not freed before the batch is done.
 
     Args:
         hub: the hub folder.
-        base: where its base's tokenizer comes from.
-        body: its base's model, used in place.
-        settings: what it computes in, and how much memory it may take.
+        base: the hub's base, for its tokenizer.
+        body: the base's body, used in place.
+        settings: precision and memory limit.
     """
 
     def __init__(self, hub: Hub, base: BaseModel, body: PreTrainedModel, settings: ComputeSettings) -> None:
@@ -62,18 +62,18 @@ class LanguageCache:
         self.restart()
 
     def __reduce__(self) -> tuple[type[LanguageCache], tuple[Any, ...]]:
-        # Another process reads what it needs from the hub; the locks and the engine stay here.
+        # Locks and engine stay here; another process reads the languages it needs from the hub.
         return LanguageCache, (self._hub, self._base, self._body, self.settings)
 
     def loaded(self) -> list[str]:
-        """Codes of the languages in memory, sorted."""
+        """Return the codes of the languages in memory, sorted."""
         return sorted(code for code, language in list(self._languages.items()) if not language.unload)
 
     @property
     def nbytes(self) -> int:
-        """Bytes that all languages take, the base's own weights not counted."""
+        """Bytes of all languages, without the base's own weights."""
         with self._lock:
-            return self._running().nbytes
+            return self._get_engine().nbytes
 
     def load(self, code: str) -> None:
         """Read and check a language's modules, unless they are in memory.
@@ -86,48 +86,48 @@ class LanguageCache:
             pass
 
     def unload(self, code: str) -> None:
-        """Free a language, now or when the batches that use it are done; it may be out of memory already."""
+        """Free a language, if it is in memory, now or when the batches that use it are done."""
         with self._lock:
             if code in self._languages:
                 self._languages[code].unload = True
                 self._free_unloaded()
 
     def base_tokenizer(self) -> PreTrainedTokenizerFast:
-        """The base's own tokenizer."""
-        # Not the other lock, under which engines take theirs: they ask for this while they hold it.
+        """Return the base's own tokenizer."""
+        # Engines call this while they hold their lock, so self._lock could deadlock.
         with self._tokenizer_lock:
             if self._base_tokenizer is None:
                 self._base_tokenizer = self._base.load_tokenizer()
             return self._base_tokenizer
 
     @contextmanager
-    def using(self, codes: Sequence[str]) -> Iterator[tuple[Engine, dict[str, LoadedLanguage]]]:
-        """Languages in memory as long as the context lasts: the engine that has them, and themselves by code.
+    def using(self, codes: Sequence[str]) -> Iterator[tuple[Engine, dict[str, CacheEntry]]]:
+        """Load languages and keep them in memory during the context.
 
-        Those that are not in memory are read; :data:`~modenc.languages.BASE`, which is none, is passed over.
+        Gives the engine that holds them, and code → entry; :data:`~modenc.languages.BASE` has no entry.
 
         Raises:
             LanguageGoneError: the hub lacks a language.
             HubError: a file is missing, foreign or damaged, or made for another base.
         """
         needed = [code for code in dict.fromkeys(codes) if code != BASE]
-        used: dict[str, LoadedLanguage] = {}
+        used: dict[str, CacheEntry] = {}
         engine: Engine | None = None
         try:
             with self._lock:
-                engine = self._running()
-                # Those in memory first, so that none of them makes room for the others.
+                engine = self._get_engine()
+                # Languages in memory come first, so that none of these is freed to make room for the others.
                 for code in sorted(needed, key=lambda code: code not in self._languages):
                     if code not in self._languages:
                         logger.debug("loading the modules of %s from %s", code, self._hub.path)
-                        # Weights made in inference mode could never be trained on or moved by others.
+                        # Weights made in inference mode could not be trained or moved to another device.
                         with torch.inference_mode(False), torch.no_grad():
-                            read = self._hub.read(code, checksums=self.settings.verify == "full")
-                            modules = modules_of(read)
+                            stored = self._hub.read(code, checksums=self.settings.verify == "full")
+                            modules = to_modules(stored)
                             self._make_room(engine, modules)
                             engine.put(modules)
-                        self._languages[code] = LoadedLanguage(modules.tokenizer, read.digest)
-                    # The most recently used one by now.
+                        self._languages[code] = CacheEntry(modules.tokenizer, stored.fingerprint)
+                    # Moved to the end, as the most recently used one.
                     self._languages[code] = used[code] = self._languages.pop(code)
                     used[code].users += 1
                     used[code].unload = False
@@ -141,18 +141,18 @@ class LanguageCache:
                     self._make_room(engine)
 
     def restart(self) -> None:
-        """Load all languages again on their next use, because the base has moved or changed type."""
+        """Drop all languages and the engine, because the body has moved or changed type."""
         with self._lock:
             self._engine: Engine | None = None
-            # The least recently used first.
-            self._languages: dict[str, LoadedLanguage] = {}
+            # Least recently used first.
+            self._languages: dict[str, CacheEntry] = {}
 
     def reset(self) -> None:
-        """Compute the next batch, to the last digit, as if none had been run; languages stay in memory."""
+        """Compute the next batch, to the last digit, as if it were the first; languages stay in memory."""
         with self._lock:
-            self._running().reset()
+            self._get_engine().reset()
 
-    def _running(self) -> Engine:
+    def _get_engine(self) -> Engine:
         if self._engine is None:
             if self.settings.compute == "int8":
                 self._engine = Int8Engine(self._body, self.base_tokenizer)
@@ -165,10 +165,10 @@ class LanguageCache:
         for code, language in list(self._languages.items()):
             if language.unload and not language.users:
                 self._free(code)
-                self._running().shrink()
+                self._get_engine().shrink()
 
     def _make_room(self, engine: Engine, modules: LanguageModules | None = None) -> None:
-        """Free what no batch uses until all, with ``modules`` to come, is within the limit."""
+        """Free memory that no batch uses, until the rest and ``modules`` to be added are within the limit."""
         limit = self.settings.memory_limit
         if limit is None:
             return
@@ -186,4 +186,4 @@ class LanguageCache:
 
     def _free(self, code: str) -> None:
         del self._languages[code]
-        self._running().remove(code)
+        self._get_engine().remove(code)

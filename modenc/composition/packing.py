@@ -1,6 +1,7 @@
-"""Rows of about the same length side by side, so that hardly anything is computed for padding.
+"""Splitting of a batch into buckets of rows of similar length, so that little is computed for padding.
 
-With oneDNN each number of tokens costs kernels for it, milliseconds and megabytes: buckets have few.
+oneDNN compiles kernels for each new number of tokens, which costs milliseconds and megabytes: bucket sizes
+are rounded up to few different numbers.
 """
 
 from __future__ import annotations
@@ -12,69 +13,69 @@ from math import inf
 import torch
 from torch import Tensor
 
-# A further bucket costs about as much time as this many tokens.
+# One more bucket costs about as much time as this many tokens.
 _TOKENS_A_BUCKET = 100
-# 2 ** this sizes between a number of tokens and its double, and none closer than the step.
+# There are 2 ** this sizes between a number of tokens and its double.
 _SIZE_BITS = 3
 _LEAST_STEP = 8
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """Rows of a batch, those of one group together, padded to the longest."""
+    """Rows of a batch, sorted by slot and padded to the longest."""
 
     rows: Tensor | None
-    """[rows]: where each was in the batch; ``None``: all of them, in order."""
+    """[rows]: positions in the batch; ``None``: the whole batch, in order."""
     ids: Tensor
     """[rows, width]"""
     mask: Tensor | None
-    """[rows, 1, 1, width] to add to scores, -inf where there is no token; ``None``: tokens everywhere."""
-    groups: Tensor
-    """[rows], ascending."""
+    """[rows, 1, 1, width] to add to attention scores, -inf at padding; ``None`` without padding."""
+    slots: Tensor
+    """[rows]: slots of the rows' languages in the adapter bank, ascending."""
     tokens: int
-    """Real ones."""
+    """Number of tokens without padding."""
 
     @property
     def size(self) -> int:
-        """Tokens to compute with in oneDNN: those of all rows, filled up to one of few numbers."""
+        """Number of tokens to compute with in oneDNN, padding included, rounded up."""
         return round_up_tokens(self.ids.numel())
 
     def in_rows(self, x: Tensor) -> Tensor:
-        """A view of x [tokens, ·], the rows one after another and then what fills up, as [rows, width, ·]."""
+        """View x [tokens, ·] as [rows, width, ·], without the tokens that :attr:`size` adds at the end."""
         rows, width = self.ids.shape
         return x[: rows * width].view(rows, width, -1)
 
     def spans(self) -> list[tuple[int, int, int]]:
-        """Group, first row, end row of each stretch of rows."""
-        groups, counts = torch.unique_consecutive(self.groups, return_counts=True)
+        """Return (slot, first row, end row) of each run of rows with the same slot."""
+        slots, counts = torch.unique_consecutive(self.slots, return_counts=True)
         ends = counts.cumsum(0).tolist()
-        return list(zip(groups.tolist(), [0, *ends], ends, strict=False))
+        return list(zip(slots.tolist(), [0, *ends], ends, strict=False))
 
 
 def round_up_tokens(tokens: int) -> int:
-    """The least of a few numbers that is no smaller: a multiple of 8, above 64 at most an eighth more."""
+    """Round up to one of few numbers: a multiple of 8, and above 64 at most an eighth more."""
     step = max(_LEAST_STEP, 1 << max(0, tokens.bit_length() - 1 - _SIZE_BITS))
     return -(-tokens // step) * step
 
 
-def buckets(ids: Tensor, mask: Tensor, groups: Sequence[int]) -> list[Bucket]:
-    """Split a padded batch.
+def split_batch(ids: Tensor, mask: Tensor, slots: Sequence[int]) -> list[Bucket]:
+    """Split a padded batch into buckets.
 
     Args:
         ids: [rows, length], padded on the right.
         mask: [rows, length], 1 where there is a token; at least one in every row.
-        groups: one a row; rows of one come together.
+        slots: slot of each row's language in the adapter bank.
     """
     lengths = mask.sum(dim=1).tolist()
     order = sorted(range(len(lengths)), key=lambda row: lengths[row])
     ends = _cut([lengths[row] for row in order])
     return [
-        _bucket(ids, lengths, groups, order[start:end]) for start, end in zip([0, *ends], ends, strict=False)
+        _bucket(ids, lengths, slots, order[start:end]) for start, end in zip([0, *ends], ends, strict=False)
     ]
 
 
 def _cut(lengths: list[int]) -> list[int]:
-    """Where to end each bucket of ascending lengths, for the least cost of sizes and buckets in all."""
+    """Return the end row of each bucket, for ascending lengths and the least total cost."""
     starts = [row for row, length in enumerate(lengths) if row == 0 or length != lengths[row - 1]]
     best: dict[int, tuple[int, list[int]]] = {0: (0, [])}
     for end in [*starts[1:], len(lengths)]:
@@ -84,8 +85,8 @@ def _cut(lengths: list[int]) -> list[int]:
     return best[len(lengths)][1]
 
 
-def _bucket(ids: Tensor, lengths: list[int], groups: Sequence[int], members: list[int]) -> Bucket:
-    members = sorted(members, key=lambda row: (groups[row], row))
+def _bucket(ids: Tensor, lengths: list[int], slots: Sequence[int], members: list[int]) -> Bucket:
+    members = sorted(members, key=lambda row: (slots[row], row))
     width = max(lengths[row] for row in members)
     everything = members == list(range(len(lengths)))
     rows = None if everything else torch.tensor(members, device=ids.device)
@@ -96,6 +97,6 @@ def _bucket(ids: Tensor, lengths: list[int], groups: Sequence[int], members: lis
         rows=rows,
         ids=(ids if rows is None else ids[rows])[:, :width],
         mask=scores.to(ids.device) if empty.any() else None,
-        groups=torch.tensor([groups[row] for row in members], device=ids.device),
+        slots=torch.tensor([slots[row] for row in members], device=ids.device),
         tokens=int(own.sum()),
     )

@@ -1,4 +1,4 @@
-"""Which language's modules a text goes to: the code given, the language identified, or a fallback."""
+"""Routing of texts to languages: the given code, the identified language, or a fallback."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _SCRIPT_CHARACTERS = 200
 
 @dataclass(frozen=True)
 class RoutingSettings:
-    """How texts are routed to languages."""
+    """Settings of the routing of texts to languages."""
 
     fallback: str | None = None
-    """For a language without modules: ``base``, ``error``, or the code of a language that has some; ``None``:
-    see :attr:`LanguageRouter.fallback`."""
+    """Modules for a language that has none: ``base``, ``error``, or another language's code; ``None``: see
+    :attr:`LanguageRouter.fallback`."""
     min_confidence: float = 0.0
     """Texts whose :attr:`Routing.share` is less than this (0 to 1) go to the fallback."""
     identifier: LanguageIdentifier | str | Path | None = None
@@ -37,26 +37,26 @@ class RoutingSettings:
 
 @dataclass(frozen=True)
 class Routing(Identification):
-    """What a text was taken for among all languages, and whose modules it goes to.
+    """The identified language of a text, and the language whose modules encode it.
 
-    ``code`` and ``confidence`` are of all languages that the identifier knows; ``und`` (undetermined) and 0
-    where a text has no letters or none of a known script.
+    ``code`` and ``confidence`` are of the likeliest of all languages that the identifier knows; ``und``
+    (undetermined) and 0 if a text has no letters, or none of a known script.
     """
 
     modules: str
-    """The language of the hub, or what ``fallback`` says: ``base``, ``error``, or a code."""
+    """Code of the hub's language, or the fallback: ``base``, ``error``, or a code."""
     share: float
-    """Probability of the hub's likeliest language, 0 to 1, among the hub's languages and the likeliest of
-    all others; the hub's have a prior. ``min_confidence`` is compared with it. 0 for texts without letters,
-    which go to the pivot whatever ``min_confidence`` is."""
+    """Probability of the hub's likeliest language, 0 to 1, among the hub's languages, which have a prior, and
+    the likeliest of all others; ``min_confidence`` is compared with it. It is 0 for texts without letters,
+    which always go to the pivot."""
 
 
 class LanguageRouter:
-    """Chooses a language of a hub, or :data:`BASE`, for every text.
+    """Router that chooses a language of a hub, or :data:`BASE`, for each text.
 
     Raises:
         LanguageError: the fallback is no language of the hub.
-        OptionError: the confidence is not within 0 to 1, or the identifier does not identify.
+        OptionError: the confidence is not from 0 to 1, or the identifier has no method ``identify``.
     """
 
     def __init__(self, hub: Hub, settings: RoutingSettings) -> None:
@@ -79,22 +79,22 @@ class LanguageRouter:
 
     @property
     def fallback(self) -> str:
-        """For a language without modules: ``base``, ``error``, or a language's code.
+        """Modules for a language that has none: ``base``, ``error``, or a language's code.
 
-        By default the pivot, where its modules are a sentence-encoding adapter alone: that serves other
-        languages better than the bare base does (``benchmarks/language_fallback.py``). A vocabulary or
-        a language adapter is made for one language: then the base.
+        By default the pivot, if it has only a sentence-encoding adapter, which serves other languages better
+        than the base without modules (``benchmarks/language_fallback.py``). A vocabulary or language adapter
+        fits one language only: then the base.
         """
         if self._given_fallback is not None:
             return self._given_fallback
         pivot = self._hub.info.pivot
-        with suppress(HubError):  # a damaged pivot: reported where it is used
+        with suppress(HubError):  # a damaged pivot is reported when it is used
             if pivot in self._hub.languages() and self._hub.parts(pivot) == ("se",):
                 return pivot
         return BASE
 
     def require(self, code: str) -> str:
-        """The normalized code of a language that the hub has.
+        """Return the normalized code of a language, which has to be in the hub.
 
         Raises:
             LanguageError: ``code`` names no language, or one without modules.
@@ -110,7 +110,7 @@ class LanguageRouter:
         return language
 
     def identify(self, texts: Sequence[str]) -> list[Routing]:
-        """What language each text is in, and where :meth:`route` sends it; equal texts are looked at once.
+        """Identify the language of each text, and choose its modules; equal texts are identified once.
 
         Raises:
             LanguageError: the hub has no languages, or the identifier knows none of them.
@@ -128,9 +128,9 @@ class LanguageRouter:
         distinct = list(dict.fromkeys(str(text[:_IDENTIFY_CHARACTERS]) for text in texts))
         found = {}
         for text, match in zip(distinct, self._match(distinct, available), strict=True):
-            match = self._pivotal(text, match, available)
+            match = self._without_letters(text, match, available)
             code, sure = match.found.code, match.share >= self._settings.min_confidence
-            modules = (match.member if sure or code == UNDETERMINED else None) or fallback
+            modules = (match.language if sure or code == UNDETERMINED else None) or fallback
             found[text] = Routing(code, match.found.confidence, modules, match.share), match
         return [found[text[:_IDENTIFY_CHARACTERS]] for text in texts]
 
@@ -148,7 +148,8 @@ class LanguageRouter:
         return [_match_of(found, available) for found in self._identifier.identify(texts)]
 
     def _warn_of_unknown(self, available: Sequence[str], known: Set[str] | None) -> None:
-        """An identifier that knows none of the hub's languages is an error of its own."""
+        """Warn of languages of the hub that the identifier does not know."""
+        # An identifier that knows none of these raises an error later.
         if not isinstance(known, Set) or known.isdisjoint(available):
             return
         if unknown := [f"{language_name(code)} ({code})" for code in available if code not in known]:
@@ -160,19 +161,19 @@ class LanguageRouter:
                 "them, such as GlotLID's",
             )
 
-    def _pivotal(self, text: str, match: Match, available: Sequence[str]) -> Match:
-        """Digits and emoji are of no language: the one that all others are aligned to reads them."""
+    def _without_letters(self, text: str, match: Match, available: Sequence[str]) -> Match:
+        """Give texts of no language, such as digits and emoji, to the pivot; keep other matches."""
         if match.found.confidence > 0 or dominant_script(text) is not None:
             return match
         pivot = self._hub.info.pivot
         return Match(Identification(UNDETERMINED, 0.0), pivot if pivot in available else available[0], 0.0)
 
     def route(self, texts: Sequence[str], lang: str | Sequence[str | None] | None = None) -> list[TaggedText]:
-        """The texts, not tokenized, each with a code: :data:`BASE` where no modules are to act.
+        """Tag each text with the code of its modules, or :data:`BASE`; the result is not tokenized.
 
         Args:
-            texts: plain texts, or :class:`~modenc.texts.TaggedText` that know their language.
-            lang: the language of all, or of each (``None``: identify it).
+            texts: plain texts, or :class:`~modenc.texts.TaggedText`, which have a language.
+            lang: the language of all texts, or of each (``None``: identify it).
 
         Raises:
             LanguageError: a code is unknown, ``lang`` has another length than ``texts``, or a text has no
@@ -196,23 +197,23 @@ class LanguageRouter:
         routed = self._routed(texts, fallback)
         for position, (found, match) in zip(positions, routed, strict=True):
             if found.modules == ERROR:
-                raise LanguageError(self._refusal(position, found, match.member))
-        for code in dict.fromkeys(found.code for found, match in routed if match.member is None):
+                raise LanguageError(self._refusal(position, found, match.language))
+        for code in dict.fromkeys(found.code for found, match in routed if match.language is None):
             self._without_modules(_named(code), fallback)
         return [found.modules for found, _ in routed]
 
-    def _refusal(self, position: int, found: Routing, member: str | None) -> str:
-        """Why a text goes nowhere."""
-        ways = "name its language with lang=, or use fallback='base'"
-        if member is not None:
+    def _refusal(self, position: int, found: Routing, language: str | None) -> str:
+        """Return the message for a text without modules if the fallback is ``error``."""
+        advice = "name its language with lang=, or use fallback='base'"
+        if language is not None:
             return (
-                f"text {position}: taken for {member} with share {found.share:.2f}, "
-                f"below min_confidence={self._settings.min_confidence}; {ways}"
+                f"text {position}: identified as {language} with share {found.share:.2f}, "
+                f"below min_confidence={self._settings.min_confidence}; {advice}"
             )
         return (
             f"text {position}: identified as {_named(found.code)} with confidence "
             f"{found.confidence:.2f}; {self._hub.path} has modules for "
-            f"{', '.join(self._hub.languages())} alone; {ways}"
+            f"{', '.join(self._hub.languages())} alone; {advice}"
         )
 
     def _resolve(self, code: str) -> str:
@@ -262,13 +263,13 @@ def _named(code: str) -> str:
 
 
 def _match_of(found: Identification, available: Sequence[str]) -> Match:
-    """The match of an identifier that only identifies."""
+    """Make the match for an identifier that has no method ``match``."""
     try:
         code = normalize_code(found.code)
     except LanguageError:
         return Match(replace(found, code=UNDETERMINED), None, 0.0)
-    member = code if code in available else None
-    return Match(replace(found, code=code), member, found.confidence if member else 0.0)
+    language = code if code in available else None
+    return Match(replace(found, code=code), language, found.confidence if language else 0.0)
 
 
 def _codes_given(texts: Sequence[str], lang: str | Sequence[str | None] | None) -> list[str | None]:

@@ -1,7 +1,7 @@
-"""The module through which sentence-transformers runs a hub: texts in, token vectors out.
+"""The module that runs a hub inside sentence-transformers: texts to token vectors.
 
-Each row goes through its language's own tokenizer; then all rows of a batch run together, without their
-padding, so that neither neighbours nor their padding touch a result.
+Each text is tokenized by its language's tokenizer. All rows of a batch run together without their padding,
+so that neither the other rows nor the padding change a result.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel, resolve_base
-from modenc.composition.language_cache import LanguageCache, LoadedLanguage
+from modenc.composition.language_cache import CacheEntry, LanguageCache
+from modenc.composition.options import ComputeSettings, prompt_text, refuse_without_effect, whole
 from modenc.composition.routing import LanguageRouter, RoutingSettings
-from modenc.composition.settings import ComputeSettings, prompt_text, refuse_without_effect, whole
 from modenc.errors import BaseModelError, HubError, LanguageError, OptionError
 from modenc.hub.checks.tokenizer import TokenizerPanic, panics_caught
 from modenc.hub.layout import HUB_FILE
@@ -30,21 +30,21 @@ from modenc.hub.reader import LanguageGoneError
 from modenc.hub.remote import open_hub
 from modenc.hub.store import Hub
 from modenc.texts import TaggedText, Tokens, as_texts, clean
-from modenc.threads import waiting
+from modenc.threads import wait_policy
 
-# No tokenizer makes fewer tokens of real text, so nothing that counts is cut.
+# Tokens of real text are shorter than this, so no text is cut before its last used token.
 _CHARACTERS_PER_TOKEN = 64
-# Nor more, of any text that is not about tokenizers.
+# Most tokens that a tokenizer makes of a character of real text.
 _TOKENS_PER_CHARACTER = 4
-# More than any text has tokens.
-_FAR = 1 << 20
-# The library keeps all tokens of the texts it is given at once, also those that it cuts off.
+# Distance in the order of two languages' texts: more tokens than any text has.
+_ORDER_STEP = 1 << 20
+# The library keeps all tokens of the texts in one call, also those that it cuts off.
 _CHARACTERS_AT_A_TIME, _CHARACTERS_PER_TEXT = 1 << 17, 50
-_CUT = {"stride": 0, "strategy": "longest_first", "direction": "right"}
+_TRUNCATION = {"stride": 0, "strategy": "longest_first", "direction": "right"}
 _truncation_lock = Lock()
-_BARE = LoadedLanguage(tokenizer=None, digest="")
-# Options that a hub has no use for, but that loading is given.
-_HEARD = ("backend", "processor_kwargs", "tokenizer_kwargs", "config_kwargs")
+_BASE_ENTRY = CacheEntry(tokenizer=None, fingerprint="")
+# Options of loading that are checked, since a hub has no use for them.
+_LOADING_OPTIONS = ("backend", "processor_kwargs", "tokenizer_kwargs", "config_kwargs")
 
 
 class ModularTransformer(InputModule):  # type: ignore[misc]
@@ -52,8 +52,8 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
 
     Args:
         hub: the hub folder.
-        base: where the base is found, if not under the name in the hub.
-        choice: how languages are chosen.
+        base: folder or id of the base, if it is not found under the name in the hub.
+        routing: how languages are chosen.
         compute: how vectors are computed.
 
     Raises:
@@ -68,22 +68,22 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         self,
         hub: Hub,
         base: str | None = None,
-        choice: RoutingSettings | None = None,
+        routing: RoutingSettings | None = None,
         compute: ComputeSettings | None = None,
     ) -> None:
         super().__init__()
         self.hub = hub
-        self.router = LanguageRouter(hub, choice or RoutingSettings())
+        self.router = LanguageRouter(hub, routing or RoutingSettings())
         found = resolve_base(base or hub.info.base_id)
-        self.auto_model = matching_body(found, hub)
+        self.auto_model = load_body(found, hub)
         self.cache = LanguageCache(hub, found, self.auto_model, compute or ComputeSettings())
         self.most_positions = most_positions(self.auto_model)
-        """To how much :attr:`max_seq_length` can be raised."""
+        """Largest possible :attr:`max_seq_length`."""
         self._max_seq_length = min(hub.info.max_length, self.most_positions)
 
     @classmethod
     def load(cls, model_name_or_path: str, subfolder: str = "", **options: Any) -> ModularTransformer:
-        """Called by ``SentenceTransformer(hub)``.
+        """Open a hub; called by ``SentenceTransformer(hub)``.
 
         ``model_kwargs`` may hold ``base`` and the fields of :class:`RoutingSettings` and
         :class:`ComputeSettings`.
@@ -95,18 +95,20 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         """
         settings = dict(options.get("model_kwargs") or {})
         base = settings.pop("base", None)
-        choice, compute = (
-            [field.name for field in fields(kind)] for kind in (RoutingSettings, ComputeSettings)
-        )
-        if unknown := sorted(settings.keys() - {*choice, *compute}):
-            expected = ", ".join(["base", *choice, *compute])
+        routing = [field.name for field in fields(RoutingSettings)]
+        compute = [field.name for field in fields(ComputeSettings)]
+        if unknown := sorted(settings.keys() - {*routing, *compute}):
+            expected = ", ".join(["base", *routing, *compute])
             raise HubError(f"model_kwargs: expected {expected}, found {', '.join(unknown)}")
-        refuse_without_effect({name: options[name] for name in _HEARD if name in options})
-        where = {key: options[key] for key in ("token", "revision", "local_files_only") if key in options}
-        hub = open_hub(model_name_or_path, **where, subfolder=subfolder)
-        routing = RoutingSettings(**{name: settings[name] for name in choice if name in settings})
-        computing = ComputeSettings(**{name: settings[name] for name in compute if name in settings})
-        return cls(hub, base, routing, computing)
+        refuse_without_effect({name: options[name] for name in _LOADING_OPTIONS if name in options})
+        access = {key: options[key] for key in ("token", "revision", "local_files_only") if key in options}
+        hub = open_hub(model_name_or_path, **access, subfolder=subfolder)
+        return cls(
+            hub,
+            base,
+            RoutingSettings(**{name: settings[name] for name in routing if name in settings}),
+            ComputeSettings(**{name: settings[name] for name in compute if name in settings}),
+        )
 
     def save(self, output_path: str, *args: Any, **options: Any) -> None:
         """Copy the hub with all its languages to ``output_path``."""
@@ -150,8 +152,8 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             lang: one code for all.
 
         Returns:
-            ``input_ids`` and ``attention_mask`` [batch, length] in int64; lists of each row's ``language``
-            and of the ``digest`` of its modules.
+            ``input_ids`` and ``attention_mask`` [batch, length] in int64; lists with each row's ``language``
+            and the ``fingerprint`` of its modules.
 
         Raises:
             TextError: an input is not a text.
@@ -163,14 +165,14 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
                 "follow them. Use modenc.ModularEncoder, or give modenc.texts.TaggedText(text, code)"
             )
         inputs = list(inputs)
-        # What is tokenized has its language, also where the hub has lost it since.
+        # Tokenized texts keep their language, even if the hub has lost it since.
         texts = [text for text in inputs if isinstance(text, TaggedText) and text.tokens is not None]
         if lang is not None or len(texts) < len(inputs):
             texts = self.router.route(as_texts(inputs, self.max_characters)[0], lang)
         rows = self.prepare(texts, prompt_text(prompt))
         lengths = np.array([len(row.ids) for row in rows])
         mask = np.arange(lengths.max()) < lengths[:, None]
-        # Padding is never looked at, but has to be in the row's own table: its first token is.
+        # Padding is never read, but has to be in the row's own vocabulary: the first token is.
         ids = np.repeat(np.array([row.ids[0] for row in rows])[:, None], mask.shape[1], axis=1)
         for row, tokens in enumerate(rows):
             ids[row, : len(tokens.ids)] = tokens.ids
@@ -178,50 +180,50 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             "input_ids": torch.from_numpy(ids),
             "attention_mask": torch.from_numpy(mask.astype(np.int64)),
             "language": [text.lang for text in texts],
-            "digest": [row.digest for row in rows],
+            "fingerprint": [row.fingerprint for row in rows],
         }
 
     def prepare(
         self, texts: Sequence[TaggedText], prompt: str, batch_size: int | None = None
     ) -> list[Tokens]:
-        """Tokenize texts, unless they are tokenized as they would be now, and order them for batches.
+        """Tokenize texts, unless they have the same tokens already, and order them for batches.
 
-        A language with texts for two batches or more has batches of its own; texts of the others share
-        theirs with texts of the same length.
+        A language with texts for two batches or more has batches of its own; texts of the other languages
+        share batches with texts of the same length.
 
         Args:
-            texts: their ``tokens`` are set, and with ``batch_size`` their ``order``.
-            prompt: put before each.
+            texts: texts whose ``tokens`` are set, and with ``batch_size`` also their ``order``.
+            prompt: put before each text.
             batch_size: texts in a batch.
 
         Raises:
-            LanguageGoneError: the hub lacks a language by now.
+            LanguageGoneError: the hub has lost a language.
             HubError: a language's modules cannot be used.
         """
-        left: dict[str, list[TaggedText]] = {}
+        to_tokenize: dict[str, list[TaggedText]] = {}
         for text in texts:
             done = text.tokens
             if done is None or (done.prompt, done.max_length) != (prompt, self._max_seq_length):
-                left.setdefault(text.lang, []).append(text)
-        before = clean(prompt, self.max_characters)
-        for code, members in left.items():
+                to_tokenize.setdefault(text.lang, []).append(text)
+        prefix = clean(prompt, self.max_characters)
+        for code, members in to_tokenize.items():
             with self.cache.using([code]) as (_, used):
-                language = used.get(code, _BARE)
+                language = used.get(code, _BASE_ENTRY)
             tokenizer = language.tokenizer or self.cache.base_tokenizer()
-            batch = tokenize(tokenizer, [before + text for text in members], self._max_seq_length)
-            for text, (ids, cut) in zip(members, batch, strict=True):
-                text.tokens = Tokens(prompt, self._max_seq_length, language.digest, ids, cut)
+            tokenized = tokenize(tokenizer, [prefix + text for text in members], self._max_seq_length)
+            for text, (ids, cut) in zip(members, tokenized, strict=True):
+                text.tokens = Tokens(prompt, self._max_seq_length, language.fingerprint, ids, cut)
         rows = [text.tokens for text in texts if text.tokens is not None]
         if batch_size is not None:
             count = Counter(text.lang for text in texts)
-            many = [code for code in count if count[code] >= 2 * batch_size]
-            place = {code: position * _FAR for position, code in enumerate(many, start=1)}
+            frequent = [code for code in count if count[code] >= 2 * batch_size]
+            start = {code: position * _ORDER_STEP for position, code in enumerate(frequent, start=1)}
             for text, tokens in zip(texts, rows, strict=True):
-                text.order = place.get(text.lang, 0) + len(tokens.ids)
+                text.order = start.get(text.lang, 0) + len(tokens.ids)
         return rows
 
     def count_cut(self, texts: Sequence[TaggedText], prompt: str) -> int:
-        """How many texts are cut at :attr:`max_seq_length`, in this process or those of a pool."""
+        """Count the texts that are cut at :attr:`max_seq_length`, in this process or those of a pool."""
         least = self._max_seq_length // _TOKENS_PER_CHARACTER - len(prompt)
         long = [text for text in texts if text.tokens is not None or len(text) > least]
         return sum(tokens.cut for tokens in self.prepare(long, prompt))
@@ -230,27 +232,26 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         """Run all rows through the body, each with its language's modules.
 
         Args:
-            features: what :meth:`preprocess` gave.
+            features: output of :meth:`preprocess`.
             align: apply the cross-lingual alignment adapters.
 
         Returns:
-            ``features`` with ``token_embeddings`` [batch, length, hidden], zero where there is no token.
+            ``features`` with ``token_embeddings`` [batch, length, hidden], zero at padding.
 
         Raises:
-            LanguageGoneError: a language was replaced in the hub, or removed, after its texts had been
-                tokenized.
-            OptionError: the rows were split without their languages, as ``torch.nn.DataParallel`` does.
+            LanguageGoneError: a language was replaced or removed in the hub after its texts were tokenized.
+            OptionError: the rows were split without their languages, as by ``torch.nn.DataParallel``.
         """
-        waiting.check()
-        ids, languages, digests = (features[name] for name in ("input_ids", "language", "digest"))
-        if not len(languages) == len(digests) == len(ids):
+        wait_policy.check()
+        ids, languages, fingerprints = (features[name] for name in ("input_ids", "language", "fingerprint"))
+        if not len(languages) == len(fingerprints) == len(ids):
             raise OptionError(
                 f"expected a language for each of {len(ids)} rows, found {len(languages)}; encode with "
                 "device=[...] or a pool of processes instead of DataParallel"
             )
         with self.cache.using(languages) as (engine, used):
-            for code, digest in dict.fromkeys(zip(languages, digests, strict=True)):
-                if used.get(code, _BARE).digest != digest:
+            for code, fingerprint in dict.fromkeys(zip(languages, fingerprints, strict=True)):
+                if used.get(code, _BASE_ENTRY).fingerprint != fingerprint:
                     raise LanguageGoneError(
                         f"{self.hub.path}: {code} was replaced while its texts were encoded; "
                         "encode them again"
@@ -260,21 +261,21 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         return features
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ModularTransformer:
-        before = next(self.auto_model.parameters())
-        place = (before.device, before.dtype)
+        parameter = next(self.auto_model.parameters())
+        before = (parameter.device, parameter.dtype)
         super()._apply(fn, recurse)
-        after = next(self.auto_model.parameters())
-        if (after.device, after.dtype) != place:
+        parameter = next(self.auto_model.parameters())
+        if (parameter.device, parameter.dtype) != before:
             self.cache.restart()
         return self
 
 
-def matching_body(base: BaseModel, hub: Hub) -> PreTrainedModel:
-    """The body of a hub's base, frozen.
+def load_body(base: BaseModel, hub: Hub) -> PreTrainedModel:
+    """Load the body of a hub's base, frozen, and check that it is the hub's.
 
     Raises:
-        BaseModelError: it cannot be loaded, or is not the one that the hub's modules were trained on.
-        HubError: ``hub.json`` is wrong about its width.
+        BaseModelError: it cannot be loaded, or the hub's modules were trained on another base.
+        HubError: ``hub.json`` states another width.
     """
     body, found = base.load_with_fingerprint()
     if found != hub.info.base_fingerprint:
@@ -282,7 +283,7 @@ def matching_body(base: BaseModel, hub: Hub) -> PreTrainedModel:
             f"base {base.id!r}: expected the weights that the modules in {hub.path} were trained on "
             f"({hub.info.base_id!r}, fingerprint {hub.info.base_fingerprint[:12]}…), "
             f"found fingerprint {found[:12]}…. "
-            "Say where that base is with base=, or train modules for this one"
+            "Give the folder or id of that base with base=, or train modules for this one"
         )
     if body.config.hidden_size != hub.info.hidden_size:
         raise HubError(
@@ -293,8 +294,8 @@ def matching_body(base: BaseModel, hub: Hub) -> PreTrainedModel:
 
 
 def most_positions(body: PreTrainedModel) -> int:
-    """Tokens of the longest text that a body takes."""
-    # RoBERTa-like bodies count positions from the padding id on.
+    """Return the most tokens that a body takes."""
+    # RoBERTa-like bodies count positions from the padding id.
     skipped = 0 if body.config.model_type == "bert" else body.config.pad_token_id + 1
     return int(body.config.max_position_embeddings - skipped)
 
@@ -302,19 +303,19 @@ def most_positions(body: PreTrainedModel) -> int:
 def tokenize(
     tokenizer: PreTrainedTokenizerFast, texts: list[str], max_length: int
 ) -> Iterator[tuple[array[int], bool]]:
-    """The ids of each text, cut to ``max_length``, at least one; and whether it was cut.
+    """Yield the ids of each text, one or more, cut to ``max_length``; and whether the text was cut.
 
     Raises:
-        HubError: the tokenizer gives up on a text.
+        HubError: the tokenizer cannot process a text.
     """
     backend = tokenizer.backend_tokenizer
     with _truncation_lock:
-        # The whole of it: others may have set strides, or cut at the other end.
-        if backend.truncation != (wanted := {**_CUT, "max_length": max_length}):
+        # All settings are compared: other code may have set a stride, or another direction.
+        if backend.truncation != (wanted := {**_TRUNCATION, "max_length": max_length}):
             backend.enable_truncation(**wanted)
         if backend.padding is not None:
             backend.no_padding()
-    # A text of no tokens at all still needs one to have a vector.
+    # A text without any token needs one to have a vector.
     candidates = (tokenizer.cls_token_id, tokenizer.unk_token_id, tokenizer.pad_token_id)
     filler = next((number for number in candidates if number is not None), 0)
     for portion in _portions(texts):
@@ -322,12 +323,12 @@ def tokenize(
             with panics_caught():
                 encodings = backend.encode_batch_fast(portion)
         except TokenizerPanic as error:
-            raise HubError(f"a tokenizer gave up on a text ({error}); install its language again") from error
+            raise HubError(f"a tokenizer failed on a text ({error}); install its language again") from error
         for encoding in encodings:
             ids = encoding.ids
-            # What was cut off is asked for only where there can be any: the library makes copies of it.
+            # Reading encoding.overflowing copies, so short texts are ruled out first.
             cut = len(ids) >= max_length and bool(encoding.overflowing)
-            # Tokens that a tokenizer puts around a text may be more than its limit.
+            # The special tokens alone may exceed the limit.
             yield array("i", ids[:max_length] or [filler]), cut
 
 

@@ -47,5 +47,5 @@ def count_letters(text: str) -> int:
 
 def stable_hash(text: str, salt: str = "") -> int:
     """Hash a text and a salt to 64 bits, equal on all machines and in all processes."""
-    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=salt.encode())
-    return int.from_bytes(digest.digest(), "big")
+    hasher = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=salt.encode())
+    return int.from_bytes(hasher.digest(), "big")

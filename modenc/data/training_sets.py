@@ -117,7 +117,7 @@ class TrainingSet(Generic[T]):
     """Held-out rows, all different; at most a tenth of all rows, and none of their texts is in ``train``."""
     report: FilterReport
     sources: list[SourceRecord]
-    digest: str
+    fingerprint: str
     """SHA-256 of the rows."""
 
 
@@ -173,7 +173,7 @@ def load(
         logger.info("%s %s: %s", lang, kind.name.replace("_", " "), summary)
     parts = [found] if kind.held_out_role is None else _hold_out(found, held_out, kind.held_out_role)
     train, *rest = [[_make_row(kind, row) for row in part] for part in parts]
-    return TrainingSet(train, rest[0] if rest else [], row_filter.report, records, _digest(train, *rest))
+    return TrainingSet(train, rest[0] if rest else [], row_filter.report, records, _fingerprint(train, *rest))
 
 
 def _make_row(kind: DataKind[T], row: Row) -> T:
@@ -208,7 +208,7 @@ def _hold_out(rows: list[Row], count: int, role: str) -> tuple[list[Row], list[R
     return train, [row for key, row in first.items() if key in chosen]
 
 
-def _digest(*parts: Sequence[object]) -> str:
+def _fingerprint(*parts: Sequence[object]) -> str:
     """SHA-256, in hexadecimal, of sequences of strings or tuples, in their order."""
     hasher = sha256()
     for part in parts:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sentence_transformers import SentenceTransformer
 
 from modenc.base_model import ME5_SMALL, resolve_base
-from modenc.base_model.resolve import fingerprint_of
+from modenc.base_model.resolve import compute_fingerprint
 from modenc.base_model.trust import checked_sentence_model, model_errors
 from modenc.encoder import ModularEncoder
 from modenc.hub.card import Card
@@ -82,7 +82,7 @@ class ModularSystem:
             "compute": [settings.compute, settings.precision(self.encoder.device)],
             "align": self.align,
             "identify": self.identify,
-            "modules": {lang: hub.card(lang).digest() for lang in hub.languages()},
+            "modules": {lang: hub.card(lang).fingerprint() for lang in hub.languages()},
             "dev_curves": {lang: _dev_curves(hub.card(lang)) for lang in hub.languages()},
         }
 
@@ -133,7 +133,7 @@ class SentenceTransformerSystem:
             "model": self.location,
             "prompt": self.prompt,
             "max_length": self.model.max_seq_length,
-            "fingerprint": fingerprint_of(self.model),
+            "fingerprint": compute_fingerprint(self.model),
         }
 
 

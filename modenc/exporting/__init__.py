@@ -1,1 +1,1 @@
-"""One language as a model of its own, for programs that know nothing of modenc."""
+"""Export of one language as a model that loads without modenc."""

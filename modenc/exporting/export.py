@@ -1,4 +1,4 @@
-"""One language of a hub as a folder that stock sentence-transformers loads."""
+"""Export of one language of a hub as a folder that plain sentence-transformers loads."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from transformers import PreTrainedModel
 
 from modenc.base_model import resolve_base
 from modenc.composition.body import compose
-from modenc.composition.int8 import drawn_batches
-from modenc.composition.modules import modules_of
-from modenc.composition.st_module import matching_body, most_positions
+from modenc.composition.int8 import sample_batches
+from modenc.composition.modules import to_modules
+from modenc.composition.st_module import load_body, most_positions
 from modenc.errors import BaseModelError, OptionError
 from modenc.exporting.graphs import Agreement, Run, agreement, runner, write_onnx, write_openvino
-from modenc.exporting.page import Exported, page
-from modenc.exporting.widening import widened
+from modenc.exporting.page import Exported, model_page
+from modenc.exporting.widening import widen
 from modenc.extras import require_extra
 from modenc.hub.atomic_folder import replace_folder, staging_folder
 from modenc.hub.files import json_text, sync_tree
@@ -43,32 +43,32 @@ def export(
     int8: bool = False,
     base: str | None = None,
 ) -> Path:
-    """Write one language as a model of its own, which needs nothing of modenc.
+    """Write one language as a model that loads without modenc.
 
     LoRAs are merged into the weights. A parallel adapter becomes more neurons of the feed-forward layers in
-    ``sentence-transformers``, and stays beside them in the graphs of the other formats. What was written is
-    compared with what modenc computes before it is put in place.
+    ``sentence-transformers``, and stays an adapter in the graphs of the other formats. Its vectors are
+    compared with modenc's before the folder is put in place.
 
     Args:
         hub: a hub, its folder, or its id on Hugging Face (``organization/name``).
         lang: the language's code.
         output: a new or empty folder.
-        to: ``sentence-transformers``, or ``onnx`` or ``openvino`` for these backends of its.
-        align: with the alignment adapter, where the language has one.
-        int8: in 8-bit integers; for ``onnx`` and ``openvino``.
-        base: where the base is found, if not under the name in the hub.
+        to: ``sentence-transformers``, or ``onnx`` or ``openvino`` for its backends of these names.
+        align: include the alignment adapter, if the language has one.
+        int8: quantize to 8 bits; for ``onnx`` and ``openvino``.
+        base: folder or id of the base, if it is not found under the name in the hub.
 
     Returns:
         ``output``.
 
     Raises:
-        OptionError: ``to`` is none of these, ``int8`` does not go with it, ``output`` holds files, or a stock
-            model of this base cannot hold the alignment adapter.
+        OptionError: ``to`` is unknown, ``int8`` does not go with it, ``output`` holds files, or a plain model
+            of this base cannot hold the alignment adapter.
         LanguageError: ``lang`` is no language.
         HubError: the hub or the language is missing or damaged.
-        BaseModelError: the base is missing or another one, or the exported model does not agree with modenc.
-        MissingExtraError: a package that the format needs is not installed.
-        StorageError: the disk is full or read-only; nothing is left there.
+        BaseModelError: the base is missing or not the hub's, or the exported vectors are not modenc's.
+        MissingExtraError: a package for the format is not installed.
+        StorageError: the disk is full or read-only; nothing is left in ``output``.
 
     Example:
         >>> import modenc
@@ -80,28 +80,28 @@ def export(
     _check(to, int8, output)
     opened, code = open_hub(hub), normalize_code(lang)
     found = resolve_base(base or opened.info.base_id)
-    modules = modules_of(opened.read(code))
-    body = matching_body(found, opened)
+    modules = to_modules(opened.read(code))
+    body = load_body(found, opened)
     tokenizer = modules.tokenizer or found.load_tokenizer()
     output.parent.mkdir(parents=True, exist_ok=True)
     with disk_errors(output.parent, "nothing was exported"), staging_folder(output) as folder:
         composed = compose(body, modules, align=align)
-        batches = list(drawn_batches(composed, tokenizer))
+        batches = list(sample_batches(composed, tokenizer))
         composed.config.save_pretrained(folder)
         if to == "onnx":
             run = write_onnx(composed, folder, int8=int8)
         elif to == "openvino":
             run = write_openvino(composed, folder, batches, int8=int8)
         else:
-            run = _write_stock(widened(body, modules, align=align), folder)
-        measured = _described(agreement(run, composed, batches), code, int8=int8)
+            run = _write_model(widen(body, modules, align=align), folder)
+        measured = _describe(agreement(run, composed, batches), code, int8=int8)
         tokenizer.save_pretrained(folder)
         exported = Exported(
             card=opened.card(code),
             info=opened.info,
             to=to,
             int8=int8,
-            aligned=align and bool(modules.parallel),
+            aligned=align and bool(modules.parallel_adapters),
             max_length=min(opened.info.max_length, most_positions(body)),
             agreement=measured,
         )
@@ -117,27 +117,27 @@ def _check(to: str, int8: bool, output: Path) -> None:
         raise OptionError(f"to: expected {', '.join(FORMATS)}, found {to!r:.60}")
     if int8 and to == FORMATS[0]:
         raise OptionError(
-            f"int8: expected the format onnx or openvino, found {to!r}, which is computed in floating point; "
-            "choose one of them (--to onnx), or leave int8 out"
+            f"int8: expected the format onnx or openvino, found {to!r}, which computes in floating point; "
+            "choose one of these (--to onnx), or leave int8 out"
         )
     if to == "onnx":
         require_extra("onnx", "optimum", "onnx", "onnxruntime")
     elif to == "openvino":
         require_extra("int8", "openvino", "nncf")
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise OptionError(f"output: expected a new or empty folder, found {output} with something in it")
+        raise OptionError(f"output: expected a new or empty folder, found files in {output}; choose another")
 
 
-def _write_stock(model: PreTrainedModel, folder: Path) -> Run:
-    """Save with a pooler of zeros: nothing reads it, but transformers warns where it is missing."""
+def _write_model(model: PreTrainedModel, folder: Path) -> Run:
+    """Save a model with a pooler of zeros, which nothing uses; transformers would warn without it."""
     size = model.config.hidden_size
     pooler = {"pooler.dense.weight": torch.zeros(size, size), "pooler.dense.bias": torch.zeros(size)}
     model.save_pretrained(folder, state_dict=model.state_dict() | pooler)
     return runner(model)
 
 
-def _described(measured: Agreement, lang: str, *, int8: bool) -> str:
-    """What was measured, in words.
+def _describe(measured: Agreement, lang: str, *, int8: bool) -> str:
+    """Describe how well an exported model agrees with modenc.
 
     Raises:
         BaseModelError: a model in floating point does not agree with modenc.
@@ -153,7 +153,7 @@ def _described(measured: Agreement, lang: str, *, int8: bool) -> str:
 
 
 def _write_settings(folder: Path, exported: Exported) -> None:
-    """Write what makes it a sentence-transformers model, of any version, and its README."""
+    """Write sentence-transformers' configuration, for all of its versions, and the README."""
     kinds = (("Transformer", ""), ("Pooling", POOLING_FOLDER))
     modules = [
         {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
@@ -162,14 +162,14 @@ def _write_settings(folder: Path, exported: Exported) -> None:
     settings = {
         "max_seq_length": exported.max_length,
         "do_lower_case": False,
-        # transformers 4.57 takes every large tokenizer for a faulty one of Mistral's, and says so.
+        # Otherwise transformers 4.57 would warn that a large tokenizer is a faulty one of Mistral's.
         "tokenizer_args": {"fix_mistral_regex": False},
     }
     files = {
         **pooling_and_prompts(exported.info),
         "sentence_bert_config.json": json_text(settings),
         MODULES_FILE: json_text(modules),
-        README_FILE: page(exported),
+        README_FILE: model_page(exported),
     }
     (folder / POOLING_FOLDER).mkdir()
     for name, text in files.items():

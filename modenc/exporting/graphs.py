@@ -1,8 +1,8 @@
-"""A body's graph in the files that the backends of sentence-transformers read, checked against the body.
+"""Export of a body to ONNX and OpenVINO files for sentence-transformers, and comparison with the body.
 
-In 8-bit integers the table of words keeps a scale a row, and the second product of each feed-forward block
-stays in floating point, as in :mod:`modenc.composition.int8`. Weights keep to 7 of their 8 bits, so that the
-file is right on processors without VNNI too.
+In 8-bit integers the word embeddings have a scale for each row, and the second product of each feed-forward
+block stays in floating point, as in :mod:`modenc.composition.int8`. Weights use 7 of their 8 bits, so that
+processors without VNNI compute correctly, too.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from modenc.composition.int8 import in_integers, openvino
+from modenc.composition.int8 import openvino, quantize
 from modenc.composition.modules import quantize_rows
 
 Run = Callable[[Tensor, Tensor], Tensor]
-"""Ids and mask [rows, length] → token vectors [rows, length, hidden]."""
-# The parallel adapter's too, which is a twentieth of a block.
+"""Function from ids and mask [rows, length] to token vectors [rows, length, hidden]."""
+# Includes the parallel adapter, which is a twentieth of a block.
 _FLOATING = re.compile(r"/layer\.\d+/output/.*MatMul")
 _COMPARED = 2
 
 
 class Agreement(NamedTuple):
-    """How far two encoders are apart on the same texts."""
+    """Agreement of two encoders on the same texts, by mean-pooled vectors."""
 
     difference: float
-    """The largest difference of two numbers in mean-pooled vectors, as a share of the largest number."""
+    """Largest difference of two numbers, as a share of the largest number."""
     cosine: float
-    """The smallest cosine of two mean-pooled vectors."""
+    """Smallest cosine of two vectors."""
 
 
 def agreement(run: Run, body: PreTrainedModel, batches: Sequence[tuple[Tensor, Tensor]]) -> Agreement:
-    """Compare an exported model with the body that it was made from, on a few batches of ids and masks."""
+    """Compare an exported model with its body on a few batches of ids and masks."""
     pairs = [(_vectors(run, *batch), _vectors(runner(body), *batch)) for batch in batches[:_COMPARED]]
     found, expected = (torch.cat(side).double() for side in zip(*pairs, strict=True))
     difference = (found - expected).abs().max() / expected.abs().max()
@@ -58,7 +58,7 @@ def _vectors(run: Run, ids: Tensor, mask: Tensor) -> Tensor:
 
 
 def runner(body: PreTrainedModel) -> Run:
-    """A body as a function."""
+    """Wrap a body as a function."""
 
     def run(ids: Tensor, mask: Tensor) -> Tensor:
         with torch.inference_mode():
@@ -73,11 +73,11 @@ def write_onnx(body: PreTrainedModel, folder: Path, *, int8: bool) -> Run:
 
     Args:
         body: one language's composed body.
-        folder: of the model.
-        int8: in 8-bit integers, whose ranges are set anew by each text.
+        folder: folder of the model.
+        int8: quantize to 8 bits; the ranges of activations are set by each text.
 
     Returns:
-        What the file computes.
+        A function that runs the file.
     """
     from optimum.exporters.onnx import onnx_export_from_model
 
@@ -130,12 +130,12 @@ def write_openvino(
 
     Args:
         body: one language's composed body.
-        folder: of the model.
-        batches: ids and masks; they set the ranges of integers.
-        int8: in 8-bit integers.
+        folder: folder of the model.
+        batches: ids and masks, which set the ranges of activations.
+        int8: quantize to 8 bits.
 
     Returns:
-        What the file computes, in float32 where it is not in integers.
+        A function that runs the file, in float32 except for layers in integers.
     """
     target = folder / "openvino" / "openvino_model.xml"
     names = ("input_ids", "attention_mask")
@@ -145,7 +145,7 @@ def write_openvino(
         for name, given in zip(names, model.inputs, strict=True):
             given.get_tensor().set_names({name})
         if int8:
-            model = in_integers(model, batches, everywhere=True)
+            model = quantize(model, batches, portable=True)
         openvino().save_model(model, target, compress_to_fp16=False)
     hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
     compiled = openvino().Core().compile_model(target, "CPU", hints)
@@ -167,7 +167,7 @@ class _Int8Words(nn.Module):
 
 
 def _with_int8_words(body: PreTrainedModel) -> PreTrainedModel:
-    """The body with a table of words that is a quarter as large; it is most of a multilingual model."""
+    """Return a copy of the body with word embeddings in int8; these are most of a multilingual model."""
     shared = {id(tensor): tensor for tensor in chain(body.parameters(), body.buffers())}
     body = copy.deepcopy(body, shared)
     body.set_input_embeddings(_Int8Words(body.get_input_embeddings().weight.detach()))
@@ -176,7 +176,7 @@ def _with_int8_words(body: PreTrainedModel) -> PreTrainedModel:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what exporters say of their own code: nothing of it helps those who export."""
+    """Silence the exporters' warnings, logs and progress bars, which concern only their own code."""
     root = logging.getLogger()
     loggers = [root, *map(logging.getLogger, ("optimum", "transformers"))]
     before, handlers = [one.level for one in loggers], list(root.handlers)
@@ -188,6 +188,6 @@ def _quiet() -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
-        root.handlers[:] = handlers  # onnxruntime adds one where there is none
+        root.handlers[:] = handlers  # onnxruntime adds one if there is none
         for one, level in zip(loggers, before, strict=True):
             one.setLevel(level)

@@ -1,4 +1,4 @@
-"""The README of an exported model."""
+"""README of an exported model."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ _PACKAGES = {
 
 @dataclass(frozen=True)
 class Exported:
-    """What was exported, and how."""
+    """An exported model."""
 
     card: Card
-    """Of the language."""
+    """Card of the language."""
     info: HubInfo
-    """Of its hub."""
+    """Content of its hub's ``hub.json``."""
     to: str
-    """The format."""
+    """Format."""
     int8: bool
     aligned: bool
-    """With its alignment adapter."""
+    """Whether it includes the alignment adapter."""
     max_length: int
-    """Tokens at which texts are cut."""
+    """Number of tokens at which texts are cut."""
     agreement: str
-    """How near it is to what modenc computes, as measured."""
+    """Text on how well its vectors agree with modenc's."""
 
 
-def page(exported: Exported) -> str:
-    """The text of the README."""
+def model_page(exported: Exported) -> str:
+    """Write the text of the README."""
     card, info = exported.card, exported.info
     base = base_page(info.base_id)
-    # Of a folder, the path would tell others of this machine.
+    # A folder's path would reveal names on this machine.
     own = info.base_id if base else Path(info.base_id).name
     alignment = (
         "with the alignment adapter: vectors are comparable with those of the hub's other languages"

@@ -1,10 +1,10 @@
-"""A parallel adapter as more neurons of the feed-forward block that it stands beside.
+"""Conversion of a parallel adapter to more neurons of its feed-forward block.
 
 A block computes ``V act(W x + b) + c``, its adapter ``s U relu(D x + d) + s e``. With ``act`` = ReLU both
-are one wider block, its weights ``[W; D]`` and ``[V, s U]``. Smooth activations, such as GELU, come to ReLU
-far from 0: ``act(k z) / k → relu(z)`` as k grows, for GELU off by 0.17 / k at most. So with ``[W; k D]`` and
-``[V, (s / k) U]`` a stock BERT computes what the language's modules do. k is a power of two, which rounds no
-weight; 4096 is enough for float32, and leaves room for activations up to 16 in float16.
+together are one wider block with the weights ``[W; D]`` and ``[V, s U]``. Smooth activations, such as GELU,
+approach ReLU far from 0: ``act(k z) / k → relu(z)`` as k grows, for GELU with an error of at most 0.17 / k.
+So with ``[W; k D]`` and ``[V, (s / k) U]`` a plain BERT computes the same as the modules. k is a power of
+two, which does not round weights; 4096 suffices for float32, and allows activations up to 16 in float16.
 """
 
 from __future__ import annotations
@@ -17,56 +17,56 @@ from transformers import PreTrainedModel
 from transformers.activations import ACT2FN
 
 from modenc.composition.body import compose
-from modenc.composition.modules import LanguageModules, ParallelLayer
+from modenc.composition.modules import LanguageModules, ParallelAdapter
 from modenc.errors import OptionError
 
 _STEEPNESS = 4096.0
-# GELU has 0.17, SiLU 0.28 and Mish 0.31.
-_MOST_OFF = 0.4 / _STEEPNESS
+# k times the error of GELU is 0.17, of SiLU 0.28, of Mish 0.31.
+_MOST_ERROR = 0.4 / _STEEPNESS
 
 
-def widened(body: PreTrainedModel, modules: LanguageModules, *, align: bool) -> PreTrainedModel:
-    """A stock model of the body's own class that computes what the body does with a language's modules.
+def widen(body: PreTrainedModel, modules: LanguageModules, *, align: bool) -> PreTrainedModel:
+    """Make a plain model of the body's class that computes the same as the body with a language's modules.
 
     Args:
-        body: the untouched base, float32.
-        modules: the language's.
-        align: with its alignment adapter, where it has one.
+        body: the base's body, float32; it is not changed.
+        modules: the language's modules.
+        align: include its alignment adapter, if it has one.
 
     Raises:
-        OptionError: the base's activation does not come to ReLU, so that no stock model can hold the adapter.
-        HubError: the modules do not fit the base.
+        OptionError: the base's activation does not approach ReLU; no plain model can hold the adapter.
+        HubError: the modules do not fit the body.
     """
-    # Checks that they fit; LoRAs and embeddings are in it.
+    # Includes LoRAs and embeddings, and checks that the modules fit.
     merged = compose(body, modules, align=False)
-    if not (align and modules.parallel):
+    if not (align and modules.parallel_adapters):
         return merged
     act = merged.config.hidden_act
-    if not comes_to_relu(ACT2FN[act] if isinstance(act, str) else act):
+    if not approaches_relu(ACT2FN[act] if isinstance(act, str) else act):
         raise OptionError(
-            f"{modules.lang}: expected a base whose activation is ReLU or comes to it far from 0, such as "
-            f"GELU, found {act!r:.60}, with which a stock model cannot hold the alignment adapter; export it "
+            f"{modules.lang}: expected a base whose activation is ReLU or approaches it far from 0, such as "
+            f"GELU, found {act!r:.60}, with which a plain model cannot hold the alignment adapter; export it "
             "to onnx or openvino, whose graphs can, or without alignment (--no-align; in Python, align=False)"
         )
-    most = max(len(adapter.down_bias) for adapter in modules.parallel.values())
+    most = max(len(adapter.down_bias) for adapter in modules.parallel_adapters.values())
     config = copy.deepcopy(merged.config)
     config.intermediate_size += most
     weights = merged.state_dict()
     for number in range(config.num_hidden_layers):
-        _widen(weights, f"encoder.layer.{number}", modules.parallel.get(number), most)
+        _widen(weights, f"encoder.layer.{number}", modules.parallel_adapters.get(number), most)
     model: PreTrainedModel = type(merged)(config, add_pooling_layer=False)
     model.load_state_dict(weights)
     return model.eval()
 
 
-def comes_to_relu(act: nn.Module) -> bool:
-    """Whether an activation, made steep, is ReLU as nearly as float32 can tell."""
+def approaches_relu(act: nn.Module) -> bool:
+    """Check whether a steep activation equals ReLU within about the precision of float32."""
     z = torch.linspace(-8, 8, 4097, dtype=torch.float64)
-    return bool((act(_STEEPNESS * z) / _STEEPNESS - z.relu()).abs().max() <= _MOST_OFF)
+    return bool((act(_STEEPNESS * z) / _STEEPNESS - z.relu()).abs().max() <= _MOST_ERROR)
 
 
-def _widen(weights: dict[str, Tensor], layer: str, adapter: ParallelLayer | None, most: int) -> None:
-    """Add ``most`` neurons to a block, the adapter's and, after them, some of zeros."""
+def _widen(weights: dict[str, Tensor], layer: str, adapter: ParallelAdapter | None, most: int) -> None:
+    """Add ``most`` neurons to a block: the adapter's, then neurons of zeros."""
     inner, outer = f"{layer}.intermediate.dense", f"{layer}.output.dense"
     hidden = len(weights[f"{outer}.weight"])
     down, bias, up = torch.zeros(most, hidden), torch.zeros(most), torch.zeros(hidden, most)

@@ -1,9 +1,9 @@
-"""Putting a finished folder in place of an old one, so that a killed process leaves one of the two.
+"""Atomic replacement of a folder: a killed process leaves either the old or the new one.
 
-Folders that are not yet, or no longer, a language are siblings with a dotted name,
-``.kk.tmp-<pid>-<random>`` (to be thrown away) or ``.kk.old-<pid>-<random>`` (to be put back where
-``kk`` is missing). Their owner holds a lock on them, so that others can tell a dead owner's
-leftovers from work in progress, also across containers, where process ids mean nothing.
+New and replaced folders of a language are siblings with a dotted name: ``.kk.tmp-<pid>-<random>`` (removed
+after a crash) or ``.kk.old-<pid>-<random>`` (put back after a crash if ``kk`` is missing). The process that
+uses one holds a lock on it, so that others can tell leftovers from work in progress, even from another
+container, where process ids mean nothing.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ if sys.platform != "win32":
 logger = logging.getLogger(__name__)
 
 STAGING_FOLDER = re.compile(r"\.(?P<lang>[^.]+)\.(?P<kind>tmp|old)-\d+-[0-9a-f]+")
-"""Names of folders that a language is made in, or was moved away to."""
-# As storage.whole_file names them, in a hub's folder and in those of sentence-transformers' modules.
-_SIDE_FILE = re.compile(r"\.[^.]+\.tmp-\d+-[0-9a-f]{8}\.json")
-_SIDE_FILES = (".*.tmp-*.json", "[0-9]_*/.*.tmp-*.json")
+"""Names of new and replaced folders of a language."""
+# Names of temporary files from storage.whole_file, and where they can be in a hub.
+_TEMPORARY_FILE = re.compile(r"\.[^.]+\.tmp-\d+-[0-9a-f]{8}\.json")
+_TEMPORARY_FILES = (".*.tmp-*.json", "[0-9]_*/.*.tmp-*.json")
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
 
 def staging_path(target: Path, kind: str) -> Path:
-    """A fresh name beside ``target``; ``kind`` is ``tmp`` or ``old``."""
+    """Make an unused sibling name of ``target``; ``kind`` is ``tmp`` or ``old``."""
     return target.with_name(f".{target.name}.{kind}-{os.getpid()}-{secrets.token_hex(4)}")
 
 
 @contextmanager
 def staging_folder(target: Path) -> Iterator[Path]:
-    """A new locked folder beside ``target``; what is left of it at the end is removed."""
+    """Make a new locked sibling folder of ``target``, which is removed at the end unless it was renamed."""
     folder = staging_path(target, "tmp")
     with ExitStack() as held:
-        # Those who clean up hold this lock, so that none of them finds the folder before it is locked.
+        # clean_up holds this lock, too, so that it cannot find the folder before it is locked.
         with _locked(target.parent):
             folder.mkdir()
             held.callback(_discard, folder)
@@ -56,14 +56,14 @@ def staging_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def writing_files(root: Path) -> Iterator[None]:
-    """Within the block files are written in a hub's own folder; nobody takes them for leftovers."""
+    """Lock a hub's folder while files are written in it, so that :func:`clean_up` does not remove these."""
     root.mkdir(parents=True, exist_ok=True)
     with _locked(root):
         yield
 
 
 def replace_folder(new: Path, target: Path) -> None:
-    """Make ``new`` the folder ``target`` in one step; the old folder, if there is one, is removed."""
+    """Rename ``new`` to ``target`` in one step; an old folder is removed."""
     old = _swap_in(new, target)
     _sync_names(target.parent)
     if old is not None:
@@ -71,25 +71,25 @@ def replace_folder(new: Path, target: Path) -> None:
 
 
 def remove_folder(target: Path) -> None:
-    """Remove a folder in one step: it is renamed first, so that no half of it is ever seen.
+    """Remove a folder in one step: it is renamed first, so that it is never seen half removed.
 
     Raises:
-        OSError: it is there as before.
+        OSError: it cannot be renamed, and is unchanged.
     """
-    doomed = staging_path(target, "tmp")
+    renamed = staging_path(target, "tmp")
     with _locked(target):
-        target.rename(doomed)
-        # It is gone by now: what cannot be deleted is left to :func:`clean_up`.
+        target.rename(renamed)
+        # Files that cannot be deleted now are left to clean_up.
         _sync_names(target.parent)
-        _discard(doomed)
+        _discard(renamed)
 
 
 def clean_up(root: Path) -> None:
-    """Repair what dead processes left: put back what they moved away, remove what they began."""
-    with _locked(root, alone=True):
-        for pattern in _SIDE_FILES:
+    """Repair what killed processes left: put back replaced folders, and remove unfinished ones."""
+    with _locked(root, exclusive=True):
+        for pattern in _TEMPORARY_FILES:
             for file in root.glob(pattern):
-                if _SIDE_FILE.fullmatch(file.name) and file.is_file():
+                if _TEMPORARY_FILE.fullmatch(file.name) and file.is_file():
                     with suppress(OSError):
                         file.unlink()
         for folder in sorted(root.glob(".*.???-*")):
@@ -105,13 +105,13 @@ def clean_up(root: Path) -> None:
                     _delete(folder)
                     logger.info("%s: removed, left by a process that ended early", folder)
             except FileNotFoundError:
-                continue  # its owner was about to remove it, too
+                continue  # its owner removed it at the same time
             except OSError as error:
                 logger.warning("%s: left by a process that ended early; cannot be removed: %s", folder, error)
 
 
 def _delete(folder: Path) -> None:
-    """Remove a folder, or a link alone.
+    """Remove a folder, or a link without its target.
 
     Raises:
         OSError: it cannot be removed.
@@ -131,7 +131,7 @@ def _discard(folder: Path) -> None:
 
 
 def _sync_names(folder: Path) -> None:
-    """:func:`sync` after a renaming, which is done: an error would say that all is as it was."""
+    """Apply :func:`sync` after a rename; errors are only logged, since the rename cannot be undone."""
     try:
         sync(folder)
     except OSError as error:
@@ -139,13 +139,13 @@ def _sync_names(folder: Path) -> None:
 
 
 def needs_recovery(root: Path) -> bool:
-    """Whether a language may have been moved away by a process that died before the new one came."""
+    """Check whether a process died while it replaced a language in two steps."""
     return any(STAGING_FOLDER.fullmatch(folder.name) for folder in root.glob(".*.old-*"))
 
 
 def _swap_in(new: Path, target: Path) -> Path | None:
-    """Rename ``new`` to ``target``; returns where the old folder is now, if there was one."""
-    for _ in range(100):  # others may publish or remove the same language between two steps
+    """Rename ``new`` to ``target``; returns the new path of the old folder, if there was one."""
+    for _ in range(100):  # other processes may publish or remove the same language between two steps
         if not target.exists():
             try:
                 new.rename(target)
@@ -161,7 +161,7 @@ def _swap_in(new: Path, target: Path) -> Path | None:
 
 
 def _swap_in_two_steps(new: Path, target: Path) -> Path:
-    """For systems that cannot exchange two folders; :func:`clean_up` mends an interruption."""
+    """Replace a folder where two cannot be exchanged; :func:`clean_up` repairs an interruption."""
     old = staging_path(target, "old")
     with _locked(target):
         target.rename(old)
@@ -174,7 +174,7 @@ def _swap_in_two_steps(new: Path, target: Path) -> Path:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Swap two folders in one system call; False where the system or file system cannot."""
+    """Swap two folders in one system call; returns False if the system or file system cannot."""
     if sys.platform != "linux":
         return False
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
@@ -190,25 +190,26 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 @contextmanager
-def _locked(folder: Path, *, alone: bool = False, wait: bool = True) -> Iterator[None]:
-    """Hold a lock on a folder, shared or ``alone``; the system lets it go when the process dies, however.
+def _locked(folder: Path, *, exclusive: bool = False, wait: bool = True) -> Iterator[None]:
+    """Hold a shared or exclusive lock on a folder; the system releases it when the process dies.
 
     Raises:
-        OSError: there is no such folder, or, without ``wait``, somebody holds a lock on it.
+        OSError: there is no such folder, or, without ``wait``, another process holds a lock on it.
     """
     if sys.platform == "win32":
         yield
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | (0 if wait else fcntl.LOCK_NB))
+        mode = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
+        fcntl.flock(descriptor, mode | (0 if wait else fcntl.LOCK_NB))
         yield
     finally:
         os.close(descriptor)
 
 
 def _is_in_use(folder: Path) -> bool:
-    """Whether somebody still holds a side folder."""
-    with suppress(OSError), _locked(folder, alone=True, wait=False):
-        return sys.platform == "win32"  # no lock can be asked for there
+    """Check whether a process still holds the lock on a folder."""
+    with suppress(OSError), _locked(folder, exclusive=True, wait=False):
+        return sys.platform == "win32"  # where there are no locks
     return True

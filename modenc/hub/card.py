@@ -1,4 +1,4 @@
-"""The card of a language's modules: what they are, what they were made from, how good they are."""
+"""Card of a language's modules: their origin, data, scores and files."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict
 
 from modenc.errors import HubError
-from modenc.hub.checks.schema import key_faults, listed
+from modenc.hub.checks.schema import key_issues, listed
 from modenc.hub.files import json_object, json_text
 
-# In the names of scores of a stage's development data, between the stage and the metric.
+# Infix of scores on development data, between the stage and the metric.
 _AFTER = "_dev_after_"
 
 
@@ -23,22 +23,22 @@ class FileRecord(TypedDict):
 
 @dataclass(frozen=True)
 class Card:
-    """``card.json``: everything that is known of one language's modules."""
+    """Content of ``card.json``: metadata of one language's modules."""
 
     lang: str
-    """Normalised language code; the name of the folder."""
+    """Normalized language code; the name of the folder."""
     name: str
     """English name of the language."""
     base_id: str
-    """Base the modules were trained on."""
+    """Base that the modules were trained on."""
     base_fingerprint: str
-    """The base's exact weights; loading refuses another base."""
+    """Fingerprint of the base's weights; another base is refused."""
     stages: dict[str, dict[str, Any]]
     """Stage name → its settings, fingerprint and metrics."""
     data: list[dict[str, Any]]
-    """One ``{role, source, licence, rows, translator}`` per source of texts."""
+    """Entry ``{role, source, licence, rows, translator}`` for each source of texts."""
     licences: list[str]
-    """Licences that the modules are under."""
+    """Licenses of the modules."""
     scores: dict[str, float]
     """Metric → value."""
     recipe: str
@@ -48,16 +48,16 @@ class Card:
     seed: int
     """Seed of the run."""
     versions: dict[str, str]
-    """Package → version the modules were trained with."""
+    """Package → version at training."""
     created: str
     """ISO 8601 date."""
     files: dict[str, FileRecord] = field(default_factory=dict)
-    """Path in the language's folder → size and checksum; filled in on publishing."""
+    """Path in the language's folder → size and checksum; filled in by publishing."""
     comparison: dict[str, dict[str, float]] = field(default_factory=dict)
     """System → metric → value on held-out data (:mod:`modenc.hub.comparison`); older cards lack it."""
 
-    def digest(self, part: str = "") -> str:
-        """SHA-256 over the checksums of the files below ``part``; README.md, which is for people, aside."""
+    def fingerprint(self, part: str = "") -> str:
+        """Hash the checksums of the files whose path starts with ``part``, except README.md."""
         lines = [
             f"{name} {record['sha256']}"
             for name, record in sorted(self.files.items())
@@ -66,7 +66,7 @@ class Card:
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     def last_scores(self) -> dict[str, float]:
-        """The metrics after the last stage that was scored, without their mean; else the first three."""
+        """Return the metrics of the last scored stage without their mean, or else three scores."""
         last = {key.split(_AFTER)[1]: value for key, value in self.scores.items() if _AFTER in key}
         if len(last) > 1:
             last.pop("score", None)
@@ -74,29 +74,28 @@ class Card:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all files."""
+        """Bytes of all files together."""
         return sum(record["bytes"] for record in self.files.values())
 
     def to_json(self) -> str:
-        """The card as the text of ``card.json``."""
+        """Write the card as the text of ``card.json``."""
         content = asdict(self)
-        if not self.comparison:  # so that an older card stays as it is
+        if not self.comparison:  # cards from before there was a comparison stay the same
             del content["comparison"]
         return json_text(content)
 
     @staticmethod
     def from_json(text: str, where: str = "card.json") -> Card:
-        """Read what :meth:`to_json` wrote; ``where`` is the file's name for messages.
+        """Parse the text of ``card.json``; ``where`` is the file's name for messages.
 
         Raises:
-            HubError: the text is no JSON object, or keys are missing, unknown or of another type (the
-                first of them are named).
+            HubError: the text is no JSON object, or keys are missing, unknown or of another type.
         """
         content = json_object(text, where)
         content.pop("seal", None)  # a checksum, in cards of before 0.1.0
-        if faults := listed(key_faults(content, Card, optional=("comparison",))):
+        if issues := listed(key_issues(content, Card, optional=("comparison",))):
             raise HubError(
-                f"{where}: {faults}. The card may come from another version of modenc: "
+                f"{where}: {issues}. The card may come from another version of modenc: "
                 "update modenc, or install the language again"
             )
         return Card(**content)

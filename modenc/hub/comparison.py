@@ -1,8 +1,8 @@
-"""A language's modules beside the bare base on the same held-out data, as its card stores it.
+"""Comparison of a language's modules with the base without modules, as stored in its card.
 
-``card.comparison`` maps ``base``, ``modules`` and, for a language with alignment, ``align=False`` to the
-value of each metric, and ``rows`` to the number of held-out rows of each. It is empty in cards written
-before there was a comparison, and where no held-out data were at hand.
+``card.comparison`` maps the systems ``base``, ``modules`` and, for a language with alignment, ``align=False``
+to the value of each metric on the same held-out data, and ``rows`` to the number of held-out rows of each
+metric. It is empty without held-out data, and in older cards.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ SCORES: dict[str, str] = {
     "cross_sts": "similarity across to the pivot (Spearman x 100)",
     "retrieval": "translations found, both ways (%)",
 }
-"""Metrics of which the mean decides whether modules lose to the base."""
+"""Metric → description. The mean of these decides whether modules are worse than the base."""
 WORST = {"sts": -100.0, "cross_sts": -100.0, "retrieval": 0.0}
-"""The ends of their scales, which stand for a score of modules that is not a number."""
+"""Worst value of each metric, used if a score of the modules is not a number."""
 
 
 def shared_scores(comparison: Comparison) -> list[str]:
-    """The metrics of :data:`SCORES` that every system in the comparison has."""
-    systems = [figures for name, figures in comparison.items() if name != ROWS]
-    return [metric for metric in SCORES if systems and all(metric in figures for figures in systems)]
+    """Return the metrics of :data:`SCORES` that every system in the comparison has."""
+    systems = [metrics for name, metrics in comparison.items() if name != ROWS]
+    return [metric for metric in SCORES if systems and all(metric in metrics for metrics in systems)]
 
 
 def mean_score(comparison: Comparison, system: str) -> float | None:
-    """The mean of a system's shared metrics; None where there are none."""
+    """Return the mean of a system's shared metrics; None without any."""
     shared = shared_scores(comparison)
     return sum(comparison[system][metric] for metric in shared) / len(shared) if shared else None
 
 
 def loses(comparison: Comparison) -> bool:
-    """Whether the mean of the shared metrics is lower with the modules, alignment included, than without."""
+    """Check whether the mean of the shared metrics is lower with modules than without."""
     modules, base = (mean_score(comparison, system) for system in (MODULES, BASE))
     return modules is not None and base is not None and modules < base
 
 
 def table_of(comparison: Comparison) -> list[tuple[str, ...]]:
-    """A header and a row a metric: its name, the held-out rows, each system's value; empty without any."""
+    """Make a table: a header, and each metric's description, held-out rows and values."""
     systems = [name for name in (BASE, MODULES, UNALIGNED) if name in comparison]
     shared, rows = shared_scores(comparison), comparison.get(ROWS, {})
     lines = [

@@ -14,19 +14,19 @@ from modenc.errors import HubError
 from modenc.storage import sync
 
 MOST_JSON_BYTES = 1 << 24
-"""Larger ones are no part of a hub, and would take minutes and gigabytes to read."""
+"""Most bytes of a JSON file in a hub; larger ones would take minutes and gigabytes to read."""
 _MOST_DEEP = 8
 
 
 def json_object(content: str | bytes, where: str) -> dict[str, Any]:
-    """The JSON object in a file's content; ``where`` is the file's name for messages.
+    """Parse the JSON object in a file's content; ``where`` is the file's name for messages.
 
     Raises:
         HubError: it is something else.
     """
     try:
         text = content if isinstance(content, str) else content.decode("utf-8")
-        parsed = json.loads(text, object_pairs_hook=_without_doubles)
+        parsed = json.loads(text, object_pairs_hook=_with_unique_keys)
     except (ValueError, RecursionError) as error:
         raise HubError(f"{where}: expected readable JSON, found: {error}") from error
     if not isinstance(parsed, dict):
@@ -35,14 +35,14 @@ def json_object(content: str | bytes, where: str) -> dict[str, Any]:
 
 
 def json_text(content: dict[str, Any] | list[Any]) -> str:
-    """The text of a JSON file, for people too."""
+    """Write a value as the text of an indented JSON file."""
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    # A file name that is not UTF-8 reads as surrogates, which JSON has an escape for.
+    # File names that are not UTF-8 contain surrogates, which JSON can escape.
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; of a key that is there twice, other readers might take the other value."""
+def _with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a dict, and refuse repeated keys, of which other readers might use the other value."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
@@ -51,13 +51,13 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_text(path: Path, most_bytes: int = MOST_JSON_BYTES) -> str:
-    """The text of a small file.
+    """Read the text of a small file.
 
     Raises:
         HubError: it is missing, unreadable, larger than ``most_bytes`` or not UTF-8.
     """
     try:
-        # Opening a pipe would wait for one who writes.
+        # Opening a pipe would wait for its writer.
         if path.exists() and not path.is_file():
             raise HubError(f"{path}: expected a plain file, found a folder or special file")
         with path.open("rb") as stream:
@@ -70,30 +70,30 @@ def read_text(path: Path, most_bytes: int = MOST_JSON_BYTES) -> str:
 
 
 def sha256(path: Path) -> str:
-    """Hexadecimal SHA-256 of a file's content."""
+    """Return the hexadecimal SHA-256 of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def files_below(root: Path) -> Iterator[tuple[str, Path]]:
-    """Every file, link and special file below a folder, as (relative POSIX path, path), sorted.
+    """Yield every file, link and special file below a folder, as (relative POSIX path, path), sorted.
 
     Raises:
-        HubError: folders lie in each other deeper than any of a hub.
+        HubError: folders are nested deeper than in any hub.
     """
     found = []
-    # Neither rglob nor walk, which fail on folders a thousand deep.
-    waiting = [(root, 0)]
-    while waiting:
-        folder, depth = waiting.pop()
+    # rglob and walk fail on folders nested a thousand deep.
+    pending = [(root, 0)]
+    while pending:
+        folder, depth = pending.pop()
         if depth > _MOST_DEEP:
             raise HubError(f"{root}: expected at most {_MOST_DEEP} folders in each other, found more")
         entries: list[Path] = []
-        with suppress(OSError):  # removed, or not readable: files that the card lists will be missed
+        with suppress(OSError):  # removed or not readable: the card's files are then reported as missing
             entries = list(folder.iterdir())
         for entry in entries:
             if entry.is_dir() and not entry.is_symlink():
-                waiting.append((entry, depth + 1))
+                pending.append((entry, depth + 1))
             else:
                 found.append(entry)
     for path in sorted(found):
@@ -101,7 +101,7 @@ def files_below(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def sync_tree(root: Path) -> None:
-    """:func:`sync` for a folder and everything below it."""
+    """Apply :func:`sync` to a folder and everything below it."""
     for path in root.rglob("*"):
         sync(path)
     sync(root)

@@ -1,4 +1,4 @@
-"""What modenc asks of Hugging Face, and its errors said as modenc says its own."""
+"""Requests to Hugging Face, with errors turned into those of modenc."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ACCESS = "give token=, set HF_TOKEN, or log in (hf auth login)"
 
 
 class UnreachableError(HubError):
-    """Hugging Face cannot be asked: no network, none allowed, or it does not work."""
+    """Raised if Hugging Face cannot be reached, or the network may not be used."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class Repository:
     """
 
     name: str
-    """``organization/name``."""
+    """Id: ``organization/name``."""
     token: bool | str | None = field(default=None, repr=False)
-    """As in huggingface_hub."""
+    """Access token, as in huggingface_hub."""
     local_files_only: bool = False
-    """Ask no network."""
+    """Whether to use the cache only, not the network."""
     subfolder: str = ""
-    """Where the hub is; names of files are relative to it."""
+    """Folder of the hub in the repository; file names are relative to it."""
 
     def __post_init__(self) -> None:
         if not self.is_id(self.name):
@@ -47,9 +47,8 @@ class Repository:
         parts = self.subfolder.split("/")
         if self.subfolder and {"", ".", ".."}.intersection(parts):
             raise HubError(
-                f"{self.name}: expected a folder of its own in its modules.json, found the path "
-                f"{self.subfolder!r:.200}, which leads out of it; do not use this hub, and tell who "
-                "publishes it"
+                f"{self.name}: expected a path inside the repository in its modules.json, found "
+                f"{self.subfolder!r:.200}, which leads out of it; do not use this hub, and tell its publisher"
             )
 
     def __str__(self) -> str:
@@ -57,7 +56,7 @@ class Repository:
 
     @staticmethod
     def is_id(name: Any) -> bool:
-        """Whether a name has the form of an id."""
+        """Check whether a name has the form of an id."""
         return isinstance(name, str) and _ID.fullmatch(name) is not None
 
     @property
@@ -65,18 +64,18 @@ class Repository:
         return f"{self.subfolder}/" if self.subfolder else ""
 
     def listing(self, revision: str | None) -> tuple[str, dict[str, int]]:
-        """The commit that a revision names now, and the size of each of its files in bytes.
+        """Return the present commit of a revision, and the size of each of its files in bytes.
 
         Raises:
-            UnreachableError: it cannot be asked.
-            HubError: there is no such repository or revision, or the token does not open it.
+            UnreachableError: Hugging Face cannot be reached.
+            HubError: there is no such repository or revision, or the token gives no access.
         """
         from huggingface_hub import HfApi
 
         with self.errors(revision):
             if self.local_files_only:
                 raise UnreachableError(f"{self.name}: {_not_cached('local_files_only is set', revision)}")
-            # Asked before anything is fetched, since fetching waits for its first answer without end.
+            # This request has a timeout; the first one of a download has none.
             info = HfApi(token=self.token).model_info(
                 self.name, revision=revision, files_metadata=True, timeout=_SECONDS
             )
@@ -95,7 +94,7 @@ class Repository:
             into: an empty folder.
 
         Returns:
-            The folder in ``into`` that has the files.
+            The folder in ``into`` with the files.
 
         Raises:
             HubError: they cannot be downloaded.
@@ -114,22 +113,22 @@ class Repository:
 
     @contextmanager
     def errors(self, revision: str | None = None) -> Iterator[None]:
-        """Turn errors of huggingface_hub, and of what it uses, into those of modenc.
+        """Turn errors of huggingface_hub and its dependencies in the block into those of modenc.
 
         Raises:
-            HubError: one was raised in the block.
+            HubError: such an error was raised.
         """
         try:
             yield
         except (HubError, StorageError):
             raise
-        except Exception as error:  # of several libraries
+        except Exception as error:  # several libraries raise many types
             network = isinstance(error, ConnectionError | TimeoutError)
             if isinstance(error, OSError) and type(error).__module__ == "builtins" and not network:
-                raise  # of this machine's disk
-            raise self._said(error, revision) from error
+                raise  # an error of the disk
+            raise self._translated(error, revision) from error
 
-    def _said(self, error: Exception, revision: str | None) -> HubError:
+    def _translated(self, error: Exception, revision: str | None) -> HubError:
         from huggingface_hub import errors
 
         status = getattr(getattr(error, "response", None), "status_code", None)
@@ -144,21 +143,21 @@ class Repository:
         if isinstance(error, errors.RepositoryNotFoundError) or status == 401:
             return HubError(
                 f"{self.name}: expected a repository on Hugging Face, found none that this user may see. "
-                f"Check the id (or the path, where a folder was meant); for a private or gated one, {_ACCESS}"
+                f"Check the id (or the path, if a folder was meant); for a private or gated one, {_ACCESS}"
             )
         if status == 403:
             return HubError(
-                f"{self.name}: expected a token that may do this, found one that may not; make one with the "
-                f"permission, and {_ACCESS}"
+                f"{self.name}: expected a token with permission for this, found one without; make one with "
+                f"the permission, and {_ACCESS}"
             )
         if isinstance(error, errors.EntryNotFoundError) and status == 404:
             return HubError(
-                f"{self.name}: a file of {at:.40} was removed meanwhile ({_line(error)}); try again"
+                f"{self.name}: a file of {at:.40} was removed in the meantime ({_line(error)}); try again"
             )
         if status == 412:
             return HubError(
-                f"{self.name}: somebody else changed {at!r:.60} meanwhile, and nothing was changed now; run "
-                "the same again"
+                f"{self.name}: another user changed {at!r:.60} in the meantime, and nothing was uploaded; "
+                "run the same command again"
             )
         if (status or 500) not in _LATER or (
             isinstance(error, ValueError) and not isinstance(error, OSError)
@@ -166,20 +165,19 @@ class Repository:
             return HubError(f"{self.name}: Hugging Face refuses this: {_line(error)}")
         return UnreachableError(
             f"{self.name}: expected files of {at!r:.60} in this machine's cache or from Hugging Face, which "
-            f"cannot be reached, or does not answer as it should ({_line(error)}); try again later"
+            f"cannot be reached or gives an invalid answer ({_line(error)}); try again later"
         )
 
 
 def _not_cached(reason: str, revision: str | None) -> str:
-    """What to do where no network may be asked."""
+    """Return the message for files that are not in the cache if the network may not be used."""
     return (
-        f"expected the files of {revision or 'main'!r:.60} that are used in this machine's cache, found that "
-        f"some are not there, and {reason}; open the hub and use its languages once with a network, or pull "
-        "it (modenc hub pull)"
+        f"expected the files of {revision or 'main'!r:.60} in this machine's cache, found some missing, and "
+        f"{reason}; open the hub and use its languages once with a network, or pull it (modenc hub pull)"
     )
 
 
 def _line(error: Exception) -> str:
-    """The first line of an error's message that says something."""
+    """Return the first non-empty line of an error's message."""
     lines = (line.strip() for line in str(error).splitlines())
     return f"{type(error).__name__}: {next(filter(None, lines), '')}"[:300]

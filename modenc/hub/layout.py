@@ -1,4 +1,4 @@
-"""Where each part of a language's modules lies on disk, and what all languages of a hub share."""
+"""Names and places of a hub's files, and ``hub.json``: what all languages of a hub share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modenc.errors import HubError
-from modenc.hub.checks.schema import key_faults, listed
+from modenc.hub.checks.schema import key_issues, listed
 from modenc.hub.files import json_object, read_text
 
 FORMAT_VERSION = 1
@@ -20,15 +20,15 @@ _MOST_HIDDEN, _MOST_PROMPT = 1 << 16, 1000
 _LONGEST_PATH, _LONGEST_NAME = 4096, 255
 
 EMBEDDINGS_TENSOR, SCALES_TENSOR = "embeddings", "scales"
-"""In ``embeddings.safetensors``: ``embeddings`` [vocabulary, hidden] in float16 and nothing else; or in int8,
-and ``scales`` [vocabulary] in float32, 0 or more: a piece's vector is its scale times its row."""
+"""Tensors in ``embeddings.safetensors``: ``embeddings`` [vocabulary, hidden] in float16; or ``embeddings`` in
+int8 and ``scales`` [vocabulary] in float32, 0 or more: a piece's vector is its scale times its row."""
 MOST_INT8 = 127
-"""The rows' integers are from minus this to this."""
+"""Largest integer in embeddings; the smallest is its negative."""
 
 LORA_CONFIG, LORA_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-"""peft's names."""
+"""File names of peft."""
 CLA_CONFIG, CLA_WEIGHTS = "adapter_config.json", "adapter.safetensors"
-"""AdapterHub's."""
+"""File names of AdapterHub."""
 
 PART_FILES: dict[str, tuple[str, ...]] = {
     "tokenizer": ("tokenizer/tokenizer.json",),
@@ -37,31 +37,31 @@ PART_FILES: dict[str, tuple[str, ...]] = {
     "se": (f"se/{LORA_CONFIG}", f"se/{LORA_WEIGHTS}"),
     "cla": (f"cla/{CLA_CONFIG}", f"cla/{CLA_WEIGHTS}"),
 }
-"""Part → the files without which it cannot be used, relative to the language's folder."""
+"""Part → required files, relative to the language's folder."""
 
 
 @dataclass(frozen=True)
 class HubInfo:
-    """What all languages of a hub share: the base and how it is used."""
+    """Content of ``hub.json``, which all languages of a hub share: the base and how it is used."""
 
     base_id: str
-    """``me5-small``, a Hugging Face id, or a folder."""
+    """Base: ``me5-small``, a Hugging Face id, or a folder."""
     base_fingerprint: str
-    """Identifies the base's exact weights; modules fit these only."""
+    """Fingerprint of the base's weights; modules fit no others."""
     hidden_size: int
-    """Width of the base, hence of the sentence vectors."""
+    """Width of the base and of the sentence vectors."""
     pivot: str
-    """Language all others are aligned to."""
+    """Language that all others are aligned to."""
     pooling: str
     """One of :data:`POOLINGS`."""
     prompt: str
-    """Put before every text."""
+    """Text put before every text."""
     max_length: int
-    """Tokens at which texts are cut."""
+    """Number of tokens at which texts are cut."""
 
 
-def info_faults(info: HubInfo) -> Iterator[str]:
-    """Values that no base has, one phrase each."""
+def info_issues(info: HubInfo) -> Iterator[str]:
+    """Yield a message for each value that no base can have."""
     if not 1 <= info.hidden_size <= _MOST_HIDDEN:
         yield f"hidden_size: expected 1 to {_MOST_HIDDEN}, found {info.hidden_size}"
     if info.pooling not in POOLINGS:
@@ -73,48 +73,47 @@ def info_faults(info: HubInfo) -> Iterator[str]:
     longest = max(map(len, info.base_id.split("/")))
     if longest > _LONGEST_NAME or len(info.base_id) > _LONGEST_PATH:
         yield (
-            f"base_id: expected at most {_LONGEST_PATH} characters and {_LONGEST_NAME} between slashes, as "
-            f"systems take for a path; found {len(info.base_id)} and {longest}"
+            f"base_id: expected at most {_LONGEST_PATH} characters and {_LONGEST_NAME} between slashes, the "
+            f"limits of paths, found {len(info.base_id)} and {longest}"
         )
 
 
 @dataclass(frozen=True)
 class LanguageLayout:
-    """The folder of one language's modules; nothing is read before a method is called."""
+    """Paths in the folder of one language's modules."""
 
     root: Path
 
     @property
     def tokenizer(self) -> Path:
-        """Folder of ``tokenizer.json``; absent where the language keeps the base's vocabulary."""
+        """Folder of ``tokenizer.json``; absent if the language keeps the base's vocabulary."""
         return self.root / "tokenizer"
 
     @property
     def embeddings(self) -> Path:
-        """Tensors as :data:`EMBEDDINGS_TENSOR` says; present exactly where ``tokenizer`` is."""
+        """File with the tensors at :data:`EMBEDDINGS_TENSOR`; present if ``tokenizer`` is."""
         return self.root / "embeddings.safetensors"
 
     @property
     def la(self) -> Path:
-        """The language adapter, in peft's format."""
+        """Folder of the language adapter, in peft's format."""
         return self.root / "la"
 
     @property
     def se(self) -> Path:
-        """The sentence-encoding adapter, in peft's format."""
+        """Folder of the sentence-encoding adapter, in peft's format."""
         return self.root / "se"
 
     @property
     def cla(self) -> Path:
-        """The alignment adapter, in AdapterHub's format; absent for the pivot."""
+        """Folder of the alignment adapter, in AdapterHub's format; absent for the pivot."""
         return self.root / "cla"
 
     def present(self) -> tuple[str, ...]:
-        """Names of the parts that exist, of ``tokenizer embeddings la se cla``, in this order.
+        """Return the parts that exist, of ``tokenizer embeddings la se cla``, in this order.
 
         Raises:
-            HubError: a part's folder exists but lacks a file, or the language has a tokenizer
-                without embeddings or the reverse.
+            HubError: a part's folder lacks a file, or only one of tokenizer and embeddings exists.
         """
         parts = tuple(part for part in PART_FILES if self._has(part))
         if ("tokenizer" in parts) != ("embeddings" in parts):
@@ -142,15 +141,15 @@ class LanguageLayout:
 
 
 def read_info(root: Path) -> HubInfo:
-    """What ``hub.json`` in the folder ``root`` says.
+    """Read ``hub.json`` in the folder ``root``.
 
     Raises:
-        HubError: there is none, or it is of a format that this version cannot read.
+        HubError: there is none, or its format is not that of this version.
     """
     path = root / HUB_FILE
     try:
         found = path.is_file()
-    except OSError as error:  # a name that is too long
+    except OSError as error:  # the name is too long
         raise HubError(f"expected a hub's folder, found {str(root)!r:.60}… ({error.strerror})") from error
     if not found:
         raise HubError(_no_hub(root))
@@ -161,9 +160,9 @@ def read_info(root: Path) -> HubInfo:
         raise HubError(
             f"{path}: expected format_version {FORMAT_VERSION}, found {version!r:.60}; update modenc"
         )
-    faults = listed(key_faults(content, HubInfo)) or listed(info_faults(HubInfo(**content)))
-    if faults:
-        raise HubError(f"{path}: {faults}; correct it, or make the hub again")
+    issues = listed(key_issues(content, HubInfo)) or listed(info_issues(HubInfo(**content)))
+    if issues:
+        raise HubError(f"{path}: {issues}; correct it, or make the hub again")
     return HubInfo(**content)
 
 

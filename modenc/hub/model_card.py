@@ -1,4 +1,4 @@
-"""A hub's page on Hugging Face: what its cards say of all languages, and front matter for the site."""
+"""A hub's page on Hugging Face: a summary of its languages' cards, with front matter for the site."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from modenc.hub.readme import base_page, license_fields, section
 
 _LIBRARY = "modenc"
 _TAGS = ("sentence-transformers", "feature-extraction", "sentence-similarity", "multilingual", "adapters")
-# Metric of a card → task, and metric as sentence-transformers names them on its pages, where 1 is the most.
+# Metric of a card → task and its name, and the metric (0 to 1), as sentence-transformers names them.
 _RESULTS = {
     "sts": ("semantic-similarity", "Semantic Similarity", "spearman_cosine"),
     "cross_sts": ("semantic-similarity", "Semantic Similarity", "spearman_cosine"),
@@ -25,13 +25,13 @@ _WIDGET_SENTENCES = 6
 
 
 def hub_page(name: str, info: HubInfo, cards: Sequence[Card], text: str | None = None) -> str:
-    """The ``README.md`` of a hub's repository.
+    """Write the ``README.md`` of a hub's repository.
 
     Args:
-        name: the repository's id.
-        info: what the languages share.
-        cards: of all its languages.
-        text: a page of the publisher's own: its text is kept, and its front matter where this has none.
+        name: id of the repository.
+        info: content of ``hub.json``.
+        cards: cards of all its languages.
+        text: the publisher's own page; its text and its additional front matter are kept.
     """
     from huggingface_hub import ModelCard, ModelCardData
 
@@ -66,13 +66,13 @@ def _metadata(name: str, info: HubInfo, cards: Sequence[Card]) -> dict[str, Any]
 
 
 def _results(info: HubInfo, cards: Sequence[Card]) -> Iterator[Any]:
-    """What the modules reach on data held out from training."""
+    """Yield the modules' results on data held out from training."""
     from huggingface_hub import EvalResult
 
     for card in cards:
-        figures = card.comparison.get(MODULES) or card.last_scores()
+        metrics = card.comparison.get(MODULES) or card.last_scores()
         for metric, (task, task_name, metric_type) in _RESULTS.items():
-            if metric not in figures or not math.isfinite(figures[metric]):
+            if metric not in metrics or not math.isfinite(metrics[metric]):
                 continue
             config = card.lang if metric == "sts" else f"{info.pivot}-{card.lang}"
             yield EvalResult(
@@ -84,12 +84,12 @@ def _results(info: HubInfo, cards: Sequence[Card]) -> Iterator[Any]:
                 dataset_split="dev",
                 metric_type=metric_type,
                 metric_name=SCORES[metric].partition(" (")[0],
-                metric_value=round(figures[metric] / 100, 4),
+                metric_value=round(metrics[metric] / 100, 4),
             )
 
 
 def _widget(info: HubInfo, cards: Sequence[Card]) -> list[dict[str, Any]] | None:
-    """The pivot's name in the languages of the hub: what the site compares as an example."""
+    """Make the site's example: the pivot's name in the languages of the hub."""
     pivot = Language.get(info.pivot)
     source = pivot.display_name(info.pivot)
     names = dict.fromkeys(pivot.display_name(card.lang) for card in cards)
@@ -133,7 +133,7 @@ def _text(name: str, info: HubInfo, cards: Sequence[Card]) -> str:
 
 def _row(card: Card) -> tuple[str, ...]:
     parts = [part for part, names in PART_FILES.items() if set(names) <= card.files.keys()]
-    figures = card.comparison.get(MODULES) or card.last_scores()
-    scores = ", ".join(f"{metric} {figures[metric]:.1f}" for metric in SCORES if metric in figures)
+    metrics = card.comparison.get(MODULES) or card.last_scores()
+    scores = ", ".join(f"{metric} {metrics[metric]:.1f}" for metric in SCORES if metric in metrics)
     page = f"[{card.name}]({card.lang}/README.md)"
     return page, card.lang, " ".join(parts), f"{card.nbytes / 1e6:.1f}", scores

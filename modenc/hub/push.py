@@ -1,4 +1,4 @@
-"""Uploading a hub to Hugging Face: languages, cards and the page in one commit."""
+"""Upload of a hub to Hugging Face: languages, cards and the page in one commit."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from modenc.hub.store import Hub
 from modenc.languages import listed_codes, normalize_code
 from modenc.user_warnings import warn_user
 
-# What a repository may have beside a hub; the rest could be a model, which a hub would hide.
-_BESIDE = frozenset({README_FILE, "LICENSE", "LICENSE.md", "LICENSE.txt", *ROOT_FILES})
+# Other files that a repository may have; any more could be a model, which a hub would hide.
+_OTHER_FILES = frozenset({README_FILE, "LICENSE", "LICENSE.md", "LICENSE.txt", *ROOT_FILES})
 
 
 def push_hub(
@@ -35,27 +35,27 @@ def push_hub(
     message: str | None = None,
     token: bool | str | None = None,
 ) -> str:
-    """Upload a hub, or some of its languages, in one commit; the repository is made where there is none.
+    """Upload a hub, or some of its languages, in one commit; makes the repository if there is none.
 
-    Languages that the repository has and the hub has not stay there. ``README.md`` there is written anew from
-    all cards; where the hub's folder has one of its own, its text is kept.
+    Other languages in the repository stay there. ``README.md`` is rewritten from all cards, with the text of
+    the ``README.md`` in the hub's folder if it has one.
 
     Args:
-        hub: it is checked first.
-        repo: the repository's id (``organization/name``).
+        hub: the hub, which is checked first.
+        repo: id of the repository (``organization/name``).
         languages: codes; ``None``: all.
-        info: what ``hub.json`` is to say instead of the hub's own.
+        info: content for ``hub.json`` instead of the hub's own.
         private: whether a new repository is private.
-        revision: branch, made where there is none; ``None``: the main branch.
-        message: of the commit.
+        revision: branch, made if there is none; ``None``: the main branch.
+        message: message of the commit.
         token: as in huggingface_hub.
 
     Returns:
-        The commit's address.
+        URL of the commit.
 
     Raises:
-        HubError: the hub is damaged or lacks a language, the repository is no hub of the same kind or may not
-            be written; nothing of the hub was uploaded.
+        HubError: the hub is damaged or lacks a language, the repository is another kind of hub or may not be
+            written; nothing was uploaded.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
@@ -63,9 +63,9 @@ def push_hub(
     codes = hub.languages() if languages is None else [*map(normalize_code, listed_codes(languages))]
     if not codes:
         raise HubError(f"{hub.path}: expected languages to push, found none; train some (modenc train)")
-    _warn_of_a_base_here(info)
+    _warn_of_local_base(info)
     with tempfile.TemporaryDirectory() as folder:
-        # Of one state, whatever others install meanwhile.
+        # A copy, so that languages installed in the meantime do not mix with the old ones.
         copied = hub.copy(Path(folder, "hub"), info, codes)
         commit, there = _destination(repository, private, revision)
         cards = _cards_there(repository, commit, there, info) | {code: copied.card(code) for code in codes}
@@ -73,7 +73,7 @@ def push_hub(
         (copied.path / README_FILE).write_text(page, encoding="utf-8", errors="backslashreplace")
         files = dict(files_below(copied.path))
         operations: list[Any] = [CommitOperationAdd(name, str(path)) for name, path in files.items()]
-        # What an older version of a language had would not be on its card.
+        # Files of older versions of these languages, which are not on the new cards.
         stale = [name for name in there if name.partition("/")[0] in codes and name not in files]
         operations += map(CommitOperationDelete, stale)
         with repository.errors(revision):
@@ -87,7 +87,7 @@ def push_hub(
     return str(done.commit_url)
 
 
-def _warn_of_a_base_here(info: HubInfo) -> None:
+def _warn_of_local_base(info: HubInfo) -> None:
     if info.base_id.startswith((".", "~")) or ("/" in info.base_id and os.path.isdir(info.base_id)):
         warn_user(
             f"the hub's base is a folder of this machine, {info.base_id}, which others do not have: push it "
@@ -102,7 +102,7 @@ def _api(repository: Repository) -> Any:
 
 
 def _destination(repository: Repository, private: bool | None, revision: str | None) -> tuple[str, list[str]]:
-    """The newest commit to add to, and its files; repository and branch are made where there are none."""
+    """Make the repository and branch if needed; returns the newest commit there, and its files."""
     api = _api(repository)
     with repository.errors(revision):
         api.create_repo(repository.name, private=private, exist_ok=True)
@@ -118,13 +118,13 @@ def _destination(repository: Repository, private: bool | None, revision: str | N
 
 
 def _cards_there(repository: Repository, commit: str, there: list[str], info: HubInfo) -> dict[str, Card]:
-    """Code → card of the hub that the repository is by now.
+    """Return code → card of the hub in the repository, which may be empty.
 
     Raises:
-        HubError: it is something else.
+        HubError: it holds something else.
     """
     if HUB_FILE not in there:
-        others = [name for name in there if name not in _BESIDE and not name.startswith(".")]
+        others = [name for name in there if name not in _OTHER_FILES and not name.startswith(".")]
         if others:
             raise HubError(
                 f"{repository}: expected a hub or an empty repository, found {', '.join(others[:5])}; "
@@ -147,10 +147,10 @@ def _cards_there(repository: Repository, commit: str, there: list[str], info: Hu
 
 def _page(hub: Hub, repo: str, info: HubInfo, cards: dict[str, Card]) -> str:
     own = hub.path / README_FILE
-    # A hub from Hugging Face has the page that was written there for another repository.
+    # The page of a hub from Hugging Face was written for another repository.
     text = read_text(own) if own.is_file() and not isinstance(hub, RemoteHub) else None
     codes = sorted(cards, key=lambda code: (code != info.pivot, code))
     try:
         return hub_page(repo, info, [cards[code] for code in codes], text)
-    except Exception as error:  # of two libraries
+    except Exception as error:  # two libraries raise many types
         raise HubError(f"{own}: expected front matter in YAML, found: {error}; correct it") from error

@@ -1,4 +1,4 @@
-"""The door into a hub: a language's files are read once each, and what is checked is what is handed out."""
+"""Reading of a hub: each file of a language is read once, and the bytes that were checked are returned."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from modenc.hub.checks.adapters import (
     parse_lora,
     parse_parallel,
 )
-from modenc.hub.checks.folder import ADVICE, Problem, listing_faults, refuse
+from modenc.hub.checks.folder import ADVICE, HubIssue, listing_issues, raise_issues
 from modenc.hub.checks.tensors import MOST_HEADER, Array, parse_embeddings
-from modenc.hub.checks.tokenizer import TOKENIZER_FILE, TOKENIZER_FILES, LanguageTokenizer, parse_tokenizer
+from modenc.hub.checks.tokenizer import TOKENIZER_FILE, TOKENIZER_FILES, ParsedTokenizer, parse_tokenizer
 from modenc.hub.files import MOST_JSON_BYTES, json_object, read_text
 from modenc.hub.layout import (
     CARD_FILE,
@@ -34,21 +34,21 @@ from modenc.hub.layout import (
 from modenc.languages import language_name, normalize_code
 
 _MOST_README_BYTES = 1 << 20
-# More often than any language is replaced while it is being read.
+# Retries if a language is replaced while it is being read.
 _TRIES = 20
 
 
 @dataclass(frozen=True)
-class Language:
-    """A language's modules as its files hold them, checked; parts that it does not have are empty."""
+class StoredLanguage:
+    """A language's modules as stored in its files, checked; missing parts are empty."""
 
     lang: str
-    digest: str
-    """The same for folders with the same files; empty for those without a card."""
-    tokenizer: LanguageTokenizer | None
+    fingerprint: str
+    """Fingerprint from its card; empty without a card."""
+    tokenizer: ParsedTokenizer | None
     """``None``: the language keeps the base's vocabulary."""
     embeddings: Array | None
-    """[vocabulary, hidden], in floating point, or in int8 with scales."""
+    """[vocabulary, hidden], in floating point, or in int8 with :attr:`scales`."""
     scales: Array | None
     """[vocabulary]"""
     la: dict[str, LoraWeights]
@@ -60,16 +60,16 @@ class Language:
 
 
 class LanguageGoneError(HubError):
-    """The hub lacks a language, or has by now other modules for it than those in use."""
+    """Raised if a hub lacks a language, or has replaced the modules in use."""
 
 
 class HubReader:
-    """The reading half of a :class:`~modenc.hub.store.Hub`."""
+    """Methods of :class:`~modenc.hub.store.Hub` that read."""
 
     advice = ADVICE
-    """What to do about modules that cannot be used."""
+    """Advice in errors about modules that cannot be used."""
     advice_if_none = "Train it with a recipe (modenc train) or copy it in (modenc hub install)"
-    """What to do about a language that the hub lacks."""
+    """Advice in errors about a language that the hub lacks."""
 
     def __init__(self, path: Path, info: HubInfo) -> None:
         self.path = path
@@ -77,16 +77,17 @@ class HubReader:
 
     @property
     def name(self) -> str:
-        """What people call the hub: its folder's name."""
+        """Name of the hub in messages: its folder's name."""
         return self.path.resolve().name
 
     def languages(self) -> list[str]:
-        """Codes of the languages that have modules here, sorted, the pivot first.
+        """Return the codes of the hub's languages, sorted, the pivot first.
 
-        Folders that are not named by a standard code are left out; ``verify`` tells of them.
+        Folders whose name is no normalized code are left out; :func:`~modenc.hub.verify.verify_hub` reports
+        them.
 
         Raises:
-            HubError: the hub is gone, or may not be read.
+            HubError: the folder is gone or not readable.
         """
         try:
             folders = [folder for folder in self.path.iterdir() if (folder / CARD_FILE).is_file()]
@@ -96,49 +97,49 @@ class HubReader:
         return sorted(found, key=lambda lang: (lang != self.info.pivot, lang))
 
     def card(self, lang: str) -> Card:
-        """The card of a language.
+        """Return the card of a language.
 
         Raises:
             HubError: the hub lacks the language, or its card cannot be read.
         """
-        return read_card(self._indexed(lang).root)
+        return read_card(HubReader.layout(self, lang).root)  # no download in subclasses
 
     def parts(self, lang: str) -> tuple[str, ...]:
-        """Which of ``tokenizer embeddings la se cla`` a language has.
+        """Return the parts that a language has, of ``tokenizer embeddings la se cla``.
 
         Raises:
             HubError: the hub lacks the language, or a part of it lacks a file.
         """
-        return self._indexed(lang).present()
+        return self.layout(lang).present()
 
-    def read(self, lang: str, *, checksums: bool = True) -> Language:
-        """A language's modules, checked, and of one state even if another process replaces them.
+    def read(self, lang: str, *, checksums: bool = True) -> StoredLanguage:
+        """Read and check a language's modules; no mixture of two versions if another process replaces them.
 
         Args:
             lang: the language.
-            checksums: compare every file with its checksum on the card, beside its size and content.
+            checksums: compare every file with its checksum on the card; size and content are always checked.
 
         Raises:
             LanguageGoneError: the hub lacks the language.
-            HubError: its modules cannot be used; the reasons are listed.
+            HubError: its modules cannot be used; the message lists the issues.
         """
         for _ in range(_TRIES):
-            before = self._stamp(lang)
+            before = self._version(lang)
             try:
                 layout, card = self.layout(lang), self.card(lang)
                 code = layout.root.name
-                language, problems = read_language(layout, card, self.info, code, checksums=checksums)
-                refuse(problems, code, layout.root, self.advice)
+                language, issues = read_language(layout, card, self.info, code, checksums=checksums)
+                raise_issues(issues, code, layout.root, self.advice)
             except (HubError, FileNotFoundError):
-                if self._stamp(lang) == before:
+                if self._version(lang) == before:
                     raise
             else:
-                if self._stamp(lang) == before:
+                if self._version(lang) == before:
                     return language
         raise HubError(f"{self.path}: {lang} keeps changing on disk; retry when installations have finished")
 
-    def _stamp(self, lang: str) -> tuple[int, ...]:
-        """Changes whenever a language is installed again, also with the same modules."""
+    def _version(self, lang: str) -> tuple[int, ...]:
+        """Return numbers that change whenever a language is installed, also with the same modules."""
         try:
             found = self._folder(lang).stat()
         except OSError as error:
@@ -146,16 +147,12 @@ class HubReader:
         return found.st_dev, found.st_ino, found.st_ctime_ns
 
     def layout(self, lang: str) -> LanguageLayout:
-        """The folder of a language.
+        """Return the folder of a language.
 
         Raises:
-            LanguageGoneError: the hub lacks the language; the message lists those it has.
+            LanguageGoneError: the hub lacks the language; the message lists its languages.
             LanguageError: ``lang`` names no language.
         """
-        return self._indexed(lang)
-
-    def _indexed(self, lang: str) -> LanguageLayout:
-        """The folder of a language, of which the card is there."""
         root = self._folder(lang)
         if not (root / CARD_FILE).is_file():
             raise self._no_language(lang)
@@ -182,7 +179,7 @@ def _is_code(name: str) -> bool:
 
 
 def read_card(folder: Path) -> Card:
-    """The card in a language's folder.
+    """Read the card in a language's folder.
 
     Raises:
         HubError: it is missing or damaged.
@@ -192,85 +189,84 @@ def read_card(folder: Path) -> Card:
 
 def read_language(
     layout: LanguageLayout, card: Card, info: HubInfo, lang: str, *, checksums: bool = True
-) -> tuple[Language, list[Problem]]:
-    """Read a folder of ``lang``, which need not be in a hub yet, and check it against its card and the base.
+) -> tuple[StoredLanguage, list[HubIssue]]:
+    """Read a language's folder, in a hub or not, and check it against its card and the base.
 
     Args:
         layout: the folder.
         card: its card.
-        info: what the hub says of the base.
-        lang: whose modules are expected.
+        info: information about the base, from the hub.
+        lang: expected language.
         checksums: compare every file with its checksum.
 
     Returns:
-        The language, without the parts that cannot be used, and everything that is wrong.
+        The language, without the parts that cannot be used, and all issues.
     """
-    files = _Files(layout.root, card.files, checksums=checksums)
+    files = _FolderReader(layout.root, card.files, checksums=checksums)
     if card.lang != lang:
         files.report(CARD_FILE, f"expected the modules of {lang!r}, found those of {card.lang!r}")
     if card.base_fingerprint != info.base_fingerprint:
         files.report(CARD_FILE, f"expected the base {info.base_fingerprint}, found {card.base_fingerprint}")
     with files.reporting(None):
         layout.present()
-    for name, message in listing_faults(layout.root, card.files):
-        files.report(name, message)
-    files.closed = {problem.file for problem in files.problems}
+    files.issues += listing_issues(layout.root, card.files)
+    files.skipped = {issue.file for issue in files.issues}
     if README_FILE in card.files:
         files.read(README_FILE, _MOST_README_BYTES)
-    return _parsed(files, lang, card.digest(), PART_FILES, info.hidden_size), files.problems
+    return _parse(files, lang, card.fingerprint(), PART_FILES, info.hidden_size), files.issues
 
 
-def read_parts(layout: LanguageLayout, hidden_size: int, parts: Iterable[str] = PART_FILES) -> Language:
-    """Some parts of a folder that needs no card, as training leaves it.
+def read_parts(layout: LanguageLayout, hidden_size: int, parts: Iterable[str] = PART_FILES) -> StoredLanguage:
+    """Read some parts of a folder that needs no card, such as one that training writes.
 
     Raises:
         HubError: a part lacks a file, or cannot be used.
     """
     layout.present()
-    files = _Files(layout.root, None, checksums=False)
-    language = _parsed(files, layout.root.name, "", parts, hidden_size)
-    refuse(files.problems, language.lang, layout.root)
+    files = _FolderReader(layout.root, None, checksums=False)
+    language = _parse(files, layout.root.name, "", parts, hidden_size)
+    raise_issues(files.issues, language.lang, layout.root)
     return language
 
 
-class _Files:
-    """The files of one folder.
+class _FolderReader:
+    """Reader of the files of one folder, which collects issues.
 
     Args:
         root: the folder.
-        records: size and checksum of its files; ``None``: they are not known.
-        checksums: compare them.
+        records: sizes and checksums of its files, if known.
+        checksums: compare the checksums.
     """
 
     def __init__(self, root: Path, records: Mapping[str, FileRecord] | None, *, checksums: bool) -> None:
         self.root = root
-        self.problems: list[Problem] = []
-        self.closed: set[str | None] = set()
-        """Files that are not opened, since they have a problem."""
+        self.issues: list[HubIssue] = []
+        self.skipped: set[str | None] = set()
+        """Files that are not read, since they have an issue."""
         self._records = records
         self._checksums = checksums
 
     def report(self, name: str | None, message: str) -> None:
-        """Note a problem of a file, or of the folder."""
-        self.problems.append(Problem(None, name, message))
+        """Add an issue with a file, or with the folder."""
+        self.issues.append(HubIssue(name, message))
 
     @contextmanager
     def reporting(self, name: str | None) -> Iterator[None]:
-        """Note the :class:`HubError` that ends the block."""
+        """Add the :class:`HubError` that ends the block as an issue."""
         try:
             yield
         except HubError as error:
             self.report(name, str(error))
 
     def has(self, part: str) -> bool:
-        """Whether a part's files are there, on the card if there is one, and not behind a link."""
+        """Check that a part's files exist, are listed on the card (if any), and are in no linked folder."""
         paths = [self.root / name for name in PART_FILES[part]]
         listed = self._records is None or set(PART_FILES[part]) <= self._records.keys()
         return listed and all(path.is_file() and not path.parent.is_symlink() for path in paths)
 
     def read(self, name: str, most: int) -> bytes | None:
-        """A file's content, of at most so many bytes; ``None`` where there is a problem with it."""
-        if name in self.closed:
+        """Read a file of at most ``most`` bytes; returns ``None`` if it has an issue."""
+        if name in self.skipped:
             return None
         with self.reporting(name):
             try:
@@ -293,8 +289,10 @@ class _Files:
         return None
 
 
-def _parsed(files: _Files, lang: str, digest: str, parts: Iterable[str], hidden_size: int) -> Language:
-    """All of ``parts`` that are there and sound."""
+def _parse(
+    files: _FolderReader, lang: str, fingerprint: str, parts: Iterable[str], hidden_size: int
+) -> StoredLanguage:
+    """Parse those of ``parts`` that exist and have no issue."""
     there = {part for part in parts if files.has(part)}
     contents: dict[str, bytes] = {}
     for path in sorted((files.root / "tokenizer").iterdir()) if "tokenizer" in there else ():
@@ -323,4 +321,4 @@ def _parsed(files: _Files, lang: str, digest: str, parts: Iterable[str], hidden_
                 with files.reporting(name):
                     parse = parse_parallel if part == "cla" else parse_lora
                     adapters[part] = parse(content, settings, hidden_size)
-    return Language(lang, digest, tokenizer, embeddings, scales, **adapters)
+    return StoredLanguage(lang, fingerprint, tokenizer, embeddings, scales, **adapters)

@@ -1,4 +1,4 @@
-"""A card as a page for people, with the front matter that the Hugging Face hub reads."""
+"""A language's card as a README page, with front matter for the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from modenc.hub.card import Card
 from modenc.hub.comparison import table_of
 
 HUB_PAGES = {"me5-small": "intfloat/multilingual-e5-small"}
-"""Bundled bases and the page of the model they were converted from."""
+"""Bundled base → Hugging Face id of the model that it was converted from."""
 
 # Identifiers the Hugging Face hub accepts as `license`; others are given as `license_name`.
 _LICENCE_IDS = frozenset({
@@ -25,19 +25,17 @@ _STAGES = {
     "sentence_encoding": "sentence encoding (SE)",
     "alignment": "cross-lingual alignment (CLA)",
 }
-
-
 _DATA_COLUMNS = ("role", "source", "rows", "licence", "translator")
 
 
-def readme(card: Card) -> str:
-    """The text of ``README.md`` for a card."""
+def language_page(card: Card) -> str:
+    """Write the text of a language's ``README.md``."""
     lines = [*front_matter(card, "modenc", "modular", "adapters"), "", *_body(card), *data_section(card)]
     return "\n".join(lines) + "\n"
 
 
 def license_fields(licences: Iterable[str]) -> dict[str, str]:
-    """What the Hugging Face hub reads of licenses: ``license``, and ``license_name`` of one that it lacks."""
+    """Return the front matter of licenses: ``license``, and ``license_name`` if the site does not know it."""
     stated = set(licences)
     if not stated:
         return {}
@@ -50,18 +48,18 @@ def license_fields(licences: Iterable[str]) -> dict[str, str]:
 
 
 def base_page(base_id: str) -> str | None:
-    """The model on the Hugging Face hub that a base is; None where it is none."""
+    """Return the Hugging Face id of a base; None for a folder."""
     page = HUB_PAGES.get(base_id, base_id.partition("@")[0])
     return page if re.fullmatch(r"[\w.-]+/[\w.-]+", page) else None
 
 
 def front_matter(card: Card, library: str, *tags: str) -> list[str]:
-    """The lines that the Hugging Face hub reads, between their rulers.
+    """Return the lines of the front matter for the Hugging Face hub.
 
     Args:
-        card: of the language.
-        library: what opens the folder.
-        *tags: besides those of all sentence encoders.
+        card: the language's card.
+        library: name of the library that opens the folder.
+        *tags: tags in addition to those of all sentence encoders.
     """
     # A JSON string is also a YAML one, so no YAML writer is needed.
     lines = ["---", f"language: {json.dumps(card.lang)}", f"library_name: {library}"]
@@ -111,13 +109,13 @@ def _body(card: Card) -> list[str]:
 
 
 def data_section(card: Card) -> list[str]:
-    """The sources of a language's modules, as a headed table."""
+    """Return the lines of a section with the sources of a language's data."""
     rows = [[str(row.get(key, "")) for key in _DATA_COLUMNS] for row in card.data]
     return section("Data", _DATA_COLUMNS, rows)
 
 
 def section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A headed Markdown table; nothing where there are no rows."""
+    """Return the lines of a section with a Markdown table; none without rows."""
     cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
     if not cells:
         return []

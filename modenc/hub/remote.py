@@ -1,8 +1,9 @@
-"""Hubs on Hugging Face: pinned to a commit, and of their languages only those that are used are fetched.
+"""Hubs on Hugging Face: pinned to a commit; only the languages that are used are fetched.
 
-A commit's index (``hub.json``, the cards, the files for sentence-transformers) lies in modenc's cache folder
-as in any hub's. A language's folder, where only its card is, is fetched when its modules are first asked for,
-checked, and swapped in whole. Files are plain ones, where Hugging Face's own cache has links.
+A commit's index (``hub.json``, the cards, the files for sentence-transformers) is stored in modenc's cache
+folder in the layout of any hub. A language's folder at first holds only its card. The rest is fetched when
+its modules are first needed, checked, and swapped in whole. All files are plain, as the checks of hubs
+require; Hugging Face's own cache uses links.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from modenc.cache import Mark, cache_dir, fetched_whole
+from modenc.cache import Marker, cache_dir, fetched_marker
 from modenc.errors import HubError
 from modenc.hub import atomic_folder
 from modenc.hub.card import Card
 from modenc.hub.checks.adapters import most_adapter_bytes
-from modenc.hub.checks.folder import Problem, refuse
+from modenc.hub.checks.folder import HubIssue, raise_issues
 from modenc.hub.checks.tensors import MOST_HEADER
 from modenc.hub.checks.tokenizer import TOKENIZER_FILE, TOKENIZER_FILES
 from modenc.hub.files import MOST_JSON_BYTES, read_text
 from modenc.hub.hugging_face import Repository, UnreachableError
 from modenc.hub.layout import CARD_FILE, HUB_FILE, PART_FILES, README_FILE, HubInfo, LanguageLayout, read_info
-from modenc.hub.reader import Language
+from modenc.hub.reader import StoredLanguage
 from modenc.hub.st_files import CONFIG_FILE, MODULES_FILE, POOLING_FOLDER
 from modenc.hub.store import Hub
 from modenc.languages import listed_codes, normalize_code
@@ -35,10 +36,10 @@ from modenc.storage import disk_errors
 logger = logging.getLogger(__name__)
 
 ROOT_FILES = (HUB_FILE, MODULES_FILE, CONFIG_FILE, f"{POOLING_FOLDER}/config.json")
-"""A hub's files that are no language's."""
+"""Files of a hub that belong to no language."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _CARD = re.compile(rf"[a-z]{{2,8}}/{re.escape(CARD_FILE)}")
-# As short as a piece of a vocabulary can be in a tokenizer.json, with its quotes, number and commas.
+# Least bytes of a piece of a vocabulary in a tokenizer.json, with its quotes, number and commas.
 _LEAST_PIECE = 5
 _KEPT = "what was fetched before is kept"
 
@@ -51,23 +52,23 @@ def open_hub(
     local_files_only: bool = False,
     subfolder: str = "",
 ) -> Hub:
-    """Open a hub: a folder, or one on Hugging Face, which stays at the commit that it has now.
+    """Open a hub: a folder, or one on Hugging Face, which stays at its present commit.
 
-    A commit whose index is in the cache is opened without a question to the network; so is what a branch
-    was last found at, where the network cannot be reached.
+    A commit whose index is in the cache is opened without the network. If the network cannot be reached, a
+    branch is opened at the commit last found there.
 
     Args:
-        hub: a folder, an id (``organization/name``), or a hub that is open.
-        revision: commit, branch or tag, for an id alone; ``None``: the main branch.
+        hub: a folder, an id (``organization/name``), or an open hub.
+        revision: commit, branch or tag, only with an id; ``None``: the main branch.
         token: as in huggingface_hub.
-        local_files_only: take what the cache has, and ask no network.
-        subfolder: of the repository, where the hub is.
+        local_files_only: use the cache only, not the network.
+        subfolder: folder of the hub in the repository.
 
     Raises:
-        HubError: it is neither, a revision is given for a folder, or it cannot be fetched.
+        HubError: there is no such hub, it cannot be fetched, or a revision is given for a folder.
     """
     name = os.fspath(hub) if isinstance(hub, os.PathLike) else hub
-    # Not Path.exists, which raises where a name is too long; and what is no text, for the error.
+    # Path.exists would raise for a name that is too long. Hub.open reports what is no text.
     if isinstance(hub, Hub) or not isinstance(name, str) or os.path.exists(name):
         if revision is not None:
             raise HubError(
@@ -91,10 +92,10 @@ def pull_hub(
     revision: str | None = None,
     token: bool | str | None = None,
 ) -> Hub:
-    """Copy a hub on Hugging Face, or some of its languages, into a folder: a new one, or a hub of its base.
+    """Copy a hub on Hugging Face, or some of its languages, to a new folder or a hub of the same base.
 
-    Every language is fetched and checked before the folder is touched; each is then swapped in whole, and a
-    new folder is a hub only once all of them are in it.
+    All languages are fetched and checked before the folder is changed. Each is then swapped in whole; a new
+    folder becomes a hub when the last one is in it.
 
     Args:
         name: its id (``organization/name``).
@@ -104,8 +105,8 @@ def pull_hub(
         token: as in huggingface_hub.
 
     Raises:
-        HubError: there is no such hub or language, it cannot be fetched, its files are not what its cards
-            say, or the folder is another kind of hub; the folder is left as it was.
+        HubError: there is no such hub or language, it cannot be fetched, its files differ from its cards, or
+            the folder is another kind of hub; the folder is left as it was.
         StorageError: the disk is full or read-only.
     """
     remote = RemoteHub.at(Repository(name, token), revision)
@@ -116,18 +117,18 @@ def pull_hub(
 
 
 class RemoteHub(Hub):
-    """A hub on Hugging Face at one commit; made by :func:`open_hub`. Its languages cannot be changed here.
+    """A hub on Hugging Face at one commit, read-only; made by :func:`open_hub`.
 
     Args:
-        path: where its files are in the cache.
-        info: what its ``hub.json`` says.
-        repository: where it is fetched from.
+        path: its folder in the cache.
+        info: content of its ``hub.json``.
+        repository: its repository.
         commit: 40 hexadecimal digits.
     """
 
     advice = (
-        "If that is a folder here, delete it, and the language is fetched again; if that does not help, tell "
-        "who publishes the hub"
+        "If that is a folder on this machine, delete it, and the language is fetched again; if that does not "
+        "help, tell the hub's publisher"
     )
     advice_if_none = (
         "Open another revision, if one has it; or copy the hub into a folder (modenc hub pull) and train it "
@@ -141,22 +142,22 @@ class RemoteHub(Hub):
 
     @property
     def name(self) -> str:
-        """Its id (``organization/name``)."""
+        """Id of the hub (``organization/name``)."""
         return self.repository.name
 
     @classmethod
     def at(cls, repository: Repository, revision: str | None) -> RemoteHub:
-        """The hub at the commit that ``revision`` names now, its index fetched.
+        """Open the hub at the present commit of ``revision``, and fetch its index.
 
         Raises:
-            HubError: it is no hub, there is no such revision, or it cannot be fetched and the cache lacks it.
+            HubError: there is no such hub or revision, or it is not in the cache and cannot be fetched.
             StorageError: the cache cannot be written.
         """
-        known = fetched_whole("revision", repository.name, revision)
+        known = fetched_marker("revision", repository.name, revision)
         pinned = bool(revision and _COMMIT.fullmatch(revision))
-        commit = str(revision) if pinned else next(iter(known.names()), "")
+        commit = str(revision) if pinned else next(iter(known.lines()), "")
         root = _root(repository, commit)
-        whole = bool(commit) and not _missing(root, _mark(repository, commit))
+        whole = bool(commit) and not _missing(root, _marker(repository, commit))
         if not (pinned and whole):
             try:
                 commit, sizes = repository.listing(revision)
@@ -164,15 +165,15 @@ class RemoteHub(Hub):
                 if not whole:
                     raise
                 if not repository.local_files_only:
-                    logger.warning("%s: taken from the cache, at commit %s (%s)", repository, commit, error)
+                    logger.warning("%s: using the cache, at commit %s (%s)", repository, commit, error)
             else:
                 root = _root(repository, commit)
                 _fetch_index(repository, commit, sizes, root)
-                known.make([commit])
+                known.write([commit])
         return cls(root, read_info(root), repository, commit)
 
     def parts(self, lang: str) -> tuple[str, ...]:
-        """Which of ``tokenizer embeddings la se cla`` a language has; nothing is fetched to know it.
+        """Return the parts that a language has, of ``tokenizer embeddings la se cla``; fetches nothing.
 
         Raises:
             HubError: the hub lacks the language.
@@ -180,25 +181,25 @@ class RemoteHub(Hub):
         files = self.card(lang).files
         return tuple(part for part, names in PART_FILES.items() if set(names) <= files.keys())
 
-    def read(self, lang: str, *, checksums: bool = True) -> Language:
-        """A language's modules, checked, fetched first where they are not in the cache.
+    def read(self, lang: str, *, checksums: bool = True) -> StoredLanguage:
+        """Read and check a language's modules, which are fetched first if the cache lacks them.
 
         Raises:
             LanguageGoneError: the hub lacks the language.
             HubError: its modules cannot be used, or cannot be fetched.
         """
-        self.layout(lang)  # else its folder would change while it is read
+        self.layout(lang)  # fetched now, so that the folder does not change during the reading
         return super().read(lang, checksums=checksums)
 
     def layout(self, lang: str) -> LanguageLayout:
-        """The folder of a language, fetched first where it is not whole.
+        """Return the folder of a language, which is fetched first if it is incomplete.
 
         Raises:
             LanguageGoneError: the hub lacks the language.
-            HubError: it cannot be fetched, or is not what its card says; nothing of it is kept.
+            HubError: it cannot be fetched, or differs from its card; the fetched files are removed.
             StorageError: the cache cannot be written.
         """
-        layout, card = self._indexed(lang), self.card(lang)
+        layout, card = super().layout(lang), self.card(lang)
         if not _is_whole(layout.root, card):
             self._fetch(layout.root, card)
         return layout
@@ -214,17 +215,17 @@ class RemoteHub(Hub):
                 f"{where}: expected its files, found none; it was removed there after the hub was opened. "
                 "Open the hub again without revision= for what it has now"
             )
-        refuse(list(_differences(there, card, self.info.hidden_size)), lang, where, self.advice)
+        raise_issues(list(_differences(there, card, self.info.hidden_size)), lang, where, self.advice)
         with disk_errors(self.path, _KEPT), atomic_folder.staging_folder(root) as staging:
             found = self.repository.fetch(self.commit, [f"{lang}/{name}" for name in there], staging) / lang
             if read_text(found / CARD_FILE) != read_text(root / CARD_FILE):
-                problem = Problem(None, CARD_FILE, "expected it as when the hub was opened, found another")
-                refuse([problem], lang, where, self.advice)
+                issue = HubIssue(CARD_FILE, "expected the card as when the hub was opened, found another")
+                raise_issues([issue], lang, where, self.advice)
             logger.info("fetched %s", where)
-            self._take_in(found, card, shown_as=Path(where))
+            self._check_and_swap(found, card, shown_as=Path(where))
 
     def staging(self, *_: object, **__: object) -> NoReturn:  # type: ignore[override]
-        """Refused: a commit stays as it is.
+        """Refuse to change a commit.
 
         Raises:
             HubError: always; the message says what to do.
@@ -237,7 +238,7 @@ class RemoteHub(Hub):
     remove = staging
 
     def __getstate__(self) -> dict[str, object]:
-        # Other processes find the token where this one did, or what was fetched; files should not have it.
+        # Pickles should not hold the token. Other processes find their own, or use the cache.
         return {**self.__dict__, "repository": replace(self.repository, token=None)}
 
 
@@ -245,19 +246,19 @@ def _root(repository: Repository, commit: str) -> Path:
     return cache_dir() / "hubs" / repository.name.replace("/", "--") / commit / repository.subfolder
 
 
-def _mark(repository: Repository, commit: str) -> Mark:
-    return fetched_whole("hub", repository.name, commit, repository.subfolder)
+def _marker(repository: Repository, commit: str) -> Marker:
+    return fetched_marker("hub", repository.name, commit, repository.subfolder)
 
 
-def _missing(root: Path, mark: Mark) -> bool:
-    """Whether the index was not fetched, or a cleaner of caches removed some of it since."""
-    names = mark.names()
+def _missing(root: Path, marker: Marker) -> bool:
+    """Check whether the index was not fetched, or files of it were removed from the cache since."""
+    names = marker.lines()
     return not names or any(not (root / name).is_file() for name in names)
 
 
 def _fetch_index(repository: Repository, commit: str, sizes: Mapping[str, int], root: Path) -> None:
-    mark = _mark(repository, commit)
-    if not _missing(root, mark):
+    marker = _marker(repository, commit)
+    if not _missing(root, marker):
         return
     names = [name for name in sizes if name in (*ROOT_FILES, README_FILE) or _CARD.fullmatch(name)]
     if HUB_FILE not in names:
@@ -268,7 +269,7 @@ def _fetch_index(repository: Repository, commit: str, sizes: Mapping[str, int], 
     if large := [name for name in names if sizes[name] > MOST_JSON_BYTES]:
         raise HubError(
             f"{repository}: expected {large[0]} of at most {MOST_JSON_BYTES >> 20} MB, found "
-            f"{sizes[large[0]]} bytes; do not use this hub, and tell who publishes it"
+            f"{sizes[large[0]]} bytes; do not use this hub, and tell its publisher"
         )
     with disk_errors(cache_dir(), _KEPT):
         root.parent.mkdir(parents=True, exist_ok=True)
@@ -278,7 +279,7 @@ def _fetch_index(repository: Repository, commit: str, sizes: Mapping[str, int], 
             for name in names:
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (found / name).replace(root / name)
-    mark.make(sorted(names))
+    marker.write(sorted(names))
 
 
 def _is_whole(root: Path, card: Card) -> bool:
@@ -288,24 +289,24 @@ def _is_whole(root: Path, card: Card) -> bool:
         return False
 
 
-def _differences(there: Mapping[str, int], card: Card, hidden_size: int) -> Iterable[Problem]:
-    """Between a language's files on Hugging Face and its card, before any is fetched."""
+def _differences(there: Mapping[str, int], card: Card, hidden_size: int) -> Iterable[HubIssue]:
+    """Yield the differences between a language's files on Hugging Face and its card; fetches nothing."""
     listed = {name: record["bytes"] for name, record in card.files.items()}
     most = _most_bytes(listed, hidden_size)
     for name in sorted((listed.keys() | there.keys()) - {CARD_FILE}):
         if name not in there:
-            yield Problem(None, name, "expected by the card, not found")
+            yield HubIssue(name, "expected by the card, not found")
         elif name not in listed:
-            yield Problem(None, name, "not in the card")
+            yield HubIssue(name, "not in the card")
         elif there[name] != listed[name]:
-            yield Problem(None, name, f"expected {listed[name]} bytes, found {there[name]}")
+            yield HubIssue(name, f"expected {listed[name]} bytes, found {there[name]}")
         elif there[name] > most.get(name, 0):
-            expected = f"at most {most[name]} bytes" if name in most else "only files that a language has"
-            yield Problem(None, name, f"expected {expected}, found one of {there[name]} bytes")
+            expected = f"at most {most[name]} bytes" if name in most else "only files of a language"
+            yield HubIssue(name, f"expected {expected}, found one of {there[name]} bytes")
 
 
 def _most_bytes(sizes: Mapping[str, int], hidden_size: int) -> dict[str, int]:
-    """File of a language → the most that checks could accept, so that no hub can fill the disk."""
+    """Return the most bytes that the checks accept for each file of a language."""
     most = {f"tokenizer/{name}": limit for name, limit in TOKENIZER_FILES.items()}
     pieces = sizes.get(f"tokenizer/{TOKENIZER_FILE}", 0) // _LEAST_PIECE
     for names in PART_FILES.values():

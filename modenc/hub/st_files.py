@@ -1,4 +1,4 @@
-"""The files that let ``SentenceTransformer(hub_folder)`` load a hub."""
+"""Files that let ``SentenceTransformer(hub_folder)`` load a hub."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from modenc.errors import HubError
+from modenc.hub.checks.folder import HubIssue
 from modenc.hub.files import json_text, read_text
 from modenc.hub.layout import HubInfo
 from modenc.storage import write_atomically
@@ -15,25 +16,25 @@ MODULES_FILE = "modules.json"
 CONFIG_FILE = "config_sentence_transformers.json"
 _POOLING = "sentence_transformers.sentence_transformer.modules.Pooling"
 PROMPT_NAMES = ("default", "query", "document")
-"""``encode``, ``encode_query`` and ``encode_document`` each look for their own."""
+"""Prompt names of ``encode``, ``encode_query`` and ``encode_document``."""
 
 
 def write_sentence_transformers_files(root: Path, info: HubInfo) -> None:
-    """Write ``modules.json`` and what it refers to; same info, same files."""
+    """Write ``modules.json`` and the files it refers to; they depend on ``info`` only."""
     for name, text in _files(info).items():
         write_atomically(root / name, text)
 
 
-def sentence_transformers_faults(root: Path, info: HubInfo) -> Iterator[tuple[str, str]]:
-    """(file relative to the hub's folder, message) for each of these files that is not as it was written."""
+def sentence_transformers_issues(root: Path, info: HubInfo) -> Iterator[HubIssue]:
+    """Yield an issue for each of these files that differs from the one modenc writes."""
     for name, text in _files(info).items():
         try:
             found = read_text(root / name)
         except HubError as error:
-            yield name, str(error)
+            yield HubIssue(name, str(error))
         else:
             if found != text:
-                yield name, "expected the file as modenc writes it, found another; restore it"
+                yield HubIssue(name, "expected the file as modenc writes it, found another; restore it")
 
 
 def _files(info: HubInfo) -> dict[str, str]:
@@ -41,13 +42,13 @@ def _files(info: HubInfo) -> dict[str, str]:
         {"idx": 0, "name": "0", "path": "", "type": "modenc.composition.st_module.ModularTransformer"},
         {"idx": 1, "name": "1", "path": POOLING_FOLDER, "type": _POOLING},
     ]
-    # What refers to the others comes last.
+    # Written last, since it refers to the others.
     return {**pooling_and_prompts(info), MODULES_FILE: json_text(modules)}
 
 
 def pooling_and_prompts(info: HubInfo) -> dict[str, str]:
-    """File name → content, of what sentence-transformers reads of these two."""
-    # These key names are read by every sentence-transformers from 5.4 on; 5.7's own are not.
+    """Return file name → content of sentence-transformers' configuration of pooling and prompts."""
+    # sentence-transformers 5.4 and later read these key names; 5.7's own ones only work from 5.7.
     pooling = {
         "word_embedding_dimension": info.hidden_size,
         "pooling_mode_cls_token": info.pooling == "cls",

@@ -1,4 +1,4 @@
-"""A hub folder: which languages it has, and how they come in and go out."""
+"""Hubs on disk: opening, making and copying them, and publishing, installing and removing languages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from modenc.errors import HubError
 from modenc.hub import atomic_folder
 from modenc.hub.card import Card, FileRecord
-from modenc.hub.checks.folder import refuse
+from modenc.hub.checks.folder import raise_issues
 from modenc.hub.files import files_below, json_text, read_text, sha256, sync_tree
 from modenc.hub.layout import (
     CARD_FILE,
@@ -22,22 +22,20 @@ from modenc.hub.layout import (
     README_FILE,
     HubInfo,
     LanguageLayout,
-    info_faults,
+    info_issues,
     read_info,
 )
 from modenc.hub.reader import HubReader, read_card, read_language
-from modenc.hub.readme import readme
+from modenc.hub.readme import language_page
 from modenc.hub.st_files import CONFIG_FILE, MODULES_FILE, POOLING_FOLDER, write_sentence_transformers_files
 from modenc.languages import normalize_code
 from modenc.storage import disk_errors, write_atomically
 
 _KEPT = "the hub is as it was"
-_NO_HALF = "no half of a hub can be opened"
-_EACH_WHOLE = "each language there is whole, the old one or the new"
-
-
-# Part → the stage of training that makes it.
-_STAGE_OF = {
+_INCOMPLETE = "the incomplete hub cannot be opened"
+_EACH_WHOLE = "each language there is complete, in the old version or the new one"
+# Part → training stage that makes it.
+STAGE_OF_PART = {
     "tokenizer": "vocabulary",
     "embeddings": "vocabulary",
     "la": "language_adaptation",
@@ -57,10 +55,10 @@ class Hub(HubReader):
 
     @classmethod
     def open(cls, path: str | Path) -> Hub:
-        """Open a hub; reads ``hub.json`` alone.
+        """Open a hub; reads only ``hub.json``.
 
         Raises:
-            HubError: there is no hub, or it is of a format this version cannot read.
+            HubError: there is no hub, or its format is not that of this version.
         """
         root = _path(path)
         info = read_info(root)
@@ -70,26 +68,26 @@ class Hub(HubReader):
 
     @classmethod
     def create(cls, path: str | Path, info: HubInfo) -> Hub:
-        """Make a hub folder, or open it where it exists with the same info.
+        """Make a hub folder, or open an existing one with the same info.
 
         Raises:
-            HubError: the folder is a hub with another base or use of it, or holds other files.
+            HubError: the folder is a hub with other ``info``, or holds other files.
         """
         hub = cls._begin(path, info)
         hub._write_info()
         return hub
 
     def copy(self, path: str | Path, info: HubInfo, languages: Iterable[str] | None = None) -> Hub:
-        """Make another hub of this one's languages, all or those given, or add them to one with ``info``.
+        """Copy languages (all, or those given) to a new hub, or to an existing one with the same ``info``.
 
-        A new folder is no hub before all of them are in it; what an interrupted copying left there is
+        A new folder becomes a hub when all languages are in it. The remains of an interrupted copy there are
         copied again.
 
         Raises:
-            HubError: the folder is a hub with other than ``info``, or holds other files.
+            HubError: the folder is a hub with other ``info``, or holds other files.
             StorageError: the disk is full or read-only.
         """
-        kept = _EACH_WHOLE if (_path(path) / HUB_FILE).exists() else _NO_HALF
+        kept = _EACH_WHOLE if (_path(path) / HUB_FILE).exists() else _INCOMPLETE
         hub = Hub._begin(path, info, self)
         if hub.path.resolve() != self.path.resolve():
             for lang in self.languages() if languages is None else languages:
@@ -99,10 +97,10 @@ class Hub(HubReader):
 
     @classmethod
     def _begin(cls, path: str | Path, info: HubInfo, source: Hub | None = None) -> Hub:
-        """A folder with all but ``hub.json``, where it is no hub yet; it may have languages of ``source``."""
+        """Prepare a folder, without ``hub.json`` if it is no hub yet; it may have languages of ``source``."""
         root = _path(path)
-        if faults := list(info_faults(info)):
-            raise HubError(f"{root}: {'; '.join(faults)}; no such hub could be opened")
+        if issues := list(info_issues(info)):
+            raise HubError(f"{root}: {'; '.join(issues)}; no such hub could be opened")
         if (root / HUB_FILE).exists():
             hub = cls.open(root)
             different = [
@@ -114,25 +112,25 @@ class Hub(HubReader):
                 raise HubError(f"{root} is another kind of hub ({'; '.join(different)}); use another folder")
         else:
             _refuse_other_files(root, None if source is None else source.path)
-        with disk_errors(root, _NO_HALF), atomic_folder.writing_files(root):
+        with disk_errors(root, _INCOMPLETE), atomic_folder.writing_files(root):
             write_sentence_transformers_files(root, info)
         return cls(root, info)
 
     def _write_info(self) -> None:
-        """Last, since it is what makes the folder a hub."""
-        with disk_errors(self.path, _NO_HALF), atomic_folder.writing_files(self.path):
+        """Write ``hub.json``, as the last file, since it makes the folder a hub."""
+        with disk_errors(self.path, _INCOMPLETE), atomic_folder.writing_files(self.path):
             content = {"format_version": FORMAT_VERSION, **asdict(self.info)}
             write_atomically(self.path / HUB_FILE, json_text(content))
 
     @contextmanager
     def staging(self, lang: str, kept: str = _KEPT) -> Iterator[Path]:
-        """A new empty folder inside the hub to build a language's modules in.
+        """Make an empty folder in the hub to build a language's modules in.
 
-        It is gone when the context ends, unless :meth:`publish` has made it the language.
+        It is removed at the end of the context, unless :meth:`publish` has made it the language's folder.
 
         Args:
             lang: the language.
-            kept: what is not lost where the disk is full, for the message.
+            kept: what a disk error leaves intact, for the message.
 
         Raises:
             StorageError: the disk is full or read-only; the hub is left as it was.
@@ -141,32 +139,33 @@ class Hub(HubReader):
             yield folder
 
     def publish(self, staging_dir: Path, card: Card) -> Card:
-        """Make the modules in a staging folder the language's, in one atomic step.
+        """Publish the modules in a staging folder as the language's, in one atomic step.
 
-        Writes ``README.md`` and ``card.json`` there first, the latter with every file's checksum.
+        First writes ``README.md`` and ``card.json``, which has the checksum of every file.
 
         Returns:
             The card with ``files`` filled in.
 
         Raises:
-            HubError: the card is for another base, the modules are not fit for use, or an alignment would
-                replace the modules that it builds on; the hub is left as it was.
+            HubError: the card is for another base, the modules cannot be used, or an alignment adapter would
+                replace the modules that it was trained on; the hub is left as it was.
         """
         _check_base(card, self.info)
         layout = LanguageLayout(staging_dir)
         earlier = None
-        with suppress(HubError):  # none, or a damaged one: publishing is how it is replaced
+        with suppress(HubError):  # a missing or damaged language is replaced
             earlier = self.card(card.lang)
         _check_nothing_lost(layout, card, earlier)
         (staging_dir / CARD_FILE).unlink(missing_ok=True)
-        (staging_dir / README_FILE).write_text(readme(card), encoding="utf-8", errors="backslashreplace")
+        page = language_page(card)
+        (staging_dir / README_FILE).write_text(page, encoding="utf-8", errors="backslashreplace")
         records = {
             name: FileRecord(sha256=sha256(path), bytes=path.stat().st_size)
             for name, path in files_below(staging_dir)
         }
         complete = replace(card, files=records)
         (staging_dir / CARD_FILE).write_text(complete.to_json(), encoding="utf-8")
-        self._take_in(staging_dir, complete, shown_as=self._folder(card.lang))
+        self._check_and_swap(staging_dir, complete, shown_as=self._folder(card.lang))
         return complete
 
     def remove(self, lang: str) -> None:
@@ -174,7 +173,7 @@ class Hub(HubReader):
 
         Raises:
             HubError: the hub lacks the language.
-            StorageError: the hub is read-only, and left as it was.
+            StorageError: the hub is read-only; it is left as it was.
         """
         root = self.layout(lang).root
         with disk_errors(self.path, _KEPT):
@@ -182,15 +181,15 @@ class Hub(HubReader):
             atomic_folder.remove_folder(root)
 
     def install(self, folder: str | Path, lang: str | None = None) -> Card:
-        """Copy a language's folder, made with any hub of the same base, into this hub.
+        """Copy a language's folder from a hub of the same base into this hub.
 
         Args:
-            folder: A language's folder, or a hub with the language ``lang``.
-            lang: The language expected there; None takes what a language's folder holds.
+            folder: a language's folder, or a hub with the language ``lang``.
+            lang: the expected language; ``None``: any, if ``folder`` is a language's.
 
         Raises:
-            HubError: there is no such language, its files are not what its card says, or it was
-                made for another base; the hub is left as it was.
+            HubError: there is no such language, its files differ from its card, or it was made for another
+                base; the hub is left as it was.
             StorageError: the disk is full or read-only; the hub is left as it was.
         """
         return self._copy_in(Path(folder), lang, _KEPT)
@@ -200,7 +199,7 @@ class Hub(HubReader):
         card = read_card(source)
         _check_base(card, self.info)
         expected = card.lang if lang is None else normalize_code(lang)
-        # Before anything is copied: a malicious folder could fill the disk.
+        # Checked before copying, since a malicious folder could fill the disk.
         self._check(source, card, expected, shown_as=source)
         with self.staging(card.lang, kept) as staging:
             for name, path in files_below(source):
@@ -209,30 +208,30 @@ class Hub(HubReader):
                 target = staging / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, target)
-            self._take_in(staging, card, shown_as=source)
+            self._check_and_swap(staging, card, shown_as=source)
         return card
 
-    def _take_in(self, staging: Path, card: Card, shown_as: Path) -> None:
-        """Check a finished folder and swap it in."""
+    def _check_and_swap(self, staging: Path, card: Card, shown_as: Path) -> None:
+        """Check a finished folder, and make it the language's."""
         self._check(staging, card, card.lang, shown_as=shown_as)
         sync_tree(staging)
         atomic_folder.clean_up(self.path)
         atomic_folder.replace_folder(staging, self._folder(card.lang))
 
     def _check(self, folder: Path, card: Card, lang: str, shown_as: Path) -> None:
-        _, problems = read_language(LanguageLayout(folder), card, self.info, lang)
-        refuse(problems, lang, shown_as, self.advice)
+        _, issues = read_language(LanguageLayout(folder), card, self.info, lang)
+        raise_issues(issues, lang, shown_as, self.advice)
 
 
 def _path(path: str | Path) -> Path:
-    """Absolute, so that a process may change its folder later."""
+    """Make a path absolute, so that the process may change its working directory."""
     if not isinstance(path, str | os.PathLike):
         raise HubError(f"expected a hub's folder, found {path!r:.60}; give its path")
     return Path(path).absolute()
 
 
 def language_folder(folder: Path, lang: str | None) -> Path:
-    """The folder with the card: ``folder`` itself, or a language of the hub it is.
+    """Find a language's folder: ``folder`` itself, or that of ``lang`` if it is a hub.
 
     Raises:
         HubError: there is no such language.
@@ -252,10 +251,10 @@ def language_folder(folder: Path, lang: str | None) -> Path:
 
 
 def _check_base(card: Card, info: HubInfo) -> None:
-    """Check that a card is of a language that there is, and for the hub's base.
+    """Check that a card has a normalized language code and the hub's base.
 
     Raises:
-        HubError: it is not.
+        HubError: it has not.
     """
     code = normalize_code(card.lang)
     if code != card.lang:
@@ -269,10 +268,10 @@ def _check_base(card: Card, info: HubInfo) -> None:
 
 
 def _check_nothing_lost(layout: LanguageLayout, card: Card, earlier: Card | None) -> None:
-    """Check that an alignment adapter does not replace the modules that it was trained on top of.
+    """Check that an alignment adapter does not replace the modules that it was trained on.
 
     Raises:
-        HubError: ``layout`` has ``cla``, but not parts that ``earlier`` had, and ``card`` does not say that
+        HubError: ``layout`` has ``cla`` but lacks parts of ``earlier``, and ``card`` does not state that
             their stages were left out.
     """
     if earlier is None:
@@ -281,19 +280,19 @@ def _check_nothing_lost(layout: LanguageLayout, card: Card, earlier: Card | None
     lost = [
         part
         for part, files in PART_FILES.items()
-        if part not in parts and _STAGE_OF[part] not in card.stages and set(files) <= set(earlier.files)
+        if part not in parts and STAGE_OF_PART[part] not in card.stages and set(files) <= set(earlier.files)
     ]
     if "cla" in parts and lost:
-        stages = ", ".join(dict.fromkeys(_STAGE_OF[part] for part in lost))
+        stages = ", ".join(dict.fromkeys(STAGE_OF_PART[part] for part in lost))
         raise HubError(
-            f"{card.lang}: expected the alignment with the modules it builds on, found cla without "
+            f"{card.lang}: expected the alignment with the modules it was trained on, found cla without "
             f"{', '.join(lost)}, which the hub has, and no record of {stages}; the hub is as it was; "
             f"train {card.lang} from the start, or remove {card.lang} from the hub first"
         )
 
 
 def _refuse_other_files(root: Path, source: Path | None) -> None:
-    """Check that a folder can become a hub: it is new, empty, or an interrupted copy of the hub ``source``.
+    """Check that a folder is new, empty, or an interrupted copy of the hub ``source``.
 
     Raises:
         HubError: other files are in it.
@@ -314,7 +313,7 @@ def _refuse_other_files(root: Path, source: Path | None) -> None:
 
 
 def _is_copy(folder: Path, source: Path) -> bool:
-    """Whether a folder is a language as ``source`` has it: nothing is lost by copying it again."""
+    """Check whether a folder is a copy of a language of ``source``, which may be overwritten."""
     with suppress(HubError):
         return read_text(folder / CARD_FILE) == read_text(source / folder.name / CARD_FILE)
     return False

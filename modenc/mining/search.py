@@ -1,4 +1,4 @@
-"""Vectors and neighbors of two sides, made in shards on disk: what takes long, and resumes."""
+"""Vectors and neighbors of two sides, computed in shards on disk, so that a run can resume."""
 
 from __future__ import annotations
 
@@ -24,32 +24,31 @@ from modenc.storage import disk_errors
 logger = logging.getLogger(__name__)
 
 Progress = Callable[[str, int, int], object]
-"""Called with what is done, the rows newly finished, and the rows of all of it."""
+"""Callback with the name of a step, its newly finished rows, and all its rows."""
 
+# Inverted file: lists for each √row, share of lists that a query searches, and their least number.
 _LISTS_PER_ROOT, _PROBED, _LEAST_PROBED = 4, 1 / 16, 4
-"""Of an inverted file: lists for each √row, the share of them that a query looks into, and the least of
-these."""
+# Least rows of a list for FAISS, and most rows of a list to learn its center from.
 _ROWS_A_LIST, _TRAINED_ON = 39, 64
-"""The rows that FAISS wants for a list at least, and those that its center is learned from at most."""
 
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """How neighbors are searched, and in which portions.
+    """Settings of the search for neighbors.
 
     Raises:
-        OptionError: a value is below its least.
+        OptionError: a value is too small.
     """
 
     neighbors: int = NEIGHBORS
-    """Of each sentence, that candidates and margins are made of."""
+    """Neighbors of each sentence, for candidates and margins."""
     exact_rows: int = 100_000
-    """Sentences of a side up to which it is searched exactly; a larger one by an inverted file (FAISS's IVF),
-    which misses a few neighbors."""
+    """Most sentences of a side that is searched exactly; a larger side is searched by an inverted file (FAISS
+    IVF), which misses a few neighbors."""
     index_bytes: int = 2 * 10**9
-    """Of vectors that are indexed at once; a larger side is searched in several parts."""
+    """Most bytes of vectors that are indexed at once; a larger side is searched in several parts."""
     shard_size: int = 2048
-    """Sentences between two savings."""
+    """Sentences in a shard, after which work is saved."""
 
     def __post_init__(self) -> None:
         for name, least in (("neighbors", 1), ("exact_rows", 0), ("index_bytes", 1), ("shard_size", 1)):
@@ -57,37 +56,38 @@ class SearchSettings:
                 raise OptionError(f"{name}: expected at least {least}, found {value}")
 
 
-class Shards(ShardFolder):
-    """Arrays."""
+class ArrayShards(ShardFolder):
+    """Shards in NumPy's format."""
 
     @property
     def suffix(self) -> str:
-        """Of numpy's files."""
+        """Ending of a shard's name."""
         return ".npy"
 
 
 class _Unit(NamedTuple):
-    """What one shard holds."""
+    """Work for one shard: encode rows of a side, or search their neighbors."""
 
     rows: range
-    """Of the side that is encoded or that asks."""
+    """Rows to encode or to find neighbors of."""
     side: int
+    """Number of the side with these rows."""
     part: range | None = None
-    """Of the other side, where it is searched; None where ``rows`` are encoded."""
+    """Rows of the other side to search in; None if ``rows`` are encoded."""
 
 
 class Search:
-    """The work on two sides, a shard a unit: first all vectors, then neighbors in both directions.
+    """Computation of all vectors, then of neighbors in both directions, with one shard for each unit.
 
     Args:
-        sides: their sentences.
-        system: makes the vectors.
-        settings: how to search.
-        shards: where finished units are, and the place for new ones.
+        sides: sentences of both sides.
+        system: the encoder.
+        settings: settings of the search.
+        shards: folder of finished shards.
     """
 
     def __init__(
-        self, sides: Sequence[Side], system: System, settings: SearchSettings, shards: Shards
+        self, sides: Sequence[Side], system: System, settings: SearchSettings, shards: ArrayShards
     ) -> None:
         self.sides = sides
         self.system = system
@@ -98,11 +98,11 @@ class Search:
         self._width = 0
 
     def encode(self, done: int, progress: Progress) -> None:
-        """Make the vectors, but for the first ``done`` shards."""
+        """Make the vectors, except the first ``done`` shards."""
         self._make("encoding", list(self._encoding()), 0, done, progress)
 
     def search(self, done: int, progress: Progress) -> tuple[Neighbors, Neighbors]:
-        """Find the neighbors of both sides, but for the first ``done`` shards; returns all."""
+        """Find the neighbors of both sides, except the first ``done`` shards; returns all neighbors."""
         first = self._shards(0) + self._shards(1)
         self._width = self._load(0).shape[1]
         self._make("searching", list(self._searching()), first, done, progress)
@@ -132,11 +132,11 @@ class Search:
         return (range(start, min(start + size, count)) for start in range(0, count, size))
 
     def _shards(self, side: int) -> int:
-        """How many hold its vectors."""
+        """Return the number of shards with a side's vectors."""
         return math.ceil(self._counts[side] / self.settings.shard_size)
 
     def _parts(self, side: int) -> Iterator[range]:
-        """What is indexed at once: whole shards."""
+        """Split a side into parts that are indexed at once, in whole shards."""
         size, count = self.settings.shard_size, self._counts[side]
         rows = max(1, self.settings.index_bytes // (4 * self._width) // size) * size
         return (range(start, min(start + rows, count)) for start in range(0, count, rows))
@@ -146,7 +146,7 @@ class Search:
         return unit(self.system.encode(side.texts[todo.rows.start : todo.rows.stop], side.lang))
 
     def _neighbors_of(self, todo: _Unit) -> np.ndarray:
-        """[rows] of ``cosine`` [k] and ``row`` [k], the best first; row -1 where a part has fewer than k."""
+        """Return [rows] of ``cosine`` [k] and ``row`` [k], best first; -1 if the part has fewer than k."""
         assert todo.part is not None
         whole = _Unit(range(0), todo.side, todo.part)
         if self._searcher[0] != whole:
@@ -164,7 +164,7 @@ class Search:
         return min(self.settings.neighbors, self._counts[side])
 
     def _open(self, side: int, part: range) -> Callable[[Vectors], Neighbors]:
-        """What searches a part of a side."""
+        """Make a function that searches a part of a side."""
         k = min(self._k(side), len(part))
         if self._counts[side] <= self.settings.exact_rows:
             vectors = self._vectors(side, part)
@@ -177,7 +177,7 @@ class Search:
         index: Any = faiss.index_factory(self._width, f"IVF{lists},Flat", faiss.METRIC_INNER_PRODUCT)
         step = max(1, len(part) // (_TRAINED_ON * lists))
         blocks = [rows for rows in self._blocks(side) if rows.start in part]
-        # The sample's rows are step apart, whatever the shards' size.
+        # The sample has every step-th row, across shards.
         sample = [self._vectors(side, rows)[-rows.start % step :: step] for rows in blocks]
         logger.info("%s: indexing %d sentences", self.sides[side].lang, len(part))
         index.train(np.concatenate(sample))
@@ -187,7 +187,7 @@ class Search:
         return index
 
     def _vectors(self, side: int, rows: range) -> Vectors:
-        """Rows that begin and end with shards."""
+        """Load vectors of rows that begin and end with a shard."""
         size = self.settings.shard_size
         first = (self._shards(0) if side else 0) + rows.start // size
         count = math.ceil(len(rows) / size)
@@ -199,7 +199,7 @@ class Search:
         return loaded
 
     def _merged(self, side: int, first: int) -> Neighbors:
-        """The neighbors of a side over all parts of the other."""
+        """Merge the neighbors of a side in all parts of the other side."""
         numbers = defaultdict[int, list[int]](list)
         for number, todo in enumerate(self._searching(), start=first):
             if todo.side == side:
@@ -215,7 +215,7 @@ class Search:
 
 
 def _search(index: Any, queries: Vectors, k: int) -> Neighbors:
-    """Of an inverted file; queries whose lists hold too few rows look into all of them."""
+    """Search an inverted file; queries whose lists hold too few rows search all lists."""
     cosines, rows = index.search(queries, k)
     if (short := (rows < 0).any(axis=1)).any():
         usual, index.nprobe = index.nprobe, index.nlist

@@ -1,4 +1,4 @@
-"""The sentences of two texts, each once, and the pairs that a threshold is chosen by."""
+"""The two sides of mining: their distinct sentences, and the development pairs that choose a threshold."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from modenc.errors import DataError
 
 @dataclass
 class Side:
-    """The distinct sentences of one text; those that differ in letters and digits."""
+    """Distinct sentences of one text; sentences with the same letters and digits count as one."""
 
     lang: str
-    """Their language's code."""
+    """Code of the language."""
     texts: list[str] = field(default_factory=list)
     read: int = 0
-    """How many texts were given, with repeated ones and ones without a letter or digit."""
+    """Number of sentences given, with repeated ones and ones without letters or digits."""
     own: int = 0
-    """The first so many of ``texts`` were given; those after them come with the development pairs."""
+    """Number of ``texts`` at the beginning that were given; the rest comes from the development pairs."""
     _rows: dict[int, int] = field(default_factory=dict)
 
     def add(self, text: str) -> int | None:
-        """The row of a text, a new one where it is new; None where it has no letter or digit."""
+        """Return the row of a text, which is added if it is new; None if it has no letter or digit."""
         text = normalize(text)
         if not (key := letters_key(text)):
             return None
@@ -33,16 +33,16 @@ class Side:
             self.texts.append(text)
         return row
 
-    def digest(self) -> str:
-        """Changes with every change to the texts or their order."""
-        digest = blake2b(digest_size=16)
+    def fingerprint(self) -> str:
+        """Hash the texts in their order."""
+        hasher = blake2b(digest_size=16)
         for text in self.texts:
-            digest.update(text.encode("utf-8", "surrogatepass") + b"\n")
-        return digest.hexdigest()
+            hasher.update(text.encode("utf-8", "surrogatepass") + b"\n")
+        return hasher.hexdigest()
 
 
-def side_of(texts: Iterable[str], lang: str) -> Side:
-    """A text's distinct sentences, in the order in which they first come.
+def make_side(texts: Iterable[str], lang: str) -> Side:
+    """Collect a text's distinct sentences, in the order of their first occurrence.
 
     Raises:
         DataError: none of them has a letter or digit.
@@ -59,22 +59,23 @@ def side_of(texts: Iterable[str], lang: str) -> Side:
 
 @dataclass(frozen=True)
 class DevPairs:
-    """Rows of both sides of which is known what they translate."""
+    """Rows of the development pairs."""
 
     gold: set[tuple[int, int]]
-    """Rows that translate each other."""
+    """Pairs of rows (left, right) that translate each other."""
     left: list[int]
-    """All that are known, with a translation or without one."""
+    """Rows of all development sentences, with or without a translation."""
     right: list[int]
+    """Rows of all development sentences of the right side."""
 
 
-def hide(pairs: Iterable[tuple[str, str]], left: Side, right: Side) -> DevPairs:
-    """Add development pairs to the sides, where their sentences are not there already.
+def add_dev_pairs(pairs: Iterable[tuple[str, str]], left: Side, right: Side) -> DevPairs:
+    """Add the sentences of development pairs to the sides.
 
     Args:
-        pairs: translations; one side is empty where the other has no translation.
-        left: the sides.
-        right: likewise.
+        pairs: translations; one side is empty if the other has no translation.
+        left: the left side.
+        right: the right side.
 
     Raises:
         DataError: no pair has two sides.

@@ -75,11 +75,11 @@ class FrozenLanguage:
         self.lang = lang or run.plan.pivot
         self.align = align
         self.layout = published_modules(run, self.lang)
-        self.digest = Hub.open(run.plan.hub).card(self.lang).digest()
+        self.fingerprint = Hub.open(run.plan.hub).card(self.lang).fingerprint()
 
     def encode(self, texts: list[str], max_length: int) -> Vectors:
         """Unit vectors [texts, hidden] of sentences cut at ``max_length`` tokens."""
-        key = content_key(self.digest, str(self.align), str(max_length), *texts)
+        key = content_key(self.fingerprint, str(self.align), str(max_length), *texts)
 
         def encoded() -> Vectors:
             base = self.run.base

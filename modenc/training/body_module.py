@@ -19,7 +19,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.recipe.settings import LanguagePlan
 from modenc.storage import whole_file
-from modenc.threads import waiting
+from modenc.threads import wait_policy
 from modenc.training.processes import uses_bf16
 from modenc.training.progress import on_terminal
 
@@ -66,7 +66,7 @@ class BodyModule(InputModule):  # type: ignore[misc]
 
     def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
         """Add ``token_embeddings`` to the features."""
-        waiting.check()
+        wait_policy.check()
         ids = features["input_ids"]
         # In training the trainer sets autocast; this is for the dev set, the pivot and the teacher.
         with torch.autocast(ids.device.type, torch.bfloat16) if self.bf16 else nullcontext():

@@ -181,7 +181,7 @@ def _begin(work: Path, plan: LanguagePlan, data: dict[str, TrainingData]) -> Non
         "seed": plan.run.seed,
         "evaluate_every": plan.run.evaluate_every,
         "dev": [part.dev.sts for part in data.values()],
-        "data": {lang: [found.digest for found in _sets_read(part)] for lang, part in data.items()},
+        "data": {lang: [found.fingerprint for found in _sets_read(part)] for lang, part in data.items()},
     }
     fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     if process_state().is_main_process:

@@ -14,8 +14,8 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, parse_flag_from_env
 
 from modenc.cache import cache_dir
+from modenc.composition.kernels import has_bf16
 from modenc.errors import RecipeError
-from modenc.hardware import has_bf16
 from modenc.hub.store import Hub
 from modenc.recipe.settings import OptimizerSettings, RunSettings
 from modenc.storage import exclusive_lock

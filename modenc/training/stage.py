@@ -111,8 +111,8 @@ def stage_runs(plan: LanguagePlan, base: BaseModel, hub: Hub, data: TrainingData
     """A language's stages in their order; take each only when the one before it is done."""
     before, fingerprint = None, base.fingerprint
     for stage in STAGES:
-        digests = (_data_digest(data, stage, hub), fingerprint, _dev_digest(data, stage))
-        fingerprint = stage_fingerprint(plan, stage, *digests)
+        fingerprints = (_data_fingerprint(data, stage, hub), fingerprint, _dev_fingerprint(data, stage))
+        fingerprint = stage_fingerprint(plan, stage, *fingerprints)
         run = StageRun(stage, plan, base, data, plan.run.work_dir / plan.lang / stage, before, fingerprint)
         yield run
         before = LanguageLayout(run.modules)
@@ -215,12 +215,12 @@ def settings_of(plan: LanguagePlan, stage: str) -> dict[str, Any]:
 
 
 def stage_fingerprint(
-    plan: LanguagePlan, stage: str, data_digest: str, before: str, dev_digest: str = ""
+    plan: LanguagePlan, stage: str, data_fingerprint: str, before: str, dev_fingerprint: str = ""
 ) -> str:
     """sha256 of everything that decides a stage's result: settings, data, dev sets, earlier stages, seed.
 
-    ``before`` is the fingerprint of the stage before it, ``dev_digest`` that of the rows that choose its best
-    weights, empty where there are none.
+    ``before`` is the fingerprint of the stage before it, ``dev_fingerprint`` that of the rows that choose its
+    best weights, empty where there are none.
     """
     content = {
         "format": _FORMAT,
@@ -229,11 +229,11 @@ def stage_fingerprint(
         "base": dataclasses.asdict(plan.base),
         "seed": plan.run.seed,
         "chosen": [_chosen_by(plan.data.dev), plan.run.evaluate_every],
-        "data": data_digest,
+        "data": data_fingerprint,
         "before": before,
     }
-    if dev_digest:  # without any, a stage keeps the fingerprint of the time when rows were not hashed
-        content["dev"] = dev_digest
+    if dev_fingerprint:  # without any, a stage keeps the fingerprint of the time when rows were not hashed
+        content["dev"] = dev_fingerprint
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -257,14 +257,14 @@ def modules_read(plan: LanguagePlan, stage: str) -> list[tuple[str, str]]:
     return needed
 
 
-def _data_digest(data: TrainingData, stage: str, hub: Hub) -> str:
-    """Digest of what the stage trains on: its data, and the modules of other languages that it needs."""
+def _data_fingerprint(data: TrainingData, stage: str, hub: Hub) -> str:
+    """Fingerprint of what the stage trains on: its data, and the modules of other languages that it needs."""
     plan = data.plan
-    digests = [part.digest for part in data.used_by(stage)]
-    needed = modules_read(plan, stage) if digests or stage != "alignment" else []
+    fingerprints = [part.fingerprint for part in data.used_by(stage)]
+    needed = modules_read(plan, stage) if fingerprints or stage != "alignment" else []
     there = hub.languages() if needed else ()
-    digests += [hub.card(lang).digest(part) for lang, part in needed if lang in there]
-    return hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else "nothing"
+    fingerprints += [hub.card(lang).fingerprint(part) for lang, part in needed if lang in there]
+    return hashlib.sha256("\n".join(fingerprints).encode()).hexdigest() if fingerprints else "nothing"
 
 
 def _learns_from_pivot(plan: LanguagePlan, stage: str) -> bool:
@@ -275,8 +275,8 @@ def _learns_from_pivot(plan: LanguagePlan, stage: str) -> bool:
     return plan.lang != plan.pivot and objectives.get(stage, False)
 
 
-def _dev_digest(data: TrainingData, stage: str) -> str:
-    """Digest of the rows that choose the best weights, without those that the data's digest covers."""
+def _dev_fingerprint(data: TrainingData, stage: str) -> str:
+    """Fingerprint of the rows that choose the best weights, except those in the data's fingerprint."""
     plan = data.plan
     rows: list[object] = []
     if stage == "sentence_encoding":

@@ -24,7 +24,7 @@ from transformers import Trainer, TrainerCallback, TrainerState, TrainingArgumen
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from modenc.recipe.settings import OptimizerSettings, RunSettings
-from modenc.threads import waiting
+from modenc.threads import wait_policy
 from modenc.training.dev import (
     DevData,
     DevEvaluator,
@@ -142,7 +142,7 @@ class WaitPolicy(TrainerCallback):  # type: ignore[misc]
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Before each optimizer step."""
-        waiting.check()
+        wait_policy.check()
 
 
 @dataclass(frozen=True)

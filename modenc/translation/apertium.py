@@ -64,12 +64,12 @@ class Apertium:
         ]
 
     def describe(self) -> dict[str, Any]:
-        """Describe Apertium's version, the mode, and a digest of the mode's dictionaries and rules."""
+        """Describe Apertium's version, the mode, and a fingerprint of the mode's dictionaries and rules."""
         version = re.search(r"\d+(?:\.\d+)+", _output_of([*_command(None), "-V"]))
         return {
             "tool": f"apertium {version.group() if version else 'of unknown version'}",
             "name": self.mode,
-            "data": _digest(self.mode, self._folder),
+            "data": _fingerprint(self.mode, self._folder),
         }
 
 
@@ -137,15 +137,15 @@ def _output_of(command: Sequence[str]) -> str:
     return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False).stdout
 
 
-def _digest(mode: str, folder: Path | None) -> str:
-    """Compute a digest of the files in a mode's pipeline; empty if the mode's file is not found."""
+def _fingerprint(mode: str, folder: Path | None) -> str:
+    """Compute a fingerprint of the files in a mode's pipeline; empty if the mode's file is not found."""
     data = folder or Path(os.environ.get("APERTIUM_DATADIR", _DATA))
     path = data / "modes" / f"{mode}.mode"
     if not path.is_file():
         return ""
     pipeline = path.read_text(encoding="utf-8", errors="replace")
-    digest = hashlib.sha256(re.sub(r"'[^']*/", "'", pipeline).encode())
+    hasher = hashlib.sha256(re.sub(r"'[^']*/", "'", pipeline).encode())
     for name in re.findall(r"'([^']+)'", pipeline):
         if (file := Path(name)).is_file():
-            digest.update(file.read_bytes())
-    return digest.hexdigest()[:_DIGITS]
+            hasher.update(file.read_bytes())
+    return hasher.hexdigest()[:_DIGITS]

@@ -119,7 +119,7 @@ class TransformersModel:
             self.description: dict[str, Any] = {
                 "tool": f"transformers {version('transformers')}",
                 "name": _public_name(location),
-                "data": digest_of(folder),
+                "data": model_fingerprint(folder),
             }
             config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
             check_config(name, config)
@@ -197,9 +197,9 @@ class CTranslate2Model:
             self.description: dict[str, Any] = {
                 "tool": f"ctranslate2 {version('ctranslate2')}",
                 "name": _public_name(str(folder)),
-                "data": digest_of(folder),
+                "data": model_fingerprint(folder),
                 "tokenizer": _public_name(location),
-                "tokenizer_data": digest_of(self.tokenizer_folder),
+                "tokenizer_data": model_fingerprint(self.tokenizer_folder),
             }
             threads = torch.get_num_threads()
             self.translator = ctranslate2.Translator(str(folder), device="auto", intra_threads=threads)
@@ -243,16 +243,16 @@ def _commit_of(folder: Path) -> str | None:
     return folder.name if fetched else None
 
 
-def digest_of(folder: Path) -> str:
-    """Return a model's commit or, for a local folder, a digest of its files."""
+def model_fingerprint(folder: Path) -> str:
+    """Return a model's commit or, for a local folder, a fingerprint of its files."""
     if commit := _commit_of(folder):
         return commit
-    digest = hashlib.sha256()
+    hasher = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         if path.is_file() and not path.name.startswith(".") and path.suffix.lower() != ".md":
             with path.open("rb") as stream:
-                digest.update(f"{path.name}\0{hashlib.file_digest(stream, 'sha256').hexdigest()}\n".encode())
-    return digest.hexdigest()[:_DIGITS]
+                hasher.update(f"{path.name}\0{hashlib.file_digest(stream, 'sha256').hexdigest()}\n".encode())
+    return hasher.hexdigest()[:_DIGITS]
 
 
 def _public_name(location: str) -> str:

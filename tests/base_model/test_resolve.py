@@ -176,7 +176,7 @@ def test_a_base_in_the_cache_is_taken_where_it_cannot_be_fetched(tiny_xlmr, else
     assert resolve_base("somebody/base").fingerprint == resolve_base(str(tiny_xlmr)).fingerprint
     # Of others the library would say that they are missing.
     assert patterns[0] == patterns[1]
-    assert "taken from the cache, since it could not be fetched (a proxy's words)" in caplog.text
+    assert "using the cache, since it could not be fetched (a proxy's words)" in caplog.text
     with pytest.raises(BaseModelError, match="a proxy's words"):
         resolve_base("somebody/other").load_body()
 
@@ -227,7 +227,9 @@ def test_an_index_names_only_safetensors_beside_it(tiny_xlmr, tmp_path, elsewher
     edited(folder / INDEX, weight_map={"embeddings.word_embeddings.weight": file})
     if remote:
         elsewhere(folder)
-    with pytest.raises(BaseModelError, match=r"expected names of safetensors files beside it in .*, found "):
+    with pytest.raises(
+        BaseModelError, match=r"expected names of safetensors files in the same folder in .*, found "
+    ):
         resolve_base("somebody/base" if remote else str(folder)).load_body()
     assert not opened
 
@@ -247,7 +249,7 @@ def test_all_files_of_a_base_elsewhere_are_of_one_commit(tiny_xlmr, elsewhere, l
     base.load_tokenizer()
     body, fingerprint = base.load_with_fingerprint()
     assert {folder.name for folder, _ in loadings} == {COMMIT}
-    assert fingerprint == resolve.fingerprint_of(body) == resolve_base(str(tiny_xlmr)).fingerprint
+    assert fingerprint == resolve.compute_fingerprint(body) == resolve_base(str(tiny_xlmr)).fingerprint
 
 
 @pytest.fixture
@@ -323,10 +325,10 @@ def test_the_config_that_was_checked_is_the_one_used(tiny_xlmr, tmp_path, monkey
 def computed(monkeypatch, tmp_path):
     """A line for each fingerprint that is computed; disks' clocks are taken to be exact."""
     made = []
-    compute = resolve.fingerprint_of
+    compute = resolve.compute_fingerprint
     monkeypatch.setenv("MODENC_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(resolve, "_CLOCK_NS", 0, raising=False)
-    monkeypatch.setattr(resolve, "fingerprint_of", lambda body: made.append(1) or compute(body))
+    monkeypatch.setattr(resolve, "compute_fingerprint", lambda body: made.append(1) or compute(body))
     return made
 
 
@@ -392,13 +394,17 @@ def test_weights_that_were_just_written_are_looked_at_again(tiny_xlmr, tmp_path,
     [
         ("no/such/folder", {}, "expected a hub's folder, found no such folder; nor is it the id of a hub on"),
         ("./nowhere", {"revision": COMMIT}, "nor is it the id of a hub on Hugging Face"),
-        ("org/hub", {}, "are not there, and HF_HUB_OFFLINE is set; open the hub"),
+        ("org/hub", {}, "found some missing, and HF_HUB_OFFLINE is set; open the hub"),
         (
             "org/hub",
             {"revision": COMMIT},
-            f"expected the files of '{COMMIT}' that are used in",
+            f"expected the files of '{COMMIT}' in this machine's cache",
         ),
-        ("org/hub", {"local_files_only": True}, "are not there, and local_files_only is set; open the hub"),
+        (
+            "org/hub",
+            {"local_files_only": True},
+            "found some missing, and local_files_only is set; open the hub",
+        ),
         ("FOLDER", {"revision": COMMIT}, "expected no revision for a folder"),
     ],
 )

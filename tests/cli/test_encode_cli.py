@@ -187,7 +187,7 @@ def test_fills_the_gaps_that_a_run_on_a_cluster_left(encode, texts, expected, tm
 
 @pytest.mark.parametrize(("fast", "found"), [(True, "bf16"), (False, "fp32")])
 def test_auto_is_the_job_of_what_it_comes_to(encode, texts, tmp_path, monkeypatch, caplog, fast, found):
-    monkeypatch.setattr("modenc.composition.settings.has_bf16", lambda device: fast)
+    monkeypatch.setattr("modenc.composition.options.has_bf16", lambda device: fast)
     words = [texts, tmp_path / "v.npy", "--shard-size", "5", "--compute"]
     jobs = []
     for compute, calls in (("auto", 2), (found, 0)):
@@ -199,7 +199,7 @@ def test_auto_is_the_job_of_what_it_comes_to(encode, texts, tmp_path, monkeypatc
     assert json.loads(jobs[0])["compute"] == found
     assert "2 shards of 5 texts are done already" in caplog.text
     # Another machine makes something else of the same word.
-    monkeypatch.setattr("modenc.composition.settings.has_bf16", lambda device: not fast)
+    monkeypatch.setattr("modenc.composition.options.has_bf16", lambda device: not fast)
     with monkeypatch.context() as patch, caplog.at_level("INFO"):
         seen = _cut_off_after(patch, 100)
         assert encode(*words, "auto") == 0
@@ -209,7 +209,7 @@ def test_auto_is_the_job_of_what_it_comes_to(encode, texts, tmp_path, monkeypatc
 
 @pytest.mark.parametrize(("fast", "beside"), [(True, "bf16"), (False, "fp32")])
 def test_int8_is_the_job_of_what_its_machine_computes_beside_it(monkeypatch, fast, beside):
-    monkeypatch.setattr("modenc.composition.settings.has_bf16", lambda device: fast)
+    monkeypatch.setattr("modenc.composition.options.has_bf16", lambda device: fast)
     assert encode_job._actual_precision("int8", torch.device("cpu")) == f"int8 and {beside}"
 
 
@@ -484,7 +484,7 @@ assert code == 2 and not loaded, (code, loaded)
     ("hub", "source", "output", "lang", "message"),
     [
         ("nope", "texts.txt", "v.npy", "kk", "nope: expected a hub's folder, found no such folder"),
-        ("org/nope", "texts.txt", "v.npy", "kk", "org/nope: expected the files of 'main' that are used in"),
+        ("org/nope", "texts.txt", "v.npy", "kk", "org/nope: expected the files of 'main' in this"),
         ("", "texts.txt", "v.csv", "kk", "expected an output ending in .npy or .parquet"),
         ("", "nowhere.txt", "v.npy", "kk", "nowhere.txt: no such file"),
         ("", "texts.txt", "v.npy", "no language", "no language"),

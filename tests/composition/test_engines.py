@@ -12,7 +12,7 @@ from modenc.composition.adapter_bank import QUERY
 from modenc.composition.batched_engine import BatchedEngine
 from modenc.composition.body import compose
 from modenc.composition.kernels import OneDnnDense, TorchDense, make_dense, onednn_works
-from modenc.composition.modules import LanguageModules, LowRank, ParallelLayer
+from modenc.composition.modules import LanguageModules, LoraLayer, ParallelAdapter
 from modenc.composition.packing import round_up_tokens
 from modenc.errors import HubError
 from modenc.languages import BASE
@@ -35,18 +35,18 @@ def made(lang, seed, rank=4, bottleneck=8, sites=SITES):
     def rand(*shape):
         return torch.randn(*shape, generator=generator) * 0.1
 
-    low_rank = {
-        f"encoder.layer.{layer}.{name}": LowRank(rand(rank, sites[name][0]), rand(sites[name][1], rank))
+    lora = {
+        f"encoder.layer.{layer}.{name}": LoraLayer(rand(rank, sites[name][0]), rand(sites[name][1], rank))
         for layer in range(LAYERS)
         for name in sites
     }
     parallel = {
-        layer: ParallelLayer(
+        layer: ParallelAdapter(
             rand(bottleneck, HIDDEN), rand(bottleneck), rand(HIDDEN, bottleneck), rand(HIDDEN), scaling=4.0
         )
         for layer in range(LAYERS if bottleneck else 0)
     }
-    return LanguageModules(lang, None, None, low_rank, parallel)
+    return LanguageModules(lang, None, None, lora, parallel)
 
 
 ATTENTION = {name: size for name, size in SITES.items() if "self" in name}
@@ -151,7 +151,7 @@ def test_languages_with_the_same_adapter_share_a_merged_copy(body, monkeypatch):
     alike = [made(code, 7) for code in ("kk", "az")]
     other = made("az", 8)
     engine.put(alike[0])
-    engine.put(LanguageModules("az", None, None, alike[1].low_rank, other.parallel))
+    engine.put(LanguageModules("az", None, None, alike[1].lora, other.parallel_adapters))
     before = engine.nbytes
     ids, mask = batch(rows=4)
     found = engine.run(ids, mask, ["kk", "az", "kk", "az"], align=False)
@@ -197,7 +197,7 @@ def test_what_the_bank_counts_is_what_it_holds(body):
     for modules in [wide, *narrow[:0:-1]]:
         engine.remove(modules.lang)
         engine.shrink()
-        parts = chain(*bank.matrices.low_rank.values(), *bank.matrices.parallel.values())
+        parts = chain(*bank.matrices.lora.values(), *bank.matrices.parallel_adapters.values())
         held = sum(tensor.nbytes for tensor in parts)
         assert engine.nbytes == held * (bank._capacity - 1) // bank._capacity
     assert engine.nbytes == BatchedEngine(body, "fp32").cost(narrow[0])
@@ -280,11 +280,11 @@ def test_bf16_is_near(body):
 
 
 def test_what_does_not_fit_is_refused(engine):
-    narrow = LowRank(torch.ones(4, 7), torch.ones(7, 4))
+    narrow = LoraLayer(torch.ones(4, 7), torch.ones(7, 4))
     foreign = LanguageModules("tr", None, None, {"encoder.layer.0.output.dense": narrow}, {})
     with pytest.raises(HubError, match=r"tr: the adapter of encoder\.layer\.0\.output\.dense maps 7 to 7"):
         engine.put(foreign)
-    deep = LanguageModules("tr", None, None, {}, {5: made("tr", 1).parallel[0]})
+    deep = LanguageModules("tr", None, None, {}, {5: made("tr", 1).parallel_adapters[0]})
     with pytest.raises(HubError, match="tr: alignment of layer 5, the base has 2"):
         engine.put(deep)
 
@@ -328,7 +328,7 @@ def test_the_faster_library_multiplies_and_results_agree(body, faster, monkeypat
     for modules in LANGUAGES:
         engine.put(modules)
     ids, mask = batch()
-    assert isinstance(engine._own_layers[0].dense[QUERY], TorchDense) == (
+    assert isinstance(engine._base_layers[0].dense[QUERY], TorchDense) == (
         faster or not onednn_works(torch.float32)
     )
     assert close(engine, body, ids, mask, ROWS)

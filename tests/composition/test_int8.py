@@ -16,8 +16,8 @@ from tokenizers import Tokenizer
 from modenc import ModularEncoder, extras
 from modenc.base_model import resolve_base
 from modenc.composition import int8
-from modenc.composition.int8 import Int8Engine, _drawn_texts, _frequencies, int8_file
-from modenc.composition.modules import modules_of
+from modenc.composition.int8 import Int8Engine, _frequencies, _sample_texts, int8_file
+from modenc.composition.modules import to_modules
 from modenc.errors import BaseModelError, MissingExtraError
 
 pytestmark = pytest.mark.slow
@@ -82,9 +82,9 @@ def test_a_processor_without_vnni(seven_bits, tiny_hub):
 import json, torch
 from modenc import ModularEncoder
 from modenc.composition import int8
-from modenc.hardware import has_bf16
+from modenc.composition.kernels import has_bf16
 
-int8._quantised = None
+int8._quantized = None
 options = {{"lang": "kk", "normalize_embeddings": True}}
 right = ModularEncoder({str(tiny_hub.path)!r}).encode({TEXTS!r}, **options)
 found = ModularEncoder({str(tiny_hub.path)!r}, compute="int8").encode({TEXTS!r}, **options)
@@ -114,7 +114,7 @@ def test_mixture_and_batch_size_change_nothing(encoder):
 
 def test_a_copy_is_made_once(encoder, tiny_hub, monkeypatch):
     first = encoder.encode(TEXTS, lang=CODES)
-    monkeypatch.setattr(int8, "_quantised", None)
+    monkeypatch.setattr(int8, "_quantized", None)
     again = ModularEncoder(tiny_hub.path, compute="int8").encode(TEXTS, lang=CODES)
     assert np.array_equal(first, again)
 
@@ -161,8 +161,8 @@ def test_texts_are_drawn_as_often_as_the_vocabulary_says(tiny_xlmr, tiny_bert):
         frequencies = _frequencies(tokenizer)
         assert frequencies.sum() == pytest.approx(1)
         assert not frequencies[tokenizer.all_special_ids].any()
-        texts = [text for batch in _drawn_texts(tokenizer) for text in batch]
-        assert texts == [text for batch in _drawn_texts(tokenizer) for text in batch]
+        texts = [text for batch in _sample_texts(tokenizer) for text in batch]
+        assert texts == [text for batch in _sample_texts(tokenizer) for text in batch]
         assert len(set(texts)) > 300
 
 
@@ -180,7 +180,7 @@ def test_memory_is_counted_and_given_back(encoder, tiny_hub, tiny_xlmr):
     base = resolve_base(str(tiny_xlmr))
     engine = Int8Engine(base.load_body().eval(), base.load_tokenizer)
     assert engine.nbytes == 0
-    modules = modules_of(tiny_hub.read("kk"))
+    modules = to_modules(tiny_hub.read("kk"))
     engine.put(modules)
     assert engine.nbytes == engine.cost(modules) == modules.nbytes
     ids = torch.tensor([[5, 6, 7], [8, 9, 9]])

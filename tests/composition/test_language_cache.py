@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from modenc import ModularEncoder
-from modenc.composition.modules import modules_of
-from modenc.composition.settings import ComputeSettings
+from modenc.composition.modules import to_modules
+from modenc.composition.options import ComputeSettings
 from modenc.errors import HubError, OptionError
 
 TEXTS = ["A small child.", "Мұғалім жаңа кітапты оқиды.", "Qonşumuz qırmızı almanı alır.", "Our neighbour"]
@@ -34,7 +34,7 @@ def test_memory_is_kept_within_its_limit(tiny_hub):
 
 
 def test_a_vocabulary_counts_with_its_tokenizer(tiny_hub):
-    own, bases = modules_of(tiny_hub.read("kk")), modules_of(tiny_hub.read("en"))
+    own, bases = to_modules(tiny_hub.read("kk")), to_modules(tiny_hub.read("en"))
     assert bases.tokenizer is None
     encoder = ModularEncoder(tiny_hub.path)
     encoder.load("en")

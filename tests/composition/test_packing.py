@@ -2,7 +2,7 @@
 
 import torch
 
-from modenc.composition.packing import buckets, round_up_tokens
+from modenc.composition.packing import round_up_tokens, split_batch
 
 
 def test_buckets_waste_little_and_keep_every_row():
@@ -10,18 +10,18 @@ def test_buckets_waste_little_and_keep_every_row():
     lengths = torch.randint(2, 91, (64,), generator=generator)
     mask = (torch.arange(90) < lengths[:, None]).long()
     ids = torch.randint(5, 60, (64, 90), generator=generator).masked_fill(mask == 0, 1)
-    groups = [row % 5 for row in range(64)]
-    found = buckets(ids, mask, groups)
+    slots = [row % 5 for row in range(64)]
+    found = split_batch(ids, mask, slots)
     assert sorted(row for bucket in found for row in bucket.rows.tolist()) == list(range(64))
     cells = sum(bucket.ids.numel() for bucket in found)
     real = int(mask.sum())
     # A bucket costs what a hundred tokens do: more of them would not pay, fewer would waste.
     assert cells + 100 * len(found) <= min(64 * int(mask.sum(1).max()) + 100, real + 64 * 100)
     for bucket in found:
-        assert bucket.groups.tolist() == sorted(bucket.groups.tolist())
-        assert [groups[row] for row in bucket.rows.tolist()] == bucket.groups.tolist()
+        assert bucket.slots.tolist() == sorted(bucket.slots.tolist())
+        assert [slots[row] for row in bucket.rows.tolist()] == bucket.slots.tolist()
         assert torch.equal(bucket.ids, ids[bucket.rows][:, : bucket.ids.shape[1]])
-    even = buckets(ids[:, :7], torch.ones(64, 7, dtype=torch.long), [0] * 64)
+    even = split_batch(ids[:, :7], torch.ones(64, 7, dtype=torch.long), [0] * 64)
     assert [(bucket.rows, bucket.mask) for bucket in even] == [(None, None)]
 
 

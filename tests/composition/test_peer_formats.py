@@ -17,7 +17,7 @@ from modenc.base_model import resolve_base
 from modenc.cli.main import main
 from modenc.composition.body import compose
 from modenc.composition.importing import import_language
-from modenc.composition.modules import modules_of, read_lora
+from modenc.composition.modules import read_lora, to_modules
 from modenc.errors import HubError, LanguageError, OptionError
 
 adapters = pytest.importorskip("adapters", reason="the training half is not installed")
@@ -67,15 +67,15 @@ def _vectors(model, base, prompt="query: "):
 
 def _composed(hub, base, lang, part):
     """With one adapter of a language alone."""
-    modules = modules_of(hub.read(lang))
+    modules = to_modules(hub.read(lang))
     size = hub.info.hidden_size
-    low_rank = {} if part == "cla" else read_lora(hub.layout(lang).root / part, size)
+    lora = {} if part == "cla" else read_lora(hub.layout(lang).root / part, size)
     modules = replace(
         modules,
         tokenizer=None,
         embeddings=None,
-        low_rank=low_rank,
-        parallel=modules.parallel if part == "cla" else {},
+        lora=lora,
+        parallel_adapters=modules.parallel_adapters if part == "cla" else {},
     )
     return _vectors(compose(resolve_base(str(base)).load_body(), modules, align=True), base)
 
@@ -291,7 +291,10 @@ def test_the_original_of_the_bundled_base_is_taken_with_a_word_of_warning(theirs
         _check_base_name("me5-small", info, theirs, force=False)
         assert not caplog.records
         _check_base_name("intfloat/multilingual-e5-small", info, theirs, force=False)
-    assert "trained on intfloat/multilingual-e5-small, whose weights me5-small has in 4 bits" in caplog.text
+    assert (
+        "trained on intfloat/multilingual-e5-small, of which me5-small holds the weights in 4 bits"
+        in caplog.text
+    )
 
 
 def test_a_license_and_a_language_are_needed(hub_copy, theirs):

@@ -105,7 +105,7 @@ def test_lines_are_cleaned_counted_and_split(plan, tmp_path):
     again = TrainingData(plan).text
     assert again == corpus
     _lines(tmp_path / "t.txt", lines)
-    assert TrainingData(plan).text.digest != corpus.digest
+    assert TrainingData(plan).text.fingerprint != corpus.fingerprint
 
 
 def test_a_corpus_of_another_language_is_refused_with_numbers(plan, tmp_path):

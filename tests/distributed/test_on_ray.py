@@ -42,11 +42,11 @@ class Loss(Thread):
                 return
 
 
-def digests(folder):
+def fingerprints(folder):
     """Language → of its modules."""
     hub = Hub.open(folder)
     assert verify_hub(hub) == []
-    return {lang: hub.card(lang).digest() for lang in hub.languages()}
+    return {lang: hub.card(lang).fingerprint() for lang in hub.languages()}
 
 
 def logs(head):
@@ -69,7 +69,7 @@ def test_training_goes_on_from_the_checkpoint_of_a_lost_node(
     loss.join(60)
     assert loss.lost
     assert capsys.readouterr().out == f"en\t{tmp_path}/hub/en\nkk\t{tmp_path}/hub/kk\n"
-    assert digests(tmp_path / "hub") == digests(tmp_path / "right")
+    assert fingerprints(tmp_path / "hub") == fingerprints(tmp_path / "right")
     assert "resuming from checkpoint-" in logs(head)
     assert not list(tmp_path.rglob(".ray-*"))
 

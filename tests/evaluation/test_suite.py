@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from suite_parts import suite_digest
+from suite_parts import suite_fingerprint
 from tiny_recipe import write_table
 from tiny_suites import columns, task
 
@@ -229,25 +229,25 @@ def _with_fields(thing, **defaults):
     return later(**vars(thing))
 
 
-def test_a_suites_digest_is_of_what_it_states(suite):
-    digest, first = suite_digest(suite), suite.task[0]
-    assert digest == suite_digest(dataclasses.replace(suite, name="other", description="other"))
+def test_a_suites_fingerprint_is_of_what_it_states(suite):
+    fingerprint, first = suite_fingerprint(suite), suite.task[0]
+    assert fingerprint == suite_fingerprint(dataclasses.replace(suite, name="other", description="other"))
 
     def changed(**values):
-        return suite_digest(Suite("s", (dataclasses.replace(first, **values), *suite.task[1:])))
+        return suite_fingerprint(Suite("s", (dataclasses.replace(first, **values), *suite.task[1:])))
 
-    assert changed() == digest
-    assert changed(pivot="en", optional=False) == digest
-    assert changed(data=_with_fields(first.data, since="", few=())) == digest
+    assert changed() == fingerprint
+    assert changed(pivot="en", optional=False) == fingerprint
+    assert changed(data=_with_fields(first.data, since="", few=())) == fingerprint
     later = (_with_fields(first, since=0), *suite.task[1:])
-    assert suite_digest(Suite("s", later)) == digest
+    assert suite_fingerprint(Suite("s", later)) == fingerprint
     others = [
         changed(optional=True),
         changed(data=dataclasses.replace(first.data, limit=3)),
         changed(name="x"),
     ]
     others.append(changed(data=_with_fields(Source(path="other.tsv"), since="")))
-    assert len({digest, *others}) == 5
+    assert len({fingerprint, *others}) == 5
     # One order of columns is as good as another.
     columns = {"left": "a", "right": "b"}
     orders = (columns, dict(reversed(columns.items())))

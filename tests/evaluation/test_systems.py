@@ -131,7 +131,7 @@ def test_a_model_elsewhere_is_named_as_for_sentence_transformers(model, fetched,
 def test_a_hub_elsewhere_is_no_model(tiny_hub, fetched):
     fetched(tiny_hub.path)
     with pytest.raises(
-        BaseModelError, match=r"found a hub of modules; in Python give ModularEncoder\('somebody/hub'\)"
+        BaseModelError, match=r"found a hub of modules; in Python use ModularEncoder\('somebody/hub'\)"
     ):
         open_model("somebody/hub")
 

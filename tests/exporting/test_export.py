@@ -20,11 +20,11 @@ from modenc import ModularEncoder
 from modenc.base_model import resolve_base
 from modenc.cli.main import main
 from modenc.composition.body import compose
-from modenc.composition.modules import modules_of
+from modenc.composition.modules import to_modules
 from modenc.errors import BaseModelError, HubError, MissingExtraError, OptionError
 from modenc.exporting.export import FORMATS
 from modenc.exporting.graphs import Agreement
-from modenc.exporting.widening import comes_to_relu, widened
+from modenc.exporting.widening import approaches_relu, widen
 
 BACKENDS = {"onnx": "optimum.onnxruntime", "openvino": "optimum.intel.openvino"}
 INT8_COSINE = 0.999
@@ -112,10 +112,10 @@ def test_it_needs_nothing_of_modenc(encoder, tmp_path):
 @pytest.mark.parametrize("family", ["tiny_bert", "tiny_xlmr"])
 def test_a_parallel_adapter_is_more_neurons(family, tiny_hub, request):
     body = resolve_base(str(request.getfixturevalue(family))).load_body()
-    modules = modules_of(tiny_hub.read("az"))
-    del modules.parallel[0]  # a layer that its adapter leaves out
+    modules = to_modules(tiny_hub.read("az"))
+    del modules.parallel_adapters[0]  # a layer that its adapter leaves out
     before = {name: tensor.clone() for name, tensor in body.state_dict().items()}
-    model = widened(body, modules, align=True)
+    model = widen(body, modules, align=True)
     assert type(model) is type(body)
     assert model.config.intermediate_size == tiny_languages.TINY.inner + tiny_languages.TINY.bottleneck
     ids = torch.randint(5, 100, (8, 12), generator=torch.Generator().manual_seed(0))
@@ -132,9 +132,9 @@ def test_a_parallel_adapter_is_more_neurons(family, tiny_hub, request):
 
 def test_which_activations_come_to_relu():
     for name in ("relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "quick_gelu", "silu", "mish"):
-        assert comes_to_relu(ACT2FN[name]), name
+        assert approaches_relu(ACT2FN[name]), name
     for name in ("tanh", "sigmoid", "leaky_relu", "linear", "relu2", "relu6"):
-        assert not comes_to_relu(ACT2FN[name]), name
+        assert not approaches_relu(ACT2FN[name]), name
 
 
 @pytest.fixture(scope="module")

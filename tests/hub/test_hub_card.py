@@ -9,7 +9,7 @@ from modenc.cli.hub import sections
 from modenc.errors import HubError
 from modenc.hub.card import Card
 from modenc.hub.comparison import loses, table_of
-from modenc.hub.readme import readme
+from modenc.hub.readme import language_page
 
 CARD = make_card("kk", files={"a/b.json": {"sha256": "00", "bytes": 2}})
 
@@ -62,7 +62,7 @@ def test_what_is_no_json_object_is_refused(text: str, message: str) -> None:
 
 def test_readme_has_front_matter_and_tables() -> None:
     yaml = pytest.importorskip("yaml")
-    text = readme(CARD)
+    text = language_page(CARD)
     _, front, body = text.split("---\n", 2)
     assert yaml.safe_load(front) == {
         "language": "kk",
@@ -81,13 +81,13 @@ def test_readme_has_front_matter_and_tables() -> None:
 def test_readme_of_norwegian_several_licences_and_a_bundled_base() -> None:
     yaml = pytest.importorskip("yaml")
     card = make_card("nb", licences=["MIT", 'made by "us"'], base_id="me5-small", scores={}, data=[])
-    text = readme(card)
+    text = language_page(card)
     front = yaml.safe_load(text.split("---\n", 2)[1])
     assert front["license"] == "other"
     assert front["license_name"] == "mixed"
     assert front["base_model"] == "intfloat/multilingual-e5-small"
     assert "## Scores" not in text
-    local = readme(make_card("nb", base_id="/models/base", licences=[]))
+    local = language_page(make_card("nb", base_id="/models/base", licences=[]))
     assert "base_model" not in local
     assert "Licence: not stated" in local
 
@@ -104,13 +104,13 @@ def test_a_card_without_a_comparison_is_read_and_written_as_it_is() -> None:
     text = CARD.to_json()
     assert "comparison" not in text
     assert Card.from_json(text).comparison == {}
-    assert "Compared with the base" not in readme(CARD)
+    assert "Compared with the base" not in language_page(CARD)
 
 
 def test_a_comparison_is_stored_and_shown() -> None:
     card = make_card("kk", comparison=COMPARISON)
     assert Card.from_json(card.to_json()) == card
-    text = readme(card)
+    text = language_page(card)
     assert "## Compared with the base alone" in text
     assert "| held-out data | rows | base | modules | align=False |" in text
     assert "| similarity within the language (Spearman x 100) | 200 | 72.5 | 81.9 | 83.0 |" in text

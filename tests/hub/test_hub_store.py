@@ -206,14 +206,14 @@ def test_install_a_languages_folder(hub: Hub, tmp_path: Path) -> None:
 
 def full_after(times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that has room for so many more languages."""
-    take_in, taken = Hub._take_in, itertools.count()
+    take_in, taken = Hub._check_and_swap, itertools.count()
 
     def full(*args: Any, **options: Any) -> None:
         if next(taken) >= times:
             raise OSError(errno.ENOSPC, "No space left on device")
         take_in(*args, **options)
 
-    monkeypatch.setattr(Hub, "_take_in", full)
+    monkeypatch.setattr(Hub, "_check_and_swap", full)
 
 
 def test_a_copy_is_a_hub_once_all_languages_are_in_it(
@@ -222,7 +222,9 @@ def test_a_copy_is_a_hub_once_all_languages_are_in_it(
     copy = tmp_path / "copy"
     with monkeypatch.context() as patch:
         full_after(2, patch)
-        with pytest.raises(StorageError, match=r"copy: cannot be written .*; no half of a hub can be opened"):
+        with pytest.raises(
+            StorageError, match=r"copy: cannot be written .*; the incomplete hub cannot be opened"
+        ):
             hub.copy(copy, INFO)
     with pytest.raises(HubError, match="expected a hub"):
         Hub.open(copy)
@@ -244,7 +246,9 @@ def test_a_copy_adds_to_a_hub_one_language_after_the_other(
     other = Hub.create(tmp_path / "other", INFO)
     publish(other, "ky")
     full_after(1, monkeypatch)
-    with pytest.raises(StorageError, match="each language there is whole, the old one or the new"):
+    with pytest.raises(
+        StorageError, match="each language there is complete, in the old version or the new one"
+    ):
         hub.copy(other.path, INFO)
     assert Hub.open(other.path).languages() == ["en", "ky"]
     assert verify_hub(other) == []

@@ -114,8 +114,8 @@ def test_lists_and_checks_as_json(hub: Hub, capsys: pytest.CaptureFixture[str]) 
     assert "error" in az
     assert en["code"] == "en"
     code, out, _ = run(capsys, "hub", "check", "--hub", hub.path, "--json")
-    (problem,) = json.loads(out)["problems"]
-    assert (code, problem["lang"], problem["file"]) == (1, "az", "card.json")
+    (issue,) = json.loads(out)["problems"]
+    assert (code, issue["lang"], issue["file"]) == (1, "az", "card.json")
     code, out, _ = run(capsys, "hub", "check", "--hub", hub.path, "--lang", "kk", "--lang", "en", "--json")
     assert (code, json.loads(out)["problems"]) == (0, [])
 

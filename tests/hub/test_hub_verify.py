@@ -14,7 +14,7 @@ from tiny_languages import HIDDEN, PIECES, edit_json, publish, update_card, writ
 
 from modenc.errors import HubError
 from modenc.hub.atomic_folder import staging_folder
-from modenc.hub.checks.folder import Problem
+from modenc.hub.checks.folder import HubIssue
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 
@@ -221,10 +221,10 @@ def test_tensors_that_are_too_many_are_not_read(hub: Hub) -> None:
 )
 def test_verify_names_language_and_file(hub: Hub, damage: Callable[[Path], object], message: str) -> None:
     damage(hub.layout("kk").root)
-    problems = verify_hub(hub)
-    assert {problem.lang for problem in problems} == {"kk"}
+    issues = verify_hub(hub)
+    assert {issue.lang for issue in issues} == {"kk"}
     with pytest.raises(AssertionError, match=message):
-        raise AssertionError("\n".join(str(problem) for problem in problems))
+        raise AssertionError("\n".join(str(issue) for issue in issues))
     assert verify_hub(hub, "az") == []
 
 
@@ -239,8 +239,8 @@ def test_another_base_and_foreign_things_in_the_root(hub: Hub) -> None:
     for name in ("adapter_config.json", "pytorch_model.bin", "README.md"):
         (hub.path / name).touch()
     (hub.path / "leftover").mkdir()
-    problems = {str(problem) for problem in verify_hub(hub, base_fingerprint="beef")}
-    assert problems == {
+    issues = {str(issue) for issue in verify_hub(hub, base_fingerprint="beef")}
+    assert issues == {
         "hub.json: expected the base f00d, found beef",
         "adapter_config.json: sentence-transformers would take the hub for a peft adapter; delete it",
         "pytorch_model.bin: found a format that can run code; delete it",
@@ -257,17 +257,17 @@ def test_code_under_dotted_names_is_told_of(hub: Hub) -> None:
     (hub.path / ".linked.so").symlink_to("/dev/null")
     with staging_folder(hub.path / "kk") as staging:
         (staging / "made_meanwhile.pt").touch()
-        problems = {(problem.lang, problem.file): problem.message for problem in verify_hub(hub)}
+        issues = {(issue.lang, issue.file): issue.message for issue in verify_hub(hub)}
     message = "found a format that can run code; delete it"
     names = (".x.pkl", ".cache/x.py", ".cache/inner/y.BIN", ".linked.so")
-    assert problems == {(None, name): message for name in names}
+    assert issues == {(None, name): message for name in names}
 
 
 def test_folders_beside_the_languages_stop_nothing(hub: Hub) -> None:
     for name in ("kk.bak", "kaz", "notes \udcff"):
         shutil.copytree(hub.path / "kk", hub.path / name)
     assert hub.languages() == ["en", "az", "kk"]
-    found = {problem.lang: problem.message for problem in verify_hub(hub)}
+    found = {issue.lang: issue.message for issue in verify_hub(hub)}
     assert found["kaz"] == "expected the folder kk; rename it"
     assert "no language's folder" in found["kk.bak"]
 
@@ -276,15 +276,15 @@ def test_files_for_sentence_transformers_are_checked(hub: Hub) -> None:
     path = hub.path / "modules.json"
     path.write_text(path.read_text().replace("modenc.composition", "elsewhere"))
     (hub.path / "1_Pooling" / "config.json").unlink()
-    problems = {problem.file: problem.message for problem in verify_hub(hub)}
-    assert problems["modules.json"] == "expected the file as modenc writes it, found another; restore it"
-    assert "expected a readable file" in problems["1_Pooling/config.json"]
+    issues = {issue.file: issue.message for issue in verify_hub(hub)}
+    assert issues["modules.json"] == "expected the file as modenc writes it, found another; restore it"
+    assert "expected a readable file" in issues["1_Pooling/config.json"]
 
 
 def test_a_link_to_itself_is_told_of(hub: Hub) -> None:
     shutil.rmtree(hub.path / "1_Pooling")
     (hub.path / "1_Pooling").symlink_to("1_Pooling")
-    assert "1_Pooling/config.json" in {problem.file for problem in verify_hub(hub)}
+    assert "1_Pooling/config.json" in {issue.file for issue in verify_hub(hub)}
 
 
 def test_weights_that_are_no_numbers_are_seen(hub: Hub) -> None:
@@ -332,8 +332,8 @@ def test_a_folder_under_another_name_or_base(hub: Hub) -> None:
     path = hub.path / "ky" / "card.json"
     edit_json(path, base_fingerprint="beef")
     assert verify_hub(hub) == [
-        Problem("ky", "card.json", "expected the modules of 'ky', found those of 'kk'"),
-        Problem("ky", "card.json", "expected the base f00d, found beef"),
+        HubIssue("card.json", "expected the modules of 'ky', found those of 'kk'", "ky"),
+        HubIssue("card.json", "expected the base f00d, found beef", "ky"),
     ]
     with pytest.raises(HubError, match=r"card\.json: expected the modules of 'ky', found those of 'kk'"):
         hub.read("ky", checksums=False)
@@ -344,13 +344,13 @@ def test_a_folder_under_another_name_or_base(hub: Hub) -> None:
 
 
 def test_a_card_or_hub_may_be_corrected_by_hand(hub: Hub) -> None:
-    digest = hub.read("kk").digest
+    fingerprint = hub.read("kk").fingerprint
     edit_json(hub.path / "kk" / "card.json", licences=["CC BY 4.0"])
     edit_json(hub.path / "hub.json", max_length=32)
     again = Hub.open(hub.path)
     assert verify_hub(again) == []
     assert (again.card("kk").licences, again.info.max_length) == (["CC BY 4.0"], 32)
-    assert again.read("kk").digest == digest
+    assert again.read("kk").fingerprint == fingerprint
 
 
 @pytest.mark.slow

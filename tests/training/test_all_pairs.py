@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from trainings import (
     NO_DEV,
-    digests,
+    fingerprints,
     hashes,
     kill_once_there,
     resumptions,
@@ -108,7 +108,7 @@ def test_a_killed_training_of_all_pairs_resumes(tiny_recipe, tmp_path, caplog):
     assert resumptions(words, caplog) == 1
     assert hub.card("en").stages["alignment"]["metrics"]["steps"] == 60
     assert not (path.parent / "runs" / "all_pairs").exists()
-    assert digests(hub) == right
+    assert fingerprints(hub) == right
 
 
 def test_all_pairs_holds_every_language(tiny_recipe, monkeypatch):

@@ -66,8 +66,8 @@ def test_embeddings_learn_from_the_pivot(copied):
     assert moved == {"la", "embeddings.safetensors"}
     hub = Hub.open(copied.parent / "hub")
     english = hashes(hub.layout("en").root / "se")
-    assert {name: digest for name, digest in encoding.items() if name.startswith("se/")} == {
-        f"se/{name}": digest for name, digest in english.items()
+    assert {name: checksum for name, checksum in encoding.items() if name.startswith("se/")} == {
+        f"se/{name}": checksum for name, checksum in english.items()
     }
     card = hub.card("kk")
     metrics = card.stages["language_adaptation"]["metrics"]

@@ -17,7 +17,7 @@ from tiny_recipe import write_table
 from trainings import (
     NO_DEV,
     SCORED_PAIRS,
-    digests,
+    fingerprints,
     hashes,
     kill_once_there,
     resumptions,
@@ -232,15 +232,15 @@ def test_forced_stages_reach_the_hub_and_all_that_starts_from_them(tiny_recipe, 
     recipe = load_recipe(path, EN_STARTS_FROM_KK)
     train(recipe)
     hub = Hub.open(path.parent / "hub")
-    first = hub.card("kk").digest("se/")
+    first = hub.card("kk").fingerprint("se/")
     train(recipe, force=True)
-    second = hub.card("kk").digest("se/")
-    assert first != second == hub.card("en").digest("se/")
+    second = hub.card("kk").fingerprint("se/")
+    assert first != second == hub.card("en").fingerprint("se/")
     before = hashes(hub.path)
     train(recipe)
     assert hashes(hub.path) == before
     train(recipe, languages=["kk"], stages=["sentence_encoding"], force=True)
-    assert hub.card("kk").digest("se/") not in (first, second)
+    assert hub.card("kk").fingerprint("se/") not in (first, second)
     assert hub.layout("kk").present() == ("se",)
     assert verify_hub(hub) == []
 
@@ -251,7 +251,7 @@ def test_the_pivot_can_start_from_another_language(tiny_recipe, caplog):
     assert list(train(recipe)) == ["kk", "en"]
     hub = Hub.open(path.parent / "hub")
     assert verify_hub(hub) == []
-    assert hub.card("en").digest("se/") == hub.card("kk").digest("se/")
+    assert hub.card("en").fingerprint("se/") == hub.card("kk").fingerprint("se/")
     assert hub.layout("kk").present() == ("se", "cla")
     training_again_changes_nothing(recipe, hub, caplog)
 
@@ -310,7 +310,7 @@ def test_a_killed_run_resumes_and_the_hub_stays_whole(copied, tmp_path, caplog, 
     assert verify_hub(hub) == []
     metrics = hub.card("kk").stages[stage]["metrics"]
     assert (metrics[phase] if phase else metrics)["steps"] == 60
-    assert digests(hub) == right
+    assert fingerprints(hub) == right
 
 
 def test_the_card_says_what_it_was_trained_on(trained):

@@ -3,7 +3,7 @@
 import pytest
 from test_all_pairs import ALL_PAIRS
 from test_pipeline import EN_STARTS_FROM_KK
-from trainings import digests, hashes
+from trainings import fingerprints, hashes
 
 from modenc.errors import RecipeError
 from modenc.hub.store import Hub
@@ -73,7 +73,7 @@ def test_steps_come_to_what_train_does(tiny_recipe, tmp_path, overrides):
     for step in training_steps(recipe):
         published |= train_step(recipe, step)
     hub = Hub.open(recipe.hub)
-    assert digests(hub) == digests(Hub.open(tmp_path / "hub"))
+    assert fingerprints(hub) == fingerprints(Hub.open(tmp_path / "hub"))
     assert {lang: folder.name for lang, folder in published.items()} == {lang: lang for lang in whole}
     # Lost after they were done, and run again: nothing is trained or published twice.
     before = hashes(hub.path)
@@ -85,4 +85,4 @@ def test_steps_come_to_what_train_does(tiny_recipe, tmp_path, overrides):
     assert not any((recipe.plans["kk"].run.work_dir / "kk" / stage).exists() for stage in STAGES)
     for step in steps:
         train_step(recipe, step)
-    assert digests(hub) == digests(Hub.open(tmp_path / "hub"))
+    assert fingerprints(hub) == fingerprints(Hub.open(tmp_path / "hub"))

@@ -41,18 +41,18 @@ def training_again_changes_nothing(recipe, hub, caplog):
 
 
 def undisturbed(path, overrides, folder, languages=None):
-    """The digests of modules that a copy of a recipe's work and hub comes to, trained in one go."""
+    """The fingerprints of modules that a copy of a recipe's work and hub comes to, trained in one go."""
     shutil.copytree(path.parent, folder / "undisturbed")
     places = [f"hub.path={folder}/undisturbed/hub", f"run.work_dir={folder}/undisturbed/runs"]
     # What else drew random numbers in the process before changes nothing.
     set_seed(7)
     train(load_recipe(path, [*overrides, *places]), languages=languages)
-    return digests(Hub.open(folder / "undisturbed" / "hub"))
+    return fingerprints(Hub.open(folder / "undisturbed" / "hub"))
 
 
-def digests(hub):
+def fingerprints(hub):
     """Language → of its modules."""
-    return {lang: hub.card(lang).digest() for lang in hub.languages()}
+    return {lang: hub.card(lang).fingerprint() for lang in hub.languages()}
 
 
 def resumptions(words, caplog):

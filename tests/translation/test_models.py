@@ -12,7 +12,7 @@ import tiny_translators
 from modenc.errors import BaseModelError, DataError, LanguageError
 from modenc.translation.chains import model_chain
 from modenc.translation.language_tags import language_tags
-from modenc.translation.neural import digest_of, find_model
+from modenc.translation.neural import find_model, model_fingerprint
 from modenc.translation.steps import Translation
 
 TEXTS = [*tiny_models.sentences("en")[:3], "The new book"]
@@ -205,7 +205,7 @@ def test_a_model_is_told_from_another_of_its_name(models, tmp_path):
 def test_a_fetched_model_is_known_by_its_commit(tmp_path):
     folder = tmp_path / "snapshots" / ("0a" * 20)
     folder.mkdir(parents=True)
-    assert digest_of(folder) == "0a" * 20
+    assert model_fingerprint(folder) == "0a" * 20
 
 
 def test_ctranslate2_wants_a_converted_model(models, tmp_path):

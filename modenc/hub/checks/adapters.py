@@ -1,4 +1,4 @@
-"""Adapters of a language, LA and SE in peft's format, CLA in AdapterHub's: of fitting shapes and bounded."""
+"""Checked parsing of a language's adapters: LA and SE in peft's format, CLA in AdapterHub's."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from modenc.errors import HubError
 from modenc.hub.checks.tensors import MOST_HEADER, Array, Tensors, check_numbers, name_some, parse_tensors
 from modenc.hub.layout import CLA_CONFIG, LORA_CONFIG
 
-# What a hostile file claims is bounded before engines allocate for it.
+# Largest dimension of a matrix, in hidden sizes: engines allocate as much as a malicious file claims.
 _MOST_TIMES = 16
-# Square matrices of the hidden size that an adapter's tensors may come to, all together.
+# Most numbers in all tensors of an adapter, in matrices of [hidden, hidden].
 _MOST_MATRICES = 1 << 10
 _MOST_SCALING = 1e3
 _LORA_TENSOR = re.compile(
@@ -25,13 +25,13 @@ _PARALLEL_TENSOR = re.compile(
     re.ASCII,
 )
 _PARALLEL = {"is_parallel": True, "output_adapter": True, "mh_adapter": False, "non_linearity": "relu"}
-# What a configuration may leave out or switch off; modenc computes none of them.
+# Settings that must be absent or off, since modenc does not support them.
 _NOT_IN_PARALLEL = ("ln_before", "ln_after", "phm_layer", "use_gating", "inv_adapter")
 _NOT_IN_LORA = (
     *("use_dora", "lora_bias", "use_qalora", "use_bdlora", "modules_to_save", "trainable_token_indices"),
     *("target_parameters", "layer_replication", "alora_invocation_tokens", "arrow_config", "kasa_config"),
 )
-# Others (PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA) begin with changed weights of the base.
+# Other initializations (PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA) change the base's weights.
 _STARTS = (None, True, False, "gaussian", "eva", "orthogonal")
 
 
@@ -60,24 +60,24 @@ class ParallelWeights:
 
 
 def most_adapter_bytes(hidden_size: int) -> int:
-    """Bytes that an adapter's weights may take for a base of this width."""
+    """Return the most bytes of an adapter's weights for a base of this width."""
     return MOST_HEADER + 4 * _MOST_MATRICES * hidden_size**2
 
 
 def parse_lora(content: bytes, config: dict[str, Any], hidden_size: int) -> dict[str, LoraWeights]:
-    """A peft LoRA (Hu et al., 2022) as module name → weights.
+    """Parse a peft LoRA (Hu et al., 2022) to module name → weights.
 
     Args:
-        content: of the weights' file.
+        content: content of the weights file.
         config: peft's configuration.
-        hidden_size: the base's.
+        hidden_size: width of the base.
 
     Raises:
         HubError: it is no plain LoRA, or not for a base of this width.
     """
     tensors = parse_tensors(content)
-    if fault := _not_plain(config):
-        raise HubError(f"expected a plain peft LoRA without bias in {LORA_CONFIG}, found {fault}")
+    if issue := _not_plain(config):
+        raise HubError(f"expected a plain peft LoRA without bias in {LORA_CONFIG}, found {issue}")
     if others := config.get("alpha_pattern"):
         raise HubError(
             f"expected one lora_alpha for all layers in {LORA_CONFIG}, found alpha_pattern {others!r:.60}"
@@ -114,12 +114,12 @@ def parse_lora(content: bytes, config: dict[str, Any], hidden_size: int) -> dict
 
 
 def parse_parallel(content: bytes, config: dict[str, Any], hidden_size: int) -> dict[int, ParallelWeights]:
-    """An AdapterHub parallel adapter (He et al., 2022) as layer number → weights.
+    """Parse an AdapterHub parallel adapter (He et al., 2022) to layer number → weights.
 
     Args:
-        content: of the weights' file.
+        content: content of the weights file.
         config: AdapterHub's configuration.
-        hidden_size: the base's.
+        hidden_size: width of the base.
 
     Raises:
         HubError: it is another kind of adapter, or not for a base of this width.
@@ -142,7 +142,7 @@ def parse_parallel(content: bytes, config: dict[str, Any], hidden_size: int) -> 
 
 
 def _parallel_scaling(settings: object) -> float:
-    """The scaling that AdapterHub's configuration gives a plain parallel adapter; others are refused."""
+    """Return the scaling of a plain parallel adapter from its configuration; refuse other adapters."""
     if not isinstance(settings, dict):
         raise HubError(f"expected an AdapterHub configuration in {CLA_CONFIG}, found {settings!r:.60}")
     scaling = _scaling(settings, "scaling")
@@ -181,7 +181,7 @@ def _check_layer(layer: int, parts: Tensors, hidden_size: int) -> None:
 
 
 def _not_plain(config: dict[str, Any]) -> str:
-    """What makes a peft adapter something else than a LoRA that is computed as ``scaling * B A x``."""
+    """Return the settings of a peft adapter that make it no plain LoRA (``scaling * B A x``); else empty."""
     if (kind := config.get("peft_type")) != "LORA":
         return f"{kind!r:.60}"
     found = {key: config[key] for key in _NOT_IN_LORA if config.get(key)}
@@ -193,7 +193,7 @@ def _not_plain(config: dict[str, Any]) -> str:
 
 
 def _ranks(config: dict[str, Any]) -> set[int]:
-    """Ranks that peft's configuration allows."""
+    """Return the ranks in peft's configuration."""
     pattern = config.get("rank_pattern") or {}
     ranks = [config.get("r"), *(pattern.values() if isinstance(pattern, dict) else ())]
     if not all(type(rank) is int and rank > 0 for rank in ranks):

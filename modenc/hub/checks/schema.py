@@ -1,4 +1,4 @@
-"""Checking a JSON object against the type that it should become."""
+"""Check of a JSON object against a dataclass or ``TypedDict``."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 from modenc.suggest import closest_match
 
 _MOST_LISTED = 20
-# Greater integers cannot be shown as a number with a point.
+# Greater integers cannot be converted to float.
 _MOST_BITS = 1000
 
 
-def key_faults(
+def key_issues(
     content: dict[str, Any], kind: type, optional: Collection[str] = (), where: str = ""
 ) -> Iterator[str]:
-    """Missing keys, unknown keys and values of another type, one phrase each.
+    """Yield a message for each missing key, unknown key and value of another type.
 
     Args:
         content: the object.
         kind: a dataclass or ``TypedDict``.
         optional: keys that may be missing.
-        where: the object's place in the file.
+        where: prefix of the messages: the object's place in the file.
     """
     hints = get_type_hints(kind)
     yield from (f"{where}missing key {name!r}" for name in hints if name not in {*content, *optional})
     for name, value in content.items():
         if name in hints:
-            yield from _value_faults(value, hints[name], f"{where}{name}")
+            yield from _value_issues(value, hints[name], f"{where}{name}")
         else:
             close = closest_match(name, hints)
             yield f"{where}unknown key {name!r:.60}" + (f" (did you mean {close!r}?)" if close else "")
 
 
-def _value_faults(value: Any, hint: Any, where: str) -> Iterator[str]:
+def _value_issues(value: Any, hint: Any, where: str) -> Iterator[str]:
     if hint is Any:
         return
     kind: Any = dict if is_typeddict(hint) else get_origin(hint) or hint
@@ -43,16 +43,16 @@ def _value_faults(value: Any, hint: Any, where: str) -> Iterator[str]:
     if not fits or (isinstance(value, int) and value.bit_length() > _MOST_BITS):
         yield f"{where}: expected {kind.__name__}, found {value!r:.60}"
     elif is_typeddict(hint):
-        yield from key_faults(value, hint, where=f"{where}: ")
+        yield from key_issues(value, hint, where=f"{where}: ")
     elif kind is dict:
         for name, part in value.items():
-            yield from _value_faults(part, inner[1], f"{where}.{name:.60}")
+            yield from _value_issues(part, inner[1], f"{where}.{name:.60}")
     elif kind is list:
         for position, part in enumerate(value):
-            yield from _value_faults(part, inner[0], f"{where}[{position}]")
+            yield from _value_issues(part, inner[0], f"{where}[{position}]")
 
 
-def listed(faults: Iterable[str]) -> str:
-    """The first faults in a line, and that there are more; no more are looked for than are shown."""
-    first = list(islice(faults, _MOST_LISTED + 1))
+def listed(issues: Iterable[str]) -> str:
+    """Join the first issues in one line; at most one more is computed than is shown."""
+    first = list(islice(issues, _MOST_LISTED + 1))
     return "; ".join(first if len(first) <= _MOST_LISTED else [*first[:_MOST_LISTED], "and more"])

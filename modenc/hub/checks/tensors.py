@@ -1,4 +1,4 @@
-"""Tensors of a language: of the types and shapes that its place calls for, finite, and within bounds."""
+"""Checked parsing of safetensors: known types and shapes, and finite numbers within bounds."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Array = npt.NDArray[Any]
 Tensors = dict[str, Array]
 
 MOST_HEADER = 1 << 24
-"""Bytes of a safetensors file's header."""
+"""Most bytes of a safetensors file's header."""
 _DTYPES: dict[str, Any] = {"F16": np.float16, "F32": np.float32, "I8": np.int8}
 _TYPE_NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
 _FLOATS = ("F16", "F32")
-# A hundred times what training comes to, and little enough that no layer's sums and squares overflow.
+# A hundred times the largest trained weights, and small enough that no sums or squares overflow in a layer.
 _MOST_WEIGHT, _MOST_EMBEDDING = 10.0, 1e3
 _MOST = {EMBEDDINGS_TENSOR: _MOST_EMBEDDING, SCALES_TENSOR: _MOST_EMBEDDING / MOST_INT8}
 # Unsigned integers of each type's width.
@@ -28,10 +28,10 @@ _BITS: dict[Any, Any] = {np.dtype(np.float16): np.uint16, np.dtype(np.float32): 
 
 
 def parse_tensors(content: bytes, types: tuple[str, ...] = _FLOATS) -> Tensors:
-    """The tensors of a safetensors file by name.
+    """Parse a safetensors file to name → array.
 
     Raises:
-        HubError: as :func:`deserialized`.
+        HubError: the file is damaged, its header too large, or a tensor of another type than ``types``.
     """
     return {
         name: np.frombuffer(part["data"], _DTYPES[part["dtype"]]).reshape(part["shape"])
@@ -40,7 +40,7 @@ def parse_tensors(content: bytes, types: tuple[str, ...] = _FLOATS) -> Tensors:
 
 
 def deserialized(content: bytes, types: tuple[str, ...]) -> list[tuple[str, dict[str, Any]]]:
-    """Name, and type, shape and bytes of each tensor of a safetensors file.
+    """Parse a safetensors file to (name, type, shape and bytes) of each tensor.
 
     Raises:
         HubError: the file is damaged, its header too large, or a tensor of another type than ``types``.
@@ -57,11 +57,11 @@ def deserialized(content: bytes, types: tuple[str, ...]) -> list[tuple[str, dict
 
 
 def parse_embeddings(content: bytes, pieces: int, hidden_size: int) -> tuple[Array, Array | None]:
-    """A language's table [pieces, hidden] and, where it is in int8, the scales [pieces].
+    """Parse a language's embeddings [pieces, hidden] and, if these are in int8, their scales [pieces].
 
     Raises:
-        HubError: as :func:`parse_tensors`, or the tensors are not as
-            :data:`~modenc.hub.layout.EMBEDDINGS_TENSOR` says.
+        HubError: the file is damaged, or its tensors differ from those at
+            :data:`~modenc.hub.layout.EMBEDDINGS_TENSOR`.
     """
     tensors = parse_tensors(content, (*_FLOATS, "I8"))
     table, scales = tensors.get(EMBEDDINGS_TENSOR), tensors.get(SCALES_TENSOR)
@@ -86,17 +86,17 @@ def parse_embeddings(content: bytes, pieces: int, hidden_size: int) -> tuple[Arr
 
 
 def check_numbers(tensors: Tensors) -> None:
-    """See that every number is finite and within the bounds of its tensor.
+    """Check that every number is finite and within the bounds of its tensor.
 
     Raises:
-        HubError: one is not.
+        HubError: a number is not.
     """
     for name, tensor in sorted(tensors.items()):
-        if (fault := _number_fault(name, tensor)) is not None:
-            raise HubError(f"{name}: {fault}; train the language again")
+        if (issue := _number_issue(name, tensor)) is not None:
+            raise HubError(f"{name}: {issue}; train the language again")
 
 
-def _number_fault(name: str, tensor: Array) -> str | None:
+def _number_issue(name: str, tensor: Array) -> str | None:
     if tensor.dtype == np.int8:
         found = tensor.min(initial=0)
         return None if found >= -MOST_INT8 else f"expected integers from {-MOST_INT8} on, found {found}"
@@ -104,8 +104,8 @@ def _number_fault(name: str, tensor: Array) -> str | None:
         return f"expected scales of 0 or more, found {found:g}"
     most = _MOST.get(name, _MOST_WEIGHT)
     bits = _BITS[tensor.dtype]
-    # Faster than by comparing: without the sign's bit, the bits of larger numbers are larger, and those of
-    # infinity and NaN the largest.
+    # Without the sign bit, floats compare like unsigned integers, with infinity and NaN as the largest: this
+    # is faster than comparing floats.
     magnitudes = tensor.view(bits) & bits(np.iinfo(bits).max >> 1)
     if magnitudes.max(initial=0) <= tensor.dtype.type(most).view(bits):
         return None
@@ -116,6 +116,6 @@ def _number_fault(name: str, tensor: Array) -> str | None:
 
 
 def name_some(tensors: Iterable[str]) -> str:
-    """The first names of tensors, for a message."""
+    """List the first names of tensors, for a message."""
     names = sorted(tensors)
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") or "no tensor"

@@ -1,4 +1,4 @@
-"""Tokenizers of a language: none that never ends, grows a text without bound or gives ids without a row."""
+"""Checked parsing of a language's tokenizer: bounded time and memory, and ids within the vocabulary."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from modenc.hub.files import json_object
 
 TOKENIZER_FILE, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 TOKENIZER_FILES = {TOKENIZER_FILE: 1 << 25, TOKENIZER_CONFIG: 1 << 20, "special_tokens_map.json": 1 << 20}
-"""File in the folder ``tokenizer`` → the most bytes it may have; no other file is read."""
+"""File in the folder ``tokenizer`` → most bytes; no other file is read."""
 _SPECIAL_TOKENS = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
 _MOST_ADDED, _MOST_ADDED_CHARACTERS = 10_000, 1 << 17
 _MOST_COMPONENTS = 16
-# Of pieces and all other texts: what is done with a text at each of its characters takes as long.
+# Longest piece or other text: components may compare it with the input at each character.
 _MOST_CHARACTERS = 128
 _MOST_PER_WORD = 200
-# Special tokens around a text, and bytes that a character map makes of one character.
+# Most special tokens around a text, and most bytes that a character map makes of one character.
 _MOST_AROUND, _MOST_MAPPED = 8, 36
-# One character or class, once or more: never a match of nothing, and never a way back.
+# One character or class, once or more: no empty matches and no backtracking.
 _EXPRESSION = re.compile(
     r"([^\\\[\]{}()^$.|?*+] | \\[sSdDwW] | \\[^\w\s] | \\[pP]\{\w+\}"
     r" | \[\^?([^\\\[\]^&] | \\[sSdDwWnrtpP] | \\[^\w\s])+\])"
@@ -36,7 +36,7 @@ _EXPRESSION = re.compile(
 )
 _MODELS = ("Unigram", "WordPiece", "WordLevel")
 _LISTS = ("normalizers", "pretokenizers", "processors", "decoders")
-# Component → characters that it makes of one, at most; of others it is one.
+# Component → most characters that it makes of one; 1 for other components.
 _GROWTH = {"NFC": 3, "NFD": 4, "NFKC": 18, "NFKD": 18, "Precompiled": _MOST_MAPPED, "Lowercase": 3}
 _GROWTH |= {"BertNormalizer": 4, "ByteLevel": 5, "Metaspace": 2}
 _MOST_GROWTH = 100
@@ -52,12 +52,12 @@ _COMPONENTS = frozenset({
 
 
 class TokenizerPanic(Exception):
-    """The tokenizers library gave up."""
+    """Raised if the tokenizers library fails."""
 
 
 @contextmanager
 def panics_caught() -> Iterator[None]:
-    """Have the library's panics and its own errors, which are bare, as :class:`TokenizerPanic`."""
+    """Turn the library's panics, and its own errors (plain ``Exception``), into :class:`TokenizerPanic`."""
     try:
         yield
     except BaseException as error:
@@ -67,21 +67,22 @@ def panics_caught() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class LanguageTokenizer:
-    """A language's tokenizer, which neither cuts nor pads texts."""
+class ParsedTokenizer:
+    """A language's checked tokenizer, without truncation and padding."""
 
     backend: Tokenizer
     options: dict[str, Any]
-    """Special tokens' texts and the names of a model's inputs, as ``PreTrainedTokenizerFast`` takes them."""
+    """Special tokens and names of model inputs, as ``PreTrainedTokenizerFast`` takes them."""
 
     def __len__(self) -> int:
         return int(self.backend.get_vocab_size(with_added_tokens=True))
 
 
-def parse_tokenizer(files: Mapping[str, bytes]) -> LanguageTokenizer:
-    """The tokenizer in the contents of :data:`TOKENIZER_FILES`, of which all but the first may be missing.
+def parse_tokenizer(files: Mapping[str, bytes]) -> ParsedTokenizer:
+    """Parse the contents of :data:`TOKENIZER_FILES`, of which only the first is required.
 
-    What passes takes time and memory that a text's length bounds, and gives ids below its vocabulary's size.
+    The time and memory of an accepted tokenizer are bounded by a text's length, and its ids by the size of
+    its vocabulary.
 
     Raises:
         HubError: it is damaged, or has more than a tokenizer needs.
@@ -92,11 +93,11 @@ def parse_tokenizer(files: Mapping[str, bytes]) -> LanguageTokenizer:
             raise HubError(f"expected {allowed}, found {name} of {len(content)} bytes")
     parsed = {name: json_object(content, name) for name, content in files.items()}
     try:
-        faults = listed(_content_faults(parsed[TOKENIZER_FILE]))
+        issues = listed(_content_issues(parsed[TOKENIZER_FILE]))
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        faults = f"expected a tokenizer as the library writes it, found another ({error!r:.80})"
-    if faults:
-        raise HubError(faults)
+        issues = f"expected a tokenizer as the library writes it, found another ({error!r:.80})"
+    if issues:
+        raise HubError(issues)
     try:
         with panics_caught():
             backend = Tokenizer.from_buffer(files[TOKENIZER_FILE])
@@ -114,18 +115,18 @@ def parse_tokenizer(files: Mapping[str, bytes]) -> LanguageTokenizer:
                 f"expected a list for model_input_names of {TOKENIZER_CONFIG}, found {names!r:.60}"
             )
         options["model_input_names"] = names
-    return LanguageTokenizer(backend, options)
+    return ParsedTokenizer(backend, options)
 
 
 def _special_token(value: Any, name: str, backend: Tokenizer) -> str:
     text = value.get("content") if isinstance(value, dict) else value
-    with suppress(UnicodeEncodeError):  # half of a surrogate pair, which JSON may have
+    with suppress(UnicodeEncodeError):  # half of a surrogate pair, which is valid in JSON
         if isinstance(text, str) and backend.token_to_id(text) is not None:
             return text
     raise HubError(f"expected {name} of {TOKENIZER_CONFIG} in the vocabulary, found {text!r:.60}")
 
 
-def _content_faults(content: dict[str, Any]) -> Iterator[str]:
+def _content_issues(content: dict[str, Any]) -> Iterator[str]:
     added = content.get("added_tokens") or []
     if len(added) > _MOST_ADDED:
         yield f"added_tokens: expected at most {_MOST_ADDED} tokens, found {len(added)}"
@@ -144,26 +145,26 @@ def _content_faults(content: dict[str, Any]) -> Iterator[str]:
         if sum(part["type"] in alone for part in parts[kind]) > 1:
             yield f"{kind}: expected one of {', '.join(alone)}, found several"
     for part in components:
-        yield from _component_faults(part)
-    yield from _length_faults(content)
-    yield from _model_faults(content["model"])
-    yield from _id_faults(content["model"]["vocab"], added, components)
+        yield from _component_issues(part)
+    yield from _length_issues(content)
+    yield from _model_issues(content["model"])
+    yield from _id_issues(content["model"]["vocab"], added, components)
 
 
 def _components(content: Any) -> list[dict[str, Any]]:
-    """Every component of one part of a tokenizer, however deep.
+    """Return all components of one part of a tokenizer, nested ones included.
 
     Raises:
-        TypeError: one does not say of which type it is; the library would guess.
+        TypeError: a component has no type, which the library would guess.
     """
-    found, waiting = [], [] if content is None else [content]
-    while waiting:
-        part = waiting.pop()
+    found, pending = [], [] if content is None else [content]
+    while pending:
+        part = pending.pop()
         if not isinstance(part, dict) or not isinstance(part.get("type"), str):
             raise TypeError(f"no type: {part!r:.40}")
         found.append(part)
         for name in _LISTS:
-            waiting += part.get(name) or []
+            pending += part.get(name) or []
     return found
 
 
@@ -173,7 +174,7 @@ def _growth(part: dict[str, Any]) -> int:
     return _GROWTH.get(part["type"], 1)
 
 
-def _component_faults(part: dict[str, Any]) -> Iterator[str]:
+def _component_issues(part: dict[str, Any]) -> Iterator[str]:
     kind = part["type"]
     if kind not in _COMPONENTS:
         yield f"expected components of the library, found {kind!r:.60}"
@@ -186,7 +187,7 @@ def _component_faults(part: dict[str, Any]) -> Iterator[str]:
         if kind == "Replace" and len(part["content"]) > max(1, len(pattern.get("String", ""))):
             yield f"Replace: expected what is no longer than what it replaces, found {part['content']!r:.60}"
     if kind == "Precompiled":
-        yield from _map_faults(base64.b64decode(part["precompiled_charsmap"], validate=True))
+        yield from _map_issues(base64.b64decode(part["precompiled_charsmap"], validate=True))
     if kind == "TemplateProcessing":
         ids = [number for token in part["special_tokens"].values() for number in token["ids"]]
         if len(part["single"]) + len(part["pair"]) + len(ids) > 3 * _MOST_AROUND:
@@ -199,8 +200,8 @@ def _component_faults(part: dict[str, Any]) -> Iterator[str]:
             yield f"TemplateProcessing: expected a text once in its place, found {single} and {pair}"[:200]
 
 
-def _map_faults(blob: bytes) -> Iterator[str]:
-    """The trie's length, its units and then the replacements, each ended by NUL: sentencepiece's format."""
+def _map_issues(blob: bytes) -> Iterator[str]:
+    """Check a sentencepiece map: the trie's length, its units, then NUL-terminated replacements."""
     size = int.from_bytes(blob[:4], "little")
     if len(blob) < 4 or size % 4 or not 0 < size <= len(blob) - 4:
         yield "expected a whole precompiled character map, found a damaged one"
@@ -208,23 +209,23 @@ def _map_faults(blob: bytes) -> Iterator[str]:
         yield f"expected character maps to at most {_MOST_MAPPED} bytes, found more"
 
 
-def _length_faults(content: dict[str, Any]) -> Iterator[str]:
-    """Texts longer than a piece ever is; character maps, which are none, and the vocabulary aside."""
-    waiting: list[Any] = [{**content, "model": {**content["model"], "vocab": None}}]
-    while waiting:
-        part = waiting.pop()
+def _length_issues(content: dict[str, Any]) -> Iterator[str]:
+    """Check the length of all texts, except character maps and the vocabulary."""
+    pending: list[Any] = [{**content, "model": {**content["model"], "vocab": None}}]
+    while pending:
+        part = pending.pop()
         if isinstance(part, str) and len(part) > _MOST_CHARACTERS:
             yield f"expected texts of at most {_MOST_CHARACTERS} characters, found {part!r:.40}…"
             return
         if isinstance(part, list):
-            waiting += part
+            pending += part
         elif isinstance(part, dict):
-            waiting += part
-            waiting += [value for name, value in part.items() if name != "precompiled_charsmap"]
+            pending += part
+            pending += [value for name, value in part.items() if name != "precompiled_charsmap"]
 
 
-def _model_faults(model: dict[str, Any]) -> Iterator[str]:
-    """Models of other kinds, and such as give up on a text, take for ever or have no likelihoods."""
+def _model_issues(model: dict[str, Any]) -> Iterator[str]:
+    """Check the model's type, and settings with which it would fail on a text or take too long."""
     kind = model.get("type")
     if kind not in _MODELS:
         yield f"model: expected {' or '.join(_MODELS)}, found {kind!r:.60}"
@@ -238,10 +239,10 @@ def _model_faults(model: dict[str, Any]) -> Iterator[str]:
         yield f"model: expected max_input_chars_per_word up to {_MOST_PER_WORD}, found {most!r:.60}"
 
 
-def _id_faults(
+def _id_issues(
     vocabulary: Any, added: list[dict[str, Any]], components: list[dict[str, Any]]
 ) -> Iterator[str]:
-    """Ids that no row of the embeddings belongs to, and pieces that are too long."""
+    """Check that ids are rows of the embeddings, and that pieces are not too long."""
     if isinstance(vocabulary, dict):
         pieces, ids = set(vocabulary), set(vocabulary.values())
     else:

@@ -1,4 +1,4 @@
-"""How an encoder computes; and options of sentence-transformers that mean nothing here, which are refused."""
+"""Options of an encoder: how it computes, and those of sentence-transformers that it refuses."""
 
 from __future__ import annotations
 
@@ -12,40 +12,39 @@ import torch
 from torch import nn
 
 from modenc.composition.int8 import PACKAGES
-from modenc.composition.kernels import Precision
+from modenc.composition.kernels import Precision, has_bf16
 from modenc.errors import OptionError
 from modenc.extras import require_extra
-from modenc.hardware import has_bf16
 
 MOST = 2**31 - 1
-"""What libraries below take for a whole number."""
+"""Largest whole number that the libraries take."""
 COMPUTE = ("fp32", "bf16", "int8", "auto")
 _BYTES = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([KMG]B)?", re.IGNORECASE)
 _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _SETTINGS = (
     "base, fallback, min_confidence, identifier, compute, max_memory and verify are arguments of their own"
 )
-_TOKENIZERS = "languages bring tokenizers of their own, and where texts are cut says encoder.max_seq_length"
+_TOKENIZERS = "each language has its own tokenizer; set encoder.max_seq_length to cut texts elsewhere"
 # Option → what to do instead.
 WITHOUT_EFFECT: dict[str, str] = {
     "model_name_or_path": "give the hub as the first argument",
     "modules": "the hub's modules are the only ones; see SentenceTransformer(modules=[*encoder, ...])",
     "cache_folder": "set MODENC_CACHE to a folder",
     "trust_remote_code": "modenc runs no code from hubs and bases; leave it out",
-    "use_auth_token": "say token=",
+    "use_auth_token": "use token=",
     "processor_kwargs": _TOKENIZERS,
     "tokenizer_kwargs": _TOKENIZERS,
     "config_kwargs": "the configuration is the base's own; its weights are checked against the hub",
-    "model_card_data": "a hub's cards are its languages' own",
+    "model_card_data": "each language of a hub has its own card",
 }
 # Key of model_kwargs → what to do instead.
 _MODEL_KWARGS: dict[str, str] = {
-    "torch_dtype": "say compute='bf16', 'auto' or 'fp32'",
-    "dtype": "say compute='bf16', 'auto' or 'fp32'",
-    "device_map": "say device=",
+    "torch_dtype": "use compute='bf16', 'auto' or 'fp32'",
+    "dtype": "use compute='bf16', 'auto' or 'fp32'",
+    "device_map": "use device=",
     "attn_implementation": "modenc computes attention itself",
 }
-# Option of push_to_hub → what to do instead; nothing where it is what happens anyway.
+# Option of push_to_hub → what to do instead; empty for options that match what modenc does anyway.
 _PUSH: dict[str, str] = {
     "safe_serialization": "",
     "exist_ok": "",
@@ -59,26 +58,26 @@ NO_TRAINING = (
     "(modenc train, modenc.training.pipeline.train), or modules of your own behind it "
     "(SentenceTransformer(modules=[*encoder, Dense(...)]))"
 )
-"""Why trainers and ``fit`` are refused."""
+"""Message that refuses trainers and ``fit``."""
 
 
 @dataclass(frozen=True)
 class ComputeSettings:
-    """How vectors are computed.
+    """Settings of the computation of vectors.
 
     Raises:
-        OptionError: a value is none of those named here.
-        MissingExtraError: what ``int8`` needs is not installed.
+        OptionError: a value is invalid.
+        MissingExtraError: the packages for ``int8`` are not installed.
     """
 
     compute: str = "fp32"
     """``fp32`` (the type of the base's weights), ``bf16``, ``int8`` (on CPUs, by OpenVINO), or ``auto``: bf16
-    where the device has it in hardware, else fp32."""
+    if the device has it in hardware, else fp32."""
     max_memory: int | str | None = None
-    """Bytes, or a text such as ``2GB``, that all languages may take, the base's own weights not counted;
-    ``None``: no limit. A batch of more languages than fit takes what it needs, and gives it back."""
+    """Bytes, or a text such as ``2GB``, that all languages may take, without the base's own weights;
+    ``None``: no limit. A batch with more languages than fit exceeds it until the batch is done."""
     verify: str = "full"
-    """What is checked of a language before it is used: ``full``, or ``sizes``: all but the checksums."""
+    """Checks of a language before it is used: ``full``, or ``sizes`` (all but the checksums)."""
 
     def __post_init__(self) -> None:
         if self.compute not in COMPUTE:
@@ -103,12 +102,12 @@ class ComputeSettings:
         return int(float(match[1]) * _UNITS[(match[2] or "").upper()])
 
     def precision(self, device: torch.device) -> Precision:
-        """What to compute in on ``device``."""
+        """Return the precision to compute in on ``device``."""
         return "bf16" if self.compute == "bf16" or (self.compute == "auto" and has_bf16(device)) else "fp32"
 
 
 def whole(value: Any, name: str, most: int = MOST) -> int:
-    """An option that has to be a whole number from 1 to ``most``.
+    """Return an option's value as an int, from 1 to ``most``.
 
     Raises:
         OptionError: it is something else.
@@ -120,7 +119,7 @@ def whole(value: Any, name: str, most: int = MOST) -> int:
 
 
 def prompt_text(prompt: Any) -> str:
-    """A prompt; ``None`` is none.
+    """Return a prompt as text; ``None`` is the empty one.
 
     Raises:
         OptionError: it is no text.
@@ -131,10 +130,10 @@ def prompt_text(prompt: Any) -> str:
 
 
 def refuse_training(encoder: nn.Module, _: Any) -> None:
-    """Refuse a forward pass of a training in which nothing could learn; a hook of ``encoder``.
+    """Refuse to train an encoder without trainable parameters; a forward hook of ``encoder``.
 
     Raises:
-        OptionError: it is one.
+        OptionError: the encoder is being trained, and all its parameters are frozen.
     """
     training = encoder.training and torch.is_grad_enabled()
     if training and not any(parameter.requires_grad for parameter in encoder.parameters()):
@@ -142,7 +141,7 @@ def refuse_training(encoder: nn.Module, _: Any) -> None:
 
 
 def refuse_without_effect(options: Mapping[str, Any]) -> None:
-    """Refuse what ``SentenceTransformer`` takes and a hub has no use for, unless it is empty.
+    """Refuse options of ``SentenceTransformer`` that have no effect here, unless they are empty.
 
     Raises:
         OptionError: such an option is given; the message says what to do instead.
@@ -150,7 +149,7 @@ def refuse_without_effect(options: Mapping[str, Any]) -> None:
     if (backend := options.get("backend", "torch")) != "torch":
         raise OptionError(
             f"backend: expected 'torch', found {backend!r:.60}; modenc computes with torch. For "
-            "speed on a CPU say compute='int8' (OpenVINO, in 8-bit integers) or compute='auto'"
+            "speed on a CPU use compute='int8' (OpenVINO, in 8-bit integers) or compute='auto'"
         )
     if kwargs := options.get("model_kwargs"):
         names = list(kwargs)
@@ -165,14 +164,14 @@ def refuse_without_effect(options: Mapping[str, Any]) -> None:
 
 
 def refuse_in_call(options: Mapping[str, Any]) -> None:
-    """Refuse what ``SentenceTransformer.encode`` takes and a hub has no use for.
+    """Refuse options of ``SentenceTransformer.encode`` that have no effect here.
 
     Raises:
         OptionError: such an option is given; the message says what to do instead.
     """
     if options.get("processing_kwargs"):
         raise OptionError(f"processing_kwargs: expected none, since they would change nothing; {_TOKENIZERS}")
-    # What encode_query and encode_document say of themselves.
+    # encode_query and encode_document pass their own.
     if options.get("task") not in (None, "query", "document"):
         raise OptionError(
             f"task: expected none, found {options['task']!r:.60}, which would change nothing; modules are of "
@@ -181,10 +180,10 @@ def refuse_in_call(options: Mapping[str, Any]) -> None:
 
 
 def refuse_in_push(options: Mapping[str, Any]) -> None:
-    """Refuse what ``SentenceTransformer.push_to_hub`` takes and a hub has no use for.
+    """Refuse options of ``SentenceTransformer.push_to_hub`` that have no effect here.
 
     Raises:
-        OptionError: such an option is given, or one that is not known.
+        OptionError: such an option is given, or an unknown one.
     """
     for name, value in options.items():
         if name not in _PUSH:
@@ -194,10 +193,10 @@ def refuse_in_push(options: Mapping[str, Any]) -> None:
 
 
 class NotTrained:
-    """Methods of ``SentenceTransformer`` that would train, or change how it was done."""
+    """Mixin that refuses methods of ``SentenceTransformer`` for training."""
 
     def fit(self, *_: Any, **__: Any) -> None:
-        """Refused: modules are trained by recipes.
+        """Refuse to train: modules are trained by recipes.
 
         Raises:
             OptionError: always; the message says how to train.
@@ -207,7 +206,7 @@ class NotTrained:
     old_fit = fit
 
     def set_pooling_include_prompt(self, include_prompt: bool) -> None:
-        """Of no use here: modules are trained with the prompt in the vector.
+        """Refuse to leave the prompt out of the vector, since modules are trained with it.
 
         Raises:
             OptionError: ``include_prompt`` is false.

@@ -1,4 +1,4 @@
-"""``mine``: from two texts that are not aligned to the pairs of sentences in them that are translations."""
+"""``mine``: find pairs of translations in two unaligned texts."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from modenc.evaluation.bitext import (
 from modenc.evaluation.evaluate import SystemLike, open_system
 from modenc.evaluation.systems import System
 from modenc.languages import normalize_code
-from modenc.mining.search import Progress, Search, SearchSettings, Shards
-from modenc.mining.sides import DevPairs, Side, hide, side_of
+from modenc.mining.search import ArrayShards, Progress, Search, SearchSettings
+from modenc.mining.sides import DevPairs, Side, add_dev_pairs, make_side
 from modenc.storage import disk_errors, write_atomically
 
 logger = logging.getLogger(__name__)
 
 
 class MinedPair(NamedTuple):
-    """Two sentences and their margin; above 1 they are nearer to each other than to their neighbors."""
+    """Two sentences and their margin, which is above 1 if they are nearer to each other than to neighbors."""
 
     left: str
     right: str
@@ -43,18 +43,18 @@ class MinedPair(NamedTuple):
 
 @dataclass(frozen=True)
 class Mined:
-    """What mining found."""
+    """Result of mining."""
 
     pairs: list[MinedPair]
-    """From the best score down; each sentence once."""
+    """Pairs, best score first; each sentence occurs once."""
     threshold: float
     """Least score of the pairs, given or chosen."""
     dev: MiningScores | None
-    """How well the development pairs were found with it, percent; None where it was given."""
+    """Scores of the development pairs with this threshold, percent; None if it was given."""
     read: tuple[int, int]
-    """Sentences of each text."""
+    """Number of sentences in each text."""
     distinct: tuple[int, int]
-    """Of these, how many were compared: each once, and none without letters."""
+    """Number of distinct sentences with letters in each text, which were compared."""
 
 
 def mine(
@@ -72,31 +72,31 @@ def mine(
     """Find the sentences of two texts that translate each other.
 
     Pairs are scored by ratio margin (Artetxe and Schwenk, 2019) among the nearest neighbors of both
-    directions. From the best score down to the threshold, each sentence is taken once. The same texts, model
+    directions. From the best score down to the threshold, each sentence is used once. The same texts, model
     and settings give the same pairs.
 
     Args:
-        left: sentences, in any order; those with the same letters and digits count as one.
-        right: those of the other language.
-        model: what makes vectors: a hub's folder, a :class:`~modenc.ModularEncoder`, any
+        left: sentences, in any order; sentences with the same letters and digits count as one.
+        right: sentences of the other language.
+        model: the model: a hub's folder, a :class:`~modenc.ModularEncoder`, any
             ``SentenceTransformer`` or its name, or a :class:`~modenc.evaluation.systems.System`.
         langs: languages of ``left`` and ``right``.
-        threshold: least score of a pair, such as 1.05; this or ``dev``.
-        dev: known pairs, whose F1 chooses the threshold. They are hidden among the texts while scores are
-            computed, and mined only where they were there before. A pair with one side empty is a sentence
-            without a translation: give as many of these as ``left`` and ``right`` will have, since without
-            any the threshold comes out too low.
-        output: .tsv file for the pairs, with both languages and ``score`` as columns. Finished work waits in
-            ``OUTPUT.parts/``, and an interrupted run resumes from it. By default nothing is written.
-        settings: how neighbors are searched.
-        progress: called with ``encoding`` or ``searching``, the rows newly finished, and all rows of it.
+        threshold: least score of a pair, such as 1.05; give this or ``dev``.
+        dev: known pairs, whose F1 chooses the threshold. They are added to the texts while scores are
+            computed, and are in the result only if the texts have them, too. A pair with one side empty is a
+            sentence without a translation: give about as many of these as ``left`` and ``right`` have, since
+            the threshold would otherwise be too low.
+        output: .tsv file for the pairs, with both languages and ``score`` as columns. Finished work is kept
+            in ``OUTPUT.parts/``, from which an interrupted run resumes. By default nothing is written.
+        settings: settings of the search for neighbors.
+        progress: called with ``encoding`` or ``searching``, the newly finished rows, and all its rows.
 
     Returns:
-        The pairs, the threshold, and how often development pairs were found.
+        The pairs, the threshold, and the percentage of development pairs found.
 
     Raises:
         DataError: a text has no sentences, ``dev`` has no translations, the languages are the same, another
-            process writes the output, or the model changed meanwhile.
+            process writes the output, or the model changed in the meantime.
         OptionError: neither or both of ``threshold`` and ``dev`` are given.
         HubError: a hub cannot be opened.
         StorageError: the disk is full or read-only.
@@ -112,15 +112,15 @@ def mine(
         raise OptionError("expected one of threshold and dev, found neither or both; give one")
     codes = [normalize_code(lang) for lang in langs]
     if codes[0] == codes[1]:
-        raise DataError(f"expected two languages, found {codes[0]} for both; name that of each text")
-    sides = (side_of(left, codes[0]), side_of(right, codes[1]))
-    known = None if dev is None else hide(dev, *sides)
+        raise DataError(f"expected two languages, found {codes[0]} for both; give the language of each text")
+    sides = (make_side(left, codes[0]), make_side(right, codes[1]))
+    known = None if dev is None else add_dev_pairs(dev, *sides)
     system = open_system(model)
-    with _place(output) as target:
-        shards = Shards(target)
+    with _output_file(output) as target:
+        shards = ArrayShards(target)
         with shards.alone():
-            around = _neighbors(sides, system, settings or SearchSettings(), shards, progress)
-            mined = _chosen(sides, _scored(*around), threshold, known)
+            neighbors = _neighbors(sides, system, settings or SearchSettings(), shards, progress)
+            mined = _choose(sides, _score(*neighbors), threshold, known)
             with disk_errors(target, "finished work is kept"):
                 write_atomically(target, _table(mined, codes))
             shards.remove()
@@ -128,8 +128,8 @@ def mine(
 
 
 @contextmanager
-def _place(output: str | Path | None) -> Iterator[Path]:
-    """Where the pairs are written: a folder of its own, removed afterwards, where they are not asked for."""
+def _output_file(output: str | Path | None) -> Iterator[Path]:
+    """Yield the file for the pairs: ``output``, or one in a temporary folder."""
     if output is not None:
         yield Path(output)
     else:
@@ -138,12 +138,16 @@ def _place(output: str | Path | None) -> Iterator[Path]:
 
 
 def _neighbors(
-    sides: tuple[Side, Side], system: System, settings: SearchSettings, shards: Shards, progress: Progress
+    sides: tuple[Side, Side],
+    system: System,
+    settings: SearchSettings,
+    shards: ArrayShards,
+    progress: Progress,
 ) -> tuple[Neighbors, Neighbors]:
-    model = _plain(system.describe())
+    model = _as_json(system.describe())
     job = {
         "languages": [side.lang for side in sides],
-        "texts": [side.digest() for side in sides],
+        "texts": [side.fingerprint() for side in sides],
         "model": model,
         "settings": asdict(settings),
     }
@@ -152,30 +156,30 @@ def _neighbors(
         logger.info("%d shards of %d sentences are done already; resuming", done, settings.shard_size)
     search = Search(sides, system, settings, shards)
     search.encode(done, progress)
-    if _plain(system.describe()) != model:
+    if _as_json(system.describe()) != model:
         raise DataError(f"{system.name} changed while it encoded; run the same again, which starts over")
     return search.search(done, progress)
 
 
-def _plain(description: dict[str, Any]) -> Any:
-    """As it will be read back from JSON."""
+def _as_json(description: dict[str, Any]) -> Any:
+    """Convert a description to the form that it has when it is read from JSON."""
     return json.loads(json.dumps(description))
 
 
-def _scored(forward: Neighbors, backward: Neighbors) -> RowPairs:
-    """The best matches of both directions, from the best margin down."""
+def _score(forward: Neighbors, backward: Neighbors) -> RowPairs:
+    """Return the best matches of both directions, best margin first."""
     means = [found.cosines.mean(axis=1) for found in (forward, backward)]
     return candidate_pairs(best_by_margin(forward, means[1]), best_by_margin(backward, means[0]))
 
 
-def _chosen(
+def _choose(
     sides: tuple[Side, Side], pairs: RowPairs, threshold: float | None, known: DevPairs | None
 ) -> Mined:
     found = None
     if known is not None:
         free = one_to_one(pairs)
-        judged = np.isin(free.left, known.left) | np.isin(free.right, known.right)
-        found = best_threshold(free.select(judged), known.gold)
+        in_dev = np.isin(free.left, known.left) | np.isin(free.right, known.right)
+        found = best_threshold(free.select(in_dev), known.gold)
         if not found.f1:
             raise DataError(
                 f"dev: expected translations among the best matches, found none of {len(known.gold)}; check "
@@ -184,7 +188,7 @@ def _chosen(
         threshold = found.threshold
     threshold = 0.0 if threshold is None else threshold
     left, right = sides
-    # Hidden sentences have done their work, and take nothing away from the others.
+    # Added development sentences are left out before each sentence gets its best match.
     own = one_to_one(pairs.select((pairs.left < left.own) & (pairs.right < right.own)))
     kept = own.select(own.scores >= threshold)
     rows = zip(kept.left.tolist(), kept.right.tolist(), kept.scores.tolist(), strict=True)
