@@ -22,7 +22,7 @@ from modenc.data.readers import describe_source, resolve_source
 from modenc.data.text import normalize
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier, get_identifier
-from modenc.recipe.data_settings import GROUPED, TRAINED_ON
+from modenc.recipe.data_settings import GROUPED_COLUMNS, TRAINED_ON
 from modenc.recipe.issues import Found, Issue, Level, Place
 from modenc.recipe.licenses import sources
 from modenc.recipe.settings import LanguagePlan, Source
@@ -118,13 +118,13 @@ def _sides(
     resolved = resolve_source(source, plan.lang, plan.pivot)
     if source.dataset is not None or not _is_there(resolved, plan):
         return
-    grouped = role in GROUPED and bool(resolved.group)
+    grouped = role in GROUPED_COLUMNS and bool(resolved.group)
     joined = resolved.pivot_path is not None and role in _JOINED and not grouped
     plain = str(resolved.path).removesuffix(".gz").removesuffix(".zst").endswith(".txt")
     key = () if plain or not joined else (resolved.key,)
     roles = (*_JOINED[role], *key) if joined else _ROLES[role]
     if grouped:
-        roles = (*GROUPED[role], resolved.group)
+        roles = (*GROUPED_COLUMNS[role], resolved.group)
     read = replace(resolved, limit=0) if grouped else resolved
     own = see(path, read, roles, plan, count_words=role == "text" and plan.vocabulary.method != "base")
     # A pair across is two rows, and so are a triplet and its counterpart, see read_cross_paraphrases; the

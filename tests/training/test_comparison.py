@@ -20,9 +20,9 @@ from modenc.hub.comparison import loses
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
-from modenc.training import comparison as comparison_module
+from modenc.training import base_comparison as comparison_module
 from modenc.training import publishing
-from modenc.training.comparison import HeldOut, compare_with_base, log_comparison
+from modenc.training.base_comparison import HeldOut, compare_with_base, log_comparison
 from modenc.training.data_access import DevSets, TrainingData
 from modenc.training.monolithic import train_monolithic
 from modenc.training.pipeline import train

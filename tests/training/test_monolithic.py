@@ -105,7 +105,7 @@ def test_one_training_at_a_time_writes_a_model(tiny_recipe, tmp_path, capsys):
     words = ["train", str(path), "--monolithic", str(output), *FEW, *BLIND]
     with exclusive_lock(tmp_path / "model.parts", DataError("held")):
         assert main(words) == 2
-        assert f"{output}: another training is to write this model; wait until" in capsys.readouterr().err
+        assert f"{output}: another training writes this model; wait until" in capsys.readouterr().err
         assert (tmp_path / "model.parts").is_dir()
     # What a kill leaves is made anew, what others put there stays.
     for name in ("whole", "notes"):

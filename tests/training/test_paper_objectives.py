@@ -15,7 +15,7 @@ from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import PAPER_SECTIONS
 from modenc.training import alignment, phases
-from modenc.training.data_access import drawn
+from modenc.training.data_access import draw_rows
 from modenc.training.monolithic import train_monolithic
 from modenc.training.pipeline import train
 from modenc.training.trainers import LossSteps
@@ -219,7 +219,7 @@ def test_one_model_learns_by_an_objective(tiny_recipe, tmp_path, objective):
 def test_languages_are_drawn_by_temperature():
     groups = {"small": list(range(10)), "large": list(range(100, 1000)), "none": []}
     for exponent, share in ((1.0, 10 / 910), (0.5, 10**0.5 / (10**0.5 + 900**0.5)), (0.0, 0.5)):
-        rows = drawn(groups, 2000, exponent, seed=1)
+        rows = draw_rows(groups, 2000, exponent, seed=1)
         assert len(rows) == 2000
         small = sum(row < 100 for row in rows)
         assert small == pytest.approx(2000 * share, abs=1)
@@ -227,5 +227,5 @@ def test_languages_are_drawn_by_temperature():
         assert sum(row < 100 for row in rows[:1000]) == pytest.approx(small / 2, abs=60)
         counts = np.bincount([row for row in rows if row < 100], minlength=10)
         assert counts.max() - counts.min() <= 1
-    assert drawn(groups, 50, 0.5, seed=1) == drawn(groups, 50, 0.5, seed=1)
-    assert drawn(groups, 50, 0.5, seed=1) != drawn(groups, 50, 0.5, seed=2)
+    assert draw_rows(groups, 50, 0.5, seed=1) == draw_rows(groups, 50, 0.5, seed=1)
+    assert draw_rows(groups, 50, 0.5, seed=1) != draw_rows(groups, 50, 0.5, seed=2)
