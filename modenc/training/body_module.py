@@ -27,8 +27,8 @@ Vectors = npt.NDArray[np.float32]
 
 # Few rows sorted by length have little padding, and many rows make efficient matrix products.
 _ROWS_A_PASS = 16
-# Where the table of embeddings is trained, each pass fills a gradient as large as the table, which in a
-# multilingual base takes longer than the padding that passes save. (Dropout then differs from a pass without
+# If the embeddings train, each pass fills a gradient as large as their table, which takes longer in a
+# multilingual base than the padding that passes save. (Dropout then differs from a pass without
 # gradients, so a loss that encodes a batch twice must not rely on equal dropout.)
 _LARGE_TABLE = 100_000
 

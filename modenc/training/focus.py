@@ -28,7 +28,7 @@ _THREADS = 10
 _BUCKETS = 200_000
 # Similarities in memory at a time.
 _CELLS = 1 << 20
-# Of thousands of tokens sparsemax mostly keeps fewer.
+# Sparsemax usually keeps fewer of thousands of tokens.
 _LIKELY_SUPPORT = 256
 _STRETCH = 16
 # Ten are enough in practice; rounding could make the last two alternate.

@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 def make_vocabulary(stage: Stage) -> dict[str, Any]:
     """Make the language's vocabulary, and write ``tokenizer/`` and the embeddings.
 
-    The prompt, which stands before every text, keeps the base's tokens. Returns how many tokens are copied,
+    The prompt before every text keeps the base's tokens. Returns how many tokens are copied,
     mixed and random, and tokens per held-out sentence; BaseModelError if a hub would refuse the tokenizer.
     """
     settings, prompt = stage.plan.vocabulary, stage.plan.base.prompt
@@ -166,7 +166,7 @@ def train_like(
 def cut_prompt_like(
     base: PreTrainedTokenizerFast, tokenizer: PreTrainedTokenizerFast, prompt: str
 ) -> PreTrainedTokenizerFast:
-    """Change the tokenizer so that it cuts the prompt, which stands before every text, as the base does.
+    """Change the tokenizer so that it cuts the prompt before every text as the base does.
 
     In a Unigram model, the scores of pieces that cut it differently are lowered, no more than needed. A
     WordPiece model takes the longest match, and nothing is changed.

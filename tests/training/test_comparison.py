@@ -1,4 +1,4 @@
-"""What a training says of modules beside the bare base, and what it keeps out of a hub."""
+"""Comparison of modules with the bare base after a training, and modules that are kept out of a hub."""
 
 import json
 import shutil
@@ -142,7 +142,7 @@ def test_collapsed_modules_lose(caplog, value):
     assert modules == {"sts": -100.0}
     assert loses({"base": base, "modules": modules})
     assert "sts: not a number with the modules, whose vectors are all equal or not finite" in caplog.text
-    # What the base has no number for is no metric of the modules either.
+    # A metric without a number for the base is left out for the modules, too.
     assert held_out.measure(lambda texts: np.full((len(texts), 2), value), None, {}) == {}
 
 

@@ -41,7 +41,7 @@ def test_few_held_out_blocks_are_evaluated_whole(tiny_recipe, monkeypatch, block
         seen.append((self.training, len(input_ids)))
         return real(self, input_ids, **features)
 
-    # Of the text to learn all blocks, of the held-out text so many.
+    # All blocks of the training text, and so many of the held-out text.
     packed, ends = language_adaptation.pack, iter([None, blocks])
     monkeypatch.setattr(language_adaptation, "pack", lambda *settings: packed(*settings)[: next(ends)])
     monkeypatch.setattr(language_adaptation.MaskedLM, "forward", forward)

@@ -1,4 +1,4 @@
-"""Several data sets in one training: which rows are read, how often, and what is said of it."""
+"""Several data sets in one training: which rows are read, how often, and what is logged."""
 
 from collections import Counter
 from dataclasses import replace
@@ -220,7 +220,7 @@ def test_a_set_that_is_read_less_than_once_is_warned_of(optimizer, caplog):
     )
     assert "one1: 10 of 10 rows are never read" in caplog.text
     caplog.clear()
-    # What does not fill a batch is no set left out.
+    # Rows that do not fill a batch are no set that is left out.
     schedule_data(mix(one=(50, 10)), optimizer).log("alignment")
     assert not caplog.records
 

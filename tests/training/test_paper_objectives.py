@@ -82,11 +82,11 @@ def test_modules_of_an_objective_load_and_encode(copies, objective):
     assert changed <= {"cla/adapter.safetensors", "cla/adapter_config.json", "README.md"}
     stage = card.stages["alignment"]
     assert set(PAPER_SECTIONS[objective]) <= set(stage["settings"])
-    figures = stage["metrics"]
-    assert list(figures["phases"])[-1] == LAST[objective]
-    assert figures["steps"] == 8 + (4 if "decoder" in figures["phases"] else 0)
-    assert ("decoder" in figures["phases"]) == ("decoder" in PAPER_SECTIONS[objective])
-    assert {"dev_before", "dev_after"} <= set(figures)
+    metrics = stage["metrics"]
+    assert list(metrics["phases"])[-1] == LAST[objective]
+    assert metrics["steps"] == 8 + (4 if "decoder" in metrics["phases"] else 0)
+    assert ("decoder" in metrics["phases"]) == ("decoder" in PAPER_SECTIONS[objective])
+    assert {"dev_before", "dev_after"} <= set(metrics)
     vectors = ModularEncoder(path.parent / "hub").encode(["Мұғалім жаңа кітапты оқиды"], lang="kk")
     assert np.isfinite(vectors).all()
 
@@ -115,7 +115,7 @@ def test_a_run_that_breaks_off_ends_like_one_that_does_not(copies, objective, mo
     with monkeypatch.context() as patch:
         patch.setattr(LossSteps, "on_step_end", lambda self, args, state, *_, **__: seen.append(0))
         resumed = _cla(_align(broken, objective, "run.checkpoint_every=2"))
-    # Of the last phase, all but the two steps before the last checkpoint.
+    # All of the last phase, without the two steps before the last checkpoint.
     total = {"musr": 4, "emma_x": 4}.get(objective, 8)
     assert len(seen) - first == total - 2
     assert whole.keys() == resumed.keys()
@@ -163,10 +163,10 @@ def test_emma_x_aligns_a_language_without_its_translations(trained, copies):
     hub = Hub.open(path.parent / "hub")
     card = hub.card("kk")
     assert [entry["source"] for entry in card.data if entry["role"] == "parallel"] == ["parallel.az.tsv"]
-    # What it is judged by leaves them out as well.
+    # The comparison leaves them out, too.
     assert "retrieval" not in card.stages["alignment"]["metrics"]["dev_after"]
     phases = card.stages["alignment"]["metrics"]["phases"]
-    assert {name: figures["steps"] for name, figures in phases.items()} == {"warmup": 4, "unpaired": 4}
+    assert {name: metrics["steps"] for name, metrics in phases.items()} == {"warmup": 4, "unpaired": 4}
     assert verify_hub(hub) == []
 
 

@@ -1,4 +1,4 @@
-"""A training as steps that may run apart: what each comes after, and what all of them come to."""
+"""A training as stage tasks that may run anywhere: their order, and their common result."""
 
 import pytest
 from test_all_pairs import ALL_PAIRS
@@ -40,11 +40,11 @@ def test_what_starts_from_another_waits_for_it(tiny_recipe):
     found = named(stage_tasks(load_recipe(path, ["languages.kk.sentence_encoding.start=en"])))
     assert found["kk.language_adaptation"] == ["kk.vocabulary"]
     assert found["kk.sentence_encoding"] == ["en.alignment*", "kk.language_adaptation"]
-    # Where the pivot is the one that starts from another, the other is aligned once it is there.
+    # If the pivot starts from another language, that language is aligned after the pivot.
     found = named(stage_tasks(load_recipe(path, EN_STARTS_FROM_KK)))
     assert found["en.sentence_encoding"] == ["kk.sentence_encoding*", "en.language_adaptation"]
     assert found["kk.alignment*"] == ["kk.sentence_encoding*", "en.alignment*"]
-    # All with all needs all.
+    # Aligning all pairs needs all languages.
     found = named(stage_tasks(load_recipe(path, ALL_PAIRS)))
     assert found["en+kk.alignment*"] == ["en.sentence_encoding*", "kk.sentence_encoding*"]
 
