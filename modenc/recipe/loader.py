@@ -253,7 +253,6 @@ def _plans(
 
 
 def _start(plan: LanguagePlan, issues: list[Issue]) -> str:
-    """Normalize the code of the language whose adapter is copied, or ``fresh``."""
     start, place = plan.sentence_encoding.start, ("sentence_encoding", "start")
     if start != FRESH:
         start = _code(start, place, issues, f"expected {FRESH!r} or a language code: ")

@@ -107,7 +107,6 @@ def _learn_paper_objective(
 
 
 def _warmup_pairs(stage: Stage, pivot: PublishedEncoder) -> tuple[Tensor, Tensor]:
-    """Encode the translations of ``emma_x.warmup_languages`` and their counterparts in the pivot."""
     length = stage.plan.alignment.max_length
     needed = stage.plan.alignment.optimizer.batch_size * 100
     sides: list[tuple[Vectors, Vectors]] = []

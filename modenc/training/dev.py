@@ -199,7 +199,6 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
         return int(best["step"])
 
     def _best(self) -> dict[str, float] | None:
-        """Find the first entry with the highest score that is a number."""
         found = [entry for entry in self.history if math.isfinite(entry["score"])]
         return max(found, key=lambda entry: entry["score"]) if found else None
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from datasets import Dataset, DatasetDict
+from datasets import Dataset
 from sentence_transformers.base.sampler import MultiDatasetDefaultBatchSampler
 
 from modenc.errors import RecipeError
@@ -215,13 +215,6 @@ def log_drawn_rows(
         if count < rows and len(names) > 1:
             left = rows - count
             logger.warning("  %s: %d of %d rows are never read; more steps read more", name, left, rows)
-
-
-def as_dataset(train: Dataset | TaskSets) -> Dataset | DatasetDict:
-    """Convert ``train`` to the trainers' type."""
-    if isinstance(train, Dataset):
-        return train
-    return DatasetDict({name: data for sets in train.values() for name, data in sets.items()})
 
 
 def _check_rows(name: str, found: int, needed: int, processes: int) -> None:

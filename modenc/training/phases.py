@@ -120,7 +120,7 @@ def objective_inputs(
 
 @dataclass(frozen=True)
 class Phase:
-    """One training loop within a stage; ``loss`` is an :class:`AuxiliaryModel` where the model rests."""
+    """One training loop within a stage; ``loss`` is an :class:`AuxiliaryModel` if only that trains."""
 
     name: str
     steps: int

@@ -118,10 +118,10 @@ def stage_tasks(
             for folder in [*folders, *([plans[0].run.work_dir / _ALL_PAIRS] if all_pairs else [])]:
                 discard(folder)
     early = [name for name in chosen if name != "alignment"]
-    turns = [(plan, early) for plan in plans if early] if all_pairs else _in_order(recipe, plans, chosen)
+    order = [(plan, early) for plan in plans if early] if all_pairs else _in_order(recipe, plans, chosen)
     tasks: list[StageTask] = []
     published: dict[str, int] = {}
-    for plan, names in turns:
+    for plan, names in order:
         names = [name for name in STAGES if name in names]
         for name in names:
             # A task first checks that the earlier stages are done. Their fingerprints cover the modules that
@@ -208,7 +208,6 @@ class _Training:
     def _train_all_pairs(
         self, plans: Sequence[LanguagePlan], stages: Sequence[str]
     ) -> dict[str, Path | None]:
-        """Train and publish each language up to alignment, then align all pairs."""
         work = plans[0].run.work_dir
         with disk_errors(work, _KEPT), ExitStack() as locks:
             for plan in plans:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from datasets import Dataset
+from datasets import Dataset, DatasetDict
 from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerTrainer,
@@ -34,7 +34,6 @@ from modenc.training.mixing import (
     BatchOrder,
     BatchOrderSampler,
     TaskSets,
-    as_dataset,
     forward_set_epoch,
     schedule_data,
 )
@@ -310,6 +309,11 @@ def train_sentence_model(
     schedule.log(stage.name)
     evaluator = None if dev.empty() else DevEvaluator(dev)
     metrics: dict[str, Any] = {"dev_before": evaluator(model)} if evaluator else {}
+    data = (
+        train
+        if isinstance(train, Dataset)
+        else DatasetDict({name: rows for sets in train.values() for name, rows in sets.items()})
+    )
     trainer = SentenceTrainer(
         model=model,
         args=training_arguments(
@@ -319,7 +323,7 @@ def train_sentence_model(
             sentences=True,
             evaluate=evaluator is not None,
         ),
-        train_dataset=as_dataset(train),
+        train_dataset=data,
         loss=loss,
         evaluator=evaluator,
         optimizers=(optimizer, None),

@@ -94,7 +94,6 @@ def save_embeddings(embeddings: Tensor, folder: Path, storage: EmbeddingStorage)
 
 
 def _sampled(texts: list[str], count: int, seed: int) -> list[str]:
-    """Draw ``count`` texts (0: all) at random, and keep their order."""
     if not count or count >= len(texts):
         return texts
     chosen = np.random.default_rng(seed).choice(len(texts), count, replace=False, shuffle=False)
