@@ -154,11 +154,11 @@ def explain(place: Place) -> str | None:
 @cache
 def explanations() -> dict[Place, str]:
     """Return place of a key or table → explanation, in lines short enough for a comment."""
-    from modenc.recipe.loader import Heading
+    from modenc.recipe.loader import RecipeHeader
     from modenc.recipe.settings import SECTIONS
 
     texts: dict[Place, str] = {}
-    _collect(Heading, (), texts)
+    _collect(RecipeHeader, (), texts)
     for name, section in SECTIONS.items():
         _collect(section, (name,), texts)
     return {place: _wrapped(text) for place, text in texts.items()}
@@ -277,5 +277,5 @@ def _stages(plan: LanguagePlan) -> dict[str, str]:
         "vocabulary": plan.vocabulary.method,
         "language adaptation": plan.language_adaptation.objective,
         "sentence encoding": plan.sentence_encoding.summary(),
-        "alignment": f"{plan.alignment.objective} with all" if plan.aligned_with_all() else alignment,
+        "alignment": f"{plan.alignment.objective} with all" if plan.aligns_all_pairs() else alignment,
     }

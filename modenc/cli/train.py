@@ -116,7 +116,7 @@ def _train_on_cluster(
     from modenc.distributed.cluster import Place, cluster, shared_folders
     from modenc.distributed.graph import SECONDS_TO_END, Task, run_graph
     from modenc.threads import set_threads
-    from modenc.training.pipeline import train_step, training_steps
+    from modenc.training.pipeline import run_stage_task, stage_tasks
 
     # The number of threads affects the last digits, so it is the same on all nodes.
     threads = {lang: plan.run.threads or set_threads(0) for lang, plan in recipe.plans.items()}
@@ -129,11 +129,11 @@ def _train_on_cluster(
     with cluster(args.address), shared_folders(sorted(folders)) as check:
         place = Place.of_cluster(max(threads.values()))
         # After the checks, since with --force it removes finished stages.
-        steps = training_steps(recipe, languages=languages, stages=args.stage, force=args.force)
+        steps = stage_tasks(recipe, languages=languages, stages=args.stage, force=args.force)
         tasks = [
             Task(
                 f"{' '.join(step.languages)}: {step.stage}",
-                partial(train_step, recipe, step, wait=SECONDS_TO_END),
+                partial(run_stage_task, recipe, step, wait=SECONDS_TO_END),
                 step.after,
             )
             for step in steps

@@ -22,7 +22,7 @@ from modenc.data.sources import describe_source, resolve_source
 from modenc.data.text import normalize
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier, get_identifier
-from modenc.recipe.data_settings import GROUPED, TRAINED_ON
+from modenc.recipe.data_settings import GROUPED_COLUMNS, TRAINED_ON
 from modenc.recipe.issues import Found, Issue, Level, Place
 from modenc.recipe.licenses import sources
 from modenc.recipe.settings import LanguagePlan, Source
@@ -117,13 +117,13 @@ def _inspect_files(
     resolved = resolve_source(source, plan.lang, plan.pivot)
     if source.dataset is not None or not _is_there(resolved, plan):
         return
-    grouped = kind in GROUPED and bool(resolved.group)
+    grouped = kind in GROUPED_COLUMNS and bool(resolved.group)
     joined = resolved.pivot_path is not None and kind in _JOINED and not grouped
     plain = str(resolved.path).removesuffix(".gz").removesuffix(".zst").endswith(".txt")
     key = () if plain or not joined else (resolved.key,)
     roles = (*_JOINED[kind], *key) if joined else _ROLES[kind]
     if grouped:
-        roles = (*GROUPED[kind], resolved.group)
+        roles = (*GROUPED_COLUMNS[kind], resolved.group)
     read = replace(resolved, limit=0) if grouped else resolved
     inspected = inspect_source(
         path, read, roles, plan, count_words=kind == "text" and plan.vocabulary.method != "base"

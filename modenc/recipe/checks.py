@@ -1,4 +1,4 @@
-"""Settings that are right one by one and impossible together, within a language and between languages."""
+"""Checks of settings that contradict each other, within a language and between languages."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from modenc.recipe.data_settings import GROUPED, ROLES, Source
+from modenc.recipe.data_settings import COLUMN_ROLES, GROUPED_COLUMNS, Source
 from modenc.recipe.issues import Found, Issue, Place, unknown_keys
 from modenc.recipe.licenses import allowed_data, fill, sources, unstated_licenses
 from modenc.recipe.paper_settings import PAPER_SECTIONS, data_for_alignment
 from modenc.recipe.settings import FRESH, LanguagePlan
 
-# The settings that decide which data a stage reads.
+# Settings that decide which data a stage reads.
 _CHOICES = (
     ("vocabulary", "method"),
     ("language_adaptation", "objective"),
@@ -23,15 +23,15 @@ _CHOICES = (
 
 
 def check_plan(plan: LanguagePlan) -> Iterator[Issue]:
-    """All that is inconsistent among one language's settings."""
+    """Yield every inconsistency in one language's settings."""
     yield from _vocabulary(plan)
     yield from _adapted_to_pivot(plan)
     yield from _missing_data(plan)
     yield from _alignment(plan)
     yield from _least_and_most(plan)
     yield from _steps(plan)
-    for path, role, source in sources(plan):
-        yield from _source(path, role, source)
+    for path, kind, source in sources(plan):
+        yield from _source(path, kind, source)
     yield from unknown_placeholders(("run", "work_dir"), str(plan.run.work_dir), ("recipe",))
     yield from unstated_licenses(plan)
 
@@ -49,7 +49,7 @@ def _vocabulary(plan: LanguagePlan) -> Iterator[Issue]:
 
 
 def _adapted_to_pivot(plan: LanguagePlan) -> Iterator[Issue]:
-    """Stage 2 from the pivot reads stage 4's data and losses, and the adapter that stage 3 starts from."""
+    """Check that stage 2, where it learns from the pivot, has stage 4's data and losses and an adapter."""
     if plan.language_adaptation.objective != "pivot" or plan.lang == plan.pivot:
         return
     path: Place = ("language_adaptation", "objective")
@@ -70,11 +70,11 @@ def _adapted_to_pivot(plan: LanguagePlan) -> Iterator[Issue]:
 
 
 def _missing_data(plan: LanguagePlan) -> Iterator[Issue]:
-    """What each stage's choice needs and the recipe's data do not have."""
+    """Yield the kinds of data that a stage's setting needs and the recipe lacks."""
     data = allowed_data(plan.data)
     for section, key in _CHOICES:
         choice = getattr(getattr(plan, section), key)
-        # What 'pivot' needs is said of [alignment].
+        # [alignment] reports the data that 'pivot' needs.
         lists = () if choice == "pivot" else plan.reads(section)
         missing = [name for name in lists if not getattr(data, name)]
         if missing := [name for name in missing if (name == "scored_pairs") == (key == "scored_steps")]:
@@ -86,7 +86,7 @@ def _missing_data(plan: LanguagePlan) -> Iterator[Issue]:
 
 
 def _alignment(plan: LanguagePlan) -> Iterator[Issue]:
-    """What some kinds of alignment do not have."""
+    """Yield settings that an objective or ``partners`` does not support."""
 
     def only(key: str, **allowed: tuple[Any, ...]) -> Iterator[Issue]:
         for name, values in allowed.items():
@@ -96,8 +96,8 @@ def _alignment(plan: LanguagePlan) -> Iterator[Issue]:
                 yield Issue(("alignment", name), message, (("alignment", key),))
 
     objective = plan.alignment.objective
-    if plan.aligned_with_all():
-        # What holds a language where it was, or uses the pivot's cached vectors, needs a pivot that rests.
+    if plan.aligns_all_pairs():
+        # The settings below need a pivot that is frozen.
         yield from only(
             "partners",
             objective=("joint", "paraphrase", "parallel"),
@@ -109,7 +109,7 @@ def _alignment(plan: LanguagePlan) -> Iterator[Issue]:
     if objective in PAPER_SECTIONS:
         yield from only("objective", keep_weight=(0.0,), similarity_weight=(0.0,))
     if objective == "scored":
-        # keep_weight is of the sentences of translations and paraphrases.
+        # keep_weight applies to the sentences of translations and paraphrases.
         yield from only("objective", keep_weight=(0.0,))
     if objective == "emma_x" and plan.emma_x.warmup_languages and plan.emma_x.warmup_share == 1:
         message = "with warmup_languages expected less than 1.0, found 1.0: no step is left for the language"
@@ -136,30 +136,30 @@ def _steps(plan: LanguagePlan) -> Iterator[Issue]:
             yield Issue((stage, "optimizer", "steps"), message, depends_on)
 
 
-def _source(path: Place, role: str, source: Source) -> Iterator[Issue]:
-    kinds = [kind for kind in ("path", "dataset", "gettext") if getattr(source, kind)]
-    if len(kinds) != 1:
-        found = " and ".join(kinds) or "none"
+def _source(path: Place, kind: str, source: Source) -> Iterator[Issue]:
+    origins = [key for key in ("path", "dataset", "gettext") if getattr(source, key)]
+    if len(origins) != 1:
+        found = " and ".join(origins) or "none"
         yield Issue(path, f"expected exactly one of path, dataset and gettext, found {found}")
-    roles = GROUPED.get(role, ROLES[role]) if source.group else ROLES[role]
+    roles = GROUPED_COLUMNS.get(kind, COLUMN_ROLES[kind]) if source.group else COLUMN_ROLES[kind]
     yield from unknown_keys(source.columns, roles, (*path, "columns"), "no column of this kind of data")
-    yield from _group(path, role, source)
-    if role in ("cross_paraphrases", "cross_scored_pairs") and not (source.pivot_path or source.group):
-        found = ", or group; found neither" if role in GROUPED else "; found none"
+    yield from _group(path, kind, source)
+    if kind in ("cross_paraphrases", "cross_scored_pairs") and not (source.pivot_path or source.group):
+        found = ", or group; found neither" if kind in GROUPED_COLUMNS else "; found none"
         yield Issue(path, f"expected pivot_path, the same rows in the pivot language{found}")
-    if source.gettext and role not in ("text", "parallel"):
+    if source.gettext and kind not in ("text", "parallel"):
         yield Issue((*path, "gettext"), "catalogues give text and parallel pairs only")
     for key in ("path", "pivot_path", "dataset", "config", "lang", "group"):
         yield from unknown_placeholders((*path, key), getattr(source, key), ("lang", "pivot"))
 
 
-def _group(path: Place, role: str, source: Source) -> Iterator[Issue]:
+def _group(path: Place, kind: str, source: Source) -> Iterator[Issue]:
     if not source.group:
         return
     place = (*path, "group")
-    if role not in GROUPED:
-        lists = " and ".join(GROUPED)
-        yield Issue(place, f"expected it in {lists} alone, whose rows it pairs; found it in {role}")
+    if kind not in GROUPED_COLUMNS:
+        lists = " and ".join(GROUPED_COLUMNS)
+        yield Issue(place, f"expected it in {lists} alone, whose rows it pairs; found it in {kind}")
         return
     if source.pivot_path:
         yield Issue(
@@ -167,34 +167,34 @@ def _group(path: Place, role: str, source: Source) -> Iterator[Issue]:
             "with group expected one file, with the pivot's texts in a column, found two; leave out either",
             (place,),
         )
-    for name in GROUPED[role]:
+    for name in GROUPED_COLUMNS[kind]:
         if source.group in (name, source.columns.get(name, name)):
             message = f"expected a column beside the texts, found that of {name!r}"
             yield Issue(place, f"{message}; name one that rows of one meaning share")
 
 
 def unknown_placeholders(path: Place, text: str | None, known: tuple[str, ...]) -> Iterator[Issue]:
-    """``{words}`` in a setting's text that stand for nothing."""
+    """Yield each ``{name}`` in a setting's text that is not a known placeholder."""
     for name in re.findall(r"\{(\w*)\}", text or ""):
         if name not in known:
             choices = " or ".join(f"{{{choice}}}" for choice in known)
             yield Issue(path, f"expected {choices} as a placeholder, found {{{name}}}")
 
 
-def check_together(
+def check_languages(
     plans: Mapping[str, LanguagePlan], languages: Collection[str], pivot: str
 ) -> Iterator[Found]:
-    """What keeps languages from being trained together."""
-    together = [lang for lang, plan in plans.items() if plan.aligned_with_all()]
-    others = [lang for lang in languages if lang not in together]
-    if together and (others or pivot not in languages):
+    """Yield inconsistencies between the settings of different languages."""
+    all_pairs = [lang for lang, plan in plans.items() if plan.aligns_all_pairs()]
+    others = [lang for lang in languages if lang not in all_pairs]
+    if all_pairs and (others or pivot not in languages):
         message = (
-            "'all' trains all languages together, the pivot too: expected it and an objective for each; "
-            f"found otherwise for {', '.join(others or [pivot])}"
+            "'all' aligns all pairs of languages in one training: expected 'all' and an objective for every "
+            f"language, the pivot too; found otherwise for {', '.join(others or [pivot])}"
         )
         yield None, Issue(("alignment", "partners"), message)
     yield from _before_pivot(plans, pivot)
-    # EMMA-X's queue is filled with the pivot's text, which is in the pivot's own plan.
+    # The pivot's text, which fills EMMA-X's queue, is in the pivot's own plan.
     pivots = plans.get(pivot)
     for lang, plan in plans.items():
         reads = "text" in data_for_alignment(plan.alignment.objective, plan.emma_x)
@@ -204,7 +204,7 @@ def check_together(
 
 
 def _before_pivot(plans: Mapping[str, LanguagePlan], pivot: str) -> Iterator[Found]:
-    """Languages that the pivot starts from, directly or not, and that are to learn from it before."""
+    """Yield languages that the pivot starts from, directly or not, but that need a trained pivot."""
     lang, seen = pivot, {pivot}
     while lang in plans and (lang := plans[lang].sentence_encoding.start) in plans and lang not in seen:
         seen.add(lang)
@@ -217,7 +217,7 @@ def _before_pivot(plans: Mapping[str, LanguagePlan], pivot: str) -> Iterator[Fou
 
 
 def unknown_language(lang: str, plans: Mapping[str, LanguagePlan]) -> str:
-    """What to say of a language that is asked for and that the recipe lacks: how to add it."""
+    """Write the message about a language that the recipe lacks, with how to add it."""
     known = ", ".join(plans) or "none"
     text = f"expected one of the recipe's languages ({known}), found {lang!r}; add it with [languages.{lang}]"
     like = next((plan for plan in plans.values() if plan.lang != plan.pivot), None)

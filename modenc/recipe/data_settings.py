@@ -1,4 +1,4 @@
-"""Where a recipe's texts come from; read as ``settings.py`` is."""
+"""Settings of a recipe's data; see ``settings.py``."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from modenc.recipe.parse import NonNegativeInt, PositiveInt, Share
 
 TRAINED_ON = ("text", "paraphrases", "scored_pairs", "parallel", "cross_paraphrases", "cross_scored_pairs")
-"""The lists of ``data`` that modules learn from; the others are development sets."""
+"""The kinds of data that modules learn from; the others are development sets."""
 
-ROLES: dict[str, tuple[str, ...]] = {
+COLUMN_ROLES: dict[str, tuple[str, ...]] = {
     "text": ("text",),
     "paraphrases": ("anchor", "positive", "negative"),
     "scored_pairs": ("sentence1", "sentence2", "score"),
@@ -20,15 +20,18 @@ ROLES: dict[str, tuple[str, ...]] = {
     "sts": ("sentence1", "sentence2", "score"),
     "cross_sts": ("sentence1", "sentence2", "score"),
 }
-"""What the columns of each list of sources are for."""
+"""Kind of data → roles of the columns."""
 
-GROUPED: dict[str, tuple[str, ...]] = {"paraphrases": ("text",), "cross_paraphrases": ("text", "pivot")}
-"""The same where ``group`` says which rows are paraphrases of each other."""
+GROUPED_COLUMNS: dict[str, tuple[str, ...]] = {
+    "paraphrases": ("text",),
+    "cross_paraphrases": ("text", "pivot"),
+}
+"""Kind of data → roles of the columns where ``group`` names the column of rows with one meaning."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One place texts come from. Exactly one of ``path``, ``dataset`` and ``gettext`` is set.
+    """One source of texts. Exactly one of ``path``, ``dataset`` and ``gettext`` is set.
 
     In every string ``{lang}`` stands for the language's code and ``{pivot}`` for the pivot's.
     """
@@ -38,7 +41,7 @@ class Source:
     path: str | None = None
     """A text, TSV, CSV, JSONL or Parquet file, plain or .gz / .zst, relative to ``data.root``."""
     dataset: str | None = None
-    """A data set name for ``datasets.load_dataset``."""
+    """Name of a data set for ``datasets.load_dataset``."""
     gettext: tuple[str, ...] = ()
     """Installed Python packages whose gettext catalogues are read (message id = pivot side)."""
     config: str | None = None
@@ -52,8 +55,8 @@ class Source:
     columns: dict[str, str] = field(default_factory=dict)
     """Role → column name, where the names differ from the roles (``{ text = "kk", pivot = "en" }``)."""
     where: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Keep only rows whose column holds one of these values. With ``pivot_path`` this filter, as the other
-    three, applies to both files, and to ``path`` alone where the pivot's file has no such column."""
+    """Keep only rows whose column has one of these values. With ``pivot_path`` this filter, like the next
+    three, applies to both files, or to ``path`` alone if the pivot's file has no such column."""
     where_not: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Drop rows whose column holds one of these values."""
     at_least: dict[str, float] = field(default_factory=dict)
@@ -62,34 +65,34 @@ class Source:
     """Keep only rows whose numeric column is at most this (``{ unknown = 0.25 }``). With ``pivot_path``, see
     ``where``."""
     pivot_path: str | None = None
-    """Two files, one in each language: the pivot's rows of the same set, joined on ``key``."""
+    """A second file with the pivot's rows of the same set, joined with those of ``path`` on ``key``."""
     key: str = "id"
     """Column on which ``path`` and ``pivot_path`` are joined."""
     group: str = ""
-    """``paraphrases`` and ``cross_paraphrases``: a column whose value rows of one meaning share (``image``).
-    Each row then has the role ``text``, and for ``cross_paraphrases`` its counterpart as ``pivot``. Rows of a
-    group are paired in their order, the first with the second, the third with the fourth; across, each text
-    goes with the other's counterpart. Rows without a value there are left out."""
+    """``paraphrases`` and ``cross_paraphrases``: a column that has the same value in all rows of one meaning
+    (``image``). Then the roles are ``text``, and for ``cross_paraphrases`` also ``pivot``. Rows of a group
+    are paired in order, the first with the second, the third with the fourth; for ``cross_paraphrases`` each
+    text is paired with the other row's ``pivot``. Rows without a value are left out."""
     limit: NonNegativeInt = 0
-    """Take at most this many rows (0: all), counted as they are trained on: after joining and pairing."""
+    """Number of rows to take at most (0: all), counted after joining and pairing."""
     repeat: PositiveInt = 1
-    """Show every row this many times an epoch: the weight of a small good source."""
+    """Number of times that every row is read in an epoch, to give a small good source more weight."""
     licence: str = ""
-    """Licence of the texts, copied into the card of what is trained on them. A file that ``modenc translate``
-    made has it in the record beside it."""
+    """License of the texts, copied into the cards of modules that are trained on them. For a file of
+    ``modenc translate``, the default is the one in the record beside the file."""
     translator: str = ""
-    """What machine translated them, where one did (``Apertium eng-kaz``), copied into the card, too. Not
-    stated, it is that of the record."""
+    """Machine translation system of the texts (``Apertium eng-kaz``), copied into the cards, too. The default
+    is the one in the record."""
 
 
 @dataclass(frozen=True)
 class DevSources:
-    """What choices are made on; never trained on."""
+    """Development sets, which checkpoints are chosen by; never trained on."""
 
     sts: tuple[Source, ...] = ()
     """Rows with roles ``sentence1``, ``sentence2``, ``score``: Spearman of cosine."""
     cross_sts: tuple[Source, ...] = ()
-    """The same with ``sentence1`` in the pivot language."""
+    """Rows as in ``sts``, with ``sentence1`` in the pivot language."""
     parallel_held_out: NonNegativeInt = 200
     """Parallel pairs set aside for retrieval accuracy before training."""
     text_held_out: NonNegativeInt = 200
@@ -98,33 +101,33 @@ class DevSources:
 
 @dataclass(frozen=True)
 class DataSettings:
-    """Where a language's texts are and which lines of them are kept."""
+    """A language's texts, and the filters of their lines."""
 
     root: Path
     """Folder that relative paths start from; override with ``data.root=DIR``."""
     licenses: tuple[str, ...]
-    """Only sources under these licenses are trained on, the others are left out, and one that states none is
-    a fault; empty: all. A source under several (``mixed: A, B``) needs each of them here. Development sets
-    are not trained on, and stay."""
+    """Licenses of the sources that are trained on; empty: all. Other sources are left out, and a source that
+    states no license is an error. A source under several (``mixed: A, B``) needs all of them here.
+    Development sets are not trained on, so they stay."""
     text: tuple[Source, ...]
     """Running text: stages 1 and 2, and SimCSE in stage 3. Role ``text``."""
     paraphrases: tuple[Source, ...]
     """Stage 3. Roles ``anchor``, ``positive`` and, where there are any, ``negative``."""
     scored_pairs: tuple[Source, ...]
-    """Stage 3, ``scored_steps``. Roles ``sentence1``, ``sentence2`` and ``score``: how alike people judged
-    them. Not checked for language: the pivot's teach other languages too."""
+    """Stage 3, ``scored_steps``. Roles ``sentence1``, ``sentence2`` and ``score``, their similarity rated by
+    people. Not checked for language, since the pivot's pairs also teach other languages."""
     parallel: tuple[Source, ...]
     """Stage 4. Roles ``pivot`` and ``text``: a sentence and its translation."""
     cross_paraphrases: tuple[Source, ...]
-    """Stage 4. ``anchor``/``positive``/``negative`` of the language joined with the pivot's."""
+    """Stage 4. ``anchor``/``positive``/``negative`` of the language, joined with the pivot's rows."""
     cross_scored_pairs: tuple[Source, ...]
-    """Stage 4. ``sentence1``/``sentence2``/``score`` of the language joined with the pivot's."""
+    """Stage 4. ``sentence1``/``sentence2``/``score`` of the language, joined with the pivot's rows."""
     dev: DevSources
     """Development sets."""
     min_chars: NonNegativeInt
-    """Shorter lines are dropped."""
+    """Shortest line that is kept, in characters."""
     max_chars: PositiveInt
-    """Longer lines are dropped."""
+    """Longest line that is kept, in characters."""
     deduplicate: bool
     """Drop lines whose letters and digits were seen before."""
     check_script: bool
@@ -132,4 +135,4 @@ class DataSettings:
     check_language: bool
     """Drop lines that are identified as another language with confidence."""
     min_language_share: Share
-    """Refuse a corpus of which a smaller share than this is in the language's script and language."""
+    """Smallest share of a corpus that must be in the language's script and language."""

@@ -1,4 +1,4 @@
-"""Recipe files: where they are, one with all that it includes and is overridden with, and TOML as text."""
+"""Recipe files: find them, merge them with includes and overrides, and write tables as TOML."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def recipes_folder() -> Path:
-    """The folder of the shipped recipes, installed or in a checkout; RecipeError where there is none."""
-    # An installed package comes first: beside it, site-packages may hold a stranger's `recipes`.
+    """Find the folder of the shipped recipes, installed or in a checkout; RecipeError if there is none."""
+    # An installed package comes first: another package may have put `recipes` into site-packages.
     for folder in (_PACKAGE / "_recipes", _PACKAGE.parent / "recipes"):
         if (folder / DEFAULTS_FILE).is_file():
             return folder
@@ -33,18 +33,18 @@ def recipes_folder() -> Path:
 
 
 def shipped_recipes() -> dict[str, Path]:
-    """Name → file of every shipped recipe, sorted; files that start with ``_`` are parts of others."""
+    """Map the name of every shipped recipe to its file, sorted; files with ``_`` are only included."""
     files = sorted(recipes_folder().glob("*.toml"))
     return {file.stem: file for file in files if not file.stem.startswith("_")}
 
 
 def find_recipe(name_or_path: str | Path) -> Path:
-    """A recipe's file by path (``my.toml``) or shipped name (``turkic``); see :func:`find_shipped`."""
+    """Find a recipe's file by path (``my.toml``) or shipped name (``turkic``); see :func:`find_shipped`."""
     return find_shipped(name_or_path, shipped_recipes(), "recipe")
 
 
 def find_shipped(name_or_path: str | Path, shipped: Mapping[str, Path], kind: str) -> Path:
-    """A file of a ``kind`` by its path, or by name among the ``shipped``; RecipeError names the nearest."""
+    """Find a file of a ``kind`` by its path, or by name among the ``shipped``; RecipeError if none is."""
     path, name = Path(os.path.expanduser(name_or_path)), str(name_or_path)
     if os.path.isfile(path):
         return path
@@ -59,7 +59,7 @@ def find_shipped(name_or_path: str | Path, shipped: Mapping[str, Path], kind: st
 
 
 def read_tables(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """The tables of a recipe merged over those it includes; ``above`` are files that include it.
+    """Read the tables of a recipe, merged over those that it includes; ``above`` are files that include it.
 
     Raises:
         RecipeError: a file is missing, is no valid TOML, or includes itself.
@@ -81,7 +81,7 @@ def read_tables(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of one file; RecipeError where it cannot be read, or is no valid TOML."""
+    """Read the tables of one file; RecipeError if it cannot be read, or is not valid TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -93,7 +93,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def merge(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
-    """``upper`` over ``lower``: tables are merged key by key, all else (lists too) is replaced."""
+    """Merge ``upper`` over ``lower``: tables key by key; all else, lists too, is replaced."""
     merged = dict(lower)
     for key, value in upper.items():
         below = merged.get(key)
@@ -102,7 +102,7 @@ def merge(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
 
 
 def normalize_languages(tables: dict[str, Any], issues: list[Issue]) -> dict[str, Any]:
-    """``tables`` with the keys of ``languages`` as normalized codes; unknown ones stay as they are."""
+    """Normalize the keys of ``languages`` in ``tables``; unknown codes stay as they are."""
     languages = tables.get("languages")
     if not isinstance(languages, dict):
         return tables
@@ -116,7 +116,7 @@ def normalize_languages(tables: dict[str, Any], issues: list[Issue]) -> dict[str
 
 
 def normalized_or_same(code: str) -> str:
-    """A language's normalized code, or ``code`` where it is of no language."""
+    """Normalize a language's code; return an unknown one as it is."""
     try:
         return normalize_code(code)
     except LanguageError:
@@ -124,10 +124,10 @@ def normalized_or_same(code: str) -> str:
 
 
 def apply_overrides(tables: dict[str, Any], overrides: Sequence[str], issues: list[Issue]) -> dict[str, Any]:
-    """``tables`` with each ``a.b=value`` of the command line merged over them; later ones win.
+    """Merge each ``a.b=value`` of the command line over ``tables``; later ones win.
 
-    Values are TOML; a bare word is text. An override holds for every language, also where
-    ``[languages.CODE]`` says otherwise.
+    Values are TOML; a bare word is text. An override applies to every language, even if its table
+    ``[languages.CODE]`` has another value.
     """
     for override in overrides:
         name, equals, raw = override.partition("=")
@@ -147,7 +147,7 @@ def apply_overrides(tables: dict[str, Any], overrides: Sequence[str], issues: li
 
 
 def parse_value(raw: str) -> Any:
-    """A TOML value; what is none (a bare word, a path) is text."""
+    """Parse a TOML value; anything else (a bare word, a path) is text."""
     try:
         parsed = tomllib.loads(f"value = {raw}")
     except (ValueError, RecursionError):
@@ -156,7 +156,7 @@ def parse_value(raw: str) -> Any:
 
 
 def _without(own: Any, upper: dict[str, Any]) -> Any:
-    """A language's table without the values that ``upper`` has too."""
+    """Remove the values from a language's table that ``upper`` has, too."""
     if not isinstance(own, dict):
         return own
     return {
@@ -167,13 +167,13 @@ def _without(own: Any, upper: dict[str, Any]) -> Any:
 
 
 Comment = Callable[[Place], str | None]
-"""What to say of the key at a path; None for nothing."""
+"""Makes the comment on the key at a path; None for no comment."""
 
 
 def to_toml(tables: dict[str, Any], order: Sequence[str] = (), comment: Comment = lambda _: None) -> str:
-    """TOML text of ``tables``, as ``tomllib`` gives them; the keys in ``order`` come first.
+    """Write tables as ``tomllib`` returns them as TOML; the keys in ``order`` come first.
 
-    ``comment`` gives lines to put above a key or a table.
+    ``comment`` makes the lines above a key or a table.
     """
     keys = [key for key in order if key in tables] + [key for key in tables if key not in order]
     lines = list(_table_lines({key: tables[key] for key in keys}, (), comment))
@@ -181,13 +181,13 @@ def to_toml(tables: dict[str, Any], order: Sequence[str] = (), comment: Comment 
 
 
 def _table_lines(table: dict[str, Any], path: Place, comment: Comment) -> Iterator[str]:
-    """A table's plain keys, then its sub-tables, as TOML's grammar wants them."""
+    """Yield a table's plain keys, then its sub-tables, as TOML's grammar requires."""
     plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
     below = {key: value for key, value in table.items() if isinstance(value, dict)}
     if path and (plain or not below):
         yield ""
         yield from _comment_lines(comment(path))
-        yield f"[{'.'.join(_key(str(part)) for part in path)}]"
+        yield f"[{'.'.join(_key(str(key)) for key in path)}]"
     for key, value in plain.items():
         yield from _comment_lines(comment((*path, key)))
         yield f"{_key(key)} = {_list(value) if isinstance(value, list) else _value(value)}"
@@ -218,5 +218,5 @@ def _value(value: Any) -> str:
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(value, float):
         return repr(value)
-    # JSON's texts are TOML's basic strings, but for DEL, which TOML wants escaped.
+    # JSON strings are TOML's basic strings, except that TOML requires DEL to be escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

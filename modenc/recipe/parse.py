@@ -1,4 +1,4 @@
-"""From tables (of TOML or JSON) to dataclasses, by the dataclasses' own type hints and ranges."""
+"""Tables (of TOML or JSON) are parsed to dataclasses, by the dataclasses' type hints and ranges."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from modenc.suggest import closest_match
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers that a setting can be; written into its type, as in ``Annotated[int, at_least(2)]``."""
+    """Range of a numeric setting, written into its type, as in ``Annotated[int, at_least(2)]``."""
 
     words: str
     holds: Callable[[float], bool]
 
     def error(self, value: float) -> str | None:
-        """Why ``value`` is not among them; None where it is."""
+        """Return the error of a ``value`` outside the range; None inside."""
         return None if self.holds(value) else f"expected {self.words}, found {value}"
 
 
 def at_least(least: int) -> Range:
-    """The numbers from ``least`` on."""
+    """Make the range of all numbers from ``least`` on."""
     return Range(f"{least} or more", lambda value: value >= least)
 
 
@@ -37,7 +37,7 @@ SEED = Range("a number from 0 to 4294967295", lambda value: 0 <= value < 2**32)
 NonNegativeInt = Annotated[int, at_least(0)]
 PositiveInt = Annotated[int, at_least(1)]
 Tokens = Annotated[int, at_least(8)]
-"""A length: special tokens take some of it."""
+"""Length in tokens, special tokens included."""
 NonNegativeFloat = Annotated[float, at_least(0)]
 PositiveFloat = Annotated[float, Range("a number above 0", lambda value: value > 0)]
 Share = Annotated[float, Range("a share between 0 and 1", lambda value: 0 <= value <= 1)]
@@ -48,9 +48,9 @@ ShareBelow1 = Annotated[float, Range("a share of at least 0 and below 1", lambda
 T = TypeVar("T")
 
 INVALID: Any = object()
-"""What parsing gives after it has found an error."""
+"""Result of parsing a wrong value."""
 
-_KINDS: dict[Any, tuple[type | tuple[type, ...], str]] = {
+_ACCEPTED: dict[Any, tuple[type | tuple[type, ...], str]] = {
     bool: (bool, "true or false"),
     int: (int, "a whole number"),
     float: ((int, float), "a number"),
@@ -59,23 +59,23 @@ _KINDS: dict[Any, tuple[type | tuple[type, ...], str]] = {
     tuple: (list, "a list"),
     dict: (dict, "a table"),
 }
-"""Type → what a file has for it, and what that is called."""
+"""Type of a setting → types of its values in a file, and their name in messages."""
 
 _type_hints = cache(partial(get_type_hints, include_extras=True))
 
 
 def parse(cls: type[T], table: Any, path: Place, issues: list[Issue], fallback: Any = INVALID) -> T:
-    """An instance of the dataclass ``cls`` from a table; errors are added to ``issues``, not raised.
+    """Make an instance of the dataclass ``cls`` from a table; errors are added to ``issues``, not raised.
 
     Args:
         cls: its fields are numbers (with a ``Range`` or without), texts, paths, booleans, ``Literal`` texts,
-            other such dataclasses, and tuples and dictionaries of these. A bare text stands for a table whose
-            one key is ``cls.SHORTHAND``.
-        table: what the file has.
-        path: where in the file that is.
-        issues: what is wrong is added here.
-        fallback: an instance whose values replace what is wrong or missing, so that the rest can still be
-            checked; where there is none, and no default either, the result is ``INVALID``.
+            other such dataclasses, and tuples and dictionaries of these. A bare text stands for a table with
+            the one key ``cls.SHORTHAND``.
+        table: the value in the file.
+        path: its place in the file.
+        issues: errors are added here.
+        fallback: an instance whose values replace wrong or missing ones, so that the rest can still be
+            checked; without it, and without a default, the result is ``INVALID``.
     """
     if isinstance(table, str) and (key := getattr(cls, "SHORTHAND", None)):
         table = {key: table}
@@ -97,7 +97,7 @@ def parse(cls: type[T], table: Any, path: Place, issues: list[Issue], fallback: 
 
 
 def describe(value: Any) -> str:
-    """A value as an error message shows it."""
+    """Format a value for an error message."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str | int | float):
@@ -114,9 +114,9 @@ def _default(item: Field[Any], fallback: Any) -> Any:
 
 
 def _convert(hint: Any, value: Any, path: Place, issues: list[Issue], fallback: Any = INVALID) -> Any:
-    """``value`` as the type ``hint``, or ``INVALID`` once the error is added."""
+    """Convert ``value`` to the type ``hint``; after adding an error, return ``INVALID``."""
     origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):  # of a type and None, which no file has
+    if origin in (Union, types.UnionType):  # a type or None, and no file has None
         return _convert(arguments[0], value, path, issues, fallback)
     if is_dataclass(hint):
         return parse(cast(type, hint), value, path, issues, fallback)
@@ -136,7 +136,7 @@ def _convert(hint: Any, value: Any, path: Place, issues: list[Issue], fallback: 
 
 
 def _error(hint: Any, value: Any) -> str | None:
-    """Why a value cannot be of a type, not asking what is in it; None if it can."""
+    """Return the error of a value that is not of a type, without looking at its items; None if it is."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _error(arguments[0], value) or arguments[1].error(value)
@@ -146,7 +146,7 @@ def _error(hint: Any, value: Any) -> str | None:
         match = closest_match(value, arguments) if isinstance(value, str) else None
         guess = f"; did you mean {match!r}?" if match else ""
         return f"expected one of {', '.join(map(repr, arguments))}, found {describe(value)}{guess}"
-    accepted, words = _KINDS[origin or hint]
+    accepted, words = _ACCEPTED[origin or hint]
     if not isinstance(value, accepted) or isinstance(value, bool) != (hint is bool):
         return f"expected {words}, found {describe(value)}{'; put it in [ ]' if origin is tuple else ''}"
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,7 +1,7 @@
-"""What a recipe can say: one frozen dataclass per section, each field explained beneath it.
+"""The settings of recipes: a frozen dataclass for each section, with a text under each field.
 
-The text under a field is the documentation of the key of the same name in the TOML file; the
-defaults live in ``recipes/_defaults.toml`` alone, so a value is never stated twice.
+The text under a field documents the key of the same name in the TOML file. The defaults are in
+``recipes/_defaults.toml`` alone, so that no value is stated twice.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ STAGES = ("vocabulary", "language_adaptation", "sentence_encoding", "alignment")
 """The stages of training, in order; each has a section in recipes."""
 
 FRESH = "fresh"
-"""``sentence_encoding.start``: begin with an adapter that changes nothing."""
+"""Value of ``sentence_encoding.start`` for a new adapter, which changes nothing at first."""
 
 
 @dataclass(frozen=True)
@@ -59,24 +59,24 @@ class LoraSettings:
 
     rank: PositiveInt
     """Rows of A, columns of B."""
-    # More is refused in a hub: products of such adapters may be infinite.
+    # Hubs refuse more, since products of such adapters may be infinite.
     alpha: Annotated[int, Range("1 to 1000", lambda value: 1 <= value <= 1000)]
     """Numerator of the scaling."""
     dropout: ShareBelow1
-    """On the adapter's input, while training."""
+    """Dropout of the adapter's input, in training."""
 
 
 @dataclass(frozen=True)
 class OptimizerSettings:
-    """How a model is optimized, in one stage or in a monolithic training."""
+    """Optimization of a model, in one stage or in a monolithic training."""
 
     steps: NonNegativeInt
     """Optimizer steps; 0: as many as ``epochs`` takes."""
     epochs: NonNegativeFloat
     """Passes over the data where ``steps`` is 0. Several sets of one task (triplets, and pairs without a hard
-    negative) are read in proportion to their rows. Tasks (``joint``'s paraphrases and translations,
-    ``mnrl+simcse``'s two, a monolithic model's languages) take turns batch by batch until the largest was
-    read; smaller ones are repeated."""
+    negative) are read in proportion to their rows. Tasks (paraphrases and translations of ``joint``, the two
+    of ``mnrl+simcse``, languages of a monolithic model) take turns batch by batch until the largest was read;
+    smaller ones are repeated."""
     batch_size: PositiveInt
     """Sentences, pairs or blocks per forward pass."""
     gradient_accumulation: PositiveInt
@@ -84,13 +84,13 @@ class OptimizerSettings:
     learning_rate: PositiveFloat
     """Peak learning rate of the adapter."""
     warmup_ratio: Share
-    """Share of the steps that the learning rate rises."""
+    """Share of the steps in which the learning rate rises."""
     schedule: Literal["linear", "cosine", "constant_with_warmup"]
     """Course of the learning rate after warm-up."""
     weight_decay: NonNegativeFloat
-    """AdamW's."""
+    """Weight decay of AdamW."""
     max_grad_norm: PositiveFloat
-    """Gradients are clipped to this norm."""
+    """Norm to which gradients are clipped."""
 
 
 @dataclass(frozen=True)
@@ -98,22 +98,22 @@ class VocabularySettings:
     """Stage 1: the language's tokenizer and embeddings."""
 
     method: VocabularyMethod
-    """``focus`` (paper): new tokenizer, FOCUS embeddings. ``trim``: the base's pieces that the text uses,
-    filled up with likely ones. ``extend``: trim plus new pieces by FOCUS. ``base``: the base's vocabulary."""
-    # The base's special tokens, an alphabet and some pieces: fewer make no tokenizer.
+    """``focus`` (paper): a new tokenizer with FOCUS embeddings. ``trim``: the base's pieces that the text
+    uses, and likely ones. ``extend``: ``trim`` and new pieces by FOCUS. ``base``: the base's vocabulary."""
+    # A tokenizer needs the base's special tokens, an alphabet and some pieces.
     size: Annotated[int, at_least(300)]
-    """Pieces in the result, special tokens included."""
+    """Number of pieces, special tokens included."""
     new_pieces: NonNegativeInt
-    """``extend`` only: how many of ``size`` are new."""
+    """``extend`` only: number of new pieces among ``size``."""
     max_sentences: PositiveInt
-    """Lines the tokenizer is trained on at most; of more, a random sample of all sources is taken."""
+    """Number of lines that the tokenizer is trained on at most, a random sample of all sources."""
     fasttext_dim: PositiveInt
     """Dimensions of the fastText vectors that measure token similarity."""
     fasttext_epochs: PositiveInt
     """Passes of fastText over the tokenized text."""
     storage: EmbeddingStorage
-    """How the embeddings are written. ``int8``: half the size, with a scale for each piece; numbers move by a
-    254th of their piece's largest at most, and later stages train on what was written."""
+    """Format of the embeddings. ``int8`` halves their size, with a scale for each piece: a number changes by
+    a 254th of its piece's largest number at most, and later stages train on the changed ones."""
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,9 @@ class LanguageAdaptationSettings:
     """Stage 2: embeddings and a LoRA on query, key and value learn the language's text."""
 
     objective: AdaptationObjective
-    """``mlm`` (paper), ``distill`` from the base's sentence vectors, both, or ``none``. ``pivot``: onto the
-    frozen pivot's vectors, on the data and with the losses that ``[alignment]`` names, and with the adapter
-    that stage 3 starts from in place; embeddings learn most by translations."""
+    """``mlm`` (paper), ``distill`` from the base's sentence vectors, both, or ``none``. ``pivot``: learn the
+    frozen pivot's vectors from the data and with the losses of ``[alignment]``, on a body with the adapter
+    that stage 3 starts from; embeddings learn most from translations."""
     lora: LoraSettings
     """The language adapter LA."""
     optimizer: OptimizerSettings
@@ -141,7 +141,7 @@ class LanguageAdaptationSettings:
     strength: ShareAbove0
     """Share of what the embeddings and LA learned that is kept, above 0 and up to 1."""
     mlm_weight: PositiveFloat
-    """``mlm+distill``: weight of the masked-LM loss beside the distillation loss."""
+    """``mlm+distill``: weight of the masked-LM loss; the distillation loss has weight 1."""
 
 
 @dataclass(frozen=True)
@@ -151,10 +151,10 @@ class SentenceEncodingSettings:
     objective: EncodingObjective
     """``mnrl`` on paraphrases (paper), ``simcse`` on running text, both in turn, or ``none``."""
     start: str
-    """``fresh`` (paper), or the code of a language of the hub whose adapter is copied first, a relative's or
-    the pivot's: much of what it learned holds in other languages. With ``objective = "none"`` it stays so."""
+    """``fresh`` (paper), or the code of a language in the hub whose adapter is copied first, a relative or
+    the pivot: much of what it learned holds in other languages. With ``objective = "none"`` it is kept."""
     scored_steps: NonNegativeInt
-    """Steps on ``data.scored_pairs`` (CoSENT) that follow the objective's own; 0 for none."""
+    """Steps on ``data.scored_pairs`` (CoSENT) after the steps of the objective; 0 for none."""
     lora: LoraSettings
     """The sentence-encoding adapter SE."""
     optimizer: OptimizerSettings
@@ -166,10 +166,10 @@ class SentenceEncodingSettings:
     mini_batch_size: NonNegativeInt
     """Above 0, the cached loss (GradCache) runs batches in pieces of this size."""
     simcse_max_chars: PositiveInt
-    """SimCSE reads running-text lines up to this length: short lines are cheap and like captions."""
+    """Longest line of running text that SimCSE reads: short lines are cheap and resemble captions."""
 
     def summary(self) -> str:
-        """What is done, in a few words: ``mnrl then scored pairs from kk``, ``copied from kk``, ``none``."""
+        """Describe the stage: ``mnrl then scored pairs from kk``, ``copied from kk``, ``none``."""
         done: list[str] = [] if self.objective == "none" else [self.objective]
         done += ["scored pairs"] if self.scored_steps else []
         if self.start == FRESH:
@@ -183,12 +183,12 @@ class AlignmentSettings:
 
     objective: AlignmentObjective
     """``joint`` (paper): paraphrase and parallel batches in turn; or one of them; or ``none``. ``scored``:
-    pairs with scores ranked within the language and across at once; ``scored+parallel``: with parallel
-    batches in turn. Or another paper's, on parallel pairs: ``contrastive``, ``bitranslation``, ``vmsst`` and
+    scored pairs, ranked within the language and across in one loss; ``scored+parallel``: in turn with
+    parallel batches. Or another paper's, on parallel pairs: ``contrastive``, ``bitranslation``, ``vmsst`` and
     ``vmsst_contrastive`` ([vmsst]), ``musr`` ([musr]), ``emma_x`` ([emma_x])."""
     partners: Literal["pivot", "all"]
-    """Each language onto the frozen ``pivot`` (paper), or ``all`` languages with each other: one training in
-    which every language, the pivot too, learns an adapter (the paper's Table 3)."""
+    """``pivot`` (paper): each language is aligned to the frozen pivot. ``all``: all pairs of languages are
+    aligned in one training, and every language, the pivot too, learns an adapter (the paper's Table 3)."""
     reduction_factor: PositiveInt
     """Hidden size over bottleneck size of the parallel adapter (``ParBnConfig``: 2)."""
     optimizer: OptimizerSettings
@@ -200,32 +200,32 @@ class AlignmentSettings:
     parallel_loss: Literal["cosine", "mnrl", "cosine+mnrl"]
     """Loss on parallel pairs: ``cosine`` (paper), in-batch ranking, or their sum."""
     pivot_negatives: NonNegativeInt
-    """Extra pivot vectors each MNRL batch is ranked against; free, since they are cached."""
+    """Number of further pivot vectors that each MNRL batch is ranked against; cheap, since cached."""
     symmetric: bool
-    """Also rank the language's sentences for each pivot sentence."""
+    """Whether the language's sentences are also ranked for each pivot sentence."""
     scored_weight: PositiveFloat
-    """Weight of the ranking by scores (CoSENT) beside the cosine to the pivot's sentences."""
+    """Weight of the ranking by scores (CoSENT); the cosine to the pivot's sentences has weight 1."""
     similarity_weight: NonNegativeFloat
-    """Weight of a term that draws the cosines of a batch's sentences, with each other and with the pivot's,
-    to those of the pivot's sentences (0: paper)."""
+    """Weight of a term that makes the cosines of a batch's sentences, with each other and with the pivot's,
+    like the cosines between the pivot's sentences (0: paper)."""
     keep_weight: NonNegativeFloat
-    """Weight of a term that keeps within-language cosines where stage 3 left them (0: paper)."""
+    """Weight of a term that keeps within-language cosines as stage 3 left them (0: paper)."""
     strength: ShareAbove0
-    """Share of the adapter's trained output that is kept, above 0 and up to 1 (paper). Less keeps more within
-    the language; half of it also gained most across, in turkic. A step back towards the start, as WiSE-FT's
+    """Share of the adapter's trained output that is kept, above 0 and up to 1 (paper). Less preserves more of
+    the quality within the language; 0.5 also gained most across languages in turkic. Compare WiSE-FT
     (Wortsman et al., 2022)."""
 
 
 @dataclass(frozen=True)
 class MonolithicSettings:
-    """``modenc train --monolithic``, to compare with: all of one model learns from all languages."""
+    """``modenc train --monolithic``, a baseline: all parameters of one model learn from all languages."""
 
     objective: MonolithicObjective
-    """The pivot's paraphrases alone (paper: Full_en), each language's (Full_m), those across each language
-    and the pivot (Full_c), or first the ones, then the others (Full_mc). Or another paper's objective, as in
-    ``alignment``, on all languages' parallel pairs."""
+    """``pivot``: the pivot's paraphrases (paper: Full_en); ``monolingual``: each language's (Full_m);
+    ``cross``: paraphrases across each language and the pivot (Full_c); ``monolingual+cross``: one after the
+    other (Full_mc). Or another paper's objective, as in ``alignment``, on all languages' parallel pairs."""
     optimizer: OptimizerSettings
-    """Steps, batches, rates; of each of the two phases of ``monolingual+cross``."""
+    """Steps, batches, rates; ``monolingual+cross`` has two phases of so many steps each."""
     max_length: Tokens
     """Tokens at which a sentence is cut."""
     scale: PositiveFloat
@@ -239,37 +239,37 @@ class BaseSettings:
     model: str
     """``me5-small``, a folder, or a Hugging Face id (``id@revision`` pins it)."""
     prompt: str
-    """Put before every text, in training and in encoding."""
+    """Text before every text, in training and in encoding."""
     pooling: Literal["mean", "cls", "max"]
-    """How token vectors become a sentence vector."""
+    """Pooling of token vectors to a sentence vector."""
     max_length: Tokens
-    """Tokens at which ``encode`` cuts."""
+    """Tokens at which ``encode`` cuts a text."""
 
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How a run behaves, whatever it trains."""
+    """Settings of all trainings: folders, seed, precision, checkpoints."""
 
     work_dir: Path
-    """Checkpoints, caches and logs; safe to delete when nothing is running."""
+    """Folder of checkpoints, caches and logs; safe to delete when nothing is running."""
     seed: Annotated[int, SEED]
-    """Seeds Python, NumPy and torch."""
+    """Seed of Python, NumPy and torch."""
     precision: Precision
     """``auto``: bf16 where the processor has it, else fp32."""
     threads: NonNegativeInt
-    """Torch threads; 0: torch's own number, at most the cores that affinity and quota allow."""
+    """Number of torch threads; 0: torch's default, at most the cores that affinity and quota allow."""
     checkpoint_every: PositiveInt
     """Steps between checkpoints that a killed run resumes from."""
     evaluate_every: NonNegativeInt
     """Steps between evaluations on the dev set; 0 for the end only."""
     publish: Literal["always", "unless_worse"]
-    """``unless_worse``: modules that lose to the bare base on held-out data (a lower mean of the metrics that
-    both have) are not put into the hub, and what it has of the language stays."""
+    """``unless_worse``: modules that are worse than the bare base on held-out data (a lower mean of the
+    metrics that both have) are not put into the hub, which keeps the language's earlier modules, if any."""
 
 
 @dataclass(frozen=True)
 class LanguagePlan:
-    """Everything that training one language needs: the recipe resolved for it."""
+    """All settings for training one language: the recipe, resolved for the language."""
 
     lang: str
     """Normalized code."""
@@ -293,7 +293,7 @@ class LanguagePlan:
     emma_x: EmmaXSettings
 
     def reads(self, stage: str) -> tuple[str, ...]:
-        """The lists of ``data`` that a stage trains on, in a fixed order."""
+        """List the lists of ``data`` that a stage trains on, in a fixed order."""
         if stage == "vocabulary":
             return () if self.vocabulary.method == "base" else ("text",)
         if stage == "sentence_encoding":
@@ -304,11 +304,11 @@ class LanguagePlan:
             return () if self.language_adaptation.objective == "none" else ("text",)
         lists = data_for_alignment(self.alignment.objective, self.emma_x)
         own = ("paraphrases",) if self.alignment.partners == "all" and "cross_paraphrases" in lists else ()
-        # The pivot's side of the rest comes with the other languages.
+        # The pivot's sentences of cross-lingual data come with the other languages.
         return own if self.lang == self.pivot else (*own, *lists)
 
-    def aligned_with_all(self) -> bool:
-        """Whether the language is aligned with every other, in one training, and not with the pivot alone."""
+    def aligns_all_pairs(self) -> bool:
+        """Check whether all pairs of languages are aligned, in one training, and not each with the pivot."""
         return self.alignment.partners == "all" and self.alignment.objective != "none"
 
 
@@ -317,14 +317,14 @@ SECTIONS: dict[str, type] = {
     for name, hint in get_type_hints(LanguagePlan).items()
     if isinstance(hint, type) and is_dataclass(hint)
 }
-"""The tables of a recipe that become part of every language's plan, in the order of the plan."""
+"""Name → class of each section of a recipe that is in every language's plan, in the plan's order."""
 
 
 @dataclass(frozen=True)
 class Recipe:
     """A checked recipe: a plan for each language, in the order of training.
 
-    Each comes after the one it starts from, and the pivot before the rest.
+    Each language comes after the one that it starts from, and otherwise the pivot comes first.
     """
 
     name: str
@@ -339,11 +339,11 @@ class Recipe:
     left_out: tuple[str, ...] = ()
     """A line for each source that ``data.licenses`` does not allow."""
     warnings: tuple[str, ...] = ()
-    """What is probably not meant, a line each, where the files were looked into."""
+    """A line for each probable mistake in the files, if they were inspected."""
     notes: tuple[str, ...] = ()
-    """What else was seen in the files."""
+    """A line for each other finding in the files."""
 
     def before_pivot(self) -> list[str]:
-        """The languages whose adapter the pivot starts from, directly or not: they are trained before it."""
+        """List the languages that the pivot starts from, directly or not: they are trained before it."""
         order = list(self.plans)
         return order[: order.index(self.pivot)] if self.pivot in order else []

@@ -34,7 +34,7 @@ class ServeSettings:
     max_body: int = 8_000_000
     """Most bytes of a request."""
     key_digests: tuple[bytes, ...] = ()
-    """Of the API keys of which a request must have one (:func:`digest`); none: every request is served."""
+    """:func:`digest` of each API key; a request must have one of the keys. Empty: every request is served."""
 
     def __post_init__(self) -> None:
         if self.max_waiting < self.max_texts:

@@ -1,7 +1,7 @@
-"""Adapters attached and saved, LoRA through peft and CLA through adapters; frozen layers beside them, packed.
+"""Adapters: LoRA (by peft) and CLA (by adapters) are attached and saved; frozen layers are packed for oneDNN.
 
 On CPUs torch multiplies float32 by a library that is slow on some processors, and under autocast it converts
-every weight in every step. oneDNN's products with weights that are packed once, for both passes, avoid both.
+every weight in every step. oneDNN's products with weights packed once, for forward and backward, avoid both.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def add_lora(body: PreTrainedModel, settings: LoraSettings, layers: list[str]) -
 
 
 def load_lora(model: PeftModel, folder: Path) -> None:
-    """Load a peft folder into the model's LoRA; RecipeError where it is of another rank or alpha."""
-    theirs = json.loads((folder / LORA_CONFIG).read_text())
-    mine = model.peft_config["default"]
-    if (theirs["r"], theirs["lora_alpha"]) != (mine.r, mine.lora_alpha):
+    """Load a peft folder into the model's LoRA; RecipeError if rank or alpha differ."""
+    saved = json.loads((folder / LORA_CONFIG).read_text())
+    own = model.peft_config["default"]
+    if (saved["r"], saved["lora_alpha"]) != (own.r, own.lora_alpha):
         raise RecipeError(
-            f"sentence_encoding.lora: expected rank {theirs['r']} and alpha {theirs['lora_alpha']}, as the "
-            f"adapter in {folder} that it starts from; found rank {mine.r} and alpha {mine.lora_alpha}"
+            f"sentence_encoding.lora: expected rank {saved['r']} and alpha {saved['lora_alpha']}, as the "
+            f"adapter in {folder} that it starts from; found rank {own.r} and alpha {own.lora_alpha}"
         )
     set_peft_model_state_dict(model, load_file(folder / LORA_WEIGHTS))
 
@@ -76,8 +76,8 @@ def restored(parameters: Sequence[Tensor]) -> Iterator[None]:
         yield
     finally:
         with torch.no_grad():
-            for parameter, whole in zip(parameters, before, strict=True):
-                parameter.copy_(whole)
+            for parameter, value in zip(parameters, before, strict=True):
+                parameter.copy_(value)
 
 
 @contextmanager
@@ -99,7 +99,6 @@ def save_parallel_adapter(body: PreTrainedModel, folder: Path, base_id: str) -> 
 
 
 def _halve(path: Path) -> None:
-    """Rewrite a safetensors file in float16."""
     tensors = {name: tensor.to(torch.float16).contiguous() for name, tensor in load_file(path).items()}
     save_file(tensors, path)
 
@@ -109,8 +108,8 @@ def _edit_json(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps({**content, **changes}, indent=2, sort_keys=True) + "\n")
 
 
-class FrozenLinear(nn.Linear):
-    """A layer with the weight and bias of another one, which never change."""
+class PackedLinear(nn.Linear):
+    """A linear layer whose weight and bias never change, so that oneDNN can pack them once."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__(1, 1, device="meta")
@@ -119,21 +118,21 @@ class FrozenLinear(nn.Linear):
         self._packed: dict[torch.dtype, tuple[OneDnnDense, OneDnnDense]] = {}
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., in] → [..., out]."""
+        """Multiply x [..., in]; returns [..., out]."""
         autocast = torch.is_autocast_enabled("cpu")
-        kind = torch.get_autocast_dtype("cpu") if autocast else x.dtype
-        if x.device.type != "cpu" or not onednn_works(kind):
+        dtype = torch.get_autocast_dtype("cpu") if autocast else x.dtype
+        if x.device.type != "cpu" or not onednn_works(dtype):
             return super().forward(x)
-        if kind not in self._packed:
-            weight, bias = self.weight.detach().to(kind), self.bias.detach().to(kind)
+        if dtype not in self._packed:
+            weight, bias = self.weight.detach().to(dtype), self.bias.detach().to(dtype)
             back = OneDnnDense(weight.T.contiguous(), weight.new_zeros(self.in_features))
-            self._packed[kind] = (OneDnnDense(weight, bias), back)
-        y: Tensor = _Product.apply(x.to(kind), *self._packed[kind])  # type: ignore[no-untyped-call]
+            self._packed[dtype] = (OneDnnDense(weight, bias), back)
+        y: Tensor = _Product.apply(x.to(dtype), *self._packed[dtype])  # type: ignore[no-untyped-call]
         return y
 
 
 class _Product(torch.autograd.Function):
-    """``x W^T + b`` with a gradient for x alone."""
+    """The product ``x W^T + b`` with a gradient for x alone."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, product: OneDnnDense, back: OneDnnDense) -> Tensor:
@@ -146,10 +145,10 @@ class _Product(torch.autograd.Function):
 
 
 def pack_frozen(model: nn.Module) -> None:
-    """Make each frozen linear layer of ``model`` a :class:`FrozenLinear`; call it with adapters in place."""
+    """Make each frozen linear layer of ``model`` a :class:`PackedLinear`; call it after adding adapters."""
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
-            if not isinstance(child, nn.Linear) or isinstance(child, FrozenLinear) or child.bias is None:
+            if not isinstance(child, nn.Linear) or isinstance(child, PackedLinear) or child.bias is None:
                 continue
-            if not any(part.requires_grad for part in child.parameters()):
-                setattr(parent, name, FrozenLinear(child))
+            if not any(parameter.requires_grad for parameter in child.parameters()):
+                setattr(parent, name, PackedLinear(child))

@@ -25,16 +25,16 @@ from modenc.training.progress import on_terminal
 
 Vectors = npt.NDArray[np.float32]
 
-# Few enough that sorted by length they hold little padding, enough to keep the products large.
+# Few rows sorted by length have little padding, and many rows make efficient matrix products.
 _ROWS_A_PASS = 16
-# Where the table of embeddings is trained, each pass fills a gradient as large as the table, which in a
-# multilingual base takes longer than the padding that passes save. (Dropout then differs from a pass without
+# If the embeddings train, each pass fills a gradient as large as their table, which takes longer in a
+# multilingual base than the padding that passes save. (Dropout then differs from a pass without
 # gradients, so a loss that encodes a batch twice must not rely on equal dropout.)
 _LARGE_TABLE = 100_000
 
 
 class BodyModule(InputModule):  # type: ignore[misc]
-    """Tokenize with one tokenizer, run one body: texts → token vectors [batch, length, hidden]."""
+    """Module with one tokenizer and one body: texts → token vectors [batch, length, hidden]."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class BodyModule(InputModule):  # type: ignore[misc]
         self.bf16 = bf16
 
     def preprocess(self, inputs: list[str], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
-        """Token ids and mask [batch, length] of ``prompt + text``, cut at ``max_seq_length`` tokens."""
+        """Tokenize ``prompt + text``, cut at ``max_seq_length`` tokens: ids and mask [batch, length]."""
         encoded = self.tokenizer(
             [self.prompt + text for text in inputs],
             truncation=True,
@@ -68,15 +68,15 @@ class BodyModule(InputModule):  # type: ignore[misc]
         """Add ``token_embeddings`` to the features."""
         wait_policy.check()
         ids = features["input_ids"]
-        # In training the trainer sets autocast; this is for the dev set, the pivot and the teacher.
+        # In training the trainer sets autocast; this one is for vectors of the dev set, pivot and teacher.
         with torch.autocast(ids.device.type, torch.bfloat16) if self.bf16 else nullcontext():
             tokens = self._by_length(ids, features["attention_mask"])
         return {**features, "token_embeddings": tokens}
 
     def _by_length(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Token vectors [rows, length, hidden], on a CPU from passes over rows of similar lengths.
+        """Compute token vectors [rows, length, hidden], on a CPU in passes over rows of similar length.
 
-        Half the tokens of a shuffled batch of captions and news are padding, which costs as much as words;
+        In a shuffled batch of captions and news half of the tokens are padding, which costs as much as words;
         in passes of sixteen sorted rows a third are.
         """
         rows, length = ids.shape
@@ -86,9 +86,9 @@ class BodyModule(InputModule):  # type: ignore[misc]
         lengths = mask.sum(dim=1)
         order = lengths.argsort(stable=True)
         passes = []
-        for part in torch.split(order, _ROWS_A_PASS):
-            longest = int(lengths[part].max())
-            tokens = self._pass(ids[part, :longest], mask[part, :longest])
+        for chosen in torch.split(order, _ROWS_A_PASS):
+            longest = int(lengths[chosen].max())
+            tokens = self._pass(ids[chosen, :longest], mask[chosen, :longest])
             passes.append(nn.functional.pad(tokens, (0, 0, 0, length - longest)))
         return torch.cat(passes)[order.argsort()]
 
@@ -101,13 +101,13 @@ class BodyModule(InputModule):  # type: ignore[misc]
         return hidden.float()
 
     def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
-        """Not saved: the trainers keep trainable weights only, the stages write hub files."""
+        """Do nothing: the trainers save trainable weights alone, the stages write the hub's files."""
 
 
 def sentence_model(
     body: PreTrainedModel | nn.Module, tokenizer: PreTrainedTokenizerFast, plan: LanguagePlan, max_length: int
 ) -> SentenceTransformer:
-    """A sentence-transformers model over one language's body, in the plan's precision."""
+    """Make a sentence-transformers model of one language's body, in the plan's precision."""
     hidden: int = body.config.hidden_size  # type: ignore[union-attr, assignment]
     module = BodyModule(
         body, tokenizer, prompt=plan.base.prompt, max_length=max_length, bf16=uses_bf16(plan.run)
@@ -118,7 +118,7 @@ def sentence_model(
 
 
 def encode_texts(model: SentenceTransformer, texts: list[str]) -> Vectors:
-    """Unit-length vectors [texts, hidden] without gradients, each distinct text encoded once."""
+    """Encode texts as unit vectors [texts, hidden] without gradients, each distinct text once."""
     distinct = list(dict.fromkeys(texts))
     was_training = model.training
     with torch.inference_mode():
@@ -135,12 +135,12 @@ def encode_texts(model: SentenceTransformer, texts: list[str]) -> Vectors:
 
 
 def content_key(*content: str) -> str:
-    """A short name for what depends on all of ``content``."""
+    """Hash all of ``content`` to a short file name."""
     return hashlib.sha256("\x1f".join(content).encode("utf-8", "backslashreplace")).hexdigest()[:24]
 
 
 def cached_vectors(path: Path, encode: Callable[[], Vectors]) -> Vectors:
-    """The vectors in ``path``, a NumPy file; where it is missing, ``encode`` makes them for it."""
+    """Read the vectors in ``path``, a NumPy file; if it is missing, write those of ``encode`` there first."""
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
         # Another language's training may write the same file.

@@ -1,4 +1,4 @@
-"""A language's training texts, each kind read once and only when a stage asks for it."""
+"""A language's training data; each kind is read once, when a stage first needs it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DevSets:
 
 
 def _rows(kind: DataKind[Row]) -> cached_property[TrainingSet[Row]]:
-    """The set of a kind, read when it is first asked for."""
+    """Make a property that reads the data of a kind when it is first used."""
 
     def read(self: TrainingData) -> TrainingSet[Row]:
         data = self.plan.data
@@ -47,7 +47,7 @@ def _rows(kind: DataKind[Row]) -> cached_property[TrainingSet[Row]]:
 
 
 class TrainingData:
-    """Lazy views on the data of one language's ``plan``; of the other ``plans`` a stage may read, too."""
+    """Data of one language's ``plan``, read on demand; EMMA-X also reads the data of other ``plans``."""
 
     def __init__(self, plan: LanguagePlan, plans: Mapping[str, LanguagePlan] | None = None) -> None:
         self.plan = plan
@@ -59,17 +59,17 @@ class TrainingData:
     paraphrases = _rows(kinds.PARAPHRASES)
     """Paraphrases of stage 3."""
     scored_pairs = _rows(kinds.SCORED_PAIRS)
-    """Graded pairs of stage 3."""
+    """Scored pairs of stage 3."""
     parallel = _rows(kinds.PARALLEL)
     """Parallel pairs of stage 4."""
     cross_paraphrases = _rows(kinds.CROSS_PARAPHRASES)
     """Cross-lingual paraphrases of stage 4."""
     cross_scored_pairs = _rows(kinds.CROSS_SCORED_PAIRS)
-    """Graded pairs of stage 4, in the language and in the pivot."""
+    """Scored pairs of stage 4, in the language and in the pivot."""
 
     @cached_property
     def of_others(self) -> dict[str, TrainingData]:
-        """EMMA-X: the data of the languages that its classifier learns from, and of the pivot."""
+        """Data of the pivot and of the languages that EMMA-X's classifier learns from; empty otherwise."""
         if self.plan.alignment.objective != "emma_x" or self.plan.lang == self.plan.pivot:
             return {}
         languages = (self.plan.pivot, *self.plan.emma_x.warmup_languages)
@@ -86,13 +86,13 @@ class TrainingData:
         return DevSets(sts, cross_sts)
 
     def held_out_translations(self) -> list[ParallelRow]:
-        """Those set aside; none of a language whose translations are not to be used, in evaluation either."""
+        """Return the held-out translations; none where EMMA-X learns without the language's translations."""
         plan = self.plan
-        spared = plan.alignment.objective == "emma_x" and plan.emma_x.warmup_languages
-        return self.parallel.held_out if plan.data.parallel and not spared else []
+        unused = plan.alignment.objective == "emma_x" and plan.emma_x.warmup_languages
+        return self.parallel.held_out if plan.data.parallel and not unused else []
 
     def used_by(self, stage: str) -> list[TrainingSet[Any]]:
-        """The sets that a stage trains on, in a fixed order; none where the recipe leaves it out."""
+        """List the data that a stage trains on, in a fixed order; none if the recipe leaves it out."""
         reads = self.plan.reads(stage)
         sets = [getattr(self, name) for name in reads]
         for lang, data in self.of_others.items() if stage == "alignment" else ():
@@ -100,11 +100,12 @@ class TrainingData:
         return sets
 
 
-def drawn(groups: Mapping[str, Sequence[Row]], count: int, exponent: float, seed: int) -> list[Row]:
-    """``count`` rows of several languages, mixed; a group's share is its own to the power of ``exponent``.
+def draw_rows(groups: Mapping[str, Sequence[Row]], count: int, exponent: float, seed: int) -> list[Row]:
+    """Draw ``count`` rows of several languages, mixed, by temperature sampling with ``exponent`` a.
 
-    Temperature sampling (Arivazhagan et al., 2019; MuSR, equation 5): ``q_i = p_i^a / Σ_j p_j^a``; 0 shows
-    every language equally often, 1 every row. A group with too few rows is shown again, in another order.
+    A language with the share p_i of all rows gets the share ``p_i^a / Σ_j p_j^a`` of the drawn rows
+    (Arivazhagan et al., 2019; MuSR, equation 5): with 0 every language is drawn equally often, with 1 every
+    row. A language with too few rows is drawn again, in another order.
     """
     weights = {name: len(rows) ** exponent for name, rows in groups.items() if rows}
     order: list[Row] = []
@@ -120,7 +121,7 @@ def drawn(groups: Mapping[str, Sequence[Row]], count: int, exponent: float, seed
 
 
 def sample(rows: Sequence[Row], count: int, seed: int) -> list[Row]:
-    """``count`` rows (0: all) in a seeded random order."""
+    """Return ``count`` rows (0: all) in a seeded random order."""
     order = list(rows)
     random.Random(seed).shuffle(order)
     return order[:count] if count else order

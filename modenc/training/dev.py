@@ -1,4 +1,4 @@
-"""The development set as an evaluator, and the weights that do best on it, kept through restarts."""
+"""The development set as an evaluator, and the weights with the best score on it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.evaluation import SentenceEvaluator
-from torch import Tensor, nn
+from torch import nn
 from transformers import TrainerCallback
 
 from modenc.evaluation.retrieval import mean_accuracy_at_1
@@ -31,39 +31,39 @@ from modenc.training.progress import readable
 logger = logging.getLogger(__name__)
 
 Scaled = Callable[[], AbstractContextManager[None]]
-"""Within its block a model has the weights that are published, scaled by ``strength``."""
+"""Makes a context in which the model has the weights that are published, scaled by ``strength``."""
 
 
 @dataclass(frozen=True)
 class DevData:
-    """A language's development data; empty parts are left out of the score."""
+    """A language's development data; the score leaves out empty fields."""
 
     sts: Sequence[tuple[str, str, float]] = ()
     """Sentence pairs of the language with gold scores."""
     cross_sts_texts: Sequence[tuple[str, float]] = ()
-    """The language's side of cross-lingual pairs, with gold scores."""
+    """Sentences in the language, one of each cross-lingual pair, with gold scores."""
     cross_sts_pivot: Vectors | None = None
     """The pivot side's vectors, row for row."""
     parallel_texts: Sequence[str] = ()
-    """The language's side of held-out parallel pairs."""
+    """Sentences in the language of held-out translations."""
     parallel_pivot: Vectors | None = None
     """The pivot side's vectors, row for row."""
     teacher_texts: Sequence[str] = ()
     """Held-out running text."""
     teacher: Vectors | None = None
-    """The base's vectors of it."""
+    """The base's vectors of ``teacher_texts``, row for row."""
     start_may_win: bool = True
-    """Whether the weights before training may be the best."""
+    """Whether the weights before training may be chosen as the best."""
     weights: Scaled = nullcontext
-    """Gives a model, while it is evaluated, the weights that are published for it."""
+    """Context for evaluations, in which the model has the weights that are published."""
 
     def empty(self) -> bool:
-        """Whether there is nothing to measure."""
+        """Check whether there is nothing to measure."""
         return not (self.sts or self.cross_sts_texts or self.parallel_texts or self.teacher_texts)
 
 
 class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
-    """Each metric on a scale of 100, and their mean as ``score``."""
+    """Evaluator of each metric on a scale of 100, and of their mean as ``score``."""
 
     def __init__(self, data: DevData) -> None:
         super().__init__()
@@ -73,12 +73,11 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
     def __call__(
         self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
-        """Metric → value of ``model``."""
+        """Measure ``model``; returns metric → value."""
         with self.data.weights():
-            return self._measure(model)
+            return self._measure(model, self.data)
 
-    def _measure(self, model: SentenceTransformer) -> dict[str, float]:
-        data = self.data
+    def _measure(self, model: SentenceTransformer, data: DevData) -> dict[str, float]:
         scores: dict[str, float] = {}
         if data.sts:
             left = encode_texts(model, [row[0] for row in data.sts])
@@ -100,55 +99,47 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
 
 
 _BEST, _HISTORY = "best.safetensors", "dev.json"
-_PARTS = "parts."
+_LEARNED, _AUXILIARY = "0.", "parts."
 
 
-def trainable_state(*modules: nn.Module) -> dict[str, Tensor]:
-    """Name → tensor of all parameters that learn."""
-    return {
-        f"{number}.{name}": parameter.detach().cpu().contiguous().clone()
-        for number, module in enumerate(modules)
-        for name, parameter in module.named_parameters()
+def save_weights(path: Path, model: nn.Module, auxiliary: nn.Module) -> None:
+    """Write a model's trainable parameters, and all tensors of its losses' auxiliary modules."""
+    learned = {
+        f"{_LEARNED}{name}": parameter.detach().cpu().contiguous().clone()
+        for name, parameter in model.named_parameters()
         if parameter.requires_grad
     }
+    state = auxiliary.state_dict().items()
+    save_file(learned | {f"{_AUXILIARY}{name}": tensor.cpu().contiguous() for name, tensor in state}, path)
 
 
-def load_trainable_state(state: dict[str, Tensor], *modules: nn.Module) -> None:
-    """Put back what :func:`trainable_state` gave; every trainable parameter must be there."""
+def load_weights(path: Path, model: nn.Module, auxiliary: nn.Module) -> None:
+    """Restore what :func:`save_weights` wrote; every trainable parameter must be there."""
+    state, start = load_file(path), len(_AUXILIARY)
     with torch.no_grad():
-        for number, module in enumerate(modules):
-            for name, parameter in module.named_parameters():
-                if parameter.requires_grad:
-                    parameter.copy_(state[f"{number}.{name}"])
-
-
-def parts_state(parts: nn.Module) -> dict[str, Tensor]:
-    """Name → tensor of a loss's own parts, whole."""
-    return {f"{_PARTS}{name}": tensor.cpu().contiguous() for name, tensor in parts.state_dict().items()}
-
-
-def load_parts(state: dict[str, Tensor], parts: nn.Module) -> None:
-    """Put back what :func:`parts_state` gave."""
-    parts.load_state_dict({name[len(_PARTS) :]: state[name] for name in state if name.startswith(_PARTS)})
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                parameter.copy_(state[f"{_LEARNED}{name}"])
+    auxiliary.load_state_dict({name[start:]: state[name] for name in state if name.startswith(_AUXILIARY)})
 
 
 class KeepBest(TrainerCallback):  # type: ignore[misc]
-    """Keep the trainable weights with the highest dev score.
+    """Callback that keeps the trainable weights with the highest dev score.
 
     Each checkpoint has a copy of the best weights and of all scores so far, so that a resumed training
     forgets evaluations after its checkpoint.
     """
 
-    def __init__(self, folder: Path, module: nn.Module, parts: nn.Module | None = None) -> None:
+    def __init__(self, folder: Path, module: nn.Module, auxiliary: nn.Module | None = None) -> None:
         self.folder = folder
         self.module = module
-        self.parts = nn.Module() if parts is None else parts
-        """What is kept beside the weights: a later phase starts from both."""
+        self.auxiliary = nn.Module() if auxiliary is None else auxiliary
+        """Auxiliary modules, kept beside the weights: a later phase starts from both."""
         self.path = folder / _HISTORY
         self.history = _read(self.path)
 
-    def go_on_from(self, checkpoint: str | None) -> None:
-        """Restore the best weights and the scores of a checkpoint; without one, forget all."""
+    def resume_from(self, checkpoint: str | None) -> None:
+        """Restore the best weights and the scores of a checkpoint; without a checkpoint, forget all."""
         self.history = _read(Path(checkpoint) / _HISTORY) if checkpoint else []
         process_state().wait_for_everyone()
         if process_state().is_main_process:
@@ -157,7 +148,7 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
             if checkpoint and (Path(checkpoint) / _BEST).is_file():
                 _link(Path(checkpoint) / _BEST, self.folder / _BEST)
 
-    def keep_in(self, checkpoint: Path) -> None:
+    def save_to(self, checkpoint: Path) -> None:
         """Copy the best weights and all scores so far into a checkpoint that is being written."""
         for name in (_BEST, _HISTORY):
             (checkpoint / name).unlink(missing_ok=True)
@@ -176,7 +167,7 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
             self.note(state.global_step, scores)
 
     def note(self, step: int, metrics: dict[str, float]) -> None:
-        """Note the metrics of a step; 0 stands for the weights before training."""
+        """Note the metrics of a step; step 0 is the weights before training."""
         self.history = [entry for entry in self.history if entry["step"] < step]
         best = self._best()
         scores = {key: round(float(value), 4) for key, value in metrics.items()}
@@ -185,32 +176,29 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
         if wrong := [key for key, value in scores.items() if not math.isfinite(value)]:
             logger.warning(
                 "  dev at step %d: %s: not a number, so these weights cannot be the best; check the dev "
-                "sets, and a learning rate that may be too high",
+                "sets, or try a smaller learning rate",
                 step, ", ".join(wrong),
             )  # fmt: skip
         if process_state().is_main_process:
             if math.isfinite(scores["score"]) and (best is None or scores["score"] > best["score"]):
                 with whole_file(self.folder / _BEST) as temporary:
-                    save_file(trainable_state(self.module) | parts_state(self.parts), temporary)
+                    save_weights(temporary, self.module, self.auxiliary)
             self._write_history(self.path)
 
     def last_step(self) -> int:
-        """The last step that was evaluated; -1 before any."""
+        """Return the last step that was evaluated; -1 before any."""
         return int(self.history[-1]["step"]) if self.history else -1
 
     def restore(self) -> int | None:
-        """Put the best weights back; returns their step, or ``None`` where no score is a number."""
+        """Restore the best weights; returns their step, or None if no score is a number."""
         process_state().wait_for_everyone()
         best = self._best()
         if best is None or not (self.folder / _BEST).is_file():
             return None
-        state = load_file(self.folder / _BEST)
-        load_trainable_state(state, self.module)
-        load_parts(state, self.parts)
+        load_weights(self.folder / _BEST, self.module, self.auxiliary)
         return int(best["step"])
 
     def _best(self) -> dict[str, float] | None:
-        """The first entry with the highest score that is a number."""
         found = [entry for entry in self.history if math.isfinite(entry["score"])]
         return max(found, key=lambda entry: entry["score"]) if found else None
 
@@ -225,7 +213,7 @@ def _read(path: Path) -> list[dict[str, float]]:
 
 
 def _link(source: Path, target: Path) -> None:
-    """Give the same content another name; files are only replaced and never written to."""
+    """Link a file under another name: both are only ever replaced, never written to."""
     try:
         os.link(source, target)
     except OSError:  # a file system without links

@@ -17,18 +17,18 @@ from transformers import PreTrainedTokenizerFast
 
 from modenc.composition.kernels import make_dense
 from modenc.recipe.settings import VocabularySettings
-from modenc.training.stage import StageRun
+from modenc.training.stage import Stage
 
-# deepfocus's own; rarer tokens get random vectors.
+# The default of deepfocus; rarer tokens get random vectors.
 MIN_COUNT = 10
 # fastText initializes each tenth of its table in another thread: with fewer than ten threads some memory
 # stays uninitialized, and NaN appears now and then.
 _THREADS = 10
-# Pieces are short: their n-grams fill a tenth of fastText's default of 2 million rows.
+# Pieces are short, so that their n-grams fill only a tenth of fastText's default, 2 million rows.
 _BUCKETS = 200_000
-# Similarities held at a time.
+# Similarities in memory at a time.
 _CELLS = 1 << 20
-# Sparsemax keeps no more of thousands of tokens, mostly.
+# Sparsemax usually keeps fewer of thousands of tokens.
 _LIKELY_SUPPORT = 256
 _STRETCH = 16
 # Ten are enough in practice; rounding could make the last two alternate.
@@ -36,29 +36,29 @@ _MAX_ROUNDS = 50
 
 
 def focus_embeddings(
-    run: StageRun,
+    stage: Stage,
     target: PreTrainedTokenizerFast,
     source: PreTrainedTokenizerFast,
     source_embeddings: Tensor,
     texts: list[str],
     helper: PreTrainedTokenizerFast | None = None,
 ) -> Tensor:
-    """Embeddings [target tokens, hidden]: copies for shared tokens, sparsemax mixes for the others.
+    """Make embeddings [target tokens, hidden]: copies for shared tokens, sparsemax mixes for the others.
 
-    fastText takes no seed and its threads race, so the mixes differ a little from run to run.
+    fastText takes no seed and its threads race, so the mixes differ a little from training to training.
 
     Args:
-        run: the stage, in whose folder fastText's files lie for a while.
+        stage: the stage; fastText's temporary files lie in its folder.
         target: the tokenizer to make embeddings for.
         source: the base's tokenizer.
         source_embeddings: the base's embeddings [source tokens, hidden].
         texts: running text that fastText learns from.
-        helper: where ``target`` extends ``source``, the tokenizer that its new pieces are from.
+        helper: where ``target`` extends ``source``, the tokenizer that the new pieces are from.
     """
     from deepfocus import FOCUS
 
-    with tempfile.TemporaryDirectory(dir=run.folder) as folder:
-        model = _train_fasttext(helper or target, texts, run.plan.vocabulary, Path(folder))
+    with tempfile.TemporaryDirectory(dir=stage.folder) as folder:
+        model = _train_fasttext(helper or target, texts, stage.plan.vocabulary, Path(folder))
         with quick_steps():
             embeddings: Tensor = FOCUS(
                 target_tokenizer=target,
@@ -67,7 +67,7 @@ def focus_embeddings(
                 fasttext_model_path=str(model),
                 extend_tokenizer=helper,
                 processes=1,
-                seed=run.plan.run.seed,
+                seed=stage.plan.run.seed,
                 verbosity="silent",
             )
         return embeddings.detach().clone()
@@ -96,14 +96,14 @@ def _train_fasttext(
 
 
 def mixes(new: Tensor, shared: Tensor, vectors: Tensor) -> Tensor:
-    """Convex mixes [new, hidden] of shared tokens' vectors: ``sparsemax(cos(new, shared)) vectors``.
+    """Mix the vectors of shared tokens: ``sparsemax(cos(new, shared)) vectors`` [new, hidden].
 
-    Sparsemax is that of Martins and Astudillo (2016). Rows are done in blocks, in float32, and only the
-    greatest similarities of each are sorted.
+    Sparsemax (Martins and Astudillo, 2016) is computed in blocks of rows, in float32, and only the greatest
+    similarities of a row are sorted.
 
     Args:
         new: fastText vectors of the new tokens [new, dim].
-        shared: those of the shared tokens [shared, dim].
+        shared: fastText vectors of the shared tokens [shared, dim].
         vectors: the base's vectors of the shared tokens [shared, hidden].
     """
     new, shared = functional.normalize(new.float()), functional.normalize(shared.float())
@@ -118,10 +118,10 @@ def mixes(new: Tensor, shared: Tensor, vectors: Tensor) -> Tensor:
 
 
 def _threshold(scores: Tensor) -> Tensor:
-    """What sparsemax takes off each row [rows, 1] before it cuts at zero, so that one is left in all.
+    """Find the number that sparsemax subtracts from each row [rows, 1], so that the positive rest sums to 1.
 
-    Over the greatest scores alone it is at most as high as over all; from there on, dropping what is below
-    and taking the rest's (sum - 1) / count ends at the support (Michelot, 1986).
+    It is found on the greatest scores of a row, which gives at most the threshold of all scores. From there,
+    dropping the scores below and taking (sum - 1) / count of the rest ends at the support (Michelot, 1986).
     """
     k = min(_LIKELY_SUPPORT, scores.shape[1])
     top = _greatest(scores, k).double()
@@ -130,12 +130,12 @@ def _threshold(scores: Tensor) -> Tensor:
     support = (1 + torch.arange(1, k + 1) * top > sums).sum(dim=1, keepdim=True)
     threshold = (sums.gather(1, support - 1) - 1) / support
     if k < scores.shape[1] and (more := (support >= k).flatten()).any():
-        threshold[more] = _lowered(scores[more], threshold[more], support[more])
+        threshold[more] = _widen(scores[more], threshold[more], support[more])
     return threshold.float()
 
 
-def _lowered(scores: Tensor, threshold: Tensor, support: Tensor) -> Tensor:
-    """The thresholds of rows [rows, columns] whose support is wider than what they were found on."""
+def _widen(scores: Tensor, threshold: Tensor, support: Tensor) -> Tensor:
+    """Correct the thresholds of rows [rows, columns] whose support is wider than the scores looked at."""
     for _ in range(_MAX_ROUNDS):
         kept = scores > threshold.float()
         count = kept.sum(dim=1, keepdim=True)
@@ -147,9 +147,9 @@ def _lowered(scores: Tensor, threshold: Tensor, support: Tensor) -> Tensor:
 
 
 def _greatest(scores: Tensor, k: int) -> Tensor:
-    """The k greatest scores of each row, sorted.
+    """Find the k greatest scores of each row, sorted.
 
-    They lie in the k stretches of columns with the greatest maxima, so that only those are sorted.
+    They lie in the k stretches of columns with the greatest maxima, so only these are sorted.
     """
     rows, columns = scores.shape
     stretches = columns // _STRETCH
@@ -163,7 +163,7 @@ def _greatest(scores: Tensor, k: int) -> Tensor:
 
 
 class _FastText:
-    """A fastText model that looks words up in a set; its own ``in`` searches a list."""
+    """A fastText model whose ``in`` looks words up in a set; the library's searches a list."""
 
     def __init__(self, model: Any) -> None:
         self._model = model

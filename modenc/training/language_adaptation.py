@@ -1,4 +1,4 @@
-"""Stage 2: the embeddings and a LoRA on query, key and value (LA) learn the language's text."""
+"""Stage 2: embeddings and a LoRA on query, key and value (LA) learn the language's text."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from modenc.composition.body import compose
 from modenc.composition.modules import LanguageModules, read_lora
 from modenc.recipe.settings import LanguageAdaptationSettings
 from modenc.training.adapters_io import ATTENTION_LAYERS, add_lora, pack_frozen, restored, save_lora
-from modenc.training.alignment import FrozenLanguage, learn_from_pivot
+from modenc.training.alignment import PublishedEncoder, learn_from_pivot
 from modenc.training.body_module import cached_vectors, encode_texts, sentence_model
 from modenc.training.data_access import sample
 from modenc.training.dev import DevData, Scaled
-from modenc.training.mixing import reading
+from modenc.training.mixing import schedule_data
 from modenc.training.objectives.distillation import DistillationLoss
 from modenc.training.objectives.masked_lm import MaskedLM
 from modenc.training.processes import process_state, rows_a_step
-from modenc.training.stage import StageRun, adapter_of
+from modenc.training.stage import Stage, published_adapter
 from modenc.training.trainers import BodyTrainer, run_trainer, train_sentence_model, training_arguments
 from modenc.training.vocabulary import save_embeddings
 
@@ -43,41 +43,41 @@ Blocks = npt.NDArray[np.int32]
 _TEXTS_AT_A_TIME = 10_000
 
 
-def adapt_language(run: StageRun) -> dict[str, Any]:
-    """Train LA as the recipe says and write ``la/`` and the new embeddings; returns metrics."""
-    settings = run.plan.language_adaptation
+def adapt_language(stage: Stage) -> dict[str, Any]:
+    """Train LA, and the embeddings where the recipe says so, and write them; returns metrics."""
+    settings = stage.plan.language_adaptation
     onto_pivot = settings.objective == "pivot"
-    if settings.objective == "none" or (onto_pivot and run.plan.lang == run.plan.pivot):
+    if settings.objective == "none" or (onto_pivot and stage.plan.lang == stage.plan.pivot):
         return {}
-    tokenizer = run.tokenizer_before()
+    tokenizer = stage.tokenizer_before()
     model = add_lora(
-        _body_of_stage_three(run) if onto_pivot else run.body_before(), settings.lora, ATTENTION_LAYERS
+        _body_of_stage_three(stage) if onto_pivot else stage.body_before(), settings.lora, ATTENTION_LAYERS
     )
     pack_frozen(model)
     embeddings = model.get_input_embeddings()
-    embeddings.weight.requires_grad_(settings.train_embeddings and run.plan.vocabulary.method != "base")
+    embeddings.weight.requires_grad_(settings.train_embeddings and stage.plan.vocabulary.method != "base")
     start = embeddings.weight.detach().clone() if embeddings.weight.requires_grad else None
     scaled = partial(scaled_update, model, start, settings.strength)
     if onto_pivot:
-        metrics = _learn_from_pivot(run, model, tokenizer, scaled)
+        metrics = _learn_from_pivot(stage, model, tokenizer, scaled)
     elif settings.objective == "distill":
-        metrics = _distil(run, model, None, tokenizer, scaled)
+        metrics = _distill(stage, model, None, tokenizer, scaled)
     else:
         masked_lm = MaskedLM(model, embeddings, tokenizer, settings.mask_probability)
         if settings.objective == "mlm":
-            metrics = _masked_lm(run, masked_lm, tokenizer, scaled)
+            metrics = _masked_lm(stage, masked_lm, tokenizer, scaled)
         else:
-            metrics = _distil(run, model, masked_lm, tokenizer, scaled)
+            metrics = _distill(stage, model, masked_lm, tokenizer, scaled)
     if process_state().is_main_process:
         with scaled():
-            save_lora(model, run.modules / "la", run.base.id)
+            save_lora(model, stage.modules / "la", stage.base.id)
             if start is not None:
-                save_embeddings(embeddings.weight, run.modules, run.plan.vocabulary.storage)
+                save_embeddings(embeddings.weight, stage.modules, stage.plan.vocabulary.storage)
     return metrics
 
 
 def _optimizer(settings: LanguageAdaptationSettings, *modules: nn.Module) -> torch.optim.Optimizer:
-    """AdamW with a learning rate of its own for the embedding matrix."""
+    """Make AdamW with a learning rate of its own for the embedding matrix."""
     named = {id(p): (n, p) for module in modules for n, p in module.named_parameters() if p.requires_grad}
     table = [p for n, p in named.values() if "word_embeddings" in n]
     rest = [p for n, p in named.values() if "word_embeddings" not in n]
@@ -91,17 +91,17 @@ def _optimizer(settings: LanguageAdaptationSettings, *modules: nn.Module) -> tor
 
 
 def _masked_lm(
-    run: StageRun, model: MaskedLM, tokenizer: PreTrainedTokenizerFast, scaled: Scaled
+    stage: Stage, model: MaskedLM, tokenizer: PreTrainedTokenizerFast, scaled: Scaled
 ) -> dict[str, Any]:
-    settings = run.plan.language_adaptation
+    settings = stage.plan.language_adaptation
     train, held_out = (
         _block_set(pack(tokenizer, texts, settings.block_length))
-        for texts in (run.data.text.train, run.data.text.held_out)
+        for texts in (stage.data.text.train, stage.data.text.held_out)
     )
-    read = reading(train, settings.optimizer)
-    read.announce(run.name)
+    schedule = schedule_data(train, settings.optimizer)
+    schedule.log(stage.name)
     arguments = training_arguments(
-        read.optimizer, run.plan.run, run.checkpoints, sentences=False, evaluate=False
+        schedule.optimizer, stage.plan.run, stage.checkpoints, sentences=False, evaluate=False
     )
     trainer = BodyTrainer(
         model=model,
@@ -110,17 +110,17 @@ def _masked_lm(
         data_collator=model.collator,
         optimizers=(_optimizer(settings, model), None),
     )
-    before = _perplexity(trainer, held_out, run.plan.run.seed)
-    figures = run_trainer(trainer)
+    before = _perplexity(trainer, held_out, stage.plan.run.seed)
+    metrics = run_trainer(trainer)
     with scaled():
-        after = _perplexity(trainer, held_out, run.plan.run.seed)
+        after = _perplexity(trainer, held_out, stage.plan.run.seed)
     logger.info("  held-out perplexity: %.1f before, %.1f after", before, after)
-    sets = {"sets": read.seen(figures.steps)}
-    return {**vars(figures), **sets, "perplexity_before": round(before, 2), "perplexity": round(after, 2)}
+    sets = {"sets": schedule.rows_read(metrics["steps"])}
+    return {**metrics, **sets, "perplexity_before": round(before, 2), "perplexity": round(after, 2)}
 
 
 def _perplexity(trainer: BodyTrainer, blocks: Dataset, seed: int) -> float:
-    """Exp of the mean loss, on the same masks each time."""
+    """Measure the exponential of the mean loss, on the same masks each time."""
     if not len(blocks):
         return math.nan
     torch.manual_seed(seed)
@@ -134,7 +134,7 @@ def pack(tokenizer: PreTrainedTokenizerFast, texts: list[str], length: int) -> B
     A stream shorter than a block makes one shorter block.
     """
     separator, inner = tokenizer.sep_token_id, length - 2
-    # Four bytes a token: ten million sentences as Python's numbers take tens of gigabytes.
+    # Four bytes a token; ten million sentences as Python numbers would take tens of gigabytes.
     stream = array("i")
     for start in range(0, len(texts), _TEXTS_AT_A_TIME):
         encoded = tokenizer(texts[start : start + _TEXTS_AT_A_TIME], add_special_tokens=False)["input_ids"]
@@ -151,34 +151,34 @@ def pack(tokenizer: PreTrainedTokenizerFast, texts: list[str], length: int) -> B
 
 
 def _block_set(blocks: Blocks) -> Dataset:
-    """``blocks`` as the column ``input_ids``, without a copy."""
+    # Without a copy of the blocks.
     column = pa.FixedSizeListArray.from_arrays(pa.array(blocks.reshape(-1)), blocks.shape[1])
     return Dataset(pa.table({"input_ids": column}))
 
 
-def _body_of_stage_three(run: StageRun) -> PreTrainedModel:
-    """The body that stage 3 starts from, but without LA: with the SE of ``sentence_encoding.start``."""
-    adapter = adapter_of(run, run.plan.sentence_encoding.start)
-    encoding = LanguageModules(run.plan.lang, None, None, read_lora(adapter, run.base.hidden_size), {})
-    return compose(run.body_before(), encoding, align=False)
+def _body_of_stage_three(stage: Stage) -> PreTrainedModel:
+    """Load the body of this stage with the SE of ``sentence_encoding.start`` folded in."""
+    adapter = published_adapter(stage, stage.plan.sentence_encoding.start)
+    encoding = LanguageModules(stage.plan.lang, None, None, read_lora(adapter, stage.base.hidden_size), {})
+    return compose(stage.body_before(), encoding, align=False)
 
 
 def _learn_from_pivot(
-    run: StageRun, model: PeftModel, tokenizer: PreTrainedTokenizerFast, scaled: Scaled
+    stage: Stage, model: PeftModel, tokenizer: PreTrainedTokenizerFast, scaled: Scaled
 ) -> dict[str, Any]:
-    settings = run.plan.language_adaptation
-    # keep_weight keeps a language near its vectors after stage 3, which do not exist yet.
+    settings = stage.plan.language_adaptation
+    # keep_weight keeps the cosines that stage 3 leaves, which do not exist yet.
     losses = replace(
-        run.plan.alignment, optimizer=settings.optimizer, max_length=settings.max_length, keep_weight=0.0
+        stage.plan.alignment, optimizer=settings.optimizer, max_length=settings.max_length, keep_weight=0.0
     )
-    student = sentence_model(model, tokenizer, run.plan, settings.max_length)
+    student = sentence_model(model, tokenizer, stage.plan, settings.max_length)
     optimizer = partial(_optimizer, settings, student)
-    return learn_from_pivot(run, losses, FrozenLanguage(run), student, optimizer, scaled)
+    return learn_from_pivot(stage, losses, PublishedEncoder(stage), student, optimizer, scaled)
 
 
 @contextmanager
 def scaled_update(model: PeftModel, start: Tensor | None, scale: float) -> Iterator[None]:
-    """Scale what LA and the embeddings learned since ``start`` [tokens, hidden] by ``scale``, at most 1."""
+    """Scale, within the block, the change of LA and of the embeddings since ``start`` [tokens, hidden]."""
     if scale == 1:
         yield
         return
@@ -190,37 +190,37 @@ def scaled_update(model: PeftModel, start: Tensor | None, scale: float) -> Itera
         yield
 
 
-def _distil(
-    run: StageRun,
+def _distill(
+    stage: Stage,
     model: PeftModel,
     masked_lm: MaskedLM | None,
     tokenizer: PreTrainedTokenizerFast,
     scaled: Scaled,
 ) -> dict[str, Any]:
-    settings, plan = run.plan.language_adaptation, run.plan
+    settings, plan = stage.plan.language_adaptation, stage.plan
     optimizer = settings.optimizer
-    texts = sample(run.data.text.train, optimizer.steps * rows_a_step(optimizer), plan.run.seed)
-    held_out = run.data.text.held_out[:200]
-    base = sentence_model(run.base.load_body(), run.base.load_tokenizer(), plan, settings.max_length)
+    texts = sample(stage.data.text.train, optimizer.steps * rows_a_step(optimizer), plan.run.seed)
+    held_out = stage.data.text.held_out[:200]
+    base = sentence_model(stage.base.load_body(), stage.base.load_tokenizer(), plan, settings.max_length)
     logger.info("  the base's own vectors of %d sentences", len(texts))
-    cached = run.folder / "teacher.npy"
+    cached = stage.folder / "teacher.npy"
     with process_state().main_process_first():
         teacher = cached_vectors(cached, partial(encode_texts, base, texts))
     teacher_held_out = encode_texts(base, held_out)
-    del base  # large, and not needed while the other learns
-    # The base's own pieces start at the teacher's vectors, so the start would always be the best.
+    del base  # large, and not needed while the student learns
+    # With the base's vocabulary the student starts at the teacher's vectors: the start would always win.
     dev = DevData(teacher_texts=held_out, teacher=teacher_held_out, start_may_win=False, weights=scaled)
     student = sentence_model(model, tokenizer, plan, settings.max_length)
     loss = DistillationLoss(student, torch.from_numpy(teacher), masked_lm, settings.mlm_weight)
     metrics = train_sentence_model(
-        run,
+        stage,
         optimizer,
         student,
         Dataset.from_dict({"text": texts, "label": list(range(len(texts)))}),
         loss,
         dev,
         optimizer=_optimizer(settings, student, *([masked_lm] if masked_lm else [])),
-        drawn_from={"rows": len(run.data.text.train)},
+        drawn_from={"rows": len(stage.data.text.train)},
     )
     cached.unlink(missing_ok=True)
     return metrics

@@ -1,6 +1,6 @@
-"""The paper's baselines (section 4, "Monolithic Baselines"): one model, all of its parameters, all languages.
+"""The paper's baselines (section 4, "Monolithic Baselines"): all parameters of one model, all languages.
 
-They share the data and the losses of the modular stages, so that a comparison is one of ways, not of texts.
+They train on the same data and losses as the modular stages, so that a comparison is about the method alone.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Recipe
 from modenc.storage import LOCK_FILE, disk_errors, exclusive_lock
 from modenc.threads import set_threads
+from modenc.training.base_comparison import compare_model
 from modenc.training.body_module import sentence_model
-from modenc.training.comparison import compare_model
 from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevData
 from modenc.training.phases import objective_inputs, run_phases
 from modenc.training.processes import process_state, training_lock
 from modenc.training.sentence_encoding import row_sets
-from modenc.training.stage import StageRun, discard, make_ready, settings_of
+from modenc.training.stage import Stage, discard, prepare_folder, stage_settings
 from modenc.training.trainers import train_sentence_model
 
 logger = logging.getLogger(__name__)
 
 _KEPT = "the last whole checkpoint and an earlier model are kept"
-_PARTS, _WHOLE = "parts", "whole"
+_BODY, _MODEL = "parts", "whole"
 
 PROJECTED = ("bitranslation", "vmsst", "vmsst_contrastive")
 """Objectives whose sentence vector is a linear projection of the pooled states (VMSST, section 5)."""
@@ -64,15 +64,15 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
 
     Raises:
         RecipeError: a language has settings of its own for the one model, the objective needs data that no
-            language has, ``output`` holds other files, or another such training is at work in the same
-            folder or for the same ``output``.
+            language has, ``output`` holds other files, or another such training runs in the same folder or
+            for the same ``output``.
         StorageError: the disk is full or read-only.
         DataError: the data cannot be used.
     """
     output = output.resolve()
     if output.exists() and not (output / "modules.json").is_file():
         raise RecipeError(f"{output}: expected no such folder, or an earlier model; found other files")
-    # Warm-up languages are for modules.
+    # Only modules have warm-up languages.
     plans = {
         lang: replace(plan, emma_x=replace(plan.emma_x, warmup_languages=()))
         for lang, plan in recipe.plans.items()
@@ -88,30 +88,30 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     if settings.objective in PROJECTED:
         model.append(_projection(model, base.hidden_size))
     data = {lang: TrainingData(plan) for lang, plan in plans.items()}
-    dev = DevData(sts=[row for part in data.values() for row in part.dev.sts])
+    dev = DevData(sts=[row for own in data.values() for row in own.dev.sts])
     work = plan.run.work_dir / "monolithic"
-    with disk_errors(plan.run.work_dir, _KEPT), training_lock(plan.run.work_dir), _alone_for(output) as side:
+    with disk_errors(plan.run.work_dir, _KEPT), training_lock(plan.run.work_dir), _staging(output) as staging:
         _begin(work, plan, data)
-        run = StageRun("monolithic", plan, base, data[plan.lang], work, None)
+        stage = Stage("monolithic", plan, base, data[plan.lang], work, None)
         with used_rows(body, tokenizer, _texts(data)):
             if settings.objective in PAPER_SECTIONS:
-                inputs = objective_inputs(run, settings, model, data)
+                inputs = objective_inputs(stage, settings, model, data)
                 metrics = {str(settings.objective): run_phases(inputs, dev)}
             else:
-                metrics = _learn_paraphrases(run, model, data, dev)
+                metrics = _learn_paraphrases(stage, model, data, dev)
         if process_state().is_main_process:
             about = {"metrics": metrics, "comparison": compare_model(data, model)}
             with disk_errors(output, _KEPT):
-                _save(model, tokenizer, plan, side, about)
-                replace_folder(side / _WHOLE, output)
+                _save(model, tokenizer, plan, staging, about)
+                replace_folder(staging / _MODEL, output)
             discard(work)
         process_state().wait_for_everyone()
     return metrics
 
 
 def _check(plans: Mapping[str, LanguagePlan]) -> None:
-    """RecipeError where a section that the objective reads is not the same for all, or none has its data."""
-    settings = {lang: settings_of(plan, "monolithic") for lang, plan in plans.items()}
+    """Check that all languages have the same settings of the one model, and that some have its data."""
+    settings = {lang: stage_settings(plan, "monolithic") for lang, plan in plans.items()}
     (first, wanted), *others = settings.items()
     for lang, found in others:
         if found != wanted:
@@ -124,11 +124,11 @@ def _check(plans: Mapping[str, LanguagePlan]) -> None:
     needs = [(str(objective), name, "") for name in data_for_alignment(objective, plan.emma_x)]
     if objective not in PAPER_SECTIONS:
         needs = [(phase, *_NEEDS[phase]) for phase in objective.split("+")]
-    for choice, name, of_whom in needs:
-        giving = [one for one in plans.values() if not of_whom or one.lang == one.pivot]
-        if not any(getattr(one.data, name) for one in giving):
+    for choice, name, owner in needs:
+        owners = [one for one in plans.values() if not owner or one.lang == one.pivot]
+        if not any(getattr(one.data, name) for one in owners):
             raise RecipeError(
-                f"monolithic.objective: {choice!r} needs data.{name}{of_whom}, found none in any language; "
+                f"monolithic.objective: {choice!r} needs data.{name}{owner}, found none in any language; "
                 "add sources or choose another objective"
             )
 
@@ -141,16 +141,16 @@ _NEEDS = {
 
 
 def _learn_paraphrases(
-    run: StageRun, model: SentenceTransformer, data: dict[str, TrainingData], dev: DevData
+    stage: Stage, model: SentenceTransformer, data: dict[str, TrainingData], dev: DevData
 ) -> dict[str, Any]:
-    settings = run.plan.monolithic
+    settings = stage.plan.monolithic
     metrics: dict[str, Any] = {}
     for phase in settings.objective.split("+"):
         train = _sets(phase, data)
         logger.info("%s", phase)
         loss = MultipleNegativesRankingLoss(model, scale=settings.scale)
         metrics[phase] = train_sentence_model(
-            run.phase(phase),
+            stage.for_phase(phase),
             settings.optimizer,
             model,
             train,
@@ -161,9 +161,9 @@ def _learn_paraphrases(
 
 
 def _projection(model: SentenceTransformer, hidden: int) -> Dense:
-    """VMSST's linear map from pooled states to the semantic variable's mean.
+    """Make VMSST's linear map from pooled states to the semantic variable's mean.
 
-    It starts by bringing vectors of the length that the base gives to √hidden, where the prior has its mass.
+    It starts as a factor that brings the base's vectors to the length √hidden, where the prior has its mass.
     """
     with torch.inference_mode():
         lengths = model.encode(["."], convert_to_tensor=True).norm(dim=-1)
@@ -174,18 +174,18 @@ def _projection(model: SentenceTransformer, hidden: int) -> Dense:
 
 
 def _begin(work: Path, plan: LanguagePlan, data: dict[str, TrainingData]) -> None:
-    """Checkpoints of other settings or data go, those of these stay."""
+    """Prepare the work folder: keep checkpoints of the same settings and data, remove others."""
     content = {
-        "settings": settings_of(plan, "monolithic"),
+        "settings": stage_settings(plan, "monolithic"),
         "base": asdict(plan.base),
         "seed": plan.run.seed,
         "evaluate_every": plan.run.evaluate_every,
-        "dev": [part.dev.sts for part in data.values()],
-        "data": {lang: [found.fingerprint for found in _sets_read(part)] for lang, part in data.items()},
+        "dev": [own.dev.sts for own in data.values()],
+        "data": {lang: [rows.fingerprint for rows in _sets_read(own)] for lang, own in data.items()},
     }
     fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     if process_state().is_main_process:
-        make_ready(work, fingerprint, force=False)
+        prepare_folder(work, fingerprint, force=False)
     process_state().wait_for_everyone()
 
 
@@ -198,23 +198,23 @@ def _sets_read(data: TrainingData) -> list[TrainingSet[Any]]:
 
 
 def _texts(data: dict[str, TrainingData]) -> Iterator[str]:
-    """All that the one model reads, alone and as the body sees it, after the prompt."""
-    for part in data.values():
-        for row in chain.from_iterable(found.train for found in _sets_read(part)):
+    """Yield every text that the model reads, without the prompt and with it."""
+    for own in data.values():
+        for row in chain.from_iterable(rows.train for rows in _sets_read(own)):
             for text in (row,) if isinstance(row, str) else row:
                 if text:
-                    yield from (text, part.plan.base.prompt + text)
+                    yield from (text, own.plan.base.prompt + text)
 
 
 def _sets(phase: str, data: dict[str, TrainingData]) -> dict[str, dict[str, Dataset]]:
-    """Language → its sets: the languages come in turn, so that each gives as many batches."""
+    """Make a task of each language: tasks take turns, so that each language gives as many batches."""
     sets: dict[str, dict[str, Dataset]] = {}
-    for lang, part in data.items():
-        plan, rows = part.plan, []
+    for lang, own in data.items():
+        plan, rows = own.plan, []
         if phase == "cross":
-            rows = [ParaphraseRow(*row) for row in part.cross_paraphrases.train]
+            rows = [ParaphraseRow(*row) for row in own.cross_paraphrases.train]
         elif phase == "monolingual" or lang == plan.pivot:
-            rows = part.paraphrases.train
+            rows = own.paraphrases.train
         if rows:
             found = row_sets(rows, plan.monolithic.optimizer.batch_size, plan.run.seed)
             sets[lang] = {f"{lang} {name}": chosen for name, chosen in found.items()}
@@ -222,69 +222,68 @@ def _sets(phase: str, data: dict[str, TrainingData]) -> dict[str, dict[str, Data
 
 
 @contextmanager
-def _alone_for(output: Path) -> Iterator[Path]:
-    """Hold ``OUTPUT.parts/``, gone in the end, where a model is written before it is moved to ``output``.
+def _staging(output: Path) -> Iterator[Path]:
+    """Lock ``OUTPUT.parts/``, where the model is written before it is moved to ``output``; remove it then.
 
-    RecipeError where another training holds it, or it is no folder; StorageError where it cannot be written.
+    RecipeError if another training holds it, or it is no folder; StorageError if it cannot be written.
     """
-    side = output.with_name(f"{output.name}.parts")
+    staging = output.with_name(f"{output.name}.parts")
     if not process_state().is_main_process:
-        yield side
+        yield staging
         return
-    if side.exists() and not side.is_dir():
-        raise RecipeError(f"{side}: expected a folder to work in, found a file; move it away")
+    if staging.exists() and not staging.is_dir():
+        raise RecipeError(f"{staging}: expected a folder to work in, found a file; move it away")
     otherwise = RecipeError(
-        f"{output}: another training is to write this model; wait until it is done, or write elsewhere"
+        f"{output}: another training writes this model; wait until it is done, or write elsewhere"
     )
-    with ExitStack() as held:
-        with disk_errors(side, _KEPT):
-            held.enter_context(exclusive_lock(side, otherwise))
+    with ExitStack() as lock:
+        with disk_errors(staging, _KEPT):
+            lock.enter_context(exclusive_lock(staging, otherwise))
         try:
-            _clear(side)
-            yield side
+            _clear(staging)
+            yield staging
         finally:
-            _clear(side)
+            _clear(staging)
             with suppress(OSError):  # somebody else's files are in it
-                (side / LOCK_FILE).unlink(missing_ok=True)
-                side.rmdir()
+                (staging / LOCK_FILE).unlink(missing_ok=True)
+                staging.rmdir()
 
 
-def _clear(side: Path) -> None:
-    for name in (_PARTS, _WHOLE):
-        shutil.rmtree(side / name, ignore_errors=True)
+def _clear(staging: Path) -> None:
+    for name in (_BODY, _MODEL):
+        shutil.rmtree(staging / name, ignore_errors=True)
 
 
 def _save(
-    model: SentenceTransformer, tokenizer: Any, plan: LanguagePlan, side: Path, about: dict[str, Any]
+    model: SentenceTransformer, tokenizer: Any, plan: LanguagePlan, staging: Path, about: dict[str, Any]
 ) -> None:
-    """A folder that any sentence-transformers loads, below ``side``."""
-    parts, whole = side / _PARTS, side / _WHOLE
-    model[0].body.save_pretrained(parts)
-    tokenizer.save_pretrained(parts)
-    transformer = Transformer(str(parts), max_seq_length=plan.base.max_length)
+    body, target = staging / _BODY, staging / _MODEL
+    model[0].body.save_pretrained(body)
+    tokenizer.save_pretrained(body)
+    transformer = Transformer(str(body), max_seq_length=plan.base.max_length)
     saved = SentenceTransformer(
         modules=[transformer, *list(model)[1:]],
         prompts={"text": plan.base.prompt},
         default_prompt_name="text",
     )
-    saved.save(str(whole), create_model_card=False)
-    settings = settings_of(plan, "monolithic")
+    saved.save(str(target), create_model_card=False)
+    settings = stage_settings(plan, "monolithic")
     about = {"settings": settings, "seed": plan.run.seed, "threads": torch.get_num_threads(), **about}
-    (whole / "training.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
+    (target / "training.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
 
 
 _TEXTS_A_CALL = 10_000
 
 
 class UsedRows(nn.Embedding):
-    """Trainable rows of some of a table's pieces; those of the others are as in the table, and frozen.
+    """Embeddings of which only the rows of ``pieces`` train; all others are as in ``table``, and frozen.
 
-    Takes the table's own piece ids [...], returns their embeddings [..., hidden]. ``pieces`` are the ids of
-    those that train, each once, the padding's among them [pieces]; ``table`` is not changed.
+    It embeds the table's piece ids. ``pieces`` are distinct ids, the padding's among them [pieces]; ``table``
+    is not changed.
     """
 
     rows: Tensor
-    """Row of each of the table's pieces; -1: frozen [vocabulary]."""
+    """Trainable row of each piece of the table [vocabulary]; -1: frozen."""
 
     def __init__(self, table: nn.Embedding, pieces: Tensor) -> None:
         whole = table.weight.detach()
@@ -293,11 +292,11 @@ class UsedRows(nn.Embedding):
         padding = None if table.padding_idx is None else int(rows[table.padding_idx])
         super().__init__(len(pieces), table.embedding_dim, padding, _weight=whole[pieces.to(whole.device)])
         self.register_buffer("rows", rows.to(whole.device), persistent=False)
-        # No buffer: processes that train together send each other those at every step.
+        # Not a buffer: in several processes, buffers are sent at every step.
         self._whole = [whole]
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Piece ids [...] → embeddings [..., hidden]."""
+        """Embed piece ids [...]: [..., hidden]."""
         rows = self.rows[ids]
         unused = rows < 0
         embedded: Tensor = super().forward(rows.clamp(min=0))
@@ -311,7 +310,7 @@ class UsedRows(nn.Embedding):
 def used_rows(
     body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]
 ) -> Iterator[None]:
-    """Train ``body``'s embeddings of the pieces of ``texts`` alone; afterwards its table has them."""
+    """Train only the embeddings of the pieces in ``texts`` within the block; then put them into the table."""
     table: nn.Embedding = body.get_input_embeddings()  # type: ignore[assignment]
     pieces = _pieces(tokenizer, texts)
     small = UsedRows(table, pieces)
@@ -325,7 +324,6 @@ def used_rows(
 
 
 def _pieces(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]) -> Tensor:
-    """Ids of all pieces of ``texts`` and of the special ones, sorted [pieces]."""
     found = set(tokenizer.all_special_ids)
     distinct = sorted(set(texts))
     for start in range(0, len(distinct), _TEXTS_A_CALL):

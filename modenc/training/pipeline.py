@@ -1,4 +1,4 @@
-"""From a recipe to modules in the hub: the four stages in order, each skipped where it is done."""
+"""From a recipe to modules in the hub: each language's four stages in order, without those that are done."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from modenc.training.processes import language_lock, process_state
 from modenc.training.publishing import TrainedLanguage, prepare_hub, publish_language
 from modenc.training.sentence_encoding import encode_sentences
 from modenc.training.stage import (
+    Stage,
     StageRecord,
-    StageRun,
     begin,
     discard,
     finish,
-    finished,
-    make_ready,
-    modules_read,
-    stage_runs,
+    iterate_stages,
+    modules_needed,
+    prepare_folder,
+    read_record,
 )
 from modenc.training.vocabulary import make_vocabulary
 
@@ -54,7 +54,8 @@ def train(
 ) -> dict[str, Path]:
     """Train the modules of a recipe's languages in its order, and publish them in its hub.
 
-    A language that the pivot starts from is published without alignment first, and with it after the pivot.
+    Where the pivot starts from another language's adapter, that language is published twice: before the
+    pivot, without alignment, and after it, with alignment.
 
     Args:
         recipe: a checked recipe.
@@ -77,89 +78,87 @@ def train(
         >>> from modenc import load_recipe, train
         >>> folders = train(load_recipe("my_recipe.toml"))
     """
-    training, plans, due = _begun(recipe, languages, stages, force=force)
-    together = _together(plans, due)
-    folders = training.together(plans, due) if together else training.one_by_one(plans, due)
+    training, plans, chosen = _prepare(recipe, languages, stages, force=force)
+    folders = training.train(plans, chosen)
     return {lang: folder for lang, folder in folders.items() if folder is not None}
 
 
 @dataclass(frozen=True)
-class TrainingStep:
-    """A stage of one language, or of all that are aligned with each other; may have a process of its own."""
+class StageTask:
+    """A stage of one language, or the alignment of all pairs, as a unit of work that may run anywhere."""
 
     languages: tuple[str, ...]
     stage: str
     publishes: bool
     """Whether the languages go into the hub after it."""
     after: tuple[int, ...]
-    """Positions of the steps whose results it needs."""
+    """Positions of the tasks whose results it needs."""
 
 
-def training_steps(
+def stage_tasks(
     recipe: Recipe,
     *,
     languages: Sequence[str] | None = None,
     stages: Sequence[str] | None = None,
     force: bool = False,
-) -> list[TrainingStep]:
-    """What :func:`train` would do, as steps for :func:`train_step`; opens or makes the hub.
+) -> list[StageTask]:
+    """List the work of :func:`train` as tasks for :func:`run_stage_task`; open or create the hub.
 
-    Each step comes after those that it needs. Steps that do not need each other may run at the same time,
-    and all together leave in the hub what :func:`train` does. The arguments and errors are those of
-    :func:`train`; with ``force`` the stages' folders are removed now, so that a step can be run again.
+    Each task comes after those that it needs. Tasks that do not need each other may run at the same time,
+    and all of them leave in the hub what :func:`train` does. The arguments and errors are those of
+    :func:`train`; with ``force`` the stages' folders are removed now, so that a task can be run again.
     """
-    training, plans, due = _begun(recipe, languages, stages, force=force)
-    together = _together(plans, due)
+    training, plans, chosen = _prepare(recipe, languages, stages, force=force)
+    all_pairs = _aligns_all_pairs(plans, chosen)
     with ExitStack() as locks:
         for plan in plans:
             locks.enter_context(language_lock(plan.lang, plan.run.work_dir, training.hub))
         if force:
-            folders = [plan.run.work_dir / plan.lang / stage for plan in plans for stage in due]
-            for folder in [*folders, *([plans[0].run.work_dir / _ALL_PAIRS] if together else [])]:
+            folders = [plan.run.work_dir / plan.lang / name for plan in plans for name in chosen]
+            for folder in [*folders, *([plans[0].run.work_dir / _ALL_PAIRS] if all_pairs else [])]:
                 discard(folder)
-    early = [stage for stage in due if stage != "alignment"]
-    jobs = [(plan, early) for plan in plans if early] if together else _jobs(recipe, plans, due)
-    steps: list[TrainingStep] = []
+    early = [name for name in chosen if name != "alignment"]
+    order = [(plan, early) for plan in plans if early] if all_pairs else _in_order(recipe, plans, chosen)
+    tasks: list[StageTask] = []
     published: dict[str, int] = {}
-    for plan, wanted in jobs:
-        names = [stage for stage in STAGES if stage in wanted]
-        for stage in names:
-            # Earlier stages are looked at again, to see that they are done: they must find what they read.
-            upto = STAGES[: STAGES.index(stage) + 1]
-            read = {lang for one in upto for lang, _ in modules_read(plan, one)}
-            after = {published[lang] for lang in read | {plan.lang} if lang in published}
-            if stage != names[0]:
-                after.add(len(steps) - 1)
-            steps.append(TrainingStep((plan.lang,), stage, stage == names[-1], tuple(sorted(after))))
-        published[plan.lang] = len(steps) - 1
-    if together:
+    for plan, names in order:
+        names = [name for name in STAGES if name in names]
+        for name in names:
+            # A task first checks that the earlier stages are done. Their fingerprints cover the modules that
+            # they read from the hub, so these must be published before this task, too.
+            upto = STAGES[: STAGES.index(name) + 1]
+            needed = {lang for one in upto for lang, _ in modules_needed(plan, one)}
+            after = {published[lang] for lang in needed | {plan.lang} if lang in published}
+            if name != names[0]:
+                after.add(len(tasks) - 1)
+            tasks.append(StageTask((plan.lang,), name, name == names[-1], tuple(sorted(after))))
+        published[plan.lang] = len(tasks) - 1
+    if all_pairs:
         everything = tuple(plan.lang for plan in plans)
-        steps.append(TrainingStep(everything, "alignment", True, tuple(sorted(published.values()))))
-    return steps
+        tasks.append(StageTask(everything, "alignment", True, tuple(sorted(published.values()))))
+    return tasks
 
 
-def train_step(recipe: Recipe, step: TrainingStep, *, wait: float = 0) -> dict[str, Path | None]:
-    """Run a step of :func:`training_steps`; one that was interrupted goes on from its last checkpoint.
+def run_stage_task(recipe: Recipe, task: StageTask, *, wait: float = 0) -> dict[str, Path | None]:
+    """Run a task of :func:`stage_tasks`; an interrupted one goes on from its last checkpoint.
 
     Args:
-        recipe: as there.
-        step: all that it comes after must be done.
-        wait: seconds that a process which was given the step before may take to end.
+        recipe: the recipe that the tasks were made from.
+        task: its ``after`` must be done.
+        wait: seconds that an earlier process with the same task may take to end.
 
     Returns:
-        Of a step that publishes, language → its folder in the hub; None where ``run.publish`` kept it out.
+        For a task that publishes, language → its folder in the hub; None where ``run.publish`` kept it out.
     """
-    plans = [recipe.plans[lang] for lang in step.languages]
+    plans = [recipe.plans[lang] for lang in task.languages]
     training = _Training(recipe, resolve_base(plans[0].base.model), Hub.open(recipe.hub), wait=wait)
-    if _together(plans, (step.stage,)):
-        return training.together(plans, (step.stage,))
-    return training.one_by_one(plans, (step.stage,), publish=step.publishes)
+    return training.train(plans, (task.stage,), publish=task.publishes)
 
 
-def _begun(
+def _prepare(
     recipe: Recipe, languages: Sequence[str] | None, stages: Sequence[str] | None, *, force: bool
 ) -> tuple[_Training, list[LanguagePlan], tuple[str, ...]]:
-    """The training, the plans of the chosen languages and the stages that are due, all checked."""
+    """Check the chosen languages and stages, and open the hub; all are chosen by default."""
     chosen = [normalize_code(lang) for lang in languages or recipe.plans]
     if unknown := set(chosen) - set(recipe.plans):
         raise LanguageError(
@@ -169,125 +168,136 @@ def _begun(
     if wrong := set(stages or ()) - set(STAGES):
         raise RecipeError(f"unknown stage {', '.join(sorted(wrong))}; stages are {', '.join(STAGES)}")
     plans = [plan for lang, plan in recipe.plans.items() if lang in chosen]
-    due = tuple(stages or STAGES)
-    if _together(plans, due) and len(plans) < len(recipe.plans):
+    names = tuple(stages or STAGES)
+    if _aligns_all_pairs(plans, names) and len(plans) < len(recipe.plans):
         raise RecipeError(
             "alignment.partners = 'all' trains all languages of the recipe in one; leave --lang out, or "
-            f"choose stages before it: {' '.join(f'--stage {stage}' for stage in STAGES[:-1])}"
+            f"choose stages before it: {' '.join(f'--stage {name}' for name in STAGES[:-1])}"
         )
     base = resolve_base(plans[0].base.model)
-    return _Training(recipe, base, prepare_hub(recipe, plans, base), force), plans, due
+    return _Training(recipe, base, prepare_hub(recipe, plans, base), force), plans, names
 
 
-def _together(plans: Sequence[LanguagePlan], due: Sequence[str]) -> bool:
-    """Whether all languages are aligned with each other in one training."""
-    return "alignment" in due and plans[0].aligned_with_all()
+def _aligns_all_pairs(plans: Sequence[LanguagePlan], stages: Sequence[str]) -> bool:
+    return "alignment" in stages and plans[0].aligns_all_pairs()
 
 
 @dataclass(frozen=True)
 class _Training:
-    """A recipe's training on a base into a hub."""
-
     recipe: Recipe
     base: BaseModel
     hub: Hub
     force: bool = False
     wait: float = 0
 
-    def one_by_one(
-        self, plans: Sequence[LanguagePlan], due: Sequence[str], *, publish: bool = True
+    def train(
+        self, plans: Sequence[LanguagePlan], stages: Sequence[str], *, publish: bool = True
     ) -> dict[str, Path | None]:
-        """Train and publish language after language."""
+        """Train and publish language after language, or all of them with all pairs aligned at the end."""
+        if _aligns_all_pairs(plans, stages):
+            return self._train_all_pairs(plans, stages)
         folders: dict[str, Path | None] = {}
-        for plan, stages in _jobs(self.recipe, plans, due):
+        for plan, names in _in_order(self.recipe, plans, stages):
             work = plan.run.work_dir
             with disk_errors(work, _KEPT), language_lock(plan.lang, work, self.hub, self.wait):
-                trained = self.train_stages(plan, stages)
+                trained = self.train_stages(plan, names)
                 if publish:
                     folders[plan.lang] = publish_language(self.recipe, self.hub, trained)
         return folders
 
-    def together(self, plans: Sequence[LanguagePlan], due: Sequence[str]) -> dict[str, Path | None]:
-        """Train and publish language after language up to alignment, then align all with all."""
+    def _train_all_pairs(
+        self, plans: Sequence[LanguagePlan], stages: Sequence[str]
+    ) -> dict[str, Path | None]:
         work = plans[0].run.work_dir
         with disk_errors(work, _KEPT), ExitStack() as locks:
             for plan in plans:
                 locks.enter_context(language_lock(plan.lang, plan.run.work_dir, self.hub, self.wait))
             unaligned = []
             for plan in plans:
-                unaligned.append(self.train_stages(plan, due))
+                unaligned.append(self.train_stages(plan, stages))
                 publish_language(self.recipe, self.hub, unaligned[-1])
-            aligned = self.align_all(unaligned, work / _ALL_PAIRS)
+            aligned = self._align_all_pairs(unaligned, work / _ALL_PAIRS)
             pivot = aligned[self.recipe.pivot].modules
             return {
                 lang: publish_language(self.recipe, self.hub, trained, pivot)
                 for lang, trained in aligned.items()
             }
 
-    def train_stages(self, plan: LanguagePlan, due: Sequence[str]) -> TrainedLanguage:
-        """Train a language's due stages, but no alignment of all; RecipeError where an earlier one lacks."""
+    def train_stages(self, plan: LanguagePlan, stages: Sequence[str]) -> TrainedLanguage:
+        """Train a language's stages, without the alignment of all pairs.
+
+        RecipeError where a stage that is not chosen is not done, and a later one needs it.
+        """
         logger.info("%s (%s)", plan.lang, language_name(plan.lang))
         logger.info(" threads: %d", set_threads(plan.run.threads))
         data = TrainingData(plan, self.recipe.plans)
-        done: list[StageRun] = []
+        done: list[Stage] = []
         records: dict[str, StageRecord] = {}
         changed = False
-        for run in stage_runs(plan, self.base, self.hub, data):
-            if run.name == "alignment" and plan.aligned_with_all():
+        for stage in iterate_stages(plan, self.base, self.hub, data):
+            if stage.name == "alignment" and plan.aligns_all_pairs():
                 break
-            record = finished(run)
-            if record is not None and not (self.force and run.name in due):
-                logger.info(" %s: done before, skipped", run.name)
-            elif run.name in due:
-                record, changed = _train_stage(run, force=self.force), True
-            elif set(due) & set(STAGES[STAGES.index(run.name) :]):
-                only = "" if plan.aligned_with_all() else f" --lang {plan.lang}"
+            record = read_record(stage)
+            if record is not None and not (self.force and stage.name in stages):
+                logger.info(" %s: done before, skipped", stage.name)
+            elif stage.name in stages:
+                begin(stage, force=self.force)
+                logger.info(" %s: %s", stage.name, _summary(plan, stage.name))
+                # Here, so that a new adapter's weights do not depend on what the process trained before.
+                set_seed(plan.run.seed)
+                record, changed = finish(stage, _STAGE_FUNCTIONS[stage.name](stage)), True
+            elif set(stages) & set(STAGES[STAGES.index(stage.name) :]):
+                only = "" if plan.aligns_all_pairs() else f" --lang {plan.lang}"
                 raise RecipeError(
-                    f"{plan.lang}: stage {run.name} is not done with the present settings and data, and a "
+                    f"{plan.lang}: stage {stage.name} is not done with the present settings and data, and a "
                     f"later stage needs it; run: modenc train {self.recipe.name}{only}"
                 )
             else:
                 break
-            done.append(run)
-            records[run.name] = record
+            done.append(stage)
+            records[stage.name] = record
         return TrainedLanguage(done[-1], records, changed)
 
-    def align_all(self, languages: Sequence[TrainedLanguage], folder: Path) -> dict[str, TrainedLanguage]:
-        """Align all languages with each other in one training; it is done when it is done for all of them."""
-        last = [list(stage_runs(one.run.plan, self.base, self.hub, one.run.data))[-1] for one in languages]
-        joined = hashlib.sha256("\n".join(run.fingerprint for run in last).encode()).hexdigest()
-        runs = {run.plan.lang: replace(run, fingerprint=joined) for run in last}
-        records = {lang: record for lang, run in runs.items() if (record := finished(run))}
-        logger.info("all with all: alignment")
-        changed = self.force or len(records) < len(runs)
+    def _align_all_pairs(
+        self, unaligned: Sequence[TrainedLanguage], folder: Path
+    ) -> dict[str, TrainedLanguage]:
+        """Align all pairs of languages in one training, unless it is done for all of them."""
+        last = [
+            list(iterate_stages(one.stage.plan, self.base, self.hub, one.stage.data))[-1] for one in unaligned
+        ]
+        joined = hashlib.sha256("\n".join(stage.fingerprint for stage in last).encode()).hexdigest()
+        stages = {stage.plan.lang: replace(stage, fingerprint=joined) for stage in last}
+        records = {lang: record for lang, stage in stages.items() if (record := read_record(stage))}
+        logger.info("all pairs: alignment")
+        changed = self.force or len(records) < len(stages)
         if changed:
             if process_state().is_main_process:
-                make_ready(folder, joined, force=self.force)
-            for run in runs.values():
-                begin(run, force=True)
+                prepare_folder(folder, joined, force=self.force)
+            for stage in stages.values():
+                begin(stage, force=True)
             set_seed(last[0].plan.run.seed)
-            metrics = align_all_pairs(runs, folder)
-            records = {lang: finish(run, metrics) for lang, run in runs.items()}
+            metrics = align_all_pairs(stages, folder)
+            records = {lang: finish(stage, metrics) for lang, stage in stages.items()}
         else:
             logger.info(" alignment: done before, skipped")
         if process_state().is_main_process:
             discard(folder)
         return {
-            lang: TrainedLanguage(runs[lang], {**trained.records, "alignment": records[lang]}, changed)
-            for lang, trained in zip(runs, languages, strict=True)
+            lang: TrainedLanguage(stages[lang], {**trained.records, "alignment": records[lang]}, changed)
+            for lang, trained in zip(stages, unaligned, strict=True)
         }
 
 
-def _jobs(
+def _in_order(
     recipe: Recipe, plans: Sequence[LanguagePlan], stages: Sequence[str]
 ) -> Iterator[tuple[LanguagePlan, Sequence[str]]]:
-    """Plans with the stages to train, in order: what the pivot starts from is aligned after the pivot."""
+    """Yield plans with the stages to train; languages that the pivot starts from are aligned after it."""
     waiting: list[LanguagePlan] = []
     for plan in plans:
         if plan.lang not in recipe.before_pivot():
             yield plan, stages
         else:
-            if early := [stage for stage in stages if stage != "alignment"]:
+            if early := [name for name in stages if name != "alignment"]:
                 yield plan, early
             if "alignment" in stages:
                 waiting.append(plan)
@@ -296,7 +306,7 @@ def _jobs(
             waiting = []
 
 
-_STAGE_FUNCTIONS: dict[str, Callable[[StageRun], dict[str, Any]]] = {
+_STAGE_FUNCTIONS: dict[str, Callable[[Stage], dict[str, Any]]] = {
     "vocabulary": make_vocabulary,
     "language_adaptation": adapt_language,
     "sentence_encoding": encode_sentences,
@@ -304,17 +314,8 @@ _STAGE_FUNCTIONS: dict[str, Callable[[StageRun], dict[str, Any]]] = {
 }
 
 
-def _train_stage(run: StageRun, *, force: bool) -> StageRecord:
-    """Train one stage from the modules of the stage before, and mark it as done."""
-    begin(run, force=force)
-    logger.info(" %s: %s", run.name, _summary(run.plan, run.name))
-    # Here, so that a new adapter's weights do not depend on what the process trained before.
-    set_seed(run.plan.run.seed)
-    return finish(run, _STAGE_FUNCTIONS[run.name](run))
-
-
-def _summary(plan: LanguagePlan, stage: str) -> str:
-    if stage == "sentence_encoding":
+def _summary(plan: LanguagePlan, name: str) -> str:
+    if name == "sentence_encoding":
         return plan.sentence_encoding.summary()
-    section = getattr(plan, stage)
-    return str(section.method if stage == "vocabulary" else section.objective)
+    section = getattr(plan, name)
+    return str(section.method if name == "vocabulary" else section.objective)

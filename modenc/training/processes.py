@@ -1,4 +1,4 @@
-"""What a training computes with, one or several processes, and the locks that it holds."""
+"""Processes of a training, one or several, and the locks that they hold."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ Result = TypeVar("Result")
 
 
 def process_state() -> PartialState:
-    """Which of the processes this is; the first call joins them.
+    """Return the state of this process among all; the first call joins them.
 
-    ``ACCELERATE_USE_CPU=true`` asks for processes on the CPU, which ``PartialState()`` alone ignores.
+    ``ACCELERATE_USE_CPU=true`` means processes on the CPU, which ``PartialState()`` alone ignores.
     """
     return PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU"))
 
 
 def of_main_process(result: Result) -> Result:
-    """The main process's ``result`` in every process; all must call it, and wait for each other."""
+    """Return the main process's ``result`` in every process; all must call it, and wait for each other."""
     results = [result]
     broadcast_object_list(results)
     return results[0]
 
 
 def rows_a_step(optimizer: OptimizerSettings) -> int:
-    """Rows that one optimizer step reads, in all processes together."""
+    """Count the rows that one optimizer step reads, in all processes."""
     rows: int = optimizer.batch_size * optimizer.gradient_accumulation * process_state().num_processes
     return rows
 
 
 def uses_bf16(run: RunSettings) -> bool:
-    """Whether matrices are multiplied in bfloat16: as the recipe says, or as the machine can."""
+    """Check whether matrices are multiplied in bfloat16, by the recipe or else by the machine."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return run.precision == "bf16" or (run.precision == "auto" and has_bf16(device))
 
 
 @contextmanager
 def training_lock(folder: Path, wait: float = 0) -> Iterator[None]:
-    """Hold a work folder, for which another training may take ``wait`` seconds to end; else RecipeError."""
+    """Lock a work folder; RecipeError if another training holds it for more than ``wait`` seconds."""
     if not process_state().is_main_process:
         yield
         return
@@ -68,7 +68,7 @@ def training_lock(folder: Path, wait: float = 0) -> Iterator[None]:
 
 @contextmanager
 def language_lock(lang: str, work_dir: Path, hub: Hub, wait: float = 0) -> Iterator[None]:
-    """Hold a language in ``work_dir`` and for ``hub``, into which others may train; else RecipeError."""
+    """Lock a language in ``work_dir`` and for ``hub``; RecipeError if another training holds it."""
     otherwise = RecipeError(
         f"{hub.path}: another process is training {lang} for this hub, in another run.work_dir; "
         "wait until it is done, or give this one a hub.path of its own"

@@ -1,4 +1,4 @@
-"""What a training logs while it runs: lines for people, and progress bars on terminals only."""
+"""Log lines of a running training, and progress bars, on terminals only."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _LINES = 10
 
 
 def on_terminal() -> bool:
-    """Whether bars are shown: not where standard error is a file, nor where only errors are logged."""
+    """Check whether bars are shown: not if standard error is a file, nor if only errors are logged."""
     return sys.stderr is not None and sys.stderr.isatty() and logger.isEnabledFor(logging.WARNING)
 
 
 def readable(metrics: Mapping[str, Any]) -> str:
-    """Metrics on one line: ``sts 81.94, score 88.50``."""
+    """Format metrics on one line: ``sts 81.94, score 88.50``."""
     return ", ".join(
         f"{name.replace('_', ' ')} {f'{value:.2f}' if isinstance(value, float) else value}"
         for name, value in metrics.items()
@@ -29,7 +29,7 @@ def readable(metrics: Mapping[str, Any]) -> str:
 
 
 class LossLines(TrainerCallback):  # type: ignore[misc]
-    """Logs the loss ten times in a training, where there is no progress bar."""
+    """Callback that logs the loss ten times in a training, where there is no progress bar."""
 
     def __init__(self) -> None:
         self._logged = 0
@@ -38,9 +38,9 @@ class LossLines(TrainerCallback):  # type: ignore[misc]
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
     ) -> None:
         """Log the newest loss if a tenth of the steps has passed since the last line."""
-        part = state.global_step * _LINES // max(state.max_steps, 1)
-        if logs and "loss" in logs and part > self._logged and state.is_world_process_zero:
-            self._logged = part
+        line = state.global_step * _LINES // max(state.max_steps, 1)
+        if logs and "loss" in logs and line > self._logged and state.is_world_process_zero:
+            self._logged = line
             logger.info("  step %d of %d: loss %.3f", state.global_step, state.max_steps, logs["loss"])
 
 

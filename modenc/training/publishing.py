@@ -1,4 +1,4 @@
-"""Trained modules into the hub: compared with the base, and with a card that says how they were made."""
+"""Trained modules are compared with the base and put into the hub, with a card about their training."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from modenc.hub.layout import HubInfo, LanguageLayout
 from modenc.hub.store import Hub
 from modenc.languages import language_name
 from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
-from modenc.training.comparison import compare_with_base, log_comparison
+from modenc.training.base_comparison import compare_with_base, log_comparison
 from modenc.training.processes import of_main_process, process_state
-from modenc.training.stage import StageRecord, StageRun
+from modenc.training.stage import Stage, StageRecord
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +34,8 @@ _PACKAGES = ("modenc", "torch", "transformers", "sentence-transformers", "peft",
 class TrainedLanguage:
     """A language's modules after its last finished stage."""
 
-    run: StageRun
-    """That stage."""
+    stage: Stage
+    """The last finished stage."""
     records: Mapping[str, StageRecord]
     """Stage → its record, for the stages that are done."""
     changed: bool
@@ -43,8 +43,8 @@ class TrainedLanguage:
 
     @property
     def modules(self) -> LanguageLayout:
-        """Its files."""
-        return LanguageLayout(self.run.modules)
+        """Files of the modules."""
+        return LanguageLayout(self.stage.modules)
 
 
 def publish_language(
@@ -52,18 +52,16 @@ def publish_language(
 ) -> Path | None:
     """Compare modules with the base and put them into the hub, unless it has them already.
 
-    ``pivot`` are the pivot's modules that they were trained with, if not those in the hub.
-
-    Returns:
-        The language's folder in the hub; None where ``run.publish`` keeps the modules out. All processes get
-        it, once the main one is done: the next language may need these modules.
+    ``pivot`` are the pivot's modules that they were trained with, by default those in the hub. Returns the
+    language's folder in the hub, None where ``run.publish`` keeps the modules out. All processes wait for the
+    main one, since the next language may need these modules.
     """
-    lang, published = trained.run.plan.lang, True
+    lang, published = trained.stage.plan.lang, True
     if process_state().is_main_process:
         card = hub.card(lang) if lang in hub.languages() else None
         if card is None or trained.changed or _is_outdated(card, trained.records):
-            comparison = compare_with_base(trained.run.data, trained.modules, pivot)
-            published = trained.run.plan.run.publish == "always" or not loses(comparison)
+            comparison = compare_with_base(trained.stage.data, trained.modules, pivot)
+            published = trained.stage.plan.run.publish == "always" or not loses(comparison)
             if published:
                 _publish(recipe, hub, trained, comparison)
             else:
@@ -72,7 +70,7 @@ def publish_language(
                     "  %s: not put into the hub %s (run.publish = 'unless_worse'); %s. The trained stages "
                     "stay in %s: train again with better data or settings, or publish them as they are with "
                     "run.publish=always",
-                    lang, hub.path, kept, trained.run.plan.run.work_dir / lang,
+                    lang, hub.path, kept, trained.stage.plan.run.work_dir / lang,
                 )  # fmt: skip
         elif card.comparison:
             log_comparison(lang, card.comparison)
@@ -80,17 +78,15 @@ def publish_language(
 
 
 def _is_outdated(card: Card, records: Mapping[str, StageRecord]) -> bool:
-    """Whether the hub has a language from stages with other fingerprints."""
     return any(
-        card.stages.get(stage, {}).get("fingerprint") != record.fingerprint
-        for stage, record in records.items()
+        card.stages.get(name, {}).get("fingerprint") != record.fingerprint for name, record in records.items()
     )
 
 
 def _publish(
     recipe: Recipe, hub: Hub, trained: TrainedLanguage, comparison: dict[str, dict[str, float]]
 ) -> None:
-    plan, sources = trained.run.plan, _sources(hub, trained)
+    plan, sources = trained.stage.plan, _sources(hub, trained)
     card = Card(
         lang=plan.lang,
         name=language_name(plan.lang),
@@ -116,16 +112,15 @@ def _publish(
 
 
 def _sources(hub: Hub, trained: TrainedLanguage) -> list[dict[str, Any]]:
-    """What the modules were trained on, without repeats."""
     sources = {
         (source.role, source.source): vars(source)
-        for stage in trained.records
-        for part in trained.run.data.used_by(stage)
-        for source in part.sources
+        for name in trained.records
+        for rows in trained.stage.data.used_by(name)
+        for source in rows.sources
     }
-    start = trained.run.plan.sentence_encoding.start
+    start = trained.stage.plan.sentence_encoding.start
     if "sentence_encoding" in trained.records and start != FRESH:
-        # The copied adapter comes with what it was trained on.
+        # The copied adapter comes with its own sources.
         sources |= {
             (entry["role"], entry["source"]): entry
             for entry in hub.card(start).data
@@ -136,8 +131,8 @@ def _sources(hub: Hub, trained: TrainedLanguage) -> list[dict[str, Any]]:
 
 def _scores(records: Mapping[str, StageRecord]) -> dict[str, float]:
     return {
-        f"{stage}_{when}_{metric}": round(float(value), 2)
-        for stage, record in records.items()
+        f"{name}_{when}_{metric}": round(float(value), 2)
+        for name, record in records.items()
         for when in ("dev_before", "dev_after")
         for metric, value in record.metrics.get(when, {}).items()
         if math.isfinite(value)
@@ -145,13 +140,13 @@ def _scores(records: Mapping[str, StageRecord]) -> dict[str, float]:
 
 
 def prepare_hub(recipe: Recipe, plans: Sequence[LanguagePlan], base: BaseModel) -> Hub:
-    """Open the recipe's hub, or make it, and copy into it what ``hub.start_from`` has to give.
+    """Open or create the recipe's hub, and copy missing languages into it from ``hub.start_from``.
 
-    Copied are the pivot and the languages whose adapter is copied, where they are not trained and the hub
-    lacks them.
+    The pivot and the languages of ``sentence_encoding.start`` are copied where ``plans`` do not train them
+    and the hub lacks them.
 
     Raises:
-        HubError: a hub is of another base or use of it, or ``hub.start_from`` lacks a language.
+        HubError: a hub is for another base, prompt or pooling, or ``hub.start_from`` lacks a language.
         StorageError: the disk is full or read-only.
     """
     plan = plans[0]

@@ -1,8 +1,8 @@
 """Stage 3: a LoRA on all linear layers (SE) learns which sentences mean the same; all else is frozen.
 
-First the objective, on pairs or on running text; then, if the recipe asks for it, graded pairs by CoSENT
-(Su, 2022), as Sentence-BERT learns first NLI and then STS (Reimers and Gurevych, 2019, section 4): batches of
-both kinds in turn would undo each other.
+First it trains on pairs or on running text; then, with ``scored_steps``, on scored pairs by CoSENT (Su,
+2022), as Sentence-BERT trains on NLI first and on STS then (Reimers and Gurevych, 2019, section 4): batches
+of both kinds in turn would undo each other.
 """
 
 from __future__ import annotations
@@ -29,74 +29,76 @@ from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData, sample
 from modenc.training.dev import DevData
 from modenc.training.processes import process_state, rows_a_step
-from modenc.training.stage import StageRun, adapter_of
+from modenc.training.stage import Stage, published_adapter
 from modenc.training.trainers import train_sentence_model
 
 logger = logging.getLogger(__name__)
 
 
-def encode_sentences(run: StageRun) -> dict[str, Any]:
-    """Train SE as the recipe says, on the body with LA folded in, and write ``se/``; returns metrics."""
-    settings = run.plan.sentence_encoding
-    start = None if settings.start == FRESH else adapter_of(run, settings.start)
+def encode_sentences(stage: Stage) -> dict[str, Any]:
+    """Train SE on the body with LA folded in, and write ``se/``; returns metrics."""
+    settings = stage.plan.sentence_encoding
+    start = None if settings.start == FRESH else published_adapter(stage, settings.start)
     if settings.objective == "none" and not settings.scored_steps:
         if start is not None and process_state().is_main_process:
-            shutil.copytree(start, run.modules / "se")
+            shutil.copytree(start, stage.modules / "se")
         return {}
-    body = add_lora(run.body_before(), settings.lora, ALL_LINEAR_LAYERS)
+    body = add_lora(stage.body_before(), settings.lora, ALL_LINEAR_LAYERS)
     if start is not None:
         load_lora(body, start)
     pack_frozen(body)
-    model = sentence_model(body, run.tokenizer_before(), run.plan, settings.max_length)
+    model = sentence_model(body, stage.tokenizer_before(), stage.plan, settings.max_length)
     metrics: dict[str, Any] = {}
     if settings.objective != "none":
-        metrics = _learn_objective(run, model)
+        metrics = _learn_objective(stage, model)
     if settings.scored_steps:
-        scored = _learn_scores(run, model)
+        scored = _learn_scores(stage, model)
         seconds = metrics.get("seconds", 0.0) + scored["seconds"]
         metrics = {**scored, **metrics, "scored": scored, "seconds": seconds}
         metrics |= {"dev_after": scored["dev_after"]} if "dev_after" in scored else {}
     if process_state().is_main_process:
-        save_lora(body, run.modules / "se", run.base.id)
+        save_lora(body, stage.modules / "se", stage.base.id)
     return metrics
 
 
-def _learn_objective(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
-    settings = run.plan.sentence_encoding
-    train, drawn_from = training_sets(run.data, settings, run.plan.run.seed)
+def _learn_objective(stage: Stage, model: SentenceTransformer) -> dict[str, Any]:
+    settings = stage.plan.sentence_encoding
+    train, drawn_from = task_sets(stage.data, settings, stage.plan.run.seed)
     loss = _ranking_loss(model, settings)
     return train_sentence_model(
-        run,
+        stage,
         settings.optimizer,
         model,
         train,
         {name: loss for sets in train.values() for name in sets},
-        DevData(sts=run.data.dev.sts),
+        DevData(sts=stage.data.dev.sts),
         drawn_from=drawn_from,
     )
 
 
-def _learn_scores(run: StageRun, model: SentenceTransformer) -> dict[str, Any]:
-    settings = run.plan.sentence_encoding
-    rows = run.data.scored_pairs.train
+def _learn_scores(stage: Stage, model: SentenceTransformer) -> dict[str, Any]:
+    settings = stage.plan.sentence_encoding
+    rows = stage.data.scored_pairs.train
     logger.info("  scored pairs: %d", len(rows))
     return train_sentence_model(
-        run.phase("scored"),
+        stage.for_phase("scored"),
         replace(settings.optimizer, steps=settings.scored_steps),
         model,
         _columns(rows, "sentence1", "sentence2", "score"),
         CoSENTLoss(model, scale=settings.scale),
-        DevData(sts=run.data.dev.sts),
+        DevData(sts=stage.data.dev.sts),
     )
 
 
-def training_sets(
+def task_sets(
     data: TrainingData, settings: SentenceEncodingSettings, seed: int
 ) -> tuple[dict[str, dict[str, Dataset]], dict[str, int]]:
-    """Task → set → its rows: triplets and pairs without a hard negative; and SimCSE's sentences.
+    """Make the data sets: paraphrases as triplets and pairs without a hard negative; sentences for SimCSE.
 
-    SimCSE (Gao et al., 2021) shows a sentence twice; dropout makes the two vectors differ. Then set → all of
-    its rows, where only as many as the steps read were drawn.
+    SimCSE (Gao et al., 2021) shows a sentence twice; dropout makes the two vectors differ.
+
+    Returns task → set → data, and set → number of all its rows, where the data are only a sample that the
+    steps can read.
     """
     tasks: dict[str, dict[str, Dataset]] = {}
     drawn_from: dict[str, int] = {}
@@ -113,10 +115,10 @@ def training_sets(
 
 
 def row_sets(rows: Sequence[ParaphraseRow], batch: int, seed: int) -> dict[str, Dataset]:
-    """Triplets, and pairs without a hard negative, shuffled.
+    """Make shuffled sets of triplets, and of pairs without a hard negative.
 
-    Fewer triplets than a batch join the pairs; fewer pairs than a batch are filled up with triplets without
-    their negatives.
+    If there are fewer triplets than a batch, they join the pairs. If there are fewer pairs than a batch,
+    triplets without their negatives fill it.
     """
     sets: dict[str, Dataset] = {}
     rows = sample(rows, 0, seed)

@@ -1,9 +1,9 @@
-"""A stage's folder, and the fingerprint of all that decides what the stage makes.
+"""A stage of one language's training: its folder, and the fingerprint of everything that decides its result.
 
-``<work>/<lang>/<stage>/started.json`` names the fingerprint that the checkpoints belong to, ``done.json``
-that of the finished modules; ``<lang>/`` holds the modules so far in the hub's layout. Between two stages
-the modules that the first one left are copied into the second one's folder, and all later stages' folders are
-removed, since they were built on other modules.
+``<work>/<lang>/<stage>/started.json`` holds the fingerprint that the checkpoints belong to, ``done.json`` the
+fingerprint of the finished modules; ``<lang>/`` holds the modules so far in the hub's layout. A stage begins
+with a copy of the modules that the stage before left. Then the folders of all later stages are removed, since
+they were built on other modules.
 """
 
 from __future__ import annotations
@@ -40,99 +40,100 @@ PIVOT_LOSSES = (
     "scored_weight",
     "similarity_weight",
 )
-"""Settings of ``[alignment]`` that stage 2 reads, too, where it learns from the pivot."""
+"""Settings of ``[alignment]`` that stage 2 also reads where it learns from the pivot."""
 
 _FORMAT = 3
 _STARTED, _DONE = "started.json", "done.json"
 
 
 @dataclass(frozen=True)
-class StageRun:
-    """What a stage function is given."""
+class Stage:
+    """One stage of one language: settings, data and folders."""
 
     name: str
+    """One of :data:`~modenc.recipe.settings.STAGES`."""
     plan: LanguagePlan
     base: BaseModel
     data: TrainingData
     folder: Path
     """The stage's own folder."""
     before: LanguageLayout | None
-    """The modules that the stage before left."""
+    """The modules that the stage before left; None in stage 1."""
     fingerprint: str = ""
 
     @property
-    def caches(self) -> Path:
-        """Folder for vectors that runs share."""
-        return self.plan.run.work_dir / "cache"
-
-    @property
     def modules(self) -> Path:
-        """Where the stage writes, in the hub's layout."""
+        """Folder that the stage writes its modules to, in the hub's layout."""
         return self.folder / self.plan.lang
 
     @property
     def checkpoints(self) -> Path:
-        """Where the trainer keeps its checkpoints."""
+        """Folder of the trainer's checkpoints."""
         return self.folder / "checkpoints"
 
-    def phase(self, name: str) -> StageRun:
-        """The same with a folder of its own, for one of several trainings."""
+    def for_phase(self, name: str) -> Stage:
+        """Return this stage with a folder of its own for one of several phases of training."""
         folder = self.checkpoints / name
         folder.mkdir(parents=True, exist_ok=True)
         return dataclasses.replace(self, folder=folder)
 
-    @property
-    def modules_before(self) -> LanguageModules | None:
-        """The modules to start from, ``None`` in stage 1; read each time: a body trains on its table."""
+    def read_modules_before(self) -> LanguageModules | None:
+        """Read the modules to start from, None in stage 1.
+
+        Each call reads the files again: a body trains on its modules' embeddings in place.
+        """
         return None if self.before is None else read_modules(self.before, self.base.hidden_size)
 
     def body_before(self) -> PreTrainedModel:
-        """The base with all earlier modules folded in, frozen."""
+        """Load the base with all earlier modules folded in, frozen."""
         body = self.base.load_body()
-        modules = self.modules_before
+        modules = self.read_modules_before()
         return body if modules is None else compose(body, modules, align=False)
 
     def tokenizer_before(self) -> PreTrainedTokenizerFast:
-        """The language's tokenizer, or the base's where the language keeps it."""
-        modules = self.modules_before
+        """Load the language's own tokenizer, or the base's where the language has none."""
+        modules = self.read_modules_before()
         return modules.tokenizer if modules and modules.tokenizer else self.base.load_tokenizer()
 
 
 @dataclass(frozen=True)
 class StageRecord:
-    """What a finished stage leaves for the card."""
+    """The record that a finished stage leaves for the card."""
 
     fingerprint: str
     settings: dict[str, Any]
     metrics: dict[str, Any]
 
 
-def stage_runs(plan: LanguagePlan, base: BaseModel, hub: Hub, data: TrainingData) -> Iterator[StageRun]:
-    """A language's stages in their order; take each only when the one before it is done."""
+def iterate_stages(plan: LanguagePlan, base: BaseModel, hub: Hub, data: TrainingData) -> Iterator[Stage]:
+    """Yield a language's stages in order; ask for one only when the stage before it is done.
+
+    A stage's data, and the cards of the modules that it reads from the hub, are read when it is asked for.
+    """
     before, fingerprint = None, base.fingerprint
-    for stage in STAGES:
-        fingerprints = (_data_fingerprint(data, stage, hub), fingerprint, _dev_fingerprint(data, stage))
-        fingerprint = stage_fingerprint(plan, stage, *fingerprints)
-        run = StageRun(stage, plan, base, data, plan.run.work_dir / plan.lang / stage, before, fingerprint)
-        yield run
-        before = LanguageLayout(run.modules)
+    for name in STAGES:
+        fingerprints = (_data_fingerprint(data, name, hub), fingerprint, _dev_fingerprint(data, name))
+        fingerprint = stage_fingerprint(plan, name, *fingerprints)
+        stage = Stage(name, plan, base, data, plan.run.work_dir / plan.lang / name, before, fingerprint)
+        yield stage
+        before = LanguageLayout(stage.modules)
 
 
-def published_modules(run: StageRun, lang: str) -> LanguageLayout:
-    """The modules of another language in the recipe's hub; HubError where it has none yet."""
-    hub = Hub.open(run.plan.hub)
+def published_modules(stage: Stage, lang: str) -> LanguageLayout:
+    """Find another language's modules in the recipe's hub; HubError where it has none yet."""
+    plan, hub = stage.plan, Hub.open(stage.plan.hub)
     if lang not in hub.languages():
         raise HubError(
-            f"{run.plan.lang} needs the modules of {lang}, which the hub {run.plan.hub} does not have (it "
+            f"{plan.lang} needs the modules of {lang}, which the hub {plan.hub} does not have (it "
             f"has: {', '.join(hub.languages()) or 'nothing'}); train {lang} first: "
             f"modenc train RECIPE --lang {lang}"
         )
     return hub.layout(lang)
 
 
-def adapter_of(run: StageRun, lang: str) -> Path:
-    """The SE of ``lang`` in the recipe's hub, which stage 3 starts from; RecipeError where it has none."""
-    folder = published_modules(run, lang).se
+def published_adapter(stage: Stage, lang: str) -> Path:
+    """Find the SE of ``lang`` in the recipe's hub, which stage 3 starts from; RecipeError if it has none."""
+    folder = published_modules(stage, lang).se
     if not folder.is_dir():
         raise RecipeError(
             f"sentence_encoding.start: expected an adapter of {lang!r} in {folder}, found none; "
@@ -141,46 +142,46 @@ def adapter_of(run: StageRun, lang: str) -> Path:
     return folder
 
 
-def begin(run: StageRun, *, force: bool) -> None:
-    """Copy the modules that the stage before left into the stage's folder, and discard all later stages.
+def begin(stage: Stage, *, force: bool) -> None:
+    """Copy the modules of the stage before into the stage's folder, and remove all later stages.
 
-    Checkpoints of an interrupted run with the same fingerprint stay, unless ``force``.
+    Checkpoints of an interrupted training with the same fingerprint stay, unless ``force``.
     """
     if process_state().is_main_process:
-        make_ready(run.folder, run.fingerprint, force=force or (run.folder / _DONE).is_file())
-        shutil.rmtree(run.modules, ignore_errors=True)
-        if run.before is None:
-            run.modules.mkdir()
+        prepare_folder(stage.folder, stage.fingerprint, force=force or (stage.folder / _DONE).is_file())
+        shutil.rmtree(stage.modules, ignore_errors=True)
+        if stage.before is None:
+            stage.modules.mkdir()
         else:
-            shutil.copytree(run.before.root, run.modules)
-        for later in STAGES[STAGES.index(run.name) + 1 :]:
-            discard(run.folder.parent / later)
+            shutil.copytree(stage.before.root, stage.modules)
+        for later in STAGES[STAGES.index(stage.name) + 1 :]:
+            discard(stage.folder.parent / later)
     process_state().wait_for_everyone()
 
 
-def finish(run: StageRun, metrics: dict[str, Any]) -> StageRecord:
+def finish(stage: Stage, metrics: dict[str, Any]) -> StageRecord:
     """Mark a stage as done, and remove its checkpoints."""
     metrics = {**metrics, "threads": torch.get_num_threads()}
-    record = StageRecord(run.fingerprint, settings_of(run.plan, run.name), metrics)
+    record = StageRecord(stage.fingerprint, stage_settings(stage.plan, stage.name), metrics)
     if process_state().is_main_process:
-        with whole_file(run.folder / _DONE) as temporary:
+        with whole_file(stage.folder / _DONE) as temporary:
             temporary.write_text(json.dumps(dataclasses.asdict(record), indent=1, default=float))
-        shutil.rmtree(run.checkpoints, ignore_errors=True)
+        shutil.rmtree(stage.checkpoints, ignore_errors=True)
     process_state().wait_for_everyone()
     return record
 
 
-def finished(run: StageRun) -> StageRecord | None:
-    """The record of a stage that was finished with the run's fingerprint, or ``None``."""
+def read_record(stage: Stage) -> StageRecord | None:
+    """Read the record of a stage; None if it was not finished with today's fingerprint."""
     try:
-        record = StageRecord(**json.loads((run.folder / _DONE).read_text()))
+        record = StageRecord(**json.loads((stage.folder / _DONE).read_text()))
     except (OSError, ValueError, TypeError):
         return None
-    return record if record.fingerprint == run.fingerprint else None
+    return record if record.fingerprint == stage.fingerprint else None
 
 
-def make_ready(folder: Path, fingerprint: str, *, force: bool) -> None:
-    """Prepare a training's folder: checkpoints with the same fingerprint stay, all others are removed."""
+def prepare_folder(folder: Path, fingerprint: str, *, force: bool) -> None:
+    """Prepare a training's folder: keep checkpoints with the same fingerprint, remove all others."""
     marker = folder / _STARTED
     if not force and marker.is_file() and marker.read_text() == fingerprint:
         return
@@ -191,23 +192,24 @@ def make_ready(folder: Path, fingerprint: str, *, force: bool) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Remove a training's folder, its marks first: killed halfway, it counts as never begun."""
-    for mark in (_DONE, _STARTED):
-        (folder / mark).unlink(missing_ok=True)
+    """Remove a training's folder, its marker files first: killed halfway, it counts as never begun."""
+    for marker in (_DONE, _STARTED):
+        (folder / marker).unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def settings_of(plan: LanguagePlan, stage: str) -> dict[str, Any]:
-    """The recipe section of a stage as plain values, with the other sections that its objective reads."""
-    content = dataclasses.asdict(getattr(plan, stage))
+def stage_settings(plan: LanguagePlan, name: str) -> dict[str, Any]:
+    """Return a stage's recipe section as plain values, with the other sections that its objective reads."""
+    content = dataclasses.asdict(getattr(plan, name))
     for section in PAPER_SECTIONS.get(str(content.get("objective")), ()):
         content[section] = dataclasses.asdict(getattr(plan, section))
-    if stage == "vocabulary" and plan.vocabulary.storage == "float16":
-        del content["storage"]  # stages finished before there was a choice stay finished
-    if stage == "language_adaptation" and plan.language_adaptation.strength == 1:
+    # Stages that were finished before these settings existed stay finished.
+    if name == "vocabulary" and plan.vocabulary.storage == "float16":
+        del content["storage"]
+    if name == "language_adaptation" and plan.language_adaptation.strength == 1:
         del content["strength"]
-    if stage == "language_adaptation" and _learns_from_pivot(plan, stage):
-        # Only its losses: the adapter's size and strength concern stage 4 alone.
+    if name == "language_adaptation" and _learns_from_pivot(plan, name):
+        # Only the losses: the adapter's size and strength concern stage 4 alone.
         content["alignment"] = {key: getattr(plan.alignment, key) for key in PIVOT_LOSSES}
         content["start"] = plan.sentence_encoding.start
     plain: dict[str, Any] = json.loads(json.dumps(content, default=str))
@@ -215,20 +217,20 @@ def settings_of(plan: LanguagePlan, stage: str) -> dict[str, Any]:
 
 
 def stage_fingerprint(
-    plan: LanguagePlan, stage: str, data_fingerprint: str, before: str, dev_fingerprint: str = ""
+    plan: LanguagePlan, name: str, data_fingerprint: str, before: str, dev_fingerprint: str = ""
 ) -> str:
-    """sha256 of everything that decides a stage's result: settings, data, dev sets, earlier stages, seed.
+    """Hash everything that decides a stage's result: settings, data, dev sets, earlier stages, seed.
 
-    ``before`` is the fingerprint of the stage before it, ``dev_fingerprint`` that of the rows that choose its
-    best weights, empty where there are none.
+    ``before`` is the fingerprint of the stage before it, ``dev_fingerprint`` that of the rows that
+    choose its best weights, empty where there are none. Returns the SHA-256.
     """
     content = {
         "format": _FORMAT,
-        "stage": stage,
-        "settings": settings_of(plan, stage),
+        "stage": name,
+        "settings": stage_settings(plan, name),
         "base": dataclasses.asdict(plan.base),
         "seed": plan.run.seed,
-        "chosen": [_chosen_by(plan.data.dev), plan.run.evaluate_every],
+        "chosen": [_dev_settings(plan.data.dev), plan.run.evaluate_every],
         "data": data_fingerprint,
         "before": before,
     }
@@ -237,19 +239,19 @@ def stage_fingerprint(
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _chosen_by(dev: DevSources) -> dict[str, Any]:
-    """Development sets as plain values, without ``group``, which none of them has and older ones lacked."""
+def _dev_settings(dev: DevSources) -> dict[str, Any]:
+    """Return dev sets as plain values, without ``group``: none has it, and older fingerprints lack it."""
     content = dataclasses.asdict(dev)
     for source in (*content["sts"], *content["cross_sts"]):
         del source["group"]
     return content
 
 
-def modules_read(plan: LanguagePlan, stage: str) -> list[tuple[str, str]]:
-    """The other languages whose published modules a stage reads, each with the part (``""``: all)."""
-    learns = _learns_from_pivot(plan, stage)
+def modules_needed(plan: LanguagePlan, name: str) -> list[tuple[str, str]]:
+    """List the other languages whose published modules a stage reads, each with a folder (``""``: all)."""
+    learns = _learns_from_pivot(plan, name)
     needed: list[tuple[str, str]] = []
-    if stage == "sentence_encoding" or (learns and stage == "language_adaptation"):
+    if name == "sentence_encoding" or (learns and name == "language_adaptation"):
         needed.append((plan.sentence_encoding.start, "se/"))
     if learns and plan.alignment.partners == "pivot":
         warmup = plan.emma_x.warmup_languages if plan.alignment.objective == "emma_x" else ()
@@ -257,35 +259,35 @@ def modules_read(plan: LanguagePlan, stage: str) -> list[tuple[str, str]]:
     return needed
 
 
-def _data_fingerprint(data: TrainingData, stage: str, hub: Hub) -> str:
-    """Fingerprint of what the stage trains on: its data, and the modules of other languages that it needs."""
+def _data_fingerprint(data: TrainingData, name: str, hub: Hub) -> str:
+    """Fingerprint a stage's training data, and the modules of other languages that it needs."""
     plan = data.plan
-    fingerprints = [part.fingerprint for part in data.used_by(stage)]
-    needed = modules_read(plan, stage) if fingerprints or stage != "alignment" else []
-    there = hub.languages() if needed else ()
-    fingerprints += [hub.card(lang).fingerprint(part) for lang, part in needed if lang in there]
+    fingerprints = [rows.fingerprint for rows in data.used_by(name)]
+    needed = modules_needed(plan, name) if fingerprints or name != "alignment" else []
+    published = hub.languages() if needed else ()
+    fingerprints += [hub.card(lang).fingerprint(folder) for lang, folder in needed if lang in published]
     return hashlib.sha256("\n".join(fingerprints).encode()).hexdigest() if fingerprints else "nothing"
 
 
-def _learns_from_pivot(plan: LanguagePlan, stage: str) -> bool:
+def _learns_from_pivot(plan: LanguagePlan, name: str) -> bool:
     objectives = {
         "language_adaptation": plan.language_adaptation.objective == "pivot",
         "alignment": plan.alignment.objective != "none",
     }
-    return plan.lang != plan.pivot and objectives.get(stage, False)
+    return plan.lang != plan.pivot and objectives.get(name, False)
 
 
-def _dev_fingerprint(data: TrainingData, stage: str) -> str:
-    """Fingerprint of the rows that choose the best weights, except those in the data's fingerprint."""
+def _dev_fingerprint(data: TrainingData, name: str) -> str:
+    """Fingerprint the rows that choose the best weights, without those that the data's fingerprint covers."""
     plan = data.plan
     rows: list[object] = []
-    if stage == "sentence_encoding":
+    if name == "sentence_encoding":
         if plan.sentence_encoding.objective != "none" or plan.sentence_encoding.scored_steps:
             rows += data.dev.sts
-    elif _learns_from_pivot(plan, stage):
+    elif _learns_from_pivot(plan, name):
         if plan.alignment.partners == "all":
-            return ""  # that training chooses nothing
+            return ""  # training all pairs evaluates nothing
         rows += [*data.dev.sts, ["cross"], *data.dev.cross_sts] if data.dev.cross_sts else data.dev.sts
-        if plan.data.parallel and not any(part is data.parallel for part in data.used_by(stage)):
+        if plan.data.parallel and not any(used is data.parallel for used in data.used_by(name)):
             rows += [[row.pivot, row.text] for row in data.parallel.held_out]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest() if rows else ""

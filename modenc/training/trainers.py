@@ -1,4 +1,4 @@
-"""The libraries' trainers with checkpoints of the trainable weights only, and the best ones kept."""
+"""The libraries' trainers, with checkpoints of the trainable weights alone, and the best weights kept."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from datasets import Dataset
-from safetensors.torch import load_file, save_file
+from datasets import Dataset, DatasetDict
 from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerTrainer,
@@ -29,58 +27,61 @@ from modenc.training.dev import (
     DevData,
     DevEvaluator,
     KeepBest,
-    load_parts,
-    load_trainable_state,
-    parts_state,
-    trainable_state,
+    load_weights,
+    save_weights,
 )
-from modenc.training.mixing import Mix, Turns, TurnsSampler, as_dataset, pass_epochs_on, reading
+from modenc.training.mixing import (
+    BatchOrder,
+    BatchOrderSampler,
+    TaskSets,
+    forward_set_epoch,
+    schedule_data,
+)
 from modenc.training.processes import process_state, uses_bf16
 from modenc.training.progress import LossLines, LossProgress, on_terminal, readable
-from modenc.training.stage import StageRun
+from modenc.training.stage import Stage
 
 logger = logging.getLogger(__name__)
 
 _WEIGHTS = "trainable.safetensors"
-# The last is written last.
+# The trainer writes the last of them last.
 _CHECKPOINT_FILES = (_WEIGHTS, "optimizer.pt", "scheduler.pt", "trainer_state.json")
 
 
 class _TrainableCheckpoints:
-    """Mixin: a checkpoint holds the trainable weights, not the frozen body.
+    """Mixin: a checkpoint holds the trainable weights, and all of the losses' auxiliary modules.
 
-    A loss may have ``parts`` of its own that learn or remember: they are in it whole.
+    Auxiliary modules (decoders, classifiers, queues) train with a loss and are thrown away afterwards. A loss
+    that has any has them as its attribute ``auxiliary``.
     """
 
     model: nn.Module
     loss: nn.Module | dict[str, nn.Module] | None = None
     best: KeepBest | None = None
-    """What a checkpoint keeps besides: resumed there, the best weights are those of then."""
+    """Best weights so far: each checkpoint has a copy, so that a resumed training continues from those."""
 
-    def parts(self) -> nn.ModuleList:
-        """What is thrown away after training: of the losses, or of a model that is nothing else."""
+    def auxiliary(self) -> nn.ModuleList:
+        """Collect the auxiliary modules of the losses, or of an :class:`AuxiliaryModel`."""
         losses = self.loss.values() if isinstance(self.loss, dict) else [self.loss or self.model]
-        found = [part for loss in losses if isinstance(part := getattr(loss, "parts", None), nn.Module)]
-        return nn.ModuleList(dict.fromkeys(found))
+        found = [getattr(loss, "auxiliary", None) for loss in losses]
+        return nn.ModuleList(dict.fromkeys(module for module in found if isinstance(module, nn.Module)))
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         folder = Path(output_dir or self.args.output_dir)  # type: ignore[attr-defined]
         folder.mkdir(parents=True, exist_ok=True)
-        save_file(trainable_state(self.model) | parts_state(self.parts()), folder / _WEIGHTS)
+        save_weights(folder / _WEIGHTS, self.model, self.auxiliary())
         if self.best is not None:
-            self.best.keep_in(folder)
+            self.best.save_to(folder)
 
     def _load_from_checkpoint(self, checkpoint: str, model: nn.Module | None = None) -> None:
-        state = load_file(Path(checkpoint) / _WEIGHTS)
-        load_trainable_state(state, model or self.model)
-        load_parts(state, self.parts())
+        load_weights(Path(checkpoint) / _WEIGHTS, model or self.model, self.auxiliary())
 
 
 class BodyTrainer(_TrainableCheckpoints, Trainer):  # type: ignore[misc]
     """``transformers.Trainer`` for stage 2's masked LM."""
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
-        """All rows: in an evaluation a last batch of fewer is not left out."""
+        """Return a loader of all rows, a last batch of fewer included."""
         drop_last, self.args.dataloader_drop_last = self.args.dataloader_drop_last, False
         try:
             return super().get_eval_dataloader(eval_dataset)
@@ -89,43 +90,43 @@ class BodyTrainer(_TrainableCheckpoints, Trainer):  # type: ignore[misc]
 
 
 class SentenceTrainer(_TrainableCheckpoints, SentenceTransformerTrainer):  # type: ignore[misc]
-    """``SentenceTransformerTrainer`` for sentence-level objectives; several sets are read by ``turns``."""
+    """``SentenceTransformerTrainer`` that reads several data sets in a :class:`BatchOrder`."""
 
-    turns: Turns | None = None
+    batch_order: BatchOrder | None = None
 
     def get_multi_dataset_batch_sampler(self, dataset: Any, **settings: Any) -> Any:
-        """The sampler of ``turns``."""
-        assert self.turns is not None
-        return TurnsSampler(dataset, self.turns, **settings)
+        """Return the sampler of ``batch_order``."""
+        assert self.batch_order is not None
+        return BatchOrderSampler(dataset, self.batch_order, **settings)
 
     def get_train_dataloader(self) -> Any:
-        """With another order in each epoch, in several processes too."""
-        return pass_epochs_on(super().get_train_dataloader())
+        """Return a loader with another order in each epoch, in several processes too."""
+        return forward_set_epoch(super().get_train_dataloader())
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-        """None: the hub writes its own cards."""
+        """Do nothing: the hub writes its own cards."""
 
 
 class LossSteps(TrainerCallback):  # type: ignore[misc]
-    """Clears, averages over processes and clips the gradients of losses' own parameters.
+    """Callback that clears, averages over processes and clips the gradients of the losses' auxiliary modules.
 
-    The trainers do so for the model's alone. Losses that change with time are given the step.
+    The trainers do so for the model alone. A loss with a method ``begin_step`` is given the step's number.
     """
 
-    def __init__(self, losses: Iterable[nn.Module], parts: nn.Module) -> None:
+    def __init__(self, losses: Iterable[nn.Module], auxiliary: nn.Module) -> None:
         self.losses: list[Any] = list(losses)
-        self.parts = parts
+        self.auxiliary = auxiliary
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Before each optimizer step."""
+        """Clear gradients before each optimizer step."""
         for loss in self.losses:
             loss.zero_grad()
             if hasattr(loss, "begin_step"):
                 loss.begin_step(state.global_step)
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """After all passes of a step."""
-        learning = [parameter for parameter in self.parts.parameters() if parameter.requires_grad]
+        """Average and clip gradients after all passes of a step."""
+        learning = [parameter for parameter in self.auxiliary.parameters() if parameter.requires_grad]
         processes = process_state().num_processes
         if processes > 1:
             for parameter in learning:
@@ -138,36 +139,22 @@ class LossSteps(TrainerCallback):  # type: ignore[misc]
 
 
 class WaitPolicy(TrainerCallback):  # type: ignore[misc]
-    """Looks before each step whether threads should sleep while they wait."""
+    """Callback that decides before each step whether threads sleep while they wait."""
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Before each optimizer step."""
+        """Check how busy the machine is."""
         wait_policy.check()
-
-
-@dataclass(frozen=True)
-class TrainingFigures:
-    """What one training run did."""
-
-    steps: int
-    seconds: float
-    timed_steps: int
-    """Those that ``seconds`` were spent on: fewer where the run was resumed."""
-    loss: float | None
-    """Mean over the steps; nothing where a resumed run found them all done."""
-    best_step: int | None
-    dev: list[dict[str, float]] = field(default_factory=list)
 
 
 def training_arguments(
     optimizer: OptimizerSettings, run: RunSettings, folder: Path, *, sentences: bool, evaluate: bool
 ) -> TrainingArguments:
-    """The libraries' training arguments for a stage; ``sentences`` chooses sentence-transformers' own."""
+    """Make the libraries' training arguments; ``sentences`` chooses sentence-transformers' class."""
     bf16 = uses_bf16(run)
-    kind = SentenceTransformerTrainingArguments if sentences else TrainingArguments
-    # The library takes what an earlier training in bf16 left here for a choice of this one's.
+    arguments = SentenceTransformerTrainingArguments if sentences else TrainingArguments
+    # Otherwise the library takes over the precision of an earlier training in this process.
     os.environ["ACCELERATE_MIXED_PRECISION"] = "bf16" if bf16 else "no"
-    return kind(
+    return arguments(
         output_dir=str(folder),
         max_steps=optimizer.steps or -1,
         num_train_epochs=optimizer.epochs,
@@ -180,7 +167,7 @@ def training_arguments(
         weight_decay=optimizer.weight_decay,
         max_grad_norm=optimizer.max_grad_norm,
         bf16=bf16,
-        # Without it the library takes bf16 for a GPU's alone.
+        # Without it the library refuses bf16 where there is no GPU.
         use_cpu=bf16 and not torch.cuda.is_available(),
         seed=run.seed,
         data_seed=run.seed,
@@ -191,7 +178,7 @@ def training_arguments(
         eval_strategy="steps" if evaluate and run.evaluate_every else "no",
         eval_steps=run.evaluate_every or None,
         dataloader_drop_last=True,
-        # It warns on machines without a GPU.
+        # Pinning warns on machines without a GPU.
         dataloader_pin_memory=torch.cuda.is_available(),
         remove_unused_columns=not sentences,
         report_to=[],
@@ -199,7 +186,7 @@ def training_arguments(
 
 
 def last_checkpoint(folder: Path) -> str | None:
-    """The newest checkpoint that was written to its end, or ``None``."""
+    """Find the newest checkpoint that was written to its end; None if there is none."""
     found = sorted(
         folder.glob("checkpoint-*"), key=lambda path: int(path.name.rsplit("-", 1)[1]), reverse=True
     )
@@ -217,8 +204,13 @@ def _is_whole(checkpoint: Path) -> bool:
     return False
 
 
-def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigures:
-    """Train to the end, resuming from the last complete checkpoint, and restore the best weights."""
+def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> dict[str, Any]:
+    """Train to the end, resuming from the last complete checkpoint, and restore the best weights.
+
+    Returns:
+        The metrics: ``steps``; the ``seconds`` of its ``timed_steps``, which are fewer in a resumed training;
+        their mean ``loss``, None where no step was left; ``best_step`` and the ``dev`` scores of evaluations.
+    """
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(LossProgress if on_terminal() else LossLines)
@@ -234,7 +226,7 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigur
         state = TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json"))
     seconds, loss = 0.0, None
     if state is not None and state.global_step >= state.max_steps:
-        # Resumed there, the trainer would take one step too many.
+        # A trainer that resumes after its last step would take one step too many.
         trainer.state = state
         trainer._load_from_checkpoint(checkpoint)
     else:
@@ -246,43 +238,48 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> TrainingFigur
     best_step = best.restore() if best is not None else None
     if best_step == 0:
         logger.warning("  no step of the training beat its start on the dev set; the start is kept")
-    return TrainingFigures(
-        steps=steps,
-        seconds=seconds,
-        timed_steps=steps - (state.global_step if state else 0),
-        loss=loss,
-        best_step=best_step,
-        dev=best.history if best is not None else [],
-    )
+    return {
+        "steps": steps,
+        "seconds": seconds,
+        "timed_steps": steps - (state.global_step if state else 0),
+        "loss": loss,
+        "best_step": best_step,
+        "dev": best.history if best is not None else [],
+    }
 
 
-class PartsAlone(nn.Module):
-    """A loss's own parts as a model by themselves; ``loss`` is of rows [batch] of something that it holds."""
+class AuxiliaryModel(nn.Module):
+    """Auxiliary modules that train without the encoder; ``loss`` takes rows [batch] of data that it holds."""
 
-    def __init__(self, parts: nn.Module, loss: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, auxiliary: nn.Module, loss: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.parts = parts
+        self.parts = auxiliary  # the name in checkpoints
         self.loss = loss
 
+    @property
+    def auxiliary(self) -> nn.Module:
+        """The modules."""
+        return self.parts
+
     def forward(self, rows: Tensor) -> dict[str, Tensor]:
-        """``loss`` of the rows."""
+        """Return the loss of the rows."""
         return {"loss": self.loss(rows.cpu())}
 
 
-def train_parts(
+def train_auxiliary(
     settings: OptimizerSettings, run: RunSettings, folder: Path, model: nn.Module, rows: Dataset
 ) -> dict[str, Any]:
-    """Train a :class:`PartsAlone` on a data set of ``rows``; :class:`TrainingFigures` as a dictionary."""
-    settings = reading(rows, settings).optimizer
+    """Train an :class:`AuxiliaryModel` on a data set of ``rows``; returns its metrics as a dictionary."""
+    settings = schedule_data(rows, settings).optimizer
     arguments = training_arguments(settings, run, folder / "checkpoints", sentences=False, evaluate=False)
-    return vars(run_trainer(BodyTrainer(model=model, args=arguments, train_dataset=rows)))
+    return run_trainer(BodyTrainer(model=model, args=arguments, train_dataset=rows))
 
 
 def train_sentence_model(
-    run: StageRun,
+    stage: Stage,
     settings: OptimizerSettings,
     model: SentenceTransformer,
-    train: Dataset | Mix,
+    train: Dataset | TaskSets,
     loss: nn.Module | dict[str, nn.Module],
     dev: DevData,
     *,
@@ -292,47 +289,56 @@ def train_sentence_model(
     """Train a stage's sentence model and leave it with the weights of the best dev score.
 
     Args:
-        run: the stage.
+        stage: the stage.
         settings: steps, batches, rates.
-        model: what learns.
-        train: its data; of several sets those of one task in proportion to their rows, tasks in turn.
-        loss: its loss, or one for each data set.
-        dev: what the best weights are chosen by.
-        optimizer: another than AdamW at one rate.
-        drawn_from: as :func:`~modenc.training.mixing.reading` takes it.
+        model: the model that trains.
+        train: the data; tasks take turns, and sets of one task are read in proportion to their rows.
+        loss: the loss, or one for each data set.
+        dev: the data that choose the best weights.
+        optimizer: an optimizer; by default AdamW with one learning rate.
+        drawn_from: as :func:`~modenc.training.mixing.schedule_data` takes it.
 
     Returns:
-        :class:`TrainingFigures` as a dictionary, under ``sets`` how many ``rows`` each data set has and how
-        many were read, and where there is dev data the metrics on it as ``dev_before`` and ``dev_after``.
+        The metrics of :func:`run_trainer`; under ``sets`` how many ``rows`` each data set has and how many
+        were read; with dev data also the metrics on it as ``dev_before`` and ``dev_after``.
 
     Raises:
         RecipeError: a data set has no rows, or too few for several processes.
     """
-    read = reading(train, settings, drawn_from)
-    read.announce(run.name)
+    schedule = schedule_data(train, settings, drawn_from)
+    schedule.log(stage.name)
     evaluator = None if dev.empty() else DevEvaluator(dev)
     metrics: dict[str, Any] = {"dev_before": evaluator(model)} if evaluator else {}
+    data = (
+        train
+        if isinstance(train, Dataset)
+        else DatasetDict({name: rows for sets in train.values() for name, rows in sets.items()})
+    )
     trainer = SentenceTrainer(
         model=model,
         args=training_arguments(
-            read.optimizer, run.plan.run, run.checkpoints, sentences=True, evaluate=evaluator is not None
+            schedule.optimizer,
+            stage.plan.run,
+            stage.checkpoints,
+            sentences=True,
+            evaluate=evaluator is not None,
         ),
-        train_dataset=as_dataset(train),
+        train_dataset=data,
         loss=loss,
         evaluator=evaluator,
         optimizers=(optimizer, None),
     )
-    trainer.turns = read.turns
-    parts = trainer.parts()
-    trainer.add_callback(LossSteps(loss.values() if isinstance(loss, dict) else [loss], parts))
-    best = KeepBest(run.folder, model, parts) if evaluator else None
+    trainer.batch_order = schedule.batch_order
+    auxiliary = trainer.auxiliary()
+    trainer.add_callback(LossSteps(loss.values() if isinstance(loss, dict) else [loss], auxiliary))
+    best = KeepBest(stage.folder, model, auxiliary) if evaluator else None
     if best:
-        best.go_on_from(last_checkpoint(run.checkpoints))
+        best.resume_from(last_checkpoint(stage.checkpoints))
         if dev.start_may_win and not best.history:
             best.note(0, metrics["dev_before"])
-    metrics |= vars(run_trainer(trainer, best))
-    metrics["sets"] = read.seen(metrics["steps"])
+    metrics |= run_trainer(trainer, best)
+    metrics["sets"] = schedule.rows_read(metrics["steps"])
     if evaluator:
         metrics["dev_after"] = evaluator(model)
-        logger.info("  dev, of the weights that are kept: %s", readable(metrics["dev_after"]))
+        logger.info("  dev with the weights that are kept: %s", readable(metrics["dev_after"]))
     return metrics

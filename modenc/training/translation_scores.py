@@ -1,11 +1,12 @@
-r"""How well two sentences translate each other, by a small translation model (MuSR, section 4.1).
+r"""Scores of translations: how well two sentences translate each other (MuSR, section 4.1).
 
 Dual conditional cross-entropy (Junczys-Dowmunt, 2018) of a pair (x, y), lower for better translations:
 
     |H(y|x) - H(x|y)| + ½ (H(y|x) + H(x|y)),      H(y|x) = -1/|y| Σ_t log P(y_t | y_<t, x)
 
-H is per piece. P is a decoder that writes either language from the other side's frozen sentence vector
-(VMSST's ``bitranslation``). A pair is scored by a decoder that has not seen it: two learn, each on one half.
+H is per piece. P is a decoder that writes a sentence from the frozen vector of its translation, in both
+directions (VMSST's ``bitranslation``). Two decoders learn, each on one half of the pairs, and each scores the
+half that it has not seen.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from modenc.recipe.settings import OptimizerSettings, RunSettings
 from modenc.training.objectives import options
 from modenc.training.objectives.decoder import IGNORED, TargetTexts, TransformerSize, scale_to_sqrt_dim
 from modenc.training.objectives.vmsst import SeparationOptions, SourceSeparation
-from modenc.training.trainers import PartsAlone, train_parts
+from modenc.training.trainers import AuxiliaryModel, train_auxiliary
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ _TEXT, _PIVOT = 0, 1
 
 
 def dual_cross_entropy(one: npt.ArrayLike, other: npt.ArrayLike) -> Scores:
-    """The score of the module's text from both cross-entropies [pairs]."""
+    """Compute the score above from both cross-entropies [pairs]."""
     forward, backward = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
     score: Scores = np.abs(forward - backward) + (forward + backward) / 2
     return score
@@ -50,10 +51,10 @@ def dual_cross_entropy(one: npt.ArrayLike, other: npt.ArrayLike) -> Scores:
 
 @dataclass(frozen=True)
 class ScoreSettings:
-    """How the two decoders that score learn."""
+    """Settings of the two decoders that score."""
 
     decoder: DecoderSettings
-    """Their size and learning rate, and ``pivot_steps`` of training each."""
+    """Size and learning rate; each decoder trains for ``pivot_steps``."""
     optimizer: OptimizerSettings
     """Batch size and schedule."""
     run: RunSettings
@@ -61,7 +62,7 @@ class ScoreSettings:
 
     @classmethod
     def small(cls, steps: int, seed: int) -> ScoreSettings:
-        """The recipes' defaults with one layer and ``steps``, enough to recognize translations."""
+        """Make the recipes' defaults with one layer and ``steps``, enough to recognize translations."""
         return cls(
             decoder=replace(default_section("decoder"), pivot_steps=steps, layers=1, max_pieces=8000),
             optimizer=default_section("alignment").optimizer,
@@ -70,14 +71,14 @@ class ScoreSettings:
 
 
 class TranslationScores:
-    """Both cross-entropies of two or more translations.
+    """Cross-entropies of translations, in both directions.
 
     Args:
-        pairs: the translations.
-        vectors: those of the texts and of the pivot's sentences, each [pairs, hidden].
+        pairs: two translations or more.
+        vectors: sentence vectors of the texts and of the pivot's sentences, each [pairs, hidden].
         tokenizer: cuts the sentences that the decoders learn to write.
-        embeddings: the vectors of its pieces [vocabulary, hidden] that the decoders start from.
-        settings: how the decoders learn.
+        embeddings: embeddings of its pieces [vocabulary, hidden], which the decoders start from.
+        settings: settings of the decoders.
         folder: for checkpoints.
     """
 
@@ -103,7 +104,7 @@ class TranslationScores:
         self.folder = folder
 
     def losses(self) -> tuple[Scores, Scores]:
-        """H(pivot | text) and H(text | pivot) [pairs], each by the decoder trained on the other half."""
+        """Train both decoders; returns H(pivot | text) and H(text | pivot) [pairs]."""
         # Split by the pivot's sentence, so that no decoder has seen another translation of it.
         half = np.array([stable_hash(row.pivot) % 2 for row in self.pairs])
         if len(np.unique(half)) < 2:
@@ -113,37 +114,37 @@ class TranslationScores:
             learned, scored = np.flatnonzero(half != number), np.flatnonzero(half == number)
             logger.info("scores of half %d of 2: learning from %d pairs", number + 1, len(learned))
             set_seed(self.settings.run.seed)
-            parts = self._learned(learned, number)
-            found[:, scored] = self._scored(parts, scored)
+            translator = self._train(learned, number)
+            found[:, scored] = self._score(translator, scored)
         return found[0], found[1]
 
-    def _learned(self, rows: npt.NDArray[np.intp], number: int) -> SourceSeparation:
+    def _train(self, rows: npt.NDArray[np.intp], number: int) -> SourceSeparation:
         size = options(TransformerSize, self.settings.decoder)
-        parts = SourceSeparation("bitranslation", self.table, 2, size, SeparationOptions(factored=True))
-        model = PartsAlone(parts, lambda chosen: self._loss(parts, chosen))
+        translator = SourceSeparation("bitranslation", self.table, 2, size, SeparationOptions(factored=True))
+        model = AuxiliaryModel(translator, lambda chosen: self._loss(translator, chosen))
         data = Dataset.from_dict({"rows": rows.tolist()})
         folder = self.folder / f"half-{number}"
-        train_parts(self.optimizer, self.settings.run, folder, model, data)
-        return parts.eval()
+        train_auxiliary(self.optimizer, self.settings.run, folder, model, data)
+        return translator.eval()
 
-    def _loss(self, parts: SourceSeparation, rows: Tensor) -> Tensor:
-        sums, pieces = self._both(parts, rows)
+    def _loss(self, translator: SourceSeparation, rows: Tensor) -> Tensor:
+        sums, pieces = self._both(translator, rows)
         return sums.sum() / pieces.sum()
 
-    def _scored(self, parts: SourceSeparation, rows: npt.NDArray[np.intp]) -> Scores:
+    def _score(self, translator: SourceSeparation, rows: npt.NDArray[np.intp]) -> Scores:
         with torch.inference_mode():
             batches = torch.from_numpy(rows).split(_BATCH)  # type: ignore[no-untyped-call]
-            means = [torch.div(*self._both(parts, batch)).cpu() for batch in batches]
+            means = [torch.div(*self._both(translator, batch)).cpu() for batch in batches]
         scores: Scores = torch.cat(means, dim=1).double().numpy()
         return scores
 
-    def _both(self, parts: SourceSeparation, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Summed losses and counts of pieces of both directions [2, batch]: into the pivot, and from it."""
+    def _both(self, translator: SourceSeparation, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Sum losses and count pieces for both directions [2, batch]: into the pivot, and from it."""
         sums, pieces = [], []
-        device = next(parts.parameters()).device
+        device = next(translator.parameters()).device
         for source, target in ((_TEXT, _PIVOT), (_PIVOT, _TEXT)):
             written = self.targets.batch(rows + target * len(self.pairs)).to(device)
             languages = torch.full_like(rows, target).to(device)
-            sums.append(parts.write(self.sides[source][rows].to(device), None, written, languages))
+            sums.append(translator.write(self.sides[source][rows].to(device), None, written, languages))
             pieces.append((written != IGNORED).sum(dim=1))
         return torch.stack(sums), torch.stack(pieces)

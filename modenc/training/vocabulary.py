@@ -1,9 +1,9 @@
 """Stage 1: a tokenizer of the language's own and embeddings for it.
 
-``focus`` (Dobler and de Melo, 2023): a token that the base has too takes the base's vector; a new one takes
+``focus`` (Dobler and de Melo, 2023): a token that the base has, too, takes the base's vector; a new one takes
 a sparsemax-weighted mix of the most similar shared tokens, by the cosine of fastText vectors trained on the
-language's tokenized text. ``trim`` keeps the base's pieces that the text uses, filled up with likely ones, so
-that vectors start out as the base's; ``extend`` adds new pieces to them by FOCUS.
+language's tokenized text. ``trim`` keeps the base's pieces that the text uses, and adds likely ones, so that
+vectors start as the base's; ``extend`` adds new pieces to them by FOCUS.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from modenc.recipe.settings import EmbeddingStorage
 from modenc.training.focus import MIN_COUNT, focus_embeddings
 from modenc.training.processes import process_state
 from modenc.training.progress import readable
-from modenc.training.stage import StageRun
+from modenc.training.stage import Stage
 
 logger = logging.getLogger(__name__)
 
 
-def make_vocabulary(run: StageRun) -> dict[str, Any]:
-    """Make the vocabulary that the recipe asks for, and write ``tokenizer/`` and the embeddings.
+def make_vocabulary(stage: Stage) -> dict[str, Any]:
+    """Make the language's vocabulary, and write ``tokenizer/`` and the embeddings.
 
-    The prompt, which stands before every text, keeps the base's tokens. Returns how many tokens are copied,
-    mixed and random, and tokens per held-out sentence; BaseModelError where no hub accepts the tokenizer.
+    The prompt before every text keeps the base's tokens. Returns how many tokens are copied,
+    mixed and random, and tokens per held-out sentence; BaseModelError if a hub would refuse the tokenizer.
     """
-    settings, prompt = run.plan.vocabulary, run.plan.base.prompt
+    settings, prompt = stage.plan.vocabulary, stage.plan.base.prompt
     if settings.method == "base" or not process_state().is_main_process:
         return {}
-    base = run.base.load_tokenizer()
-    table = run.base.load_body().get_input_embeddings().weight.detach().clone()
-    texts = _sampled(run.data.text.train, settings.max_sentences, run.plan.run.seed)
+    base = stage.base.load_tokenizer()
+    table = stage.base.load_body().get_input_embeddings().weight.detach().clone()
+    texts = _sampled(stage.data.text.train, settings.max_sentences, stage.plan.run.seed)
     if settings.method == "trim":
         tokenizer, ids = trim(base, texts, settings.size, prompt)
         embeddings = table[ids].clone()
@@ -56,24 +56,24 @@ def make_vocabulary(run: StageRun) -> dict[str, Any]:
         trimmed, ids = trim(base, texts, settings.size - settings.new_pieces, prompt)
         helper = train_like(base, texts, settings.size)
         tokenizer = extend(trimmed, _new_pieces(helper, base, texts, settings.new_pieces), texts, prompt)
-        embeddings = focus_embeddings(run, tokenizer, base, table, texts, helper)
+        embeddings = focus_embeddings(stage, tokenizer, base, table, texts, helper)
         embeddings[: len(ids)] = table[ids]
     else:
         tokenizer = train_like(base, texts, settings.size, prompt)
-        embeddings = focus_embeddings(run, tokenizer, base, table, texts)
+        embeddings = focus_embeddings(stage, tokenizer, base, table, texts)
     for target, source in special_pairs(tokenizer, base):
         embeddings[target] = table[source]
-    report = _report(tokenizer, base, texts, run.data.text.held_out)
+    report = _report(tokenizer, base, texts, stage.data.text.held_out)
     logger.info("  vocabulary: %s", readable(report))
-    save_tokenizer(tokenizer, run.modules)
-    save_embeddings(embeddings.float(), run.modules, settings.storage)
+    save_tokenizer(tokenizer, stage.modules)
+    save_embeddings(embeddings.float(), stage.modules, settings.storage)
     return report
 
 
 def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Write ``tokenizer/`` into ``folder``; BaseModelError where no hub accepts it."""
+    """Write ``tokenizer/`` into ``folder``; BaseModelError if a hub would refuse it."""
     tokenizer.save_pretrained(folder / "tokenizer")
-    # Found before the other stages are trained, and not after them.
+    # Checked now, before the other stages are trained, and not when the language is published.
     try:
         parse_tokenizer({path.name: path.read_bytes() for path in (folder / "tokenizer").iterdir()})
     except HubError as error:
@@ -84,7 +84,7 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
 
 
 def save_embeddings(embeddings: Tensor, folder: Path, storage: EmbeddingStorage) -> None:
-    """Write ``embeddings`` [tokens, hidden] in half precision, or as integers with a scale for each token."""
+    """Write ``embeddings`` [tokens, hidden] in half precision, or as int8 with a scale for each token."""
     if storage == "int8":
         rows, scales = quantize_rows(embeddings)
         tensors = {EMBEDDINGS_TENSOR: rows.contiguous(), SCALES_TENSOR: scales}
@@ -94,7 +94,6 @@ def save_embeddings(embeddings: Tensor, folder: Path, storage: EmbeddingStorage)
 
 
 def _sampled(texts: list[str], count: int, seed: int) -> list[str]:
-    """``count`` of the texts (0: all) in their order, from all sources alike."""
     if not count or count >= len(texts):
         return texts
     chosen = np.random.default_rng(seed).choice(len(texts), count, replace=False, shuffle=False)
@@ -116,7 +115,7 @@ def _report(
     shared = set(tokenizer.get_vocab()) & set(base.get_vocab())
     counts = piece_counts(tokenizer, texts)
     new = [number for token, number in tokenizer.get_vocab().items() if token not in shared]
-    # FOCUS draws vectors at random for what fastText has not seen often enough.
+    # FOCUS draws random vectors for tokens that fastText has seen too rarely.
     random = sum(counts.get(number, 0) < MIN_COUNT for number in new)
     return {
         "tokens": len(tokenizer),
@@ -136,22 +135,22 @@ SUPPORTED_MODELS = ("Unigram", "WordPiece")
 
 
 def tokenizer_model(tokenizer: PreTrainedTokenizerFast) -> str:
-    """The kind of a tokenizer, ``Unigram`` or ``WordPiece``; DataError where it is another."""
-    kind = str(json.loads(tokenizer.backend_tokenizer.to_str())["model"]["type"])
-    if kind not in SUPPORTED_MODELS:
+    """Return a tokenizer's model, ``Unigram`` or ``WordPiece``; DataError if it is another."""
+    model = str(json.loads(tokenizer.backend_tokenizer.to_str())["model"]["type"])
+    if model not in SUPPORTED_MODELS:
         raise DataError(
-            f"the base's tokenizer is a {kind} model; a vocabulary can be made for "
+            f"the base's tokenizer is a {model} model; a vocabulary can be made for "
             f"{' and '.join(SUPPORTED_MODELS)}. Set vocabulary.method = 'base' to keep it."
         )
-    return kind
+    return model
 
 
 def train_like(
     base: PreTrainedTokenizerFast, texts: Sequence[str], size: int, prompt: str = ""
 ) -> PreTrainedTokenizerFast:
-    """A new tokenizer with the base's normalizer, pre-tokenizer, decoder, special tokens and kind.
+    """Train a tokenizer with the base's model type, normalizer, pre-tokenizer, decoder and special tokens.
 
-    Its vocabulary has the tokens of the ``prompt`` too; see :func:`cut_prompt_like`.
+    Its vocabulary has the tokens of the ``prompt``, too; see :func:`cut_prompt_like`.
     """
     tokenizer_model(base)
     pieces = base.convert_ids_to_tokens(_prompt_ids(base, prompt))
@@ -166,7 +165,7 @@ def train_like(
 def cut_prompt_like(
     base: PreTrainedTokenizerFast, tokenizer: PreTrainedTokenizerFast, prompt: str
 ) -> PreTrainedTokenizerFast:
-    """Change the tokenizer so that it cuts the prompt, which stands before every text, as the base does.
+    """Change the tokenizer so that it cuts the prompt before every text as the base does.
 
     In a Unigram model, the scores of pieces that cut it differently are lowered, no more than needed. A
     WordPiece model takes the longest match, and nothing is changed.
@@ -188,7 +187,7 @@ def cut_prompt_like(
 
 
 def piece_counts(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> Counter[int]:
-    """How often each token id occurs in the texts, special tokens not added."""
+    """Count how often each token id occurs in the texts, special tokens not added."""
     counts: Counter[int] = Counter()
     for start in range(0, len(texts), _BATCH):
         batch = list(texts[start : start + _BATCH])
@@ -198,17 +197,19 @@ def piece_counts(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> Co
 
 
 def tokens_per_sentence(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> float:
-    """Mean number of tokens of a text, special tokens not counted."""
+    """Return the mean number of tokens of a text, special tokens not counted."""
     return sum(piece_counts(tokenizer, texts).values()) / max(len(texts), 1)
 
 
 def trim(
     base: PreTrainedTokenizerFast, texts: Sequence[str], size: int, prompt: str = ""
 ) -> tuple[PreTrainedTokenizerFast, list[int]]:
-    """Keep the pieces that the texts use most, and those of the ``prompt`` that stands before every text.
+    """Keep the base's pieces that the texts use most, and the pieces of the ``prompt``.
 
-    Where the texts use fewer than ``size``, the base's likeliest pieces in the texts' letters are added,
-    among them words that the texts happen to lack. Also gives for each id the id in the base.
+    If the texts use fewer than ``size``, the base's likeliest pieces in the texts' letters are added, among
+    them words that the texts happen to lack.
+
+    Returns the tokenizer, and for each of its ids the id in the base.
     """
     tokenizer_model(base)
     counts = piece_counts(base, texts)
@@ -262,15 +263,15 @@ def extend(
 def special_pairs(
     target: PreTrainedTokenizerFast, source: PreTrainedTokenizerFast
 ) -> Iterable[tuple[int, int]]:
-    """(target id, source id) of the special tokens of the same role (cls, sep, pad, unk, mask, bos, eos)."""
-    for role, token in target.special_tokens_map.items():
-        other = source.special_tokens_map.get(role)
+    """Yield (target id, source id) of each special token that both have (cls, sep, pad, unk, mask, …)."""
+    for name, token in target.special_tokens_map.items():
+        other = source.special_tokens_map.get(name)
         if isinstance(token, str) and isinstance(other, str):
             yield target.convert_tokens_to_ids(token), source.convert_tokens_to_ids(other)
 
 
 def _likely_pieces(base: PreTrainedTokenizerFast, texts: Sequence[str]) -> list[int]:
-    """Ids of the pieces in the letters that make up nearly all of the texts, the likeliest first."""
+    """List the ids of pieces in the letters that make up nearly all of the texts, the likeliest first."""
     counts = Counter(char for text in texts for char in text.lower() if category(char)[0] in "LM")
     total, letters, covered = sum(counts.values()), set[str](), 0
     for char, count in counts.most_common():
@@ -325,11 +326,11 @@ def _rebuild(base: PreTrainedTokenizerFast, ids: Sequence[int]) -> PreTrainedTok
 def _renumber(processor: dict[str, Any], new_id: dict[int, int]) -> None:
     for token in processor.get("special_tokens", {}).values():
         token["ids"] = [new_id[number] for number in token["ids"]]
-    for role in ("sep", "cls"):
-        if role in processor:
-            processor[role] = [processor[role][0], new_id[processor[role][1]]]
-    for part in processor.get("processors", []):
-        _renumber(part, new_id)
+    for name in ("sep", "cls"):
+        if name in processor:
+            processor[name] = [processor[name][0], new_id[processor[name][1]]]
+    for inner in processor.get("processors", []):
+        _renumber(inner, new_id)
 
 
 def _wrap(like: PreTrainedTokenizerFast, description: dict[str, Any]) -> PreTrainedTokenizerFast:
@@ -337,5 +338,5 @@ def _wrap(like: PreTrainedTokenizerFast, description: dict[str, Any]) -> PreTrai
         tokenizer_object=Tokenizer.from_str(json.dumps(description)),
         model_max_length=like.model_max_length,
         padding_side="right",
-        **{role: token for role, token in like.special_tokens_map.items() if isinstance(token, str)},
+        **{name: token for name, token in like.special_tokens_map.items() if isinstance(token, str)},
     )

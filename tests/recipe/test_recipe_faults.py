@@ -85,7 +85,7 @@ def test_the_message_counts_the_faults_and_names_the_recipe(write):
         ("pivot=3", "pivot: expected text, found 3"),
         (
             "name=a/b",
-            "name: expected letters, digits, '_', '-' and '.' (folders are named so), found 'a/b'",
+            "name: expected letters, digits, '_', '-' and '.', since folders have this name, found 'a/b'",
         ),
         (
             "seed=1",

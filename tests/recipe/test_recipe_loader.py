@@ -1,4 +1,4 @@
-"""What a sound recipe becomes."""
+"""Loading of valid recipes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""That settings, defaults, ranges and explanations agree."""
+"""Settings, defaults, ranges and explanations agree."""
 
 from __future__ import annotations
 

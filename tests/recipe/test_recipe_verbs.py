@@ -93,7 +93,7 @@ def test_show_explain_adds_nothing_but_comments(capsys):
     assert main(["recipe", "show", "turkic", "--explain"]) == 0
     explained = capsys.readouterr().out
     assert tomllib.loads(explained) == tomllib.loads(plain)
-    assert "# Pieces in the result, special tokens included.\nsize = " in explained
+    assert "# Number of pieces, special tokens included.\nsize = " in explained
     assert "#   where_not\n" in explained
 
 

@@ -1,4 +1,4 @@
-"""What ``modenc translate`` writes beside a file goes into recipes and cards."""
+"""Records that ``modenc translate`` writes beside a file are used in recipes and cards."""
 
 import json
 from dataclasses import asdict, replace
@@ -86,7 +86,7 @@ def test_records_of_both_sides_count(recipe, tmp_path):
     assert stated() == ("mixed: CC-BY-SA-4.0, MIT", both)
     write_record(tmp_path / "a.en.txt", replace(other, licence=""))
     assert stated() == ("", both)
-    # Of the pivot's side alone.
+    # Only the pivot's file has a record.
     record_path(tmp_path / "a.kk.txt").unlink()
     write_record(tmp_path / "a.en.txt", other)
     assert stated() == ("CC-BY-SA-4.0", other.translator)

@@ -66,10 +66,10 @@ def test_all_pairs_is_for_all_languages_at_once(tiny_recipe):
     path = tiny_recipe("all-pairs-of-some")
     with pytest.raises(RecipeError, match="leave --lang out, or choose stages before it: --stage vocabulary"):
         train(load_recipe(path, ALL_PAIRS), languages=["kk"])
-    with pytest.raises(RecipeError, match=r"expected it and an objective for each; found otherwise for en"):
+    with pytest.raises(RecipeError, match="the pivot too; found otherwise for en"):
         load_recipe(path, ALL_PAIRS[:3])
     few = [*ALL_PAIRS, "alignment.optimizer.batch_size=5000"]
-    with pytest.raises(RecipeError, match="expected 5000 meanings or more of paraphrase data"):
+    with pytest.raises(RecipeError, match="whose paraphrase data share 5000 pivot sentences or more"):
         train(load_recipe(path, few))
 
 
@@ -127,7 +127,7 @@ def test_all_pairs_holds_every_language(tiny_recipe, monkeypatch):
         return {"en": SimpleNamespace(modules=None)}
 
     monkeypatch.setattr(pipeline._Training, "train_stages", lambda *_: None)
-    monkeypatch.setattr(pipeline._Training, "align_all", align)
+    monkeypatch.setattr(pipeline._Training, "_align_all_pairs", align)
     monkeypatch.setattr(pipeline, "publish_language", lambda *_: None)
     train(recipe)
     assert refused == ["en", "kk"]

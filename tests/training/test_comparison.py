@@ -1,4 +1,4 @@
-"""What a training says of modules beside the bare base, and what it keeps out of a hub."""
+"""Comparison of modules with the bare base after a training, and modules that are kept out of a hub."""
 
 import json
 import shutil
@@ -20,9 +20,9 @@ from modenc.hub.comparison import loses
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
-from modenc.training import comparison as comparison_module
+from modenc.training import base_comparison as comparison_module
 from modenc.training import publishing
-from modenc.training.comparison import HeldOut, compare_with_base, log_comparison
+from modenc.training.base_comparison import HeldOut, compare_with_base, log_comparison
 from modenc.training.data_access import DevSets, TrainingData
 from modenc.training.monolithic import train_monolithic
 from modenc.training.pipeline import train
@@ -142,7 +142,7 @@ def test_collapsed_modules_lose(caplog, value):
     assert modules == {"sts": -100.0}
     assert loses({"base": base, "modules": modules})
     assert "sts: not a number with the modules, whose vectors are all equal or not finite" in caplog.text
-    # What the base has no number for is no metric of the modules either.
+    # A metric without a number for the base is left out for the modules, too.
     assert held_out.measure(lambda texts: np.full((len(texts), 2), value), None, {}) == {}
 
 

@@ -11,9 +11,9 @@ from torch.nn import functional
 
 from modenc.training.objectives.emma_x import (
     ClassifierWarmup,
+    EmmaXAuxiliary,
     EmmaXLoss,
     EmmaXOptions,
-    EmmaXParts,
     EmmaXWarmup,
     GaussianRanks,
     NetworkRanks,
@@ -28,9 +28,9 @@ from modenc.training.objectives.momentum import MomentumCopy, VectorQueue
 HIDDEN = 6
 
 
-def _parts(encoder=None, **options):
+def _auxiliary(encoder=None, **options):
     options = EmmaXOptions(**{"queue": 8, "momentum": 0.9, "rank_momentum": 0.9, **options})
-    return EmmaXParts(encoder or _Encoder(), HIDDEN, options)
+    return EmmaXAuxiliary(encoder or _Encoder(), HIDDEN, options)
 
 
 class _Encoder(torch.nn.Module):
@@ -85,15 +85,15 @@ def test_chunks_change_nothing(kind):
     results = []
     for chunk in (1, 4, 512):
         torch.manual_seed(1)
-        parts = _parts(encoder, classifier=kind, chunk=chunk)
-        found = parts.log_ranks(left, right)
+        auxiliary = _auxiliary(encoder, classifier=kind, chunk=chunk)
+        found = auxiliary.log_ranks(left, right)
         found[..., 0].sum().backward()
-        results.append((found, [parameter.grad for parameter in parts.classifier.parameters()]))
+        results.append((found, [parameter.grad for parameter in auxiliary.classifier.parameters()]))
     assert results[0][0].shape == (5, 9, 4)
     for found, gradients in results[1:]:
         torch.testing.assert_close(found, results[0][0])
         torch.testing.assert_close(gradients, results[0][1])
-    one = _parts(encoder, classifier=kind)
+    one = _auxiliary(encoder, classifier=kind)
     torch.testing.assert_close(one.log_ranks(left, right)[2, 3], one.classifier(left[2] - right[3]))
 
 
@@ -156,11 +156,11 @@ def test_ranking_info_nce_without_positives_is_nothing_and_has_a_gradient():
 
 
 def test_the_warmup_is_equation_4(monkeypatch):
-    parts = _parts()
+    auxiliary = _auxiliary()
     own, other = unit(torch.randn(3, HIDDEN)), unit(torch.randn(3, HIDDEN))
     share = torch.tensor([0.2, 0.5, 0.9])
     # Not the first batch, which sets the spreads.
-    parts.measured += 1.0
+    auxiliary.measured += 1.0
     monkeypatch.setattr(torch, "rand", lambda *_, **__: share)
     expected = 0.0
     for i in range(3):
@@ -168,8 +168,8 @@ def test_the_warmup_is_equation_4(monkeypatch):
         between = (1 - share[i]) * other[i] + share[i] * away
         rank = math.ceil((1 - float(share[i])) + float(share[i]) * 4)
         for side, known in ((other[i], 1), (away, 4), (between, rank)):
-            expected -= float(parts.classifier(own[i] - side)[known - 1].detach()) / 3
-    assert float(parts.warmup_loss(own, other).detach()) == pytest.approx(expected, rel=1e-5)
+            expected -= float(auxiliary.classifier(own[i] - side)[known - 1].detach()) / 3
+    assert float(auxiliary.warmup_loss(own, other).detach()) == pytest.approx(expected, rel=1e-5)
 
 
 def test_expectation_maximisation_improves_its_objective_on_clusters():
@@ -207,13 +207,13 @@ def test_expectation_maximisation_improves_its_objective_on_clusters():
 @pytest.mark.parametrize("frozen", [True, False])
 def test_each_module_moves_by_its_own_loss_alone(frozen):
     encoder = _Encoder()
-    parts = _parts(encoder)
+    auxiliary = _auxiliary(encoder)
     sides = [{"states": torch.randn(4, HIDDEN)} for _ in range(1 if frozen else 2)]
-    loss = EmmaXWarmup(encoder, parts, torch.randn(4, HIDDEN) if frozen else None)
+    loss = EmmaXWarmup(encoder, auxiliary, torch.randn(4, HIDDEN) if frozen else None)
     loss(sides, torch.arange(4)[:, None]).backward()
     own = encoder.layer.weight.grad.clone()
     assert (own != 0).any()
-    assert (parts.classifier.mean.grad != 0).any()
+    assert (auxiliary.classifier.mean.grad != 0).any()
     # The encoder's gradient is InfoNCE's.
     encoder.layer.weight.grad = None
     left = unit(encoder(sides[0])["sentence_embedding"])
@@ -224,21 +224,21 @@ def test_each_module_moves_by_its_own_loss_alone(frozen):
 
 def test_a_step_on_unpaired_text_is_equations_6_and_7():
     encoder = _Encoder()
-    parts = _parts(encoder, momentum=0.5, queue=16)
-    parts.measured += 100.0
+    auxiliary = _auxiliary(encoder, momentum=0.5, queue=16)
+    auxiliary.measured += 100.0
     pivot = torch.randn(5, HIDDEN)
-    loss = EmmaXLoss(encoder, parts, pivot)
+    loss = EmmaXLoss(encoder, auxiliary, pivot)
     with torch.no_grad():
         encoder.layer.weight.add_(0.1)
-    states, means = torch.randn(4, HIDDEN), parts.means.clone()
-    slow_weight = parts.momentum.get_buffer("slow_0").lerp(encoder.layer.weight, 0.5)
+    states, means = torch.randn(4, HIDDEN), auxiliary.means.clone()
+    slow_weight = auxiliary.momentum.get_buffer("slow_0").lerp(encoder.layer.weight, 0.5)
     slow = unit(functional.linear(states, slow_weight, encoder.layer.bias)).detach()
     torch.manual_seed(3)
     drawn = unit(pivot[torch.randint(5, (4,))])
     own = unit(encoder({"states": states})["sentence_embedding"])
     candidates = torch.cat([slow, drawn])
     cosines = own @ candidates.T
-    log_ranks = parts.log_ranks(own.detach(), candidates)
+    log_ranks = auxiliary.log_ranks(own.detach(), candidates)
     aside = torch.eye(4, 8, dtype=torch.bool)
     taught = [
         -log_ranks[i, k, int((float(cosines[i, k]) - means).abs().argmin())]
@@ -247,59 +247,59 @@ def test_a_step_on_unpaired_text_is_equations_6_and_7():
         if i != k
     ]
     ranks = log_ranks.argmax(-1)
-    expected = sum(taught) / len(taught) + ranking_info_nce(cosines, ranks, parts.temperatures(), aside)
+    expected = sum(taught) / len(taught) + ranking_info_nce(cosines, ranks, auxiliary.temperatures(), aside)
     torch.manual_seed(3)
     with torch.autocast("cpu", torch.bfloat16):
         encoder.forward = lambda features, own=encoder.forward: _exactly(own, features)
         found = loss([{"states": states}])
     assert float(found.detach()) == pytest.approx(float(expected.detach()), rel=1e-5)
-    assert parts.means.tolist() == pytest.approx(
+    assert auxiliary.means.tolist() == pytest.approx(
         update_rank_means(means, cosines[~aside], ranks[~aside], 0.9).tolist()
     )
-    torch.testing.assert_close(parts.queue.vectors(), torch.cat([drawn, slow]))
+    torch.testing.assert_close(auxiliary.queue.vectors(), torch.cat([drawn, slow]))
 
 
 def test_the_classifier_alone_learns_from_cached_vectors():
-    parts = _parts()
+    auxiliary = _auxiliary()
     left = torch.randn(40, HIDDEN)
-    warmup = ClassifierWarmup(parts, left, left + 0.05 * torch.randn(40, HIDDEN))
-    optimizer = torch.optim.Adam(parts.classifier.parameters(), lr=0.02)
+    warmup = ClassifierWarmup(auxiliary, left, left + 0.05 * torch.randn(40, HIDDEN))
+    optimizer = torch.optim.Adam(auxiliary.classifier.parameters(), lr=0.02)
     for _ in range(100):
         loss = warmup(torch.randint(40, (16,)))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    ranks = parts.log_ranks(unit(left), unit(warmup.right)).argmax(-1)
+    ranks = auxiliary.log_ranks(unit(left), unit(warmup.right)).argmax(-1)
     assert (ranks.diagonal() == 0).float().mean() > 0.9
-    assert parts.means[0] > parts.means[3]
+    assert auxiliary.means[0] > auxiliary.means[3]
 
 
 def test_means_are_plain_ones_until_momentum_forgets_faster():
-    parts = _parts()
+    auxiliary = _auxiliary()
     third = torch.tensor([0])
     for turn, cosine in enumerate((0.5, 0.7, 0.9), start=1):
-        parts.measure(torch.tensor([cosine]), third)
-        assert parts.means.tolist() == pytest.approx([(0.5, 0.6, 0.7)[turn - 1], 0.75, 0.5, 0.25])
-    assert parts.measured.tolist() == [3, 0, 0, 0]
-    parts.measured += 100.0
-    parts.measure(torch.tensor([0.0]), third)
-    assert parts.means[0] == pytest.approx(0.63)
+        auxiliary.measure(torch.tensor([cosine]), third)
+        assert auxiliary.means.tolist() == pytest.approx([(0.5, 0.6, 0.7)[turn - 1], 0.75, 0.5, 0.25])
+    assert auxiliary.measured.tolist() == [3, 0, 0, 0]
+    auxiliary.measured += 100.0
+    auxiliary.measure(torch.tensor([0.0]), third)
+    assert auxiliary.means[0] == pytest.approx(0.63)
 
 
 def test_the_first_batch_sets_the_spreads():
-    parts = _parts()
+    auxiliary = _auxiliary()
     own = unit(torch.randn(40, HIDDEN) + 4.0)
     other = unit(own + 0.02 * torch.randn(40, HIDDEN))
-    parts.warmup_loss(own, other)
-    variance = (2 * parts.classifier.log_std).exp()
+    auxiliary.warmup_loss(own, other)
+    variance = (2 * auxiliary.classifier.log_std).exp()
     low, high = ((own - side).square().mean() for side in (other, other.roll(1, dims=0)))
     torch.testing.assert_close(variance[0], low.expand(HIDDEN))
     torch.testing.assert_close(variance[-1], high.expand(HIDDEN))
-    ranks = parts.log_ranks(own, other).argmax(-1)
+    ranks = auxiliary.log_ranks(own, other).argmax(-1)
     assert (ranks.diagonal() == 0).float().mean() > 0.8
-    set_before = parts.classifier.log_std.clone()
-    parts.warmup_loss(own, other.roll(3, dims=0))
-    torch.testing.assert_close(parts.classifier.log_std, set_before)
+    set_before = auxiliary.classifier.log_std.clone()
+    auxiliary.warmup_loss(own, other.roll(3, dims=0))
+    torch.testing.assert_close(auxiliary.classifier.log_std, set_before)
 
 
 def test_the_network_ablation_gives_probabilities():

@@ -6,7 +6,7 @@ from torch import nn
 
 from modenc.base_model import resolve_base
 from modenc.recipe.settings import LoraSettings
-from modenc.training.adapters_io import FrozenLinear, add_lora, add_parallel_adapter, pack_frozen
+from modenc.training.adapters_io import PackedLinear, add_lora, add_parallel_adapter, pack_frozen
 
 
 @pytest.mark.parametrize("bf16", [False, True])
@@ -15,7 +15,7 @@ def test_output_and_gradient_are_those_of_linear(bf16):
     layer = nn.Linear(24, 40).requires_grad_(False)
     x = torch.randn(3, 5, 24)
     found = []
-    for module in (layer, FrozenLinear(layer)):
+    for module in (layer, PackedLinear(layer)):
         own = x.clone().requires_grad_()
         with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
             y = module(own)
@@ -41,12 +41,12 @@ def test_only_frozen_layers_are_packed_and_adapters_learn_the_same(tiny_xlmr, ad
             model = body
         if packed:
             pack_frozen(model)
-            count = sum(isinstance(part, FrozenLinear) for part in model.modules())
+            count = sum(isinstance(part, PackedLinear) for part in model.modules())
             assert count >= 12
             assert not any(
                 p.requires_grad
                 for m in model.modules()
-                if isinstance(m, FrozenLinear)
+                if isinstance(m, PackedLinear)
                 for p in m.parameters()
             )
         model.eval()

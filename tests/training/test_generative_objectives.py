@@ -25,8 +25,8 @@ from modenc.training.objectives.vmsst import (
     Side,
     SourceSeparation,
     VmsstLoss,
+    draw_gaussian,
     gaussian_divergence,
-    sampled,
 )
 
 HIDDEN = 16
@@ -141,7 +141,7 @@ def test_crossconst_is_nothing_where_source_and_target_have_one_vector(targets):
     rows = torch.tensor([[6], [7], [8]])
     same = _cross_const(targets, None, encoder)
     alone = CrossConstLoss(
-        encoder, same.parts, targets, None, consistency=0.0, copy_weight=0.0, smoothing=0.1
+        encoder, same.auxiliary, targets, None, consistency=0.0, copy_weight=0.0, smoothing=0.1
     )
     features = _features([0, 1, 2], [0, 1, 2])
     other = _features([0, 1, 2], [3, 4, 5])
@@ -155,7 +155,7 @@ def test_crossconst_sends_its_gradient_into_both_passes(targets):
     loss = _cross_const(targets, None, encoder)
     rows = torch.tensor([[6], [7]])
     batch = targets.batch(rows[:, 0])
-    scores = [loss.parts(scale_to_sqrt_dim(encoder.vectors[side]), batch) for side in ([0, 1], [2, 3])]
+    scores = [loss.auxiliary(scale_to_sqrt_dim(encoder.vectors[side]), batch) for side in ([0, 1], [2, 3])]
     divergence(*scores, batch).sum().backward()
     moved = encoder.vectors.grad.abs().sum(dim=1) > 0
     assert moved.tolist() == [True, True, True, True, False, False]
@@ -166,8 +166,8 @@ def test_crossconst_with_a_frozen_pivot_is_the_formula(targets):
     loss = _cross_const(targets, pivot, encoder, consistency=0.7, copy_weight=0.3)
     rows = torch.tensor([[6], [9]])
     batch = targets.batch(rows[:, 0])
-    scores = loss.parts(scale_to_sqrt_dim(encoder.vectors[[0, 1]]), batch)
-    copied = loss.parts(scale_to_sqrt_dim(pivot[[6, 9]]), batch)
+    scores = loss.auxiliary(scale_to_sqrt_dim(encoder.vectors[[0, 1]]), batch)
+    copied = loss.auxiliary(scale_to_sqrt_dim(pivot[[6, 9]]), batch)
     pieces = (batch != IGNORED).sum()
     own, copies = (
         functional.cross_entropy(
@@ -187,7 +187,7 @@ def test_gaussian_divergence_against_the_closed_form_and_monte_carlo():
         torch.distributions.Normal(mean, (0.5 * log_variance).exp()), torch.distributions.Normal(0.0, 1.0)
     )
     torch.testing.assert_close(found, torch_own.sum(dim=-1))
-    draws = sampled(mean[0].expand(400_000, 3), log_variance[0].expand(400_000, 3)).numpy()
+    draws = draw_gaussian(mean[0].expand(400_000, 3), log_variance[0].expand(400_000, 3)).numpy()
     q = multivariate_normal(mean[0].numpy(), np.diag(log_variance[0].exp().numpy()))
     p = multivariate_normal(np.zeros(3), np.eye(3))
     assert float(found[0]) == pytest.approx(float((q.logpdf(draws) - p.logpdf(draws)).mean()), rel=0.02)
@@ -196,7 +196,7 @@ def test_gaussian_divergence_against_the_closed_form_and_monte_carlo():
 def test_samples_have_their_mean_and_variance_and_pass_gradients_on():
     mean = torch.tensor([1.0, -2.0], requires_grad=True)
     log_variance = torch.tensor([0.0, -2.0], requires_grad=True)
-    draws = sampled(mean.expand(200_000, 2), log_variance.expand(200_000, 2))
+    draws = draw_gaussian(mean.expand(200_000, 2), log_variance.expand(200_000, 2))
     assert draws.mean(dim=0).tolist() == pytest.approx([1.0, -2.0], abs=0.02)
     assert draws.std(dim=0).tolist() == pytest.approx([1.0, math.exp(-1.0)], rel=0.02)
     draws.sum().backward()
@@ -207,16 +207,16 @@ def test_samples_have_their_mean_and_variance_and_pass_gradients_on():
 def _separation(variant, targets, languages=3, **changes):
     table = torch.randn(len(targets.pieces), HIDDEN)
     options = SeparationOptions(**{"encoder_layers": 1, **changes})
-    parts = SourceSeparation(variant, table, languages, SIZE, options)
-    for decoder in parts.decoders:
+    auxiliary = SourceSeparation(variant, table, languages, SIZE, options)
+    for decoder in auxiliary.decoders:
         torch.nn.init.normal_(decoder.project.weight, std=0.1)
-    return parts.eval()
+    return auxiliary.eval()
 
 
 def _vmsst(variant, targets, encoder, kl_steps=10):
-    parts = _separation(variant, targets)
+    auxiliary = _separation(variant, targets)
     sentences = Sentences(targets, 6, torch.nn.Embedding(1000, HIDDEN).forward)
-    return VmsstLoss(encoder, parts, sentences, None, joint_weight=0.5, kl_steps=kl_steps)
+    return VmsstLoss(encoder, auxiliary, sentences, None, joint_weight=0.5, kl_steps=kl_steps)
 
 
 def test_bitranslation_is_both_sentences_from_each_others_mean(targets):
@@ -225,7 +225,7 @@ def test_bitranslation_is_both_sentences_from_each_others_mean(targets):
     labels = torch.tensor([[0, 1, 1], [4, 5, 2]])
     found = loss(_features([0, 4], [7, 11]), labels)
     expected, pieces = 0.0, 0
-    decoder = loss.parts.decoders[0]
+    decoder = loss.auxiliary.decoders[0]
     for condition, row, lang in ((7, 0, 1), (11, 4, 2), (0, 7, 0), (4, 11, 0)):
         batch = targets.batch(torch.tensor([row]))
         scores = decoder(encoder.vectors[[condition]], batch, torch.tensor([lang]))
@@ -245,22 +245,22 @@ def test_the_bound_against_monte_carlo_of_its_definition(targets):
     with torch.no_grad():
         mean = torch.stack([loss.negative_elbo(one, two) for _ in range(1500)]).mean()
         # The first row of a batch feeds the first side to the semantic network.
-        semantic = (one.mean, loss.parts.log_variance(one.mean))
+        semantic = (one.mean, loss.auxiliary.log_variance(one.mean))
         inferred = []
         for side in (one, two):
             embedded = loss.sentences.embed(targets.ids(side.targets))
             mask = side.targets != IGNORED
-            inferred.append(loss.parts.infer(side.mean, embedded, mask, side.languages))
+            inferred.append(loss.auxiliary.infer(side.mean, embedded, mask, side.languages))
         total = 0.0
         normal = torch.distributions.Normal
         for _ in range(1500):
-            draws = [sampled(*variable) for variable in (semantic, *inferred)]
+            draws = [draw_gaussian(*variable) for variable in (semantic, *inferred)]
             value = 0.0
             for (centre, spread), draw in zip((semantic, *inferred), draws, strict=True):
                 value += normal(centre, (0.5 * spread).exp()).log_prob(draw).sum()
                 value -= normal(0.0, 1.0).log_prob(draw).sum()
             for side, draw in zip((one, two), draws[1:], strict=True):
-                value += loss.parts.write(draws[0], draw, side.targets, side.languages)[0]
+                value += loss.auxiliary.write(draws[0], draw, side.targets, side.languages)[0]
             total += float(value) / 1500
     assert float(mean) == pytest.approx(total, rel=0.02)
 
@@ -269,8 +269,8 @@ def test_the_side_that_feeds_the_semantic_network_alternates(targets, monkeypatc
     encoder = _Encoder(12)
     loss = _vmsst("vmsst", targets, encoder)
     fed = []
-    own = loss.parts.log_variance.forward
-    monkeypatch.setattr(loss.parts.log_variance, "forward", lambda mean: fed.append(mean) or own(mean))
+    own = loss.auxiliary.log_variance.forward
+    monkeypatch.setattr(loss.auxiliary.log_variance, "forward", lambda mean: fed.append(mean) or own(mean))
     loss(_features([0, 1, 2, 3], [6, 7, 8, 9]), torch.tensor([[0, 0, 1], [1, 1, 1], [2, 2, 1], [3, 3, 1]]))
     torch.testing.assert_close(fed[0], encoder.vectors[[0, 7, 2, 9]])
 
@@ -299,7 +299,7 @@ def test_vmsst_contrastive_is_the_sum_of_both(targets):
     loss = _vmsst("vmsst_contrastive", targets, encoder)
     torch.manual_seed(2)
     both = float(loss(features, labels))
-    loss.parts.variant = "vmsst"
+    loss.auxiliary.variant = "vmsst"
     torch.manual_seed(2)
     expected = 0.5 * float(loss(features, labels))
     rows = torch.tensor([0, 1])
@@ -345,32 +345,32 @@ def test_contrast_is_computed_in_full_precision():
 def test_ablations_hold_every_row_to_its_own_networks(targets, changes):
     """A mixed batch gives each row what it gets alone."""
     encoder = _Encoder(12)
-    parts = _separation("vmsst", targets, **changes)
+    auxiliary = _separation("vmsst", targets, **changes)
     if changes.get("decoders") == "each":
-        assert len(parts.decoders) == len(parts.language_networks) == 3
+        assert len(auxiliary.decoders) == len(auxiliary.language_networks) == 3
     batch = targets.batch(torch.tensor([0, 7, 3]))
     languages = torch.tensor([1, 0, 2])
     embedded = torch.randn(*batch.shape, HIDDEN)
-    mean, log_variance = parts.infer(encoder.vectors[:3], embedded, batch != IGNORED, languages)
-    losses = parts.write(encoder.vectors[:3], mean, batch, languages)
+    mean, log_variance = auxiliary.infer(encoder.vectors[:3], embedded, batch != IGNORED, languages)
+    losses = auxiliary.write(encoder.vectors[:3], mean, batch, languages)
     for row in range(3):
         one = slice(row, row + 1)
-        alone = parts.infer(encoder.vectors[one], embedded[one], batch[one] != IGNORED, languages[one])
+        alone = auxiliary.infer(encoder.vectors[one], embedded[one], batch[one] != IGNORED, languages[one])
         torch.testing.assert_close(alone[0], mean[one])
         torch.testing.assert_close(alone[1], log_variance[one])
-        loss = parts.write(encoder.vectors[one], mean[one], batch[one], languages[one])
+        loss = auxiliary.write(encoder.vectors[one], mean[one], batch[one], languages[one])
         torch.testing.assert_close(loss, losses[one])
 
 
 @pytest.mark.parametrize("told", [True, False])
 def test_networks_are_told_the_language_or_not(targets, told):
-    parts = _separation("vmsst", targets, encoder_language=told, decoder_language=told)
+    auxiliary = _separation("vmsst", targets, encoder_language=told, decoder_language=told)
     batch, vector = targets.batch(torch.tensor([0])), torch.randn(1, HIDDEN)
     embedded = torch.randn(*batch.shape, HIDDEN)
     one, two = (
         (
-            parts.infer(vector, embedded, batch != IGNORED, torch.tensor([lang]))[0],
-            parts.write(vector, None, batch, torch.tensor([lang])),
+            auxiliary.infer(vector, embedded, batch != IGNORED, torch.tensor([lang]))[0],
+            auxiliary.write(vector, None, batch, torch.tensor([lang])),
         )
         for lang in (0, 1)
     )

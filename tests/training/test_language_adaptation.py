@@ -15,13 +15,13 @@ from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
-from modenc.recipe.checks import check_together
+from modenc.recipe.checks import check_languages
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES, AlignmentSettings
 from modenc.training import language_adaptation
 from modenc.training.data_access import TrainingData
 from modenc.training.pipeline import train
-from modenc.training.stage import PIVOT_LOSSES, stage_fingerprint, stage_runs
+from modenc.training.stage import PIVOT_LOSSES, iterate_stages, stage_fingerprint
 
 PIVOT = [
     "languages.kk.language_adaptation.objective=pivot",
@@ -41,7 +41,7 @@ def test_few_held_out_blocks_are_evaluated_whole(tiny_recipe, monkeypatch, block
         seen.append((self.training, len(input_ids)))
         return real(self, input_ids, **features)
 
-    # Of the text to learn all blocks, of the held-out text so many.
+    # All blocks of the training text, and so many of the held-out text.
     packed, ends = language_adaptation.pack, iter([None, blocks])
     monkeypatch.setattr(language_adaptation, "pack", lambda *settings: packed(*settings)[: next(ends)])
     monkeypatch.setattr(language_adaptation.MaskedLM, "forward", forward)
@@ -194,8 +194,8 @@ def test_settings_of_alignment_that_it_reads_redo_it(tiny_recipe, setting, chang
 def test_what_the_pivot_starts_from_cannot_learn_from_it(tiny_recipe):
     plans = load_recipe(tiny_recipe("order"), PIVOT).plans
     english = replace(plans["en"], sentence_encoding=replace(plans["en"].sentence_encoding, start="kk"))
-    assert list(check_together(plans, list(plans), "en")) == []
-    ((lang, conflict),) = check_together({**plans, "en": english}, list(plans), "en")
+    assert list(check_languages(plans, list(plans), "en")) == []
+    ((lang, conflict),) = check_languages({**plans, "en": english}, list(plans), "en")
     assert (lang, conflict.path) == ("kk", ("language_adaptation", "objective"))
     assert "expected a language that en does not start from, found kk" in conflict.message
 
@@ -205,9 +205,9 @@ def test_a_body_that_trains_leaves_the_modules_before_as_they_are(copied):
     train(recipe, languages=["en"], stages=["vocabulary"])
     plan = recipe.plans["en"]
     base, hub = resolve_base(plan.base.model), Hub.open(recipe.hub)
-    _, run, *_ = stage_runs(plan, base, hub, TrainingData(plan))
-    table = run.body_before().get_input_embeddings().weight
+    _, stage, *_ = iterate_stages(plan, base, hub, TrainingData(plan))
+    table = stage.body_before().get_input_embeddings().weight
     before = table.clone()
     with torch.no_grad():
         table += 1
-    assert run.body_before().get_input_embeddings().weight.equal(before)
+    assert stage.body_before().get_input_embeddings().weight.equal(before)

@@ -1,4 +1,4 @@
-"""Several data sets in one training: which rows are read, how often, and what is said of it."""
+"""Several data sets in one training: which rows are read, how often, and what is logged."""
 
 from collections import Counter
 from dataclasses import replace
@@ -20,9 +20,9 @@ from modenc.recipe.loader import load_recipe
 from modenc.training import mixing
 from modenc.training.alignment import alignment_rows
 from modenc.training.all_pairs import batches_of_pairs
-from modenc.training.data_access import TrainingData, drawn
-from modenc.training.mixing import TurnsSampler, reading
-from modenc.training.objectives.all_pairs import ItemTexts
+from modenc.training.data_access import TrainingData, draw_rows
+from modenc.training.mixing import BatchOrderSampler, schedule_data
+from modenc.training.objectives.all_pairs_loss import ItemTexts
 from modenc.training.phases import ObjectiveInputs
 from modenc.training.pipeline import train
 from modenc.training.processes import process_state
@@ -58,7 +58,9 @@ def sampler(train, optimizer, kind=None):
     settings = {"batch_samplers": parts, "generator": generator, "seed": 13}
     if kind is not None:
         return kind(ConcatDataset(sets), **settings)
-    return TurnsSampler(ConcatDataset(sets), turns=reading(train, optimizer).turns, **settings)
+    return BatchOrderSampler(
+        ConcatDataset(sets), batch_order=schedule_data(train, optimizer).batch_order, **settings
+    )
 
 
 def test_sets_of_one_task_are_read_whole(optimizer):
@@ -70,13 +72,13 @@ def test_sets_of_one_task_are_read_whole(optimizer):
     assert all(len(owner) == 1 for owner in owners)
     assert {1} in owners[:25]
     assert {1} in owners[-25:]
-    assert reading(train, optimizer).steps() == len(batches) == 107
+    assert schedule_data(train, optimizer).steps() == len(batches) == 107
 
 
 def test_tasks_come_in_turn_until_the_largest_is_read(optimizer):
     train = mix(small=(24,), large=(80, 80))
     batches = list(sampler(train, optimizer))
-    assert len(batches) == reading(train, optimizer).steps() == 40
+    assert len(batches) == schedule_data(train, optimizer).steps() == 40
     assert [batch[0] < 24 for batch in batches] == [True, False] * 20
     seen = Counter(row for batch in batches for row in batch)
     assert all(seen[row] == 1 for row in range(24, 184))
@@ -100,10 +102,10 @@ def test_a_set_smaller_than_a_batch_is_read(optimizer, caplog):
     batches = list(sampler(train, optimizer))
     assert [sorted(batch) for batch in batches[::2]] == [list(range(5))] * 4
     assert "few0: only 5 rows for a batch of 8; its batches are of 5" in caplog.text
-    alone = reading(Dataset.from_dict({"text": [""] * 5}), optimizer)
+    alone = schedule_data(Dataset.from_dict({"text": [""] * 5}), optimizer)
     assert (alone.optimizer.batch_size, alone.steps()) == (5, 1)
     with pytest.raises(RecipeError, match="none0: expected 1 rows of training data or more, found 0; add"):
-        reading(mix(none=(0,)), optimizer)
+        schedule_data(mix(none=(0,)), optimizer)
 
 
 def test_two_processes_read_each_epoch_in_another_order(optimizer, monkeypatch):
@@ -130,9 +132,9 @@ def test_two_processes_read_each_epoch_in_another_order(optimizer, monkeypatch):
 def test_one_set_that_is_read_whole_by_two_processes_is_not_warned_of(optimizer, monkeypatch, caplog):
     monkeypatch.setattr(process_state(), "num_processes", 2)
     rows = Dataset.from_dict({"text": [""] * 240})
-    reading(rows, replace(optimizer, batch_size=48)).announce("alignment")
+    schedule_data(rows, replace(optimizer, batch_size=48)).log("alignment")
     assert not caplog.records
-    reading(rows, replace(optimizer, batch_size=48, steps=1)).announce("alignment")
+    schedule_data(rows, replace(optimizer, batch_size=48, steps=1)).log("alignment")
     assert "144 of 240 rows are never read in 1 steps" in caplog.text
 
 
@@ -142,7 +144,7 @@ def test_what_is_said_to_be_read_is_read(optimizer, monkeypatch, processes, accu
     monkeypatch.setattr(process_state(), "num_processes", processes)
     train = mix(one=(64, 16, 30), two=(40,), three=(8,))
     settings = replace(optimizer, gradient_accumulation=accumulation)
-    read, seen = reading(train, settings), Counter()
+    read, seen = schedule_data(train, settings), Counter()
     for steps in range(1, 40):
         seen.clear()
         left = steps
@@ -161,7 +163,9 @@ def test_what_is_said_to_be_read_is_read(optimizer, monkeypatch, processes, accu
             left -= taken
             if not left:
                 break
-        assert [figures["rows_seen"] for figures in read.seen(steps).values()] == [seen[i] for i in range(5)]
+        assert [figures["rows_seen"] for figures in read.rows_read(steps).values()] == [
+            seen[i] for i in range(5)
+        ]
 
 
 def test_several_processes_need_a_batch_of_each_set(optimizer, monkeypatch):
@@ -169,7 +173,7 @@ def test_several_processes_need_a_batch_of_each_set(optimizer, monkeypatch):
     with pytest.raises(
         RecipeError, match=r"few0: expected 8 rows .* in 2 processes, found 5; add data, use a"
     ):
-        reading(mix(few=(5,), many=(32,)), optimizer)
+        schedule_data(mix(few=(5,), many=(32,)), optimizer)
 
 
 def test_pairs_fewer_than_a_batch_are_filled_up_with_triplets():
@@ -209,29 +213,29 @@ def test_a_pass_reads_all_pairs_and_says_so(tiny_recipe, caplog):
 
 
 def test_a_set_that_is_read_less_than_once_is_warned_of(optimizer, caplog):
-    reading(mix(one=(50, 10)), replace(optimizer, steps=2)).announce("alignment")
+    schedule_data(mix(one=(50, 10)), replace(optimizer, steps=2)).log("alignment")
     assert (
         "alignment: one0: 34 of 50 rows are never read in 2 steps; raise alignment.optimizer.steps, or set "
         "it to 0 and alignment.optimizer.epochs to 1 or more" in caplog.text
     )
     assert "one1: 10 of 10 rows are never read" in caplog.text
     caplog.clear()
-    # What does not fill a batch is no set left out.
-    reading(mix(one=(50, 10)), optimizer).announce("alignment")
+    # Rows that do not fill a batch are no set that is left out.
+    schedule_data(mix(one=(50, 10)), optimizer).log("alignment")
     assert not caplog.records
 
 
 def test_drawn_rows_count_as_rows_of_their_whole_set(optimizer, caplog):
     """Once on the card, in the log and in one warning."""
-    read = reading(mix(one=(16,), two=(16,)), replace(optimizer, steps=3), {"one0": 300, "two0": 16})
+    read = schedule_data(mix(one=(16,), two=(16,)), replace(optimizer, steps=3), {"one0": 300, "two0": 16})
     with caplog.at_level("INFO"):
-        read.announce("alignment")
-    assert read.seen(3) == {"one0": {"rows": 300, "rows_seen": 16}, "two0": {"rows": 16, "rows_seen": 8}}
+        read.log("alignment")
+    assert read.rows_read(3) == {"one0": {"rows": 300, "rows_seen": 16}, "two0": {"rows": 16, "rows_seen": 8}}
     assert "one0: 16 rows read of 300 (0.1 passes)" in caplog.text
     assert "alignment: one0: 284 of 300 rows are never read in 3 steps" in caplog.text
     assert caplog.text.count("never read") == 2
     caplog.clear()
-    reading(mix(one=(16,)), replace(optimizer, steps=2), {"one0": 16}).announce("alignment")
+    schedule_data(mix(one=(16,)), replace(optimizer, steps=2), {"one0": 16}).log("alignment")
     assert not caplog.records
 
 
@@ -251,11 +255,11 @@ def test_drawn_languages_are_read_until_the_largest_was(optimizer, caplog, expon
     pairs = {lang: [ParallelRow("a", "b")] * count for lang, count in {"kk": 400, "tr": 100}.items()}
     inputs = ObjectiveInputs(None, SimpleNamespace(optimizer=optimizer), None, None, pairs, {})
     assert inputs.steps(exponent) == -(-rows // 8)
-    order = drawn({lang: [lang] * len(found) for lang, found in pairs.items()}, rows, exponent, seed=1)
+    order = draw_rows({lang: [lang] * len(found) for lang, found in pairs.items()}, rows, exponent, seed=1)
     assert order.count("kk") == 400
-    mixing.announce_drawn(["kk", "tr"], [lang == "tr" for lang in order], pairs)
+    mixing.log_drawn_rows(["kk", "tr"], [lang == "tr" for lang in order], pairs)
     assert not caplog.text
-    mixing.announce_drawn(["kk", "tr"], [0] * 30, pairs)
+    mixing.log_drawn_rows(["kk", "tr"], [0] * 30, pairs)
     assert "kk: 370 of 400 rows are never read; more steps read more" in caplog.text
 
 
@@ -269,10 +273,11 @@ def test_all_pairs_of_languages_are_read_as_often_as_epochs_says(optimizer, tiny
     batches = batches_of_pairs({"parallel": said}, settings, seed=1)
     seen = Counter(tuple(batch["pair"]) for batch in batches)
     assert set(seen.values()) == {8}
-    meanings = [row for batch in batches if batch["pair"] == [0, 1] for row in batch["items"]]
-    assert sorted(meanings) == list(range(64))
+    items = [row for batch in batches if batch["pair"] == [0, 1] for row in batch["items"]]
+    assert sorted(items) == list(range(64))
     assert (
-        "parallel: never read, with fewer shared meanings than a batch of 8: en-tr (3), kk-tr" in caplog.text
+        "parallel: never read, since they share fewer pivot sentences than a batch of 8: en-tr (3), kk-tr"
+        in caplog.text
     )
 
 

@@ -23,7 +23,7 @@ BLIND = ["data.dev.sts=[]"]
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("objective", "walks"),
+    ("objective", "phases"),
     [
         ("pivot", {"pivot": 2}),
         ("monolingual", {"monolingual": 2}),
@@ -31,10 +31,10 @@ BLIND = ["data.dev.sts=[]"]
         ("monolingual+cross", {"monolingual": 2, "cross": 2}),
     ],
 )
-def test_one_model_learns_and_loads_anywhere(tiny_recipe, tmp_path, objective, walks):
+def test_one_model_learns_and_loads_anywhere(tiny_recipe, tmp_path, objective, phases):
     recipe = load_recipe(tiny_recipe("mono"), [*FEW, *BLIND, f"monolithic.objective={objective}"])
     metrics = train_monolithic(recipe, tmp_path / "model")
-    assert {walk: figures["steps"] for walk, figures in metrics.items()} == walks
+    assert {phase: found["steps"] for phase, found in metrics.items()} == phases
     model = SentenceTransformer(str(tmp_path / "model"))
     assert np.isfinite(model.encode(["Мұғалім жаңа кітапты оқиды", "My brother reads"])).all()
     learned = load_file(tmp_path / "model" / "model.safetensors")
@@ -105,9 +105,9 @@ def test_one_training_at_a_time_writes_a_model(tiny_recipe, tmp_path, capsys):
     words = ["train", str(path), "--monolithic", str(output), *FEW, *BLIND]
     with exclusive_lock(tmp_path / "model.parts", DataError("held")):
         assert main(words) == 2
-        assert f"{output}: another training is to write this model; wait until" in capsys.readouterr().err
+        assert f"{output}: another training writes this model; wait until" in capsys.readouterr().err
         assert (tmp_path / "model.parts").is_dir()
-    # What a kill leaves is made anew, what others put there stays.
+    # Files of a killed training are replaced, other files stay.
     for name in ("whole", "notes"):
         (tmp_path / "model.parts" / name).mkdir()
         (tmp_path / "model.parts" / name / "old").touch()

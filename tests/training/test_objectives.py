@@ -6,9 +6,9 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from modenc.training.objectives.alignment import AlignmentOptions, PivotAlignmentLoss, ScoredAlignmentLoss
-from modenc.training.objectives.all_pairs import AllPairs, ItemTexts
+from modenc.training.objectives.all_pairs_loss import AllPairsModel, ItemTexts
 from modenc.training.objectives.distillation import DistillationLoss
+from modenc.training.objectives.pivot_loss import AlignmentOptions, PivotAlignmentLoss, ScoredAlignmentLoss
 
 
 class _Encoder(torch.nn.Module):
@@ -151,7 +151,7 @@ def test_all_pairs_against_a_loop(vectors, symmetric):
             "kk": {0: ItemTexts("p", "q", "r"), 7: ItemTexts("s", "t")},
         }
     }
-    loss = AllPairs(models, texts, {"paraphrase": "mnrl"}, symmetric=symmetric)
+    loss = AllPairsModel(models, texts, {"paraphrase": "mnrl"}, symmetric=symmetric)
     value = loss(torch.tensor([0]), torch.tensor([[0, 1]]), torch.tensor([[0, 7]]))["loss"]
     queries, answers = _unit(vectors)[[0, 2]], _unit(other)[[1, 4, 2]]
     scores = [[20 * float(q @ a) for a in answers] for q in queries]

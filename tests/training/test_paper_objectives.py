@@ -15,7 +15,7 @@ from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import PAPER_SECTIONS
 from modenc.training import alignment, phases
-from modenc.training.data_access import drawn
+from modenc.training.data_access import draw_rows
 from modenc.training.monolithic import train_monolithic
 from modenc.training.pipeline import train
 from modenc.training.trainers import LossSteps
@@ -82,11 +82,11 @@ def test_modules_of_an_objective_load_and_encode(copies, objective):
     assert changed <= {"cla/adapter.safetensors", "cla/adapter_config.json", "README.md"}
     stage = card.stages["alignment"]
     assert set(PAPER_SECTIONS[objective]) <= set(stage["settings"])
-    figures = stage["metrics"]
-    assert list(figures["phases"])[-1] == LAST[objective]
-    assert figures["steps"] == 8 + (4 if "decoder" in figures["phases"] else 0)
-    assert ("decoder" in figures["phases"]) == ("decoder" in PAPER_SECTIONS[objective])
-    assert {"dev_before", "dev_after"} <= set(figures)
+    metrics = stage["metrics"]
+    assert list(metrics["phases"])[-1] == LAST[objective]
+    assert metrics["steps"] == 8 + (4 if "decoder" in metrics["phases"] else 0)
+    assert ("decoder" in metrics["phases"]) == ("decoder" in PAPER_SECTIONS[objective])
+    assert {"dev_before", "dev_after"} <= set(metrics)
     vectors = ModularEncoder(path.parent / "hub").encode(["Мұғалім жаңа кітапты оқиды"], lang="kk")
     assert np.isfinite(vectors).all()
 
@@ -115,7 +115,7 @@ def test_a_run_that_breaks_off_ends_like_one_that_does_not(copies, objective, mo
     with monkeypatch.context() as patch:
         patch.setattr(LossSteps, "on_step_end", lambda self, args, state, *_, **__: seen.append(0))
         resumed = _cla(_align(broken, objective, "run.checkpoint_every=2"))
-    # Of the last phase, all but the two steps before the last checkpoint.
+    # All of the last phase, without the two steps before the last checkpoint.
     total = {"musr": 4, "emma_x": 4}.get(objective, 8)
     assert len(seen) - first == total - 2
     assert whole.keys() == resumed.keys()
@@ -163,10 +163,10 @@ def test_emma_x_aligns_a_language_without_its_translations(trained, copies):
     hub = Hub.open(path.parent / "hub")
     card = hub.card("kk")
     assert [entry["source"] for entry in card.data if entry["role"] == "parallel"] == ["parallel.az.tsv"]
-    # What it is judged by leaves them out as well.
+    # The comparison leaves them out, too.
     assert "retrieval" not in card.stages["alignment"]["metrics"]["dev_after"]
     phases = card.stages["alignment"]["metrics"]["phases"]
-    assert {name: figures["steps"] for name, figures in phases.items()} == {"warmup": 4, "unpaired": 4}
+    assert {name: metrics["steps"] for name, metrics in phases.items()} == {"warmup": 4, "unpaired": 4}
     assert verify_hub(hub) == []
 
 
@@ -219,7 +219,7 @@ def test_one_model_learns_by_an_objective(tiny_recipe, tmp_path, objective):
 def test_languages_are_drawn_by_temperature():
     groups = {"small": list(range(10)), "large": list(range(100, 1000)), "none": []}
     for exponent, share in ((1.0, 10 / 910), (0.5, 10**0.5 / (10**0.5 + 900**0.5)), (0.0, 0.5)):
-        rows = drawn(groups, 2000, exponent, seed=1)
+        rows = draw_rows(groups, 2000, exponent, seed=1)
         assert len(rows) == 2000
         small = sum(row < 100 for row in rows)
         assert small == pytest.approx(2000 * share, abs=1)
@@ -227,5 +227,5 @@ def test_languages_are_drawn_by_temperature():
         assert sum(row < 100 for row in rows[:1000]) == pytest.approx(small / 2, abs=60)
         counts = np.bincount([row for row in rows if row < 100], minlength=10)
         assert counts.max() - counts.min() <= 1
-    assert drawn(groups, 50, 0.5, seed=1) == drawn(groups, 50, 0.5, seed=1)
-    assert drawn(groups, 50, 0.5, seed=1) != drawn(groups, 50, 0.5, seed=2)
+    assert draw_rows(groups, 50, 0.5, seed=1) == draw_rows(groups, 50, 0.5, seed=1)
+    assert draw_rows(groups, 50, 0.5, seed=1) != draw_rows(groups, 50, 0.5, seed=2)

@@ -103,7 +103,7 @@ def test_force_gives_the_same_weights_again(copied):
     def trained_now():
         stage = Hub.open(copied.parent / "hub").card("kk").stages["sentence_encoding"]
         weights = load_file(copied.parent / "hub/kk/se/adapter_model.safetensors")
-        # What they came from, so that a difference says where it began.
+        # With the metrics, so that a difference shows where it began.
         return {key: stage["metrics"][key] for key in ("threads", "loss", "dev", "best_step")}, weights
 
     (came_from, before) = trained_now()
@@ -115,7 +115,7 @@ def test_force_gives_the_same_weights_again(copied):
 
 
 def test_a_training_in_bf16_leaves_the_next_in_fp32_as_it_was(copied, monkeypatch):
-    # Where the libraries keep the precision of the training before, here that of the fixture's.
+    # The variable in which the libraries keep the last training's precision.
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
 
     def loss(precision):
@@ -365,14 +365,14 @@ def test_two_processes_train_one_hub(tiny_recipe, overrides):
     hub = Hub.open(path.parent / "hub")
     assert verify_hub(hub) == []
     assert done.stdout.splitlines() == [f"{lang}\t{hub.layout(lang).root}" for lang in ("en", "kk")]
-    figures = hub.card("kk").stages["sentence_encoding"]["metrics"]
-    assert figures["steps"] == 4
+    metrics = hub.card("kk").stages["sentence_encoding"]["metrics"]
+    assert metrics["steps"] == 4
     # Eight rows a step in each process.
-    assert sum(part["rows_seen"] for part in figures["sets"].values()) == 4 * 8 * 2
+    assert sum(part["rows_seen"] for part in metrics["sets"].values()) == 4 * 8 * 2
     if not overrides:
         sets = hub.card("kk").stages["alignment"]["metrics"]["sets"]
         assert {name: part["rows_seen"] for name, part in sets.items()} == {"paraphrase": 32, "parallel": 32}
-        # Of more than are read, so that no row comes twice.
+        # There are more rows than are read, so that none is read twice.
         assert all(part["rows"] > 32 for part in sets.values())
 
 

@@ -1,4 +1,4 @@
-"""What a training says: readable lines, and bars on terminals alone."""
+"""Output of a training: readable log lines, and progress bars on terminals alone."""
 
 import logging
 import sys

@@ -25,7 +25,7 @@ def test_graded_pairs_follow_the_objective(copied, objective):
     card = Hub.open(copied.parent / "hub").card("kk")
     metrics = card.stages["sentence_encoding"]["metrics"]
     assert metrics["scored"]["steps"] == 4
-    # The stage's figures span both walks.
+    # The stage's metrics cover both phases.
     first = metrics["scored"]["dev_before"]
     assert (metrics["dev_before"] == first) == (objective == "none" or metrics["best_step"] == 0)
     assert metrics["dev_after"] == metrics["scored"]["dev_after"]

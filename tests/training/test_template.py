@@ -71,7 +71,7 @@ def test_without_a_hub_to_start_from_the_pivot_is_missed_at_once(tmp_path, capsy
     out = capsys.readouterr().out
     named = f"in the hub '{tmp_path}/my_hub' or '{tmp_path}/nowhere', found it in neither"
     assert f"pivot: expected 'en' among the languages or {named}" in out
-    # That sentence encoding starts from it, and lacks it too, is no second error.
+    # sentence_encoding.start names the same missing language: no second error.
     assert out.count("found it in neither") == 1
 
 

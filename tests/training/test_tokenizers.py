@@ -15,7 +15,7 @@ from modenc.hub.layout import LanguageLayout
 from modenc.recipe.loader import load_recipe
 from modenc.training import language_adaptation
 from modenc.training.language_adaptation import pack
-from modenc.training.stage import StageRun
+from modenc.training.stage import Stage
 from modenc.training.vocabulary import (
     extend,
     make_vocabulary,
@@ -114,7 +114,7 @@ def test_a_vocabulary_is_made_from_a_sample_of_all_sources(tiny_xlmr, tiny_recip
 
     def made(count):
         plan = load_recipe(recipe, [f"vocabulary.max_sentences={count}"]).plans["kk"]
-        make_vocabulary(StageRun("vocabulary", plan, base, SimpleNamespace(text=text), tmp_path, None))
+        make_vocabulary(Stage("vocabulary", plan, base, SimpleNamespace(text=text), tmp_path, None))
         return read_modules(LanguageLayout(tmp_path / "kk"), base.hidden_size).tokenizer
 
     sampled = made(len(first))

@@ -17,7 +17,7 @@ from modenc.base_model import resolve_base
 from modenc.training.adapters_io import add_parallel_adapter, scaled_adapter
 from modenc.training.body_module import BodyModule
 from modenc.training.dev import DevData, DevEvaluator, KeepBest
-from modenc.training.stage import discard, make_ready
+from modenc.training.stage import discard, prepare_folder
 from modenc.training.trainers import last_checkpoint
 
 
@@ -60,12 +60,12 @@ def test_a_resumed_run_gets_back_what_was_best_at_its_checkpoint(tmp_path):
     best.note(0, {"score": 5.0})
     filled(module, 2.0)
     best.note(10, {"score": 4.0})
-    best.keep_in(checkpoint)
+    best.save_to(checkpoint)
     filled(module, 3.0)
     best.note(20, {"score": 9.0})
     # Killed there; step 20 comes out otherwise this time.
     again = KeepBest(tmp_path, module)
-    again.go_on_from(str(checkpoint))
+    again.resume_from(str(checkpoint))
     assert [entry["step"] for entry in again.history] == [0, 10]
     filled(module, 4.0)
     again.note(20, {"score": 4.5})
@@ -74,7 +74,7 @@ def test_a_resumed_run_gets_back_what_was_best_at_its_checkpoint(tmp_path):
     # The checkpoint is as it was, whatever is best since.
     again.note(30, {"score": 10.0})
     once_more = KeepBest(tmp_path, module)
-    once_more.go_on_from(str(checkpoint))
+    once_more.resume_from(str(checkpoint))
     assert (once_more.restore(), module.weight[0, 0].item()) == (0, 1.0)
 
 
@@ -84,7 +84,7 @@ def test_a_run_without_a_checkpoint_begins_with_no_best(tmp_path):
     filled(module, 3.0)
     best.note(4, {"score": 9.0})
     again = KeepBest(tmp_path, module)
-    again.go_on_from(None)
+    again.resume_from(None)
     assert (again.last_step(), again.restore()) == (-1, None)
     assert KeepBest(tmp_path, module).history == []
 
@@ -122,17 +122,17 @@ def test_half_a_checkpoint_is_passed_over(tmp_path):
 
 def test_a_folder_half_removed_counts_for_nothing(tmp_path, monkeypatch):
     folder = tmp_path / "shared"
-    make_ready(folder, "these", force=False)
+    prepare_folder(folder, "these", force=False)
     (folder / "checkpoint").touch()
     # A full disk may have no room for the mark again.
     monkeypatch.setattr(Path, "write_text", None)
-    make_ready(folder, "these", force=False)
+    prepare_folder(folder, "these", force=False)
     monkeypatch.undo()
     assert (folder / "checkpoint").exists()
     monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)  # as if killed in it
     discard(folder)
     monkeypatch.undo()
-    make_ready(folder, "these", force=False)
+    prepare_folder(folder, "these", force=False)
     assert [file.name for file in folder.iterdir()] == ["started.json"]
 
 

@@ -1,4 +1,4 @@
-"""Which languages and stages a training takes for due."""
+"""Languages and stages that a training trains again."""
 
 from dataclasses import replace
 

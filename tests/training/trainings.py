@@ -1,4 +1,4 @@
-"""Trainings that are cut off, gone on with, or let alone, and what they come to."""
+"""Helpers for trainings that are killed, resumed or left alone, and for comparing their results."""
 
 import glob
 import hashlib
@@ -22,7 +22,7 @@ NO_DEV = ["data.dev.sts=[]", "data.dev.text_held_out=0", "data.dev.parallel_held
 
 
 def hashes(folder):
-    """Of each file below a folder."""
+    """Hash each file below a folder."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
@@ -31,7 +31,7 @@ def hashes(folder):
 
 
 def training_again_changes_nothing(recipe, hub, caplog):
-    """What is done is not published again."""
+    """Check that a finished training is not published again."""
     before = hashes(hub.path)
     caplog.clear()
     with caplog.at_level("INFO", logger="modenc"):
@@ -41,22 +41,22 @@ def training_again_changes_nothing(recipe, hub, caplog):
 
 
 def undisturbed(path, overrides, folder, languages=None):
-    """The fingerprints of modules that a copy of a recipe's work and hub comes to, trained in one go."""
+    """Train a copy of a recipe's work folder and hub without interruption; return fingerprints of modules."""
     shutil.copytree(path.parent, folder / "undisturbed")
     places = [f"hub.path={folder}/undisturbed/hub", f"run.work_dir={folder}/undisturbed/runs"]
-    # What else drew random numbers in the process before changes nothing.
+    # Random numbers that were drawn before in the process change nothing.
     set_seed(7)
     train(load_recipe(path, [*overrides, *places]), languages=languages)
     return fingerprints(Hub.open(folder / "undisturbed" / "hub"))
 
 
 def fingerprints(hub):
-    """Language → of its modules."""
+    """Collect language → fingerprint of its modules."""
     return {lang: hub.card(lang).fingerprint() for lang in hub.languages()}
 
 
 def resumptions(words, caplog):
-    """How many trainings went on from a checkpoint when ``modenc`` was asked again."""
+    """Run ``modenc`` again; return how many trainings resumed from a checkpoint."""
     caplog.clear()
     with caplog.at_level("INFO", logger="modenc"):
         assert main(words) == 0
@@ -64,7 +64,7 @@ def resumptions(words, caplog):
 
 
 def kill_once_there(words, pattern):
-    """Kill ``modenc`` as soon as it has written such a file."""
+    """Kill ``modenc`` as soon as it has written a file that matches ``pattern``."""
     command = [sys.executable, "-m", "modenc.cli", *words]
     with subprocess.Popen(
         command, env={**os.environ, "HF_HUB_OFFLINE": "1"}, stderr=subprocess.DEVNULL

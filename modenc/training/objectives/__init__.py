@@ -1,4 +1,4 @@
-"""One file an objective, each opening with its formula."""
+"""Training objectives; each file begins with the objective's formula."""
 
 from dataclasses import fields
 from typing import Any, TypeVar, cast
@@ -6,6 +6,6 @@ from typing import Any, TypeVar, cast
 Options = TypeVar("Options")
 
 
-def options(kind: type[Options], settings: Any) -> Options:
-    """An objective's options, a dataclass, from the settings of the same names."""
-    return kind(**{option.name: getattr(settings, option.name) for option in fields(cast(Any, kind))})
+def options(cls: type[Options], settings: Any) -> Options:
+    """Make an objective's options, the dataclass ``cls``, from settings of the same names."""
+    return cls(**{option.name: getattr(settings, option.name) for option in fields(cast(Any, cls))})

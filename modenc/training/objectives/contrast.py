@@ -1,4 +1,4 @@
-r"""Contrast of translations within a batch: VMSST's ``contrastive`` (section 6.3), and its parts.
+r"""Contrast of translations within a batch: VMSST's ``contrastive`` (section 6.3), and its building blocks.
 
 L = -½ mean_i [ log softmax_j(τ s_i·t_j)_i + log softmax_j(τ t_i·s_j)_i ]
 """
@@ -14,28 +14,28 @@ from torch import Tensor, nn
 
 
 class TranslationLoss(nn.Module):
-    """What losses on translations share.
+    """Base class of losses on translations.
 
     Inputs:
-        the text's column, and where ``pivot`` is None the pivot sentence's; as label [batch, 1] the row of
-        the pivot's sentence in ``pivot``.
+        a column of texts, and where ``pivot`` is None a column of pivot sentences; as label [batch, 1] the
+        row of the pivot's sentence in ``pivot``.
 
     Args:
         model: encodes the texts, and where ``pivot`` is None the pivot's sentences.
-        parts: what learns beside it and is thrown away after training.
+        auxiliary: modules that train with it and are thrown away afterwards; None for none.
         pivot: cached vectors of the pivot's sentences [rows, hidden].
     """
 
-    def __init__(self, model: SentenceTransformer, parts: Any, pivot: Tensor | None) -> None:
+    def __init__(self, model: SentenceTransformer, auxiliary: Any, pivot: Tensor | None) -> None:
         super().__init__()
         self.model = model
-        self.parts = nn.Module() if parts is None else parts
+        self.auxiliary = nn.Module() if auxiliary is None else auxiliary
         self.pivot = pivot
 
     def encode_pair(
         self, sentence_features: Iterable[dict[str, Tensor]], rows: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Vectors [batch, hidden] of the texts, and of the pivot's sentences in ``rows`` [batch]."""
+        """Encode the texts, and the pivot's sentences in ``rows`` [batch]: vectors [batch, hidden]."""
         features = list(sentence_features)
         own = self.model(features[0])["sentence_embedding"]
         if self.pivot is not None:
@@ -44,9 +44,9 @@ class TranslationLoss(nn.Module):
 
 
 def symmetric_contrast(left: Tensor, right: Tensor, rows: Tensor, scale: float) -> Tensor:
-    """In-batch softmax over scaled cosines of translations [batch, hidden], both ways, in float32.
+    """Compute the loss above of translations [batch, hidden], in float32.
 
-    ``rows`` [batch] says which sentence each of ``right`` is: the same one elsewhere is no negative.
+    ``rows`` [batch] numbers the sentences of ``right``: the same sentence elsewhere is not a negative.
     """
     left, right = (nn.functional.normalize(side.float(), dim=-1) for side in (left, right))
     with torch.autocast(left.device.type, enabled=False):
@@ -54,9 +54,9 @@ def symmetric_contrast(left: Tensor, right: Tensor, rows: Tensor, scale: float) 
 
 
 def ranking_loss(scores: Tensor, *, symmetric: bool) -> Tensor:
-    """Cross-entropy (a scalar) of each row's own candidate among scores [batch, batch or more].
+    """Compute the cross-entropy (a scalar) of each row's own candidate among scores [batch, batch or more].
 
-    The first candidates are the rows' own, in order; ``symmetric`` ranks the rows for each of these, too.
+    The first candidates are the rows' own, in order; ``symmetric`` also ranks the rows for each of these.
     """
     own = torch.arange(len(scores), device=scores.device)
     loss = nn.functional.cross_entropy(scores, own)
@@ -66,21 +66,21 @@ def ranking_loss(scores: Tensor, *, symmetric: bool) -> Tensor:
 
 
 def mask_duplicates(scores: Tensor, rows: Tensor) -> Tensor:
-    """Scores [batch, batch] with -inf where another place of the batch holds the same sentence."""
-    twins = rows[:, None] == rows[None, :]
-    twins.fill_diagonal_(False)
-    return scores.masked_fill(twins.to(scores.device), float("-inf"))
+    """Set scores [batch, batch] to -inf where another row of the batch has the same sentence."""
+    same = rows[:, None] == rows[None, :]
+    same.fill_diagonal_(False)
+    return scores.masked_fill(same.to(scores.device), float("-inf"))
 
 
 class ContrastiveLoss(TranslationLoss):
-    """``contrastive``; ``scale`` is τ."""
+    """The loss ``contrastive``; ``scale`` is τ."""
 
     def __init__(self, model: SentenceTransformer, pivot: Tensor | None, scale: float) -> None:
         super().__init__(model, None, pivot)
         self.scale = scale
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
-        """The loss of one batch (a scalar)."""
+        """Compute the loss of one batch (a scalar)."""
         rows = labels.cpu()[:, 0]
         own, other = self.encode_pair(sentence_features, rows)
         return symmetric_contrast(own, other, rows, self.scale)

@@ -5,12 +5,12 @@ A decoder (``decoder.py``, ``input``) writes the pivot's sentence y from the vec
     phase 1, equation 1:  L_ce = CE(f(x, y), y)
     phase 2, equation 3:  L    = L_ce + α · KL( f(x, y) ‖ f(y, y) )     (equation 4)
 
-f(·, y) are the distributions over y's pieces given those before, [batch, length, pieces]; f(y, y) has the
-"copied" pair, the pivot's sentence in both places. The mean is over pieces, the CE's targets are smoothed.
+f(·, y) are the distributions over y's pieces given the pieces before, [batch, length, pieces]; f(y, y) is of
+the "copied" pair, the pivot's sentence in both places. Means are over pieces, the CE's targets are smoothed.
 
-With all parameters learning, y's vector comes from the model too. With modules, the pivot is frozen: its
-cached vectors are what f(y, y) reads, and only the decoder and the language's adapter move.
-``copy_weight`` · CE(f(y, y), y), which the paper has not, then keeps the decoder fit for those vectors.
+In a monolithic model, y's vector comes from the model, too. With modules, the pivot is frozen: f(y, y) reads
+its cached vectors, and only the decoder and the language's adapter train. The term
+``copy_weight`` · CE(f(y, y), y), which is not in the paper, then keeps the decoder fit for these vectors.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from modenc.training.objectives.decoder import (
 
 
 class CrossConstLoss(TranslationLoss):
-    """Both phases: the first is the second with ``consistency`` 0; ``targets`` has the rows of ``pivot``."""
+    """The loss of both phases, the first with ``consistency`` 0; ``targets`` has the rows of ``pivot``."""
 
-    parts: VectorDecoder
+    auxiliary: VectorDecoder
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class CrossConstLoss(TranslationLoss):
         self.smoothing = smoothing
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
-        """The loss of one batch (a scalar)."""
+        """Compute the loss of one batch (a scalar)."""
         features = list(sentence_features)
         rows = labels.cpu()[:, 0]
         vectors = scale_to_sqrt_dim(self.model(features[0])["sentence_embedding"].float())
         targets = self.targets.batch(rows).to(vectors.device)
         pieces = pieces_in(targets)
-        scores = self.parts(vectors, targets)
+        scores = self.auxiliary(vectors, targets)
         loss = sequence_nll(scores, targets, self.smoothing).sum() / pieces
         if not (self.consistency or self.copy_weight):
             return loss
@@ -68,7 +68,7 @@ class CrossConstLoss(TranslationLoss):
             pivot = self.model(features[1])["sentence_embedding"].float()
         else:
             pivot = self.pivot[rows].to(vectors)
-        copied = self.parts(scale_to_sqrt_dim(pivot), targets)
+        copied = self.auxiliary(scale_to_sqrt_dim(pivot), targets)
         if self.consistency:
             loss = loss + self.consistency * divergence(scores, copied, targets).sum() / pieces
         if self.copy_weight:
@@ -76,17 +76,18 @@ class CrossConstLoss(TranslationLoss):
         return loss
 
     def pivot_reconstruction_loss(self, rows: Tensor) -> Tensor:
-        """CE(f(y, y), y) of the pivot's sentences in ``rows`` [batch], from their cached vectors."""
+        """Compute CE(f(y, y), y) of the pivot's sentences in ``rows`` [batch], from their cached vectors."""
         assert self.pivot is not None
-        targets = self.targets.batch(rows).to(self.parts.start.device)
-        scores = self.parts(scale_to_sqrt_dim(self.pivot[rows].to(targets.device)), targets)
+        targets = self.targets.batch(rows).to(self.auxiliary.start.device)
+        scores = self.auxiliary(scale_to_sqrt_dim(self.pivot[rows].to(targets.device)), targets)
         return sequence_nll(scores, targets, self.smoothing).sum() / pieces_in(targets)
 
 
 def divergence(scores: Tensor, copied: Tensor, targets: Tensor) -> Tensor:
-    """KL(softmax ``scores`` ‖ softmax ``copied``), both [batch, length, pieces], summed over a row [batch].
+    """Compute KL(softmax ``scores`` ‖ softmax ``copied``) [batch] of scores [batch, length, pieces].
 
-    Both sides get a gradient, as in the authors' code; places where ``targets`` is ``IGNORED`` count nothing.
+    It is summed over a row's pieces, without those where ``targets`` is ``IGNORED``. Both sides get a
+    gradient, as in the authors' code.
     """
     own, other = scores.float().log_softmax(dim=-1), copied.float().log_softmax(dim=-1)
     each = nn.functional.kl_div(other, own, reduction="none", log_target=True).sum(dim=-1)

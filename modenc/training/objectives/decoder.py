@@ -1,7 +1,7 @@
-r"""A decoder that knows its input by one vector alone: a Transformer without cross-attention.
+r"""A decoder whose only input is one sentence vector: a Transformer without cross-attention.
 
-It is what makes an encoder put all of a sentence into its vector, and is thrown away after training.
-With target pieces y_1 … y_L, embeddings E, positions P, a start symbol y_0 and the condition c, it gives
+It makes an encoder put all of a sentence into its vector, and is thrown away after training. With target
+pieces y_1 … y_L, embeddings E, positions P, a start symbol y_0 and the vector c (the condition), it computes
 the scores l_t of y_t from y_0 … y_{t-1}:
 
     ``input``  (MuSR, section 3.1):    h⁰_t = W [E(y_{t-1}); c] + P_t,   hⁿ = Layer_n(hⁿ⁻¹)
@@ -23,23 +23,23 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 IGNORED = -100
-"""Fills targets up to the longest; the libraries' cross-entropies pass over it."""
+"""Padding of targets, which the libraries' cross-entropies ignore."""
 
 
 def scale_to_sqrt_dim(vectors: Tensor) -> Tensor:
-    """Sentence vectors [..., hidden] at length √hidden: what cosine sees, at a network's usual scale."""
+    """Scale sentence vectors [..., hidden] to length √hidden, the usual scale of a network's inputs."""
     scaled: Tensor = nn.functional.normalize(vectors, dim=-1) * vectors.shape[-1] ** 0.5
     return scaled
 
 
 class TargetTexts:
-    """Texts as a decoder writes them: rows of the pieces that occur in them, each with an end.
+    """Target texts of a decoder: rows of numbers of pieces, each with an end.
 
     Args:
-        texts: what is to be written; the row of a text is its position.
-        tokenizer: cuts them; no prompt, no special tokens.
+        texts: the texts; the row of a text is its position.
+        tokenizer: tokenizes them, without prompt and special tokens.
         max_length: pieces at which a text is cut, the end not counted.
-        max_pieces: only so many pieces, the most frequent; the others become the unknown one (0: all).
+        max_pieces: how many pieces are kept, the most frequent; others become the unknown one (0: all).
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class TargetTexts:
         most = max(max_pieces - len(special), 0) if max_pieces else None
         kept = [piece for piece, _ in counts.most_common(most)]
         self.pieces = torch.tensor([*special, *kept])
-        """Ids of the written pieces in the tokenizer's vocabulary [pieces]; first the end, then unknown."""
+        """The pieces' ids in the tokenizer's vocabulary [pieces]; first the end, then the unknown one."""
         number = {piece: position for position, piece in enumerate(self.pieces.tolist())}
         self._rows = [torch.tensor([*(number.get(piece, 1) for piece in ids), 0]) for ids in encoded]
 
@@ -63,12 +63,12 @@ class TargetTexts:
         return len(self._rows)
 
     def batch(self, rows: Tensor) -> Tensor:
-        """The texts of ``rows`` [batch] → numbers of pieces [batch, length], ``IGNORED`` past their ends."""
+        """Return the texts in ``rows`` [batch] as numbers [batch, length], ``IGNORED`` past their ends."""
         chosen = [self._rows[row] for row in rows.tolist()]
         return nn.utils.rnn.pad_sequence(chosen, batch_first=True, padding_value=IGNORED)
 
     def ids(self, targets: Tensor) -> Tensor:
-        """A batch's numbers [batch, length] → ids in the tokenizer's vocabulary; the end where ignored."""
+        """Convert numbers [batch, length] to ids in the tokenizer's vocabulary; ignored ones to the end."""
         return self.pieces.to(targets.device)[targets.clamp(min=0)]
 
 
@@ -82,10 +82,10 @@ class TransformerSize:
     """Inner size of a feed-forward block over the hidden size."""
     dropout: float = 0.1
     max_length: int = 48
-    """Pieces that have a position."""
+    """Number of positions."""
 
     def stack(self, hidden: int) -> nn.ModuleList:
-        """Its layers, which normalize first, with gelu; with a causal mask, a decoder's."""
+        """Make the layers: pre-norm, with GELU; with a causal mask they are a decoder's."""
         inner = hidden * self.inner_factor
         return nn.ModuleList(
             nn.TransformerEncoderLayer(
@@ -96,14 +96,14 @@ class TransformerSize:
 
 
 class VectorDecoder(nn.Module):
-    """See the module's text.
+    """The decoder above.
 
     Args:
-        embeddings: start values of E, one row for each written piece [pieces, hidden].
+        embeddings: initial E, a row for each target piece [pieces, hidden].
         condition_size: length of the condition.
-        size: its own.
-        injection: where the condition goes in.
-        starts: start symbols; one, or one for each language.
+        size: the decoder's size.
+        injection: where the condition is added.
+        starts: number of start symbols: one, or one for each language.
         factored: for ``layers``, whether the scores' projection is factored.
     """
 
@@ -130,7 +130,7 @@ class VectorDecoder(nn.Module):
         else:
             self.condition = nn.ModuleList(nn.Linear(condition_size, hidden) for _ in range(size.layers))
             self.project = nn.Linear(hidden + condition_size, hidden if factored else pieces)
-            # Starts with the tied scores, blind to the condition.
+            # At first these are the tied scores, which do not depend on the condition.
             with torch.no_grad():
                 self.project.weight.zero_()
                 self.project.weight[:, :hidden] = torch.eye(hidden) if factored else embeddings
@@ -138,10 +138,10 @@ class VectorDecoder(nn.Module):
         self.bias = nn.Parameter(torch.zeros(pieces)) if self.tied else None
 
     def forward(self, condition: Tensor, targets: Tensor, start: Tensor | None = None) -> Tensor:
-        """Scores [batch, length, pieces] of each target piece.
+        """Compute the scores [batch, length, pieces] of each target piece.
 
         Args:
-            condition: [batch, condition_size].
+            condition: vectors [batch, condition_size].
             targets: piece numbers [batch, length], ``IGNORED`` past the end.
             start: start symbol of each row [batch]; the first by default.
         """
@@ -165,7 +165,7 @@ class VectorDecoder(nn.Module):
 
 
 def sequence_nll(scores: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
-    """Negative log-likelihood of each row's pieces, summed over the row [batch]."""
+    """Compute the negative log-likelihood of each row [batch], summed over its pieces."""
     losses = nn.functional.cross_entropy(
         scores.float().flatten(0, 1),
         targets.flatten(),
@@ -177,5 +177,5 @@ def sequence_nll(scores: Tensor, targets: Tensor, smoothing: float = 0.0) -> Ten
 
 
 def pieces_in(targets: Tensor) -> Tensor:
-    """How many pieces the targets [batch, length] have together, ends included."""
+    """Count the pieces of the targets [batch, length], ends included."""
     return (targets != IGNORED).sum()

@@ -16,7 +16,7 @@ from modenc.training.objectives.masked_lm import MaskedLM
 
 
 class DistillationLoss(nn.Module):
-    """Pull sentence vectors onto a teacher's.
+    """Loss that pulls sentence vectors onto a teacher's.
 
     Inputs:
         one text column, and as label the row of ``teacher`` [texts, hidden] that belongs to it.
@@ -33,11 +33,11 @@ class DistillationLoss(nn.Module):
         self.model = model
         self.teacher = nn.functional.normalize(teacher, dim=-1)
         self.masked_lm = masked_lm
-        self.parts = nn.Module() if masked_lm is None else masked_lm.head
+        self.auxiliary = nn.Module() if masked_lm is None else masked_lm.head
         self.mlm_weight = mlm_weight
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
-        """The loss of one batch (a scalar)."""
+        """Compute the loss of one batch (a scalar)."""
         (features,) = sentence_features
         student = nn.functional.normalize(self.model(features)["sentence_embedding"], dim=-1)
         teacher = self.teacher[labels.cpu()].to(student)
@@ -48,15 +48,16 @@ class DistillationLoss(nn.Module):
 
 
 def similarity_gap(student: Tensor, teacher: Tensor) -> Tensor:
-    """Mean squared difference of the in-batch cosine matrices of unit vectors [batch, hidden]."""
+    """Compute the mean squared difference of two batches' cosine matrices; unit vectors [batch, hidden]."""
     return nn.functional.mse_loss(student @ student.T, teacher @ teacher.T)
 
 
 def teacher_gap(student: Tensor, teacher: Tensor) -> Tensor:
-    """Mean squared differences of cosines from the teacher's, of unit vectors [batch, hidden].
+    """Compute mean squared differences from the teacher's cosines, of unit vectors [batch, hidden].
 
-    The student's are taken twice: among its own vectors, and from its own to the teacher's. Relational
-    distillation (Park et al., 2019) has the first alone, which leaves the two spaces free to turn apart.
+    Two sets of cosines are compared: between the student's vectors, and of the student's with the teacher's.
+    Relational distillation (Park et al., 2019) has the first alone, which lets the two spaces rotate apart.
     """
-    aim = teacher @ teacher.T
-    return nn.functional.mse_loss(student @ student.T, aim) + nn.functional.mse_loss(student @ teacher.T, aim)
+    target = teacher @ teacher.T
+    own, across = student @ student.T, student @ teacher.T
+    return nn.functional.mse_loss(own, target) + nn.functional.mse_loss(across, target)

@@ -1,4 +1,4 @@
-"""Masked language modelling (Devlin et al., 2019): predict the tokens that were hidden.
+"""Masked language modeling (Devlin et al., 2019): predict masked tokens.
 
 The head (dense, gelu, layer norm, decoder tied to the embeddings) exists only while training.
 """
@@ -11,13 +11,13 @@ from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerFas
 
 
 class MaskedLMHead(nn.Module):
-    """Scores over the vocabulary for the positions that count: [n, hidden] → [n, vocabulary]."""
+    """Head from token vectors of masked positions [n, hidden] to scores [n, vocabulary]."""
 
     def __init__(self, embeddings: nn.Embedding) -> None:
         super().__init__()
         hidden = embeddings.embedding_dim
         self.dense = nn.Linear(hidden, hidden)
-        # The body was trained without this head, so it starts by passing token vectors on as they are.
+        # The body was trained without this head, so the head begins close to the identity.
         nn.init.eye_(self.dense.weight)
         nn.init.zeros_(self.dense.bias)
         self.norm = nn.LayerNorm(hidden)
@@ -25,7 +25,7 @@ class MaskedLMHead(nn.Module):
         self._tied = [embeddings]
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Scores of the given token vectors."""
+        """Compute the scores of token vectors."""
         vectors = self.norm(nn.functional.gelu(self.dense(hidden)))
         return nn.functional.linear(vectors, self._tied[0].weight, self.bias)
 
@@ -46,7 +46,7 @@ class MaskedLM(nn.Module):
         self.collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=mask_probability)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """Mean cross-entropy where ``labels`` [batch, length] is not -100."""
+        """Compute the mean cross-entropy where ``labels`` [batch, length] is not -100."""
         output = self.body(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         chosen = labels != -100
         if not chosen.any():
@@ -54,7 +54,7 @@ class MaskedLM(nn.Module):
         return {"loss": nn.functional.cross_entropy(self.head(output[chosen]), labels[chosen])}
 
     def loss_of(self, features: dict[str, Tensor]) -> Tensor:
-        """Mask a batch of whole sentences and give its loss."""
+        """Mask a batch of whole sentences and compute its loss."""
         special = _special_tokens(features["input_ids"], self.collator.tokenizer)
         masked, labels = self.collator.torch_mask_tokens(features["input_ids"].clone().cpu(), special.cpu())
         device = features["input_ids"].device

@@ -11,9 +11,9 @@ from torch.func import functional_call
 
 
 class MomentumCopy(nn.Module):
-    """What ``model`` would give if its trainable parameters moved more slowly.
+    """A momentum encoder: ``model`` with slower copies of its trainable parameters.
 
-    Only those are held twice: the model itself runs with them in place of its own.
+    Frozen parameters are not copied: the model itself runs with the slow parameters in place of its own.
     """
 
     def __init__(self, model: nn.Module, momentum: float) -> None:
@@ -33,31 +33,31 @@ class MomentumCopy(nn.Module):
 
     @torch.no_grad()
     def follow(self, model: nn.Module) -> None:
-        """One step: slow ← momentum · slow + (1 - momentum) · own."""
+        """Take one step: slow ← momentum · slow + (1 - momentum) · own."""
         for slow, own in zip(self._slow(), self._learning(model), strict=True):
             slow.lerp_(own.to(slow), 1 - self.momentum)
 
     @torch.no_grad()
     def start_at(self, model: nn.Module) -> None:
-        """Make the slow parameters the model's own."""
+        """Set the slow parameters to the model's own."""
         for slow, own in zip(self._slow(), self._learning(model), strict=True):
             slow.copy_(own)
 
     @torch.no_grad()
     def __call__(self, model: nn.Module, inputs: Mapping[str, Any]) -> Any:
-        """``model(inputs)`` with the slow parameters, without gradients."""
+        """Compute ``model(inputs)`` with the slow parameters, without gradients."""
         slow = dict(zip(self.names, self._slow(), strict=True))
         return functional_call(_unwrapped(model), slow, (dict(inputs),))
 
 
 def _unwrapped(model: nn.Module) -> nn.Module:
-    """The model itself, where training in several processes has wrapped it."""
+    """Return the model itself, which training in several processes wraps."""
     inner = getattr(model, "module", model)
     return inner if isinstance(inner, nn.Module) else model
 
 
 class VectorQueue(nn.Module):
-    """The last ``size`` vectors [size, hidden] that were put in."""
+    """Queue of the last ``size`` vectors [size, hidden]."""
 
     def __init__(self, size: int, hidden: int) -> None:
         super().__init__()
@@ -69,13 +69,13 @@ class VectorQueue(nn.Module):
 
     @torch.no_grad()
     def push(self, vectors: Tensor) -> None:
-        """Put ``vectors`` [n, hidden] in; the oldest leave."""
+        """Add ``vectors`` [n, hidden] in place of the oldest."""
         size = len(self.rows)
         places = (self.count + torch.arange(len(vectors), device=self.count.device)) % size
-        # The last stay, where there are more than fit.
+        # If there are more than fit, the last are kept.
         self.rows[places[-size:]] = vectors[-size:].to(self.rows)
         self.count += len(vectors)
 
     def vectors(self) -> Tensor:
-        """What it holds [at most size, hidden]."""
+        """Return the vectors in the queue [at most size, hidden]."""
         return self.rows[: min(int(self.count), len(self.rows))].clone()

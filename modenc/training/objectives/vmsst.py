@@ -10,18 +10,18 @@ each adds, z_i and z_j, all of them vectors [hidden] with the prior N(0, I). One
     ELBO = E_q[ log p(x_i | z_sem, z_i) + log p(x_j | z_sem, z_j) ] - a · Σ KL( q ‖ N(0, I) )      (section 4)
     KL( N(μ, diag σ²) ‖ N(0, I) ) = ½ Σ_d ( μ_d² + σ_d² - log σ_d² - 1 )
 
-    vmsst:              maximise  log p(x_i | μ(x_j)) + log p(x_j | μ(x_i)) + λ · ELBO
-    bitranslation:      its first two terms; the decoder sees μ alone
+    vmsst:              maximize  log p(x_i | μ(x_j)) + log p(x_j | μ(x_i)) + λ · ELBO
+    bitranslation:      the first two terms of vmsst; the decoder sees μ alone
     contrastive:        -½ mean_i [ log softmax_j(τ s_i·t_j)_i + log softmax_j(τ t_i·s_j)_i ]    (section 6.3)
     vmsst_contrastive:  contrastive + λ' · vmsst
 
-a rises from 0 to 1 (section 6.4). Expectations take one sample, by reparameterisation. All is per target
-piece. The sentence vector is μ. With all parameters learning it is a linear projection of the pooled states,
-as in the paper, and is kept with the model. With modules it must stay in the frozen pivot's space: there μ
+a rises from 0 to 1 (section 6.4). Expectations take one sample, by reparameterization. All terms are per
+target piece. The sentence vector is μ. In a monolithic model it is a linear projection of the pooled states,
+as in the paper, and is saved with the model. With modules it must stay in the frozen pivot's space: there μ
 is the pooled vector at length √hidden, and the divergence acts through σ alone. The paper does not say what
-z_lang is in the translation terms: here it is 0, its prior's mean, since through its posterior's, which
-nothing there restrains, the sentence would reach the decoder without μ. The paper's contrastive variant takes
-inner products without a temperature; here, as everywhere in modenc, cosines times τ.
+z_lang is in the translation terms. Here it is 0, the mean of its prior: nothing in these terms restrains its
+posterior, so that the sentence would reach the decoder without μ. The paper's contrastive variant takes inner
+products without a temperature; here they are cosines times τ, as everywhere in modenc.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ Variant = Literal["bitranslation", "vmsst", "vmsst_contrastive"]
 
 
 def gaussian_divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
-    """KL of N(mean, diag exp(log_variance)) [..., hidden] from the prior N(0, I): [...]."""
+    """Compute the KL divergence [...] of N(mean, diag exp(log_variance)) [..., hidden] from N(0, I)."""
     return 0.5 * (mean.square() + log_variance.exp() - log_variance - 1).sum(dim=-1)
 
 
-def sampled(mean: Tensor, log_variance: Tensor) -> Tensor:
-    """One sample of N(mean, diag exp(log_variance)) that passes gradients on (Kingma and Welling, 2013)."""
+def draw_gaussian(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """Draw from N(mean, diag exp(log_variance)) by reparameterization (Kingma and Welling, 2013)."""
     return mean + torch.randn_like(mean) * (0.5 * log_variance).exp()
 
 
 class LanguageInference(nn.Module):
-    """q(z_lang | x): Transformer layers over embedded pieces and the language, mean pooling, projections.
+    """Network q(z_lang | x): Transformer layers over embedded pieces and language, mean pooling, projections.
 
-    ``std`` is that of the embeddings; ``use_language``: whether it is given the language.
+    ``std`` is the embeddings' standard deviation; ``use_language``: whether the language is an input.
     """
 
     def __init__(
@@ -76,15 +76,15 @@ class LanguageInference(nn.Module):
         self.heads = GaussianHeads(hidden)
 
     def forward(self, embedded: Tensor, mask: Tensor, languages: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log-variance [batch, hidden] from pieces [batch, length, hidden] that ``mask`` shows."""
+        """Infer mean and log-variance [batch, hidden] from pieces [batch, length, hidden] under ``mask``."""
         state = embedded + self.position[: embedded.shape[1]]
         if self.use_language:
             state = state + self.language[languages][:, None]
         for layer in self.layers:
             state = layer(state, src_key_padding_mask=~mask)
         state = self.norm(state)
-        share = mask[..., None].to(state)
-        mean, log_variance = self.heads((state * share).sum(dim=1) / share.sum(dim=1))
+        weight = mask[..., None].to(state)
+        mean, log_variance = self.heads((state * weight).sum(dim=1) / weight.sum(dim=1))
         return mean, log_variance
 
 
@@ -97,12 +97,12 @@ class GaussianHeads(nn.Module):
         self.log_variance = log_variance_head(hidden)
 
     def forward(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Both [batch, hidden]."""
+        """Compute mean and log-variance, each [batch, hidden]."""
         return self.mean(vectors), self.log_variance(vectors)
 
 
 def log_variance_head(hidden: int) -> nn.Linear:
-    """A projection to log-variances that starts at σ = e^-1.5: a sample still says what its mean says."""
+    """Make a projection to log-variances that starts at σ = e^-1.5, so that samples are near their mean."""
     head = nn.Linear(hidden, hidden)
     nn.init.zeros_(head.weight)
     nn.init.constant_(head.bias, -3.0)
@@ -111,26 +111,26 @@ def log_variance_head(hidden: int) -> nn.Linear:
 
 @dataclass(frozen=True)
 class SeparationOptions:
-    """Which networks separate the sources."""
+    """Options of the networks that separate the sources."""
 
     decoders: Literal["shared", "each"] = "shared"
-    """One for all languages, or one for each."""
+    """One decoder for all languages, or one for each."""
     factored: bool = False
-    """Whether the projection to scores is."""
+    """Whether the projection to scores is factored."""
     decoder_language: bool = True
-    """Whether a decoder is given the language."""
+    """Whether the language is an input of decoders."""
     encoder_layers: int = 2
-    """Of a language inference network; 0: language variables are read off the sentence encoder, too."""
+    """Layers of a language inference network; 0: projections of the sentence vector take its place."""
     language_encoders: int = 1
-    """Language inference networks, languages dealt to them in turn; 0: one for each."""
+    """Number of language inference networks, which languages get in turn; 0: one for each language."""
     encoder_language: bool = True
-    """Whether they are given the language."""
+    """Whether the language is an input of language inference networks."""
 
 
 class SourceSeparation(nn.Module):
-    """What is thrown away after training: the decoders, the language networks, σ of the semantic variable.
+    """Auxiliary modules: decoders, language inference networks, σ of the semantic variable.
 
-    The decoders start from ``embeddings`` of the written pieces [pieces, hidden].
+    The decoders start from ``embeddings`` of the target pieces [pieces, hidden].
     """
 
     def __init__(
@@ -167,10 +167,10 @@ class SourceSeparation(nn.Module):
             self.language_heads = GaussianHeads(hidden)
 
     def write(self, semantic: Tensor, language: Tensor | None, targets: Tensor, languages: Tensor) -> Tensor:
-        """-log p(target | semantic, language) of each row [batch].
+        """Compute -log p(target | semantic, language) of each row [batch].
 
-        Variables are [batch, hidden], no ``language`` the prior's mean; ``targets`` are piece numbers [batch,
-        length], ``languages`` [batch] those to write in.
+        The variables are [batch, hidden], and ``language`` None means the prior's mean; ``targets`` are piece
+        numbers [batch, length], in the ``languages`` [batch].
         """
         condition = semantic
         if self.has_language_variable:
@@ -189,7 +189,7 @@ class SourceSeparation(nn.Module):
     def infer(
         self, semantic: Tensor, embedded: Tensor, mask: Tensor, languages: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Mean and log-variance [batch, hidden] of the rows' language variables."""
+        """Infer mean and log-variance [batch, hidden] of the rows' language variables."""
         if not hasattr(self, "language_networks"):
             mean, log_variance = self.language_heads(semantic)
             return mean, log_variance
@@ -206,48 +206,48 @@ class SourceSeparation(nn.Module):
 
 @dataclass(frozen=True)
 class Sentences:
-    """What is written: the modules' texts, then the pivot's sentences."""
+    """Target texts of the decoders: the texts, then the pivot's sentences."""
 
     targets: TargetTexts
     first_pivot: int
-    """Where in ``targets`` the pivot's begin."""
+    """Row in ``targets`` of the first pivot sentence."""
     embed: Callable[[Tensor], Tensor]
-    """Ids → embeddings of the shared table, for the networks that infer a language's variable."""
+    """Function from ids to embeddings, for the language inference networks."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a batch of translations."""
+    """One language's sentences of a batch of translations."""
 
     mean: Tensor
     """μ [batch, hidden]."""
     targets: Tensor
     """Piece numbers [batch, length]."""
     languages: Tensor
-    """[batch]"""
+    """Numbers of the languages [batch]."""
 
 
 class VmsstLoss(TranslationLoss):
-    """``bitranslation``, ``vmsst`` and ``vmsst_contrastive``: ``parts`` say which.
+    """The losses ``bitranslation``, ``vmsst`` and ``vmsst_contrastive``, by the variant of ``auxiliary``.
 
-    As label [batch, 3]: the text's row in ``sentences``, the pivot sentence's in ``pivot``, and the text's
-    language (0: the pivot).
+    The label [batch, 3] has the text's row in ``sentences``, the pivot sentence's row in ``pivot``, and the
+    text's language (0: the pivot).
 
     Args:
-        model, parts, pivot: as :class:`~modenc.training.objectives.contrast.TranslationLoss` takes them.
-        sentences: what the parts write.
+        model, auxiliary, pivot: as :class:`~modenc.training.objectives.contrast.TranslationLoss` takes them.
+        sentences: the decoders' targets.
         scale: τ.
         elbo_weight: λ.
         joint_weight: λ'.
-        kl_steps: over which a rises to 1; 0: there is no divergence.
+        kl_steps: steps over which a rises to 1; 0: no divergence.
     """
 
-    parts: SourceSeparation
+    auxiliary: SourceSeparation
 
     def __init__(
         self,
         model: SentenceTransformer,
-        parts: SourceSeparation,
+        auxiliary: SourceSeparation,
         sentences: Sentences,
         pivot: Tensor | None,
         *,
@@ -256,7 +256,7 @@ class VmsstLoss(TranslationLoss):
         joint_weight: float = 5e-4,
         kl_steps: int = 1000,
     ) -> None:
-        super().__init__(model, parts, pivot)
+        super().__init__(model, auxiliary, pivot)
         self.sentences = sentences
         self.scale = scale
         self.elbo_weight = elbo_weight
@@ -265,47 +265,49 @@ class VmsstLoss(TranslationLoss):
         self.step = 0
 
     def begin_step(self, step: int) -> None:
-        """Called by the trainer before each optimizer step, from 0; the KL weight depends on it."""
+        """Note the number of the optimizer step, from 0, on which a depends; the trainer calls this."""
         self.step = step
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
-        """The loss of one batch (a scalar)."""
+        """Compute the loss of one batch (a scalar)."""
         rows, pivot_rows, languages = labels.cpu().unbind(dim=1)
         own, other = self.encode_pair(sentence_features, pivot_rows)
         loss = self.generative(self._side(own, rows, languages), self._pivot_side(other, pivot_rows))
-        if self.parts.variant != "vmsst_contrastive":
+        if self.auxiliary.variant != "vmsst_contrastive":
             return loss
         contrast = symmetric_contrast(own, other, pivot_rows, self.scale)
         return contrast + self.joint_weight * loss
 
     def pivot_reconstruction_loss(self, rows: Tensor) -> Tensor:
-        """-log p(y | μ(y)) of the pivot's sentences in ``rows`` [batch], from their cached vectors."""
+        """Compute -log p(y | μ(y)) of the pivot's sentences in ``rows`` [batch], from cached vectors."""
         assert self.pivot is not None
-        vectors = self.pivot[rows].to(next(self.parts.parameters()).device)
+        vectors = self.pivot[rows].to(next(self.auxiliary.parameters()).device)
         side = self._pivot_side(vectors, rows)
-        losses = self.parts.write(side.mean, None, side.targets, side.languages)
+        losses = self.auxiliary.write(side.mean, None, side.targets, side.languages)
         return losses.sum() / pieces_in(side.targets)
 
     def generative(self, one: Side, two: Side) -> Tensor:
-        """The translation terms, and λ times the bound, negative and per piece (a scalar)."""
-        losses = self.parts.write(two.mean, None, one.targets, one.languages)
-        losses = losses + self.parts.write(one.mean, None, two.targets, two.languages)
-        if self.parts.has_language_variable:
+        """Compute the negative translation terms and λ · ELBO per piece (a scalar)."""
+        losses = self.auxiliary.write(two.mean, None, one.targets, one.languages)
+        losses = losses + self.auxiliary.write(one.mean, None, two.targets, two.languages)
+        if self.auxiliary.has_language_variable:
             losses = losses + self.elbo_weight * self.negative_elbo(one, two)
         total: Tensor = losses.sum() / (pieces_in(one.targets) + pieces_in(two.targets))
         return total
 
     def negative_elbo(self, one: Side, two: Side) -> Tensor:
-        """-ELBO of each row [batch], from one sample of each variable."""
+        """Compute -ELBO of each row [batch], from one sample of each variable."""
         even = torch.arange(len(one.mean), device=one.mean.device) % 2 == 0
         mean = torch.where(even[:, None], one.mean, two.mean)
-        log_variance = self.parts.log_variance(mean)
-        semantic = sampled(mean, log_variance)
+        log_variance = self.auxiliary.log_variance(mean)
+        semantic = draw_gaussian(mean, log_variance)
         losses, divergences = semantic.new_zeros(len(semantic)), gaussian_divergence(mean, log_variance)
         for side in (one, two):
             embedded = self.sentences.embed(self.sentences.targets.ids(side.targets.cpu())).to(semantic)
-            inferred = self.parts.infer(side.mean, embedded, side.targets != IGNORED, side.languages)
-            losses = losses + self.parts.write(semantic, sampled(*inferred), side.targets, side.languages)
+            inferred = self.auxiliary.infer(side.mean, embedded, side.targets != IGNORED, side.languages)
+            losses = losses + self.auxiliary.write(
+                semantic, draw_gaussian(*inferred), side.targets, side.languages
+            )
             divergences = divergences + gaussian_divergence(*inferred)
         if not self.kl_steps:
             return losses

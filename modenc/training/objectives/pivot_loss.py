@@ -1,4 +1,4 @@
-r"""Alignment with a frozen pivot (modular_sentence_encoders, section 3.2).
+r"""Losses of alignment with a frozen pivot (modular_sentence_encoders, section 3.2).
 
 The pivot's unit vectors P are computed once, so a batch names its rows of P and every other row is a
 free negative. With unit vectors s_i of the language's sentences and p(i) the row of i's counterpart:
@@ -7,9 +7,8 @@ free negative. With unit vectors s_i of the language's sentences and p(i) the ro
     cosine: L = mean_i (1 - s_i·P_p(i))
 
 ``similarity_weight`` adds the squared differences between the cosines s_i·s_j and s_i·P_p(j) of a batch and
-the pivot's own P_p(i)·P_p(j): what is alike in the pivot is so in the language. ``keep_weight`` adds the
-squared change of the in-batch cosines between the language's own sentences against their vectors before
-alignment.
+the pivot's own P_p(i)·P_p(j), so that sentences are as similar in the language as in the pivot.
+``keep_weight`` adds the squared change, since before alignment, of the cosines between a batch's sentences.
 """
 
 from __future__ import annotations
@@ -28,24 +27,24 @@ from modenc.training.objectives.distillation import similarity_gap, teacher_gap
 
 @dataclass(frozen=True)
 class AlignmentOptions:
-    """What losses against a frozen pivot weigh."""
+    """Weights of the losses against a frozen pivot."""
 
     scale: float = 20.0
     """τ."""
     pivot_negatives: int = 0
-    """Rows of the pivot's vectors drawn as further negatives of a batch."""
+    """Number of the pivot's vectors drawn as further negatives of a batch."""
     symmetric: bool = False
-    """Rank the batch's texts for each pivot sentence, too."""
+    """Whether the batch's texts are also ranked for each pivot sentence."""
     similarity_weight: float = 0.0
-    """Of the pivot's own cosines as an aim."""
+    """Weight of the differences from the pivot's own cosines."""
     keep_weight: float = 0.0
-    """Of the cosines between the language's sentences before alignment."""
+    """Weight of the changes of cosines between the language's sentences."""
     scored_weight: float = 1.0
-    """Of the ranking of scored pairs."""
+    """Weight w of the ranking of scored pairs."""
 
 
 class PivotAlignmentLoss(nn.Module):
-    """Rank, or pull together, the language's sentences and the pivot's.
+    """Loss that ranks the language's sentences and the pivot's, or pulls them together.
 
     Inputs:
         one text column; as label three integers: the row of ``pivot`` [n, hidden] that belongs to the
@@ -76,7 +75,7 @@ class PivotAlignmentLoss(nn.Module):
         self.before = None if before is None else nn.functional.normalize(before, dim=-1)
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
-        """The loss of one batch (a scalar)."""
+        """Compute the loss of one batch (a scalar)."""
         (features,) = sentence_features
         vectors = nn.functional.normalize(self.model(features)["sentence_embedding"], dim=-1)
         positive, negative, own = labels.cpu().unbind(dim=1)
@@ -105,16 +104,16 @@ class PivotAlignmentLoss(nn.Module):
 
 
 class ScoredAlignmentLoss(nn.Module):
-    """Rank pairs by their scores within the language and across, and pull each sentence to the pivot's.
+    """Loss that ranks pairs by their scores, within and across, and pulls sentences to the pivot's.
 
-    Both languages have the pair, so its score applies to three cosines: within the language, and from either
-    sentence to the pivot's other. CoSENT (Su, 2022) ranks all of a batch's in one sum. With unit vectors a_i
-    and b_i of the language's sentences, A_i and B_i of the pivot's, gold scores y_i, and the list C of
-    (a_i·b_i, y_i), (a_i·B_i, y_i) and (A_i·b_i, y_i):
+    Both languages have each pair, so its score applies to three cosines: of the language's two sentences, and
+    of each with the pivot's other sentence. CoSENT (Su, 2022) ranks all cosines of a batch in one sum. With
+    unit vectors a_i and b_i of the language's sentences, A_i and B_i of the pivot's, gold scores y_i, and the
+    list C of (a_i·b_i, y_i), (a_i·B_i, y_i) and (A_i·b_i, y_i):
 
         L = w log(1 + Σ_{(c, y), (d, z) in C, y < z} exp(τ (c - d))) + mean_i (2 - a_i·A_i - b_i·B_i) / 2
 
-    Either term alone loses what the other keeps: the order within the language, or translations together.
+    The first term keeps the order within the language, the second keeps translations together.
 
     Inputs:
         two text columns; as label three numbers: the rows of ``pivot`` [n, hidden] that belong to the
@@ -133,7 +132,7 @@ class ScoredAlignmentLoss(nn.Module):
         self.ranking = CoSENTLoss(model, scale=options.scale)
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
-        """The loss of one batch (a scalar)."""
+        """Compute the loss of one batch (a scalar)."""
         first, second = (
             nn.functional.normalize(self.model(features)["sentence_embedding"], dim=-1)
             for features in sentence_features

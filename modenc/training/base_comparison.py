@@ -1,8 +1,8 @@
-"""At the end of a training: the language's modules beside the bare base, on the same held-out data.
+"""Comparison of trained modules with the bare base, on the same held-out data.
 
-The same data chose the checkpoints, so a narrow lead may be luck; a loss is not. Across languages the base
-encodes both sides, and the modules' counterparts come from the pivot's own modules, as in a hub. A language
-without alignment is compared only within itself.
+The same data chose the checkpoints, so a narrow lead may be luck; a lower score is not. Across languages, the
+base encodes both sentences of a pair; with modules, the pivot's sentence is encoded by the pivot's modules. A
+language without alignment is compared only within itself.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 Encode = Callable[[list[str]], Vectors]
 
-# Times the base's tokens; a language's own vocabulary should need fewer.
+# A factor on the base's number of tokens; a language's own vocabulary should need fewer.
 _TOLERATED_TOKENS = 1.05
 _ADVICE = {
     "sts": "more or cleaner data.paraphrases, a start from a related language "
@@ -63,20 +63,20 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What is compared on; empty parts are left out."""
+    """Held-out data to compare on; empty fields are left out."""
 
     sts: Sequence[ScoredRow] = ()
     """Sentence pairs of the language with gold scores."""
     cross_sts: Sequence[ScoredRow] = ()
-    """The same with the first sentence in the pivot language."""
+    """Scored pairs whose first sentence is in the pivot language."""
     parallel: Sequence[ParallelRow] = ()
-    """Translations that were set aside."""
+    """Held-out translations."""
     text: Sequence[str] = ()
-    """Running text that was set aside, for a language with a vocabulary of its own."""
+    """Held-out running text, for a language with a vocabulary of its own."""
 
     @classmethod
     def of(cls, data: TrainingData, modules: LanguageLayout) -> HeldOut:
-        """What a language's data hold; nothing is read that its modules have no use for."""
+        """Collect a language's held-out data, as far as its modules have a use for them."""
         plan, present = data.plan, modules.present()
         across = "cla" in present and plan.lang != plan.pivot
         return cls(
@@ -87,20 +87,20 @@ class HeldOut:
         )
 
     def counts(self) -> dict[str, float]:
-        """Metric → rows that it is measured on."""
+        """Count the rows that each metric is measured on."""
         rows = {"sts": self.sts, "cross_sts": self.cross_sts, "retrieval": self.parallel, TOKENS: self.text}
-        return {metric: len(part) for metric, part in rows.items() if part}
+        return {metric: len(found) for metric, found in rows.items() if found}
 
     def measure(
         self, own: Encode, pivot: Encode, base: Mapping[str, float] | None = None
     ) -> dict[str, float]:
-        """Metric → value, always a finite number.
+        """Measure each metric, always a finite number.
 
         Args:
-            own: gives unit vectors [texts, hidden] of the language's texts.
-            pivot: gives those of the pivot's.
-            base: the base's values, where modules are measured. A metric that the base has no number for is
-                left out; one that only the modules have none for (equal vectors, NaN) gets the worst value.
+            own: encodes the language's texts as unit vectors [texts, hidden].
+            pivot: encodes the pivot's texts likewise.
+            base: the base's values, where modules are measured. A metric without a number for the base is
+                left out; one without a number for the modules alone (equal vectors, NaN) is the worst value.
         """
         scores = {}
         if self.sts:
@@ -128,7 +128,7 @@ def _correlation(left: Encode, right: Encode, rows: Sequence[ScoredRow]) -> floa
 
 
 class _Encoders:
-    """The base, and modules on it, as functions from texts to vectors; the base is loaded on first use."""
+    """The base, and modules on it, as functions from texts to vectors; the base is loaded on demand."""
 
     def __init__(self, plan: LanguagePlan) -> None:
         self.plan = plan
@@ -143,7 +143,7 @@ class _Encoders:
         return self.base.load_tokenizer()
 
     def of_base(self, texts: list[str]) -> Vectors:
-        """The base's vectors, kept on disk: they are the same after every training."""
+        """Encode with the base; the vectors are cached on disk, since no training changes them."""
         plan = self.plan
         key = content_key(self.base.fingerprint, repr(asdict(plan.base)), str(uses_bf16(plan.run)), *texts)
 
@@ -155,7 +155,7 @@ class _Encoders:
         return cached_vectors(plan.run.work_dir / "cache" / f"{BASE}-{key}.npy", encoded)
 
     def of_modules(self, layout: LanguageLayout, *, align: bool) -> Encode:
-        """A function that encodes with a language's modules; they are read at its first call."""
+        """Return a function that encodes with a language's modules, which its first call reads."""
 
         @cache
         def model() -> SentenceTransformer:
@@ -178,10 +178,10 @@ class _Encoders:
 def compare_with_base(
     data: TrainingData, modules: LanguageLayout, pivot: LanguageLayout | None = None
 ) -> dict[str, dict[str, float]]:
-    """A card's ``comparison`` of modules, as they will be published, with the base; logged, with advice.
+    """Compare modules, as they will be published, with the base; log the result, with advice.
 
-    Empty where nothing is held out. Only one process may call it. ``pivot`` are the pivot's modules, if not
-    those in the recipe's hub.
+    ``pivot`` are the pivot's modules, by default those in the recipe's hub. Returns a card's ``comparison``,
+    empty where nothing is held out. Only one process may call it.
 
     Raises:
         DataError: held-out data cannot be read.
@@ -198,11 +198,11 @@ def compare_with_base(
         counterparts = {align: encoders.of_modules(counterpart, align=align) for align in (True, False)}
         for name, align in {MODULES: True, **({UNALIGNED: False} if aligned else {})}.items():
             own = encoders.of_modules(modules, align=align)
-            # Without an adapter of its own the pivot has one vector a text, aligned or not.
+            # Without a CLA of its own, the pivot has the same vectors with and without alignment.
             across = counterparts[align and "cla" in counterpart.present()]
             comparison[name] = held_out.measure(own, across, base)
         if held_out.text:
-            # Loaded for this: encoding has set truncation and padding in the other one.
+            # A new one, since encoding has set truncation and padding in the other.
             tokenizer = encoders.base.load_tokenizer()
             own_tokenizer = read_modules(modules, encoders.base.hidden_size).tokenizer or tokenizer
             for name in comparison.keys() - {ROWS}:
@@ -213,19 +213,19 @@ def compare_with_base(
 
 
 def compare_model(data: Mapping[str, TrainingData], model: SentenceTransformer) -> dict[str, Comparison]:
-    """Language → the same for one model of all languages, on translations that were read for training."""
+    """Compare one model of all languages with the base: language → its ``comparison``."""
     comparisons: dict[str, Comparison] = {}
     encode = partial(encode_texts, model)
-    for lang, part in data.items():
-        across = lang != part.plan.pivot
+    for lang, own in data.items():
+        across = lang != own.plan.pivot
         held_out = HeldOut(
-            sts=part.dev.sts,
-            cross_sts=part.dev.cross_sts if across else (),
-            # Not read for this alone: filtering millions of rows takes minutes.
-            parallel=part.parallel.held_out if across and "parallel" in vars(part) else (),
+            sts=own.dev.sts,
+            cross_sts=own.dev.cross_sts if across else (),
+            # Only what was read for training: filtering millions of rows takes minutes.
+            parallel=own.parallel.held_out if across and "parallel" in vars(own) else (),
         )
         if counts := held_out.counts():
-            of_base = _Encoders(part.plan).of_base
+            of_base = _Encoders(own.plan).of_base
             base = held_out.measure(of_base, of_base)
             comparisons[lang] = {ROWS: counts, BASE: base, MODULES: held_out.measure(encode, encode, base)}
         logger.info(" %s", lang)

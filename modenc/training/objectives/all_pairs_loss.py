@@ -1,4 +1,4 @@
-r"""Alignment of every language with every other (modular_sentence_encoders, section 6.1).
+r"""The loss of aligning all pairs of languages (modular_sentence_encoders, section 6.1).
 
 No language is frozen: in a batch of items that languages a and b share, with unit vectors q_i of a's
 sentences and c_j of b's (and of its hard negatives),
@@ -23,24 +23,24 @@ from modenc.training.objectives.contrast import ranking_loss
 
 @dataclass(frozen=True)
 class ItemTexts:
-    """One language's sentences of an item."""
+    """One language's sentences of an item, which languages share."""
 
     query: str
     target: str | None
-    """A sentence of the same meaning: a paraphrase of ``query``, or ``query`` itself; ``None``: not known."""
+    """Sentence of the same meaning: a paraphrase of ``query``, or ``query`` itself; None: not known."""
     negative: str | None = None
-    """One that looks like ``target`` and is not."""
+    """Hard negative: a sentence like ``target`` with another meaning."""
 
 
-class AllPairs(nn.Module):
-    """The sentence models of all languages, and the loss of a batch of one pair of them.
+class AllPairsModel(nn.Module):
+    """Sentence models of all languages, with the loss of a batch of one pair of languages.
 
     Args:
-        models: by language.
-        texts: kind of data → language → id of an item → the language's sentences of it.
+        models: language → its model.
+        texts: kind of data → language → id of an item → the language's sentences.
         losses: kind of data → ``mnrl``, ``cosine`` or ``cosine+mnrl``.
         scale: τ.
-        symmetric: rank the queries for each target, too.
+        symmetric: whether the queries are also ranked for each target.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class AllPairs(nn.Module):
         self.symmetric = symmetric
 
     def forward(self, kind: Tensor, pair: Tensor, items: Tensor) -> dict[str, Tensor]:
-        """The loss of a batch: ``kind`` [1], ``pair`` of languages [1, 2] and ``items`` [1, batch]."""
+        """Compute the loss of a batch: ``kind`` [1], ``pair`` of languages [1, 2], ``items`` [1, batch]."""
         name = self.kinds[int(kind)]
         query_lang, target_lang = (self.languages[number] for number in pair[0].tolist())
         ids = items[0].tolist()
@@ -81,5 +81,5 @@ class AllPairs(nn.Module):
     def _encode(self, lang: str, texts: Sequence[str]) -> Tensor:
         model = cast(SentenceTransformer, self.models[lang])
         device = next(model.parameters()).device
-        features = {name: part.to(device) for name, part in model.preprocess(list(texts)).items()}
+        features = {name: tensor.to(device) for name, tensor in model.preprocess(list(texts)).items()}
         return nn.functional.normalize(model(features)["sentence_embedding"], dim=-1)

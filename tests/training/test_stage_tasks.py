@@ -1,4 +1,4 @@
-"""A training as steps that may run apart: what each comes after, and what all of them come to."""
+"""A training as stage tasks that may run anywhere: their order, and their common result."""
 
 import pytest
 from test_all_pairs import ALL_PAIRS
@@ -9,7 +9,7 @@ from modenc.errors import RecipeError
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
-from modenc.training.pipeline import train, train_step, training_steps
+from modenc.training.pipeline import run_stage_task, stage_tasks, train
 from modenc.training.processes import training_lock
 
 
@@ -22,7 +22,7 @@ def named(steps):
 
 
 def test_only_alignment_waits_for_the_pivot(tiny_recipe):
-    found = named(training_steps(load_recipe(tiny_recipe("steps"))))
+    found = named(stage_tasks(load_recipe(tiny_recipe("steps"))))
     assert found == {
         "en.vocabulary": [],
         "en.language_adaptation": ["en.vocabulary"],
@@ -37,29 +37,29 @@ def test_only_alignment_waits_for_the_pivot(tiny_recipe):
 
 def test_what_starts_from_another_waits_for_it(tiny_recipe):
     path = tiny_recipe("relatives")
-    found = named(training_steps(load_recipe(path, ["languages.kk.sentence_encoding.start=en"])))
+    found = named(stage_tasks(load_recipe(path, ["languages.kk.sentence_encoding.start=en"])))
     assert found["kk.language_adaptation"] == ["kk.vocabulary"]
     assert found["kk.sentence_encoding"] == ["en.alignment*", "kk.language_adaptation"]
-    # Where the pivot is the one that starts from another, the other is aligned once it is there.
-    found = named(training_steps(load_recipe(path, EN_STARTS_FROM_KK)))
+    # If the pivot starts from another language, that language is aligned after the pivot.
+    found = named(stage_tasks(load_recipe(path, EN_STARTS_FROM_KK)))
     assert found["en.sentence_encoding"] == ["kk.sentence_encoding*", "en.language_adaptation"]
     assert found["kk.alignment*"] == ["kk.sentence_encoding*", "en.alignment*"]
-    # All with all needs all.
-    found = named(training_steps(load_recipe(path, ALL_PAIRS)))
+    # Aligning all pairs needs all languages.
+    found = named(stage_tasks(load_recipe(path, ALL_PAIRS)))
     assert found["en+kk.alignment*"] == ["en.sentence_encoding*", "kk.sentence_encoding*"]
 
 
 def test_stages_and_languages_may_be_chosen(tiny_recipe):
     recipe = load_recipe(tiny_recipe("chosen"))
-    steps = training_steps(recipe, languages=["kaz"], stages=["language_adaptation", "vocabulary"])
+    steps = stage_tasks(recipe, languages=["kaz"], stages=["language_adaptation", "vocabulary"])
     assert named(steps) == {"kk.vocabulary": [], "kk.language_adaptation*": ["kk.vocabulary"]}
     with pytest.raises(RecipeError, match="stages are vocabulary"):
-        training_steps(recipe, stages=["vocab"])
+        stage_tasks(recipe, stages=["vocab"])
     with (
         training_lock(recipe.plans["kk"].run.work_dir / "kk"),
         pytest.raises(RecipeError, match="another training is running here"),
     ):
-        training_steps(recipe)
+        stage_tasks(recipe)
 
 
 @pytest.mark.slow
@@ -70,19 +70,19 @@ def test_steps_come_to_what_train_does(tiny_recipe, tmp_path, overrides):
     whole = train(load_recipe(path, [*overrides, *places]))
     recipe = load_recipe(path, overrides)
     published = {}
-    for step in training_steps(recipe):
-        published |= train_step(recipe, step)
+    for step in stage_tasks(recipe):
+        published |= run_stage_task(recipe, step)
     hub = Hub.open(recipe.hub)
     assert fingerprints(hub) == fingerprints(Hub.open(tmp_path / "hub"))
     assert {lang: folder.name for lang, folder in published.items()} == {lang: lang for lang in whole}
     # Lost after they were done, and run again: nothing is trained or published twice.
     before = hashes(hub.path)
-    for step in training_steps(recipe):
-        train_step(recipe, step)
+    for step in stage_tasks(recipe):
+        run_stage_task(recipe, step)
     assert hashes(hub.path) == before
     # By force everything is trained again.
-    steps = training_steps(recipe, force=True)
+    steps = stage_tasks(recipe, force=True)
     assert not any((recipe.plans["kk"].run.work_dir / "kk" / stage).exists() for stage in STAGES)
     for step in steps:
-        train_step(recipe, step)
+        run_stage_task(recipe, step)
     assert fingerprints(hub) == fingerprints(Hub.open(tmp_path / "hub"))
