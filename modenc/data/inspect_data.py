@@ -69,8 +69,8 @@ def inspect_data(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
     for lang, plan in plans.items():
         seen: dict[str, list[Seen]] = defaultdict(list)
         for path, role, source in sources(plan):
-            if role in TRAINED_ON and not source.licence:
-                message = 'states no license, and the modules\' card will not either; add licence = "..."'
+            if role in TRAINED_ON and not source.license:
+                message = 'states no license, and the modules\' card will not either; add license = "..."'
                 name = describe_source(resolve_source(source, plan.lang, plan.pivot))
                 yield lang, Issue(path, f"{name} {message}", level="warning")
             for side in _sides(path, role, source, plan, identifier):
@@ -90,7 +90,7 @@ def _shared(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
             if role in _OWN:
                 resolved = resolve_source(source, plan.lang, plan.pivot)
                 what = replace(
-                    resolved, limit=0, repeat=1, licence="", translator="", lang=resolved.lang or ""
+                    resolved, limit=0, repeat=1, license="", translator="", lang=resolved.lang or ""
                 )
                 users[(role, repr(what))].append((lang, path, resolved))
     for (role, _), entries in users.items():

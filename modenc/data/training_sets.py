@@ -103,11 +103,11 @@ CROSS_SCORED_PAIRS = Kind(
 
 @dataclass(frozen=True)
 class SourceRecord:
-    """What a card says of a source: role, name, licence, rows kept of it, and what translated them."""
+    """What a card says of a source: role, name, license, rows kept of it, and what translated them."""
 
     role: str
     source: str
-    licence: str
+    license: str
     rows: int
     translator: str = ""
 
@@ -165,7 +165,7 @@ def load(
         kept = list(row_filter.select(islice(rows, source.limit or None), kind.shape))
         name = _name(resolved, {record.source for record in records})
         found += kept * source.repeat
-        records.append(SourceRecord(kind.name, name, source.licence, len(kept), source.translator))
+        records.append(SourceRecord(kind.name, name, source.license, len(kept), source.translator))
     row_filter.check_share()
     if sources:
         usable, summary = row_filter.report.kept, row_filter.report.summary()

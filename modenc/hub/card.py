@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from modenc.errors import HubError
 from modenc.hub.checks.schema import key_faults, listed
 from modenc.hub.files import json_object, json_text
+from modenc.provenance import with_new_keys
 
 # In the names of scores of a stage's development data, between the stage and the metric.
 _AFTER = "_dev_after_"
@@ -36,9 +37,9 @@ class Card:
     stages: dict[str, dict[str, Any]]
     """Stage name → its settings, fingerprint and metrics."""
     data: list[dict[str, Any]]
-    """One ``{role, source, licence, rows, translator}`` per source of texts."""
-    licences: list[str]
-    """Licences that the modules are under."""
+    """One ``{role, source, license, rows, translator}`` per source of texts."""
+    licenses: list[str]
+    """Licenses that the modules are under."""
     scores: dict[str, float]
     """Metric → value."""
     recipe: str
@@ -92,8 +93,10 @@ class Card:
             HubError: the text is no JSON object, or keys are missing, unknown or of another type (the
                 first of them are named).
         """
-        content = json_object(text, where)
+        content = with_new_keys(json_object(text, where))
         content.pop("seal", None)  # a checksum, in cards of before 0.1.0
+        if isinstance(sources := content.get("data"), list):
+            content["data"] = [with_new_keys(row) if isinstance(row, dict) else row for row in sources]
         if faults := listed(key_faults(content, Card, optional=("comparison",))):
             raise HubError(
                 f"{where}: {faults}. The card may come from another version of modenc: "

@@ -34,6 +34,7 @@ class Source:
     """
 
     SHORTHAND = "path"
+    RENAMED = {"licence": "license"}  # noqa: RUF012  (a field otherwise)
 
     path: str | None = None
     """A text, TSV, CSV, JSONL or Parquet file, plain or .gz / .zst, relative to ``data.root``."""
@@ -74,8 +75,8 @@ class Source:
     """Take at most this many rows (0: all), counted as they are trained on: after joining and pairing."""
     repeat: PositiveInt = 1
     """Show every row this many times an epoch: the weight of a small good source."""
-    licence: str = ""
-    """Licence of the texts, copied into the card of what is trained on them. A file that ``modenc translate``
+    license: str = ""
+    """License of the texts, copied into the card of what is trained on them. A file that ``modenc translate``
     made has it in the record beside it."""
     translator: str = ""
     """What machine translated them, where one did (``Apertium eng-kaz``), copied into the card, too. Not

@@ -238,10 +238,11 @@ def stage_fingerprint(
 
 
 def _chosen_by(dev: DevSources) -> dict[str, Any]:
-    """Development sets as plain values, without ``group``, which none of them has and older ones lacked."""
+    """Development sets as plain values, as before 0.1.0, so that fingerprints stay."""
     content = dataclasses.asdict(dev)
     for source in (*content["sts"], *content["cross_sts"]):
         del source["group"]
+        source["licence"] = source.pop("license")
     return content
 
 
