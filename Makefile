@@ -18,7 +18,7 @@ help:
 	@echo "make test-avx2    the whole suite, with the libraries limited to AVX2 (on any newer x86-64)"
 	@echo "make test-next    its encoding half on the newest transformers and sentence-transformers ($(NEXT_VENV))"
 	@echo "make check        ruff and mypy, the same checks as pre-commit"
-	@echo "make audit        licences and known weaknesses of what is installed (asks PyPI)"
+	@echo "make audit        licenses and known weaknesses of what is installed (asks PyPI)"
 	@echo "make lock         choose the versions in uv.lock again"
 	@echo "make torture      kills, full disks, damage, hostile input and long traffic, counted (an hour; SEED=N)"
 	@echo "make bench        time and memory against peers, as ratios (half an hour; DATA=DIR; ISA=avx2)"
@@ -74,7 +74,7 @@ test-next:
 # Strict: what cannot be looked up counts as a fault.
 audit: $(INSTALLED)
 	$(BIN)/python -m pip install -qq "pip-audit>=2.7,<3" "pip-licenses>=5,<6"
-	$(BIN)/python tests/licences.py --check
+	$(BIN)/python tests/licenses.py --check
 	$(BIN)/pip-audit --local --skip-editable --strict
 
 lock: $(INSTALLED)

@@ -19,7 +19,13 @@ logger = logging.getLogger(__name__)
 _ENDING = ".translation.json"
 _PACKED = (".gz", ".zst")
 _MOST_BYTES = 1 << 20
-_TEXTS = ("translator", "licence", "text", "source", "target")
+_TEXTS = ("translator", "license", "text", "source", "target")
+_FORMER_KEYS = {"licence": "license", "licences": "licenses"}
+
+
+def with_new_keys(content: dict[str, Any]) -> dict[str, Any]:
+    """A card, a source of one, or a record, with today's names for keys that were renamed before 0.1.0."""
+    return {_FORMER_KEYS.get(key, key): value for key, value in content.items()}
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class TranslationRecord:
 
     If the source was a translation itself, its translator comes first (``…, then …``).
     """
-    licence: str
+    license: str
     """License of the source text; empty if it was not stated."""
     text: str
     """File name of the source text."""
@@ -97,15 +103,15 @@ def read_record(path: Path) -> TranslationRecord | None:
         if not place.is_file():
             return None
         with place.open("rb") as stream:
-            content = json.loads(stream.read(_MOST_BYTES))
+            content = with_new_keys(json.loads(stream.read(_MOST_BYTES)))
         if not all(isinstance(content[key], str) for key in _TEXTS):
             raise TypeError("expected texts")
         known = {key.name for key in fields(TranslationRecord)}
         return TranslationRecord(**{key: value for key, value in content.items() if key in known})
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         logger.warning(
             "%s: not what modenc translate writes (%s), and ignored; translate again, or state the source's "
-            "licence in the recipe",
+            "license in the recipe",
             place,
             error,
         )

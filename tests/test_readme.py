@@ -136,7 +136,7 @@ def test_the_tutorial_trains_a_language_as_it_says(tmp_path, monkeypatch, capsys
     # As typed, but for the packages that are installed here, and as many steps as there is patience for.
     here = {
         "my_recipe.toml": [
-            'data.parallel=[{gettext=["django"],licence="BSD-3-Clause"}]',
+            'data.parallel=[{gettext=["django"],license="BSD-3-Clause"}]',
             "alignment.optimizer.steps=2",
             "data.dev.parallel_held_out=50",
         ]

@@ -57,7 +57,7 @@ def test_every_hub_verifies_and_is_small(path):
     assert verify_hub(hub, base_fingerprint=resolve_base("me5-small").fingerprint) == []
     for lang in hub.languages():
         assert sum(entry["bytes"] for entry in hub.card(lang).files.values()) <= 12e6
-        assert hub.card(lang).licences
+        assert hub.card(lang).licenses
 
 
 def test_the_open_hub_has_nothing_that_forbids_commercial_use():
@@ -67,9 +67,9 @@ def test_the_open_hub_has_nothing_that_forbids_commercial_use():
     for lang in hub.languages():
         card = hub.card(lang)
         assert card.recipe == "kazakh_open"
-        assert card.licences == sorted({entry["licence"] for entry in card.data})
+        assert card.licenses == sorted({entry["license"] for entry in card.data})
         for entry in card.data:
-            assert is_allowed(entry["licence"], allowed), entry
+            assert is_allowed(entry["license"], allowed), entry
     assert hub.languages() == ["en", "kk"]
     size = sum(entry["bytes"] for lang in hub.languages() for entry in hub.card(lang).files.values())
     assert size <= 4.5e6

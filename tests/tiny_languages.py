@@ -63,8 +63,8 @@ def make_card(lang: str, info: HubInfo = INFO, **changes: object) -> Card:
         base_id=info.base_id,
         base_fingerprint=info.base_fingerprint,
         stages={"sentence_encoding": {"settings": {"objective": "mnrl"}, "fingerprint": "a1"}},
-        data=[{"role": "paraphrases", "source": "pairs.tsv", "licence": "CC BY-SA 4.0", "rows": 1000}],
-        licences=["CC BY-SA 4.0"],
+        data=[{"role": "paraphrases", "source": "pairs.tsv", "license": "CC BY-SA 4.0", "rows": 1000}],
+        licenses=["CC BY-SA 4.0"],
         scores={"sentence_encoding_dev_before_sts": 70.0, "sentence_encoding_dev_after_sts": 76.25},
         recipe="tiny",
         recipe_hash="b2",
@@ -101,8 +101,8 @@ def make_hub(path: Path, base: Path, languages: tuple[str, ...] = ("en", "kk", "
             if lang != "en":
                 write_parallel(staging / "cla", weights, TINY)
                 stages["alignment"] = {}
-            data = [{"role": "text", "source": "made up", "licence": "CC0-1.0", "rows": 320}]
-            changes = {"stages": stages, "data": data, "licences": ["CC0-1.0"], "scores": {}}
+            data = [{"role": "text", "source": "made up", "license": "CC0-1.0", "rows": 320}]
+            changes = {"stages": stages, "data": data, "licenses": ["CC0-1.0"], "scores": {}}
             hub.publish(staging, make_card(lang, info, **changes))
     return hub
 

@@ -116,7 +116,7 @@ def _summary(hub: Hub, lang: str) -> dict[str, Any]:
             "modules": _modules(hub, lang),
             "bytes": card.nbytes,
             "scores": card.last_scores(),
-            "licenses": list(card.licences),
+            "licenses": list(card.licenses),
         }
     except ModencError as error:  # one damaged language must not hide the others
         return {"code": lang, "error": str(error)}
@@ -155,7 +155,7 @@ def run_show(args: argparse.Namespace) -> None:
         ("recipe", f"{card.recipe} ({card.recipe_hash}), seed {card.seed}, {card.created}")
         if card.recipe
         else ("recipe", f"none: trained by others, imported {card.created}"),
-        ("licenses", ", ".join(card.licences) or "not stated"),
+        ("licenses", ", ".join(card.licenses) or "not stated"),
         ("versions", ", ".join(f"{name} {version}" for name, version in card.versions.items())),
     ]
     sys.stdout.write(table(facts))
@@ -186,7 +186,7 @@ def sections(card: Card) -> dict[str, list[tuple[str, ...]]]:
 
 
 def _source(row: dict[str, Any]) -> tuple[str, ...]:
-    stated = str(row.get("source", "")), str(row.get("licence", "")) or "license not stated"
+    stated = str(row.get("source", "")), str(row.get("license", "")) or "license not stated"
     return (*stated, f"translated by {row['translator']}") if row.get("translator") else stated
 
 

@@ -203,14 +203,14 @@ def _job(args: argparse.Namespace, source: str, target: str, filters: FilterSett
         unknown=args.engine == "apertium",
         similarity=args.min_similarity is not None,
     )
-    licence = args.license or (before.licence if before else "")
+    license = args.license or (before.license if before else "")
     size = args.shard_size or (RULES_SHARD if args.engine == "apertium" else MODELS_SHARD)
     return TranslationJob(
         args.input,
         args.output,
         layout,
         filters,
-        licence=licence,
+        license=license,
         shard_size=size,
         before=before,
     )

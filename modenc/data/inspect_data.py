@@ -68,8 +68,8 @@ def inspect_data(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
     for lang, plan in plans.items():
         inspected: dict[str, list[InspectedSource]] = defaultdict(list)
         for path, kind, source in sources(plan):
-            if kind in TRAINED_ON and not source.licence:
-                message = 'states no license, and the modules\' card will not either; add licence = "..."'
+            if kind in TRAINED_ON and not source.license:
+                message = 'states no license, and the modules\' card will not either; add license = "..."'
                 name = describe_source(resolve_source(source, plan.lang, plan.pivot))
                 yield lang, Issue(path, f"{name} {message}", level="warning")
             for found in _inspect_files(path, kind, source, plan, identifier):
@@ -89,7 +89,7 @@ def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
             if kind in _IN_LANGUAGE:
                 resolved = resolve_source(source, plan.lang, plan.pivot)
                 rows = replace(
-                    resolved, limit=0, repeat=1, licence="", translator="", lang=resolved.lang or ""
+                    resolved, limit=0, repeat=1, license="", translator="", lang=resolved.lang or ""
                 )
                 users[(kind, repr(rows))].append((lang, path, resolved))
     for (kind, _), entries in users.items():

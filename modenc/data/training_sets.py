@@ -102,7 +102,7 @@ class SourceRecord:
 
     role: str
     source: str
-    licence: str
+    license: str
     rows: int
     translator: str = ""
 
@@ -160,7 +160,7 @@ def load(
         usable = list(row_filter.select(islice(rows, source.limit or None), kind.shape))
         name = _name(resolved, {record.source for record in records})
         found += usable * source.repeat
-        records.append(SourceRecord(kind.name, name, source.licence, len(usable), source.translator))
+        records.append(SourceRecord(kind.name, name, source.license, len(usable), source.translator))
     row_filter.check_language_share()
     if sources:
         count, summary = row_filter.report.kept, row_filter.report.summary()

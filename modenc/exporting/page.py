@@ -61,7 +61,7 @@ def model_page(exported: Exported) -> str:
         f"- Pooling: {info.pooling}; {info.hidden_size} dimensions; texts are cut at {exported.max_length} "
         "tokens",
         f"- Format: {exported.to}, {'8-bit integers' if exported.int8 else 'float32'}; {exported.agreement}",
-        f"- Licences of what the modules were trained on: {', '.join(card.licences) or 'not stated'}; that "
+        f"- Licenses of what the modules were trained on: {', '.join(card.licenses) or 'not stated'}; that "
         "of the base applies as well",
         "",
         "## Use",

@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from modenc.errors import HubError
 from modenc.hub.checks.schema import key_issues, listed
 from modenc.hub.files import json_object, json_text
+from modenc.provenance import with_new_keys
 
 # Infix of scores on development data, between the stage and the metric.
 _AFTER = "_dev_after_"
@@ -36,8 +37,8 @@ class Card:
     stages: dict[str, dict[str, Any]]
     """Stage name → its settings, fingerprint and metrics."""
     data: list[dict[str, Any]]
-    """Entry ``{role, source, licence, rows, translator}`` for each source of texts."""
-    licences: list[str]
+    """Entry ``{role, source, license, rows, translator}`` for each source of texts."""
+    licenses: list[str]
     """Licenses of the modules."""
     scores: dict[str, float]
     """Metric → value."""
@@ -91,8 +92,10 @@ class Card:
         Raises:
             HubError: the text is no JSON object, or keys are missing, unknown or of another type.
         """
-        content = json_object(text, where)
+        content = with_new_keys(json_object(text, where))
         content.pop("seal", None)  # a checksum, in cards of before 0.1.0
+        if isinstance(sources := content.get("data"), list):
+            content["data"] = [with_new_keys(row) if isinstance(row, dict) else row for row in sources]
         if issues := listed(key_issues(content, Card, optional=("comparison",))):
             raise HubError(
                 f"{where}: {issues}. The card may come from another version of modenc: "

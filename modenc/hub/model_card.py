@@ -47,7 +47,7 @@ def hub_page(name: str, info: HubInfo, cards: Sequence[Card], text: str | None =
 def _metadata(name: str, info: HubInfo, cards: Sequence[Card]) -> dict[str, Any]:
     results = list(_results(info, cards))
     base = base_page(info.base_id)
-    licenses = license_fields(licence for card in cards for licence in card.licences)
+    licenses = license_fields(license for card in cards for license in card.licenses)
     if "license_name" in licenses:
         licenses["license_link"] = f"https://huggingface.co/{name}#licenses"
     return {
@@ -125,7 +125,7 @@ def _text(name: str, info: HubInfo, cards: Sequence[Card]) -> str:
         *section(
             "Licenses",
             ("language", "license"),
-            [(card.name, "; ".join(card.licences) or "not stated") for card in cards],
+            [(card.name, "; ".join(card.licenses) or "not stated") for card in cards],
         ),
     ]
     return "\n".join(lines)

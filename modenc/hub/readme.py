@@ -13,7 +13,7 @@ HUB_PAGES = {"me5-small": "intfloat/multilingual-e5-small"}
 """Bundled base → Hugging Face id of the model that it was converted from."""
 
 # Identifiers the Hugging Face hub accepts as `license`; others are given as `license_name`.
-_LICENCE_IDS = frozenset({
+_LICENSE_IDS = frozenset({
     "apache-2.0", "bsd-2-clause", "bsd-3-clause", "cc0-1.0", "cc-by-3.0", "cc-by-4.0", "cc-by-nc-4.0",
     "cc-by-nc-sa-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "gpl-2.0", "gpl-3.0", "lgpl-2.1", "lgpl-3.0", "mit",
     "mpl-2.0", "odc-by", "unlicense",
@@ -25,7 +25,7 @@ _STAGES = {
     "sentence_encoding": "sentence encoding (SE)",
     "alignment": "cross-lingual alignment (CLA)",
 }
-_DATA_COLUMNS = ("role", "source", "rows", "licence", "translator")
+_DATA_COLUMNS = ("role", "source", "rows", "license", "translator")
 
 
 def language_page(card: Card) -> str:
@@ -34,14 +34,14 @@ def language_page(card: Card) -> str:
     return "\n".join(lines) + "\n"
 
 
-def license_fields(licences: Iterable[str]) -> dict[str, str]:
+def license_fields(licenses: Iterable[str]) -> dict[str, str]:
     """Return the front matter of licenses: ``license``, and ``license_name`` if the site does not know it."""
-    stated = set(licences)
+    stated = set(licenses)
     if not stated:
         return {}
     (only,) = stated if len(stated) == 1 else ("mixed",)
     known = re.sub(r"\s+", "-", only.strip().lower())
-    if known in _LICENCE_IDS:
+    if known in _LICENSE_IDS:
         return {"license": known}
     name = re.sub(r"[^a-z0-9.]+", "-", only.lower()).strip("-")
     return {"license": "other", "license_name": name or "other"}
@@ -63,7 +63,7 @@ def front_matter(card: Card, library: str, *tags: str) -> list[str]:
     """
     # A JSON string is also a YAML one, so no YAML writer is needed.
     lines = ["---", f"language: {json.dumps(card.lang)}", f"library_name: {library}"]
-    fields = license_fields(card.licences)
+    fields = license_fields(card.licenses)
     lines += [f"{key}: {json.dumps(value)}" for key, value in fields.items()]
     if base := base_page(card.base_id):
         lines.append(f"base_model: {base}")
@@ -81,7 +81,7 @@ def _body(card: Card) -> list[str]:
         f"Modules for `{card.base_id}` that turn {card.name} texts into sentence vectors.",
         "",
         f"- Stages: {stages}",
-        f"- Licence: {', '.join(card.licences) or 'not stated'}",
+        f"- License: {', '.join(card.licenses) or 'not stated'}",
         f"- Base fingerprint: `{card.base_fingerprint}`",
         f"- Recipe: `{card.recipe}`, seed {card.seed}, trained on {card.created}"
         if card.recipe

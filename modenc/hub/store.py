@@ -50,7 +50,7 @@ class Hub(HubReader):
     Examples:
         >>> from modenc import Hub
         >>> hub = Hub.open("adapters_hub/me5-small")
-        >>> licenses = {lang: hub.card(lang).licences for lang in hub.languages()}
+        >>> licenses = {lang: hub.card(lang).licenses for lang in hub.languages()}
     """
 
     @classmethod

@@ -37,6 +37,7 @@ class Source:
     """
 
     SHORTHAND = "path"
+    RENAMED = {"licence": "license"}  # noqa: RUF012  (a field otherwise)
 
     path: str | None = None
     """A text, TSV, CSV, JSONL or Parquet file, plain or .gz / .zst, relative to ``data.root``."""
@@ -77,7 +78,7 @@ class Source:
     """Number of rows to take at most (0: all), counted after joining and pairing."""
     repeat: PositiveInt = 1
     """Number of times that every row is read in an epoch, to give a small good source more weight."""
-    licence: str = ""
+    license: str = ""
     """License of the texts, copied into the cards of modules that are trained on them. For a file of
     ``modenc translate``, the default is the one in the record beside the file."""
     translator: str = ""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from modenc.provenance import read_record
+from modenc.provenance import read_record, with_new_keys
 from modenc.recipe.data_settings import COLUMN_ROLES, TRAINED_ON, DataSettings, Source
 from modenc.recipe.issues import Issue, Place
 from modenc.recipe.settings import FRESH, LanguagePlan
@@ -61,7 +61,7 @@ def sources(plan: LanguagePlan, *, all_licenses: bool = False) -> Iterator[tuple
         section: Any = plan.data if trained_on else plan.data.dev
         where: Place = ("data", kind) if trained_on else ("data", "dev", kind)
         for position, source in enumerate(getattr(section, kind)):
-            if all_licenses or not trained_on or is_allowed(source.licence, plan.data.licenses):
+            if all_licenses or not trained_on or is_allowed(source.license, plan.data.licenses):
                 yield (*where, position), kind, source
 
 
@@ -73,7 +73,7 @@ def fill(text: str, plan: LanguagePlan) -> str:
 def allowed_data(data: DataSettings) -> DataSettings:
     """Remove the sources that ``licenses`` does not allow; development sets stay."""
     kept: dict[str, Any] = {
-        kind: tuple(source for source in getattr(data, kind) if is_allowed(source.licence, data.licenses))
+        kind: tuple(source for source in getattr(data, kind) if is_allowed(source.license, data.licenses))
         for kind in TRAINED_ON
     }
     return replace(data, **kept)
@@ -91,7 +91,7 @@ def with_records(plan: LanguagePlan) -> DataSettings:
 
 
 def _with_record(source: Source, plan: LanguagePlan) -> Source:
-    if source.path is None or (source.licence and source.translator):
+    if source.path is None or (source.license and source.translator):
         return source
     paths = [path for path in (source.path, source.pivot_path) if path is not None]
     found = [read_record(plan.data.root / os.path.expanduser(fill(path, plan))) for path in paths]
@@ -99,7 +99,7 @@ def _with_record(source: Source, plan: LanguagePlan) -> Source:
     records = [record for record in found if record is not None]
     return replace(
         source,
-        licence=source.licence or joint_license([record.licence for record in records]),
+        license=source.license or joint_license([record.license for record in records]),
         translator=source.translator or "; ".join(dict.fromkeys(record.translator for record in records)),
     )
 
@@ -107,9 +107,9 @@ def _with_record(source: Source, plan: LanguagePlan) -> Source:
 def unstated_licenses(plan: LanguagePlan) -> Iterator[Issue]:
     """Yield sources that state no license although ``data.licenses`` is set."""
     for path, kind, source in sources(plan, all_licenses=True) if plan.data.licenses else ():
-        if kind in TRAINED_ON and not source.licence.strip():
+        if kind in TRAINED_ON and not source.license.strip():
             message = "expected a license, since data.licenses is set, found none; state the source's"
-            yield Issue((*path, "licence"), message, (("data", "licenses"),))
+            yield Issue((*path, "license"), message, (("data", "licenses"),))
 
 
 def inherited_licenses(
@@ -148,13 +148,13 @@ def builds_on(plan: LanguagePlan) -> dict[str, Place]:
 def _licenses_of(lang: str, plans: Mapping[str, LanguagePlan], hubs: Sequence[Path]) -> list[str]:
     if lang in plans:
         kept = allowed_data(plans[lang].data)
-        return [source.licence for kind in TRAINED_ON for source in getattr(kept, kind)]
+        return [source.license for kind in TRAINED_ON for source in getattr(kept, kind)]
     for hub in hubs:
         try:
-            card = json.loads((hub / lang / "card.json").read_text(encoding="utf-8"))
-            # ``licences`` has no entry for sources that state none.
-            names = [*card["licences"], *(source["licence"] for source in card.get("data", ()))]
-            return [str(name) for name in names]
+            card = with_new_keys(json.loads((hub / lang / "card.json").read_text(encoding="utf-8")))
+            # ``licenses`` has no entry for sources that state none.
+            sources = [with_new_keys(source) for source in card.get("data", ())]
+            return [str(name) for name in (*card["licenses"], *(source["license"] for source in sources))]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue  # reported when the language is read
     return []

@@ -303,10 +303,10 @@ def _left_out(plans: Mapping[str, LanguagePlan]) -> list[str]:
     lines = set()
     for plan in plans.values():
         for place, kind, source in sources(plan, all_licenses=True):
-            if kind in TRAINED_ON and not is_allowed(source.licence, plan.data.licenses):
+            if kind in TRAINED_ON and not is_allowed(source.license, plan.data.licenses):
                 name = source.path or source.dataset or ", ".join(source.gettext)
                 lines.add(
-                    f"{dotted(place)}: {name} ({source.licence}) is left out, since data.licenses lacks it"
+                    f"{dotted(place)}: {name} ({source.license}) is left out, since data.licenses lacks it"
                 )
     return sorted(lines)
 

@@ -70,7 +70,7 @@ def parse(cls: type[T], table: Any, path: Place, issues: list[Issue], fallback: 
     Args:
         cls: its fields are numbers (with a ``Range`` or without), texts, paths, booleans, ``Literal`` texts,
             other such dataclasses, and tuples and dictionaries of these. A bare text stands for a table with
-            the one key ``cls.SHORTHAND``.
+            the one key ``cls.SHORTHAND``; ``cls.RENAMED`` maps former names of keys to new ones.
         table: the value in the file.
         path: its place in the file.
         issues: errors are added here.
@@ -79,6 +79,9 @@ def parse(cls: type[T], table: Any, path: Place, issues: list[Issue], fallback: 
     """
     if isinstance(table, str) and (key := getattr(cls, "SHORTHAND", None)):
         table = {key: table}
+    for old, new in getattr(cls, "RENAMED", {}).items():
+        if isinstance(table, dict) and old in table and new not in table:
+            table = {new if key == old else key: value for key, value in table.items()}
     if not isinstance(table, dict):
         issues.append(Issue(path, f"expected a table, found {describe(table)}"))
         return cast(T, fallback)

@@ -94,7 +94,7 @@ def _publish(
         base_fingerprint=hub.info.base_fingerprint,
         stages={name: vars(record) for name, record in trained.records.items()},
         data=sources,
-        licences=sorted({source["licence"] for source in sources if source["licence"]}),
+        licenses=sorted({source["license"] for source in sources if source["license"]}),
         scores=_scores(trained.records),
         recipe=recipe.name,
         recipe_hash=hashlib.sha256(recipe.text.encode()).hexdigest(),

@@ -244,6 +244,7 @@ def _dev_settings(dev: DevSources) -> dict[str, Any]:
     content = dataclasses.asdict(dev)
     for source in (*content["sts"], *content["cross_sts"]):
         del source["group"]
+        source["licence"] = source.pop("license")
     return content
 
 

@@ -35,7 +35,7 @@ class TranslationJob:
     """Output file: ``.txt``, ``.tsv``, ``.jsonl`` (also ``.gz``) or ``.parquet``."""
     layout: OutputColumns
     filters: FilterSettings = field(default_factory=FilterSettings)
-    licence: str = ""
+    license: str = ""
     """License of the text."""
     shard_size: int = RULES_SHARD
     before: TranslationRecord | None = None
@@ -204,7 +204,7 @@ def _record(job: TranslationJob, steps: list[dict[str, Any]], summary: Summary) 
     before = job.before
     return TranslationRecord(
         translator=f"{before.translator}, then {credit(steps)}" if before else credit(steps),
-        licence=job.licence,
+        license=job.license,
         text=job.input.name,
         source=job.layout.source,
         target=job.layout.target,

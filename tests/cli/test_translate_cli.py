@@ -83,7 +83,7 @@ def test_scored_pairs_stay_aligned(translate, table, tmp_path, capsys, caplog):
     assert "%|" not in seen.err  # no bar where standard error is no terminal
     record = json.loads((tmp_path / "kk.tsv.translation.json").read_text())
     assert record["translator"] == "apertium 9.8.7 (eng-kaz)"
-    assert record["licence"] == "CC-BY-SA-4.0"
+    assert record["license"] == "CC-BY-SA-4.0"
     assert (record["text"], record["source"], record["target"]) == ("sts.tsv", "en", "kk")
     assert record["counts"]["dropped"] == {"crashed": 1, "unknown_words": 1}
     assert str(tmp_path) not in json.dumps(record)
@@ -133,7 +133,7 @@ def test_values_keep_their_types(translate, tmp_path):
     assert translate(tmp_path / "o.parquet", tmp_path / "again.tsv", "--column", "note") == 2
 
 
-def test_a_translation_of_a_translation_has_the_licence_and_translator_of_both(translate, table, tmp_path):
+def test_a_translation_of_a_translation_has_the_license_and_translator_of_both(translate, table, tmp_path):
     assert translate(table, tmp_path / "a.tsv", *COLUMNS, "--license", "MIT") == 0
     options = ("--column", "sentence1", "--chain", "eng>tur>aze")
     source = tmp_path / "a.txt"
@@ -141,7 +141,7 @@ def test_a_translation_of_a_translation_has_the_licence_and_translator_of_both(t
     shutil.copy(tmp_path / "a.tsv.translation.json", tmp_path / "a.txt.translation.json")
     assert translate(source, tmp_path / "b.jsonl", *options[2:], "--no-language-check") == 0
     record = json.loads((tmp_path / "b.jsonl.translation.json").read_text())
-    assert record["licence"] == "MIT"
+    assert record["license"] == "MIT"
     assert record["translator"] == "apertium 9.8.7 (eng-kaz), then apertium 9.8.7 (eng-tur, tur-aze)"
     assert [step["name"] for step in record["steps"]] == ["eng-kaz", "eng-tur", "tur-aze"]
 

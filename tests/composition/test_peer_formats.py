@@ -142,7 +142,7 @@ def test_all_three_adapters_and_the_card(hub_copy, tiny_xlmr, tmp_path, capsys):
     found = ModularEncoder(hub_copy.path).encode(TEXTS, lang="sw")
     np.testing.assert_allclose(found, _vectors(model.eval(), tiny_xlmr), atol=1e-5)
     card = hub_copy.card("sw")
-    assert card.licences == ["CC-BY-4.0"]
+    assert card.licenses == ["CC-BY-4.0"]
     assert [entry["source"] for entry in card.data] == ["https://example.org/swahili"]
     assert list(card.stages) == ["language_adaptation", "sentence_encoding", "alignment"]
     assert card.stages["alignment"]["imported from"] == "https://example.org/swahili"

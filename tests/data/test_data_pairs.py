@@ -62,12 +62,12 @@ def test_graded_pairs_may_be_the_pivots(read, tmp_path):
 
 def test_repeat_shows_rows_again_but_not_in_the_held_out_ones(read, tmp_path):
     _write(tmp_path / "t.txt", *([line] for line in KK[:100]))
-    corpus = read(TEXT, Source(path="t.txt", repeat=3, licence="CC0-1.0"))
+    corpus = read(TEXT, Source(path="t.txt", repeat=3, license="CC0-1.0"))
     assert len(corpus.held_out) == len(set(corpus.held_out)) == 10
     assert len(corpus.train) == 3 * 90
     assert not set(corpus.train) & set(corpus.held_out)
     record = corpus.sources[0]
-    assert (record.role, record.source, record.licence, record.rows) == ("text", "t.txt", "CC0-1.0", 100)
+    assert (record.role, record.source, record.license, record.rows) == ("text", "t.txt", "CC0-1.0", 100)
 
 
 def test_held_out_lines_hardly_change_when_text_is_added(read, tmp_path):
@@ -165,11 +165,11 @@ def _positions(rows):
 
 def test_rows_of_a_group_are_paraphrases_two_by_two(read, tmp_path):
     _write_groups(tmp_path, "abaacba")
-    pairs = read(PARAPHRASES, replace(GROUPED, columns={}, licence="MIT"))
+    pairs = read(PARAPHRASES, replace(GROUPED, columns={}, license="MIT"))
     assert _positions(pairs.train) == [(0, 2), (1, 5), (3, 6)]
     assert {row.negative for row in pairs.train} == {None}
     (record,) = pairs.sources
-    assert (record.source, record.licence, record.rows) == ("g.kk.tsv", "MIT", 3)
+    assert (record.source, record.license, record.rows) == ("g.kk.tsv", "MIT", 3)
     # The fourth of "a" has gone, so one is left over, and so is "c".
     _write_groups(tmp_path, "abaacb")
     pairs = read(PARAPHRASES, replace(GROUPED, columns={}))
@@ -253,11 +253,11 @@ def test_parts_of_a_file_under_several_licenses_are_told_apart(read, tmp_path):
     _write(tmp_path / "p.tsv", ("pivot", "text", "source"), *rows)
     parts = {"news": "CC-BY-4.0", "web": "MIT"}
     parallel = tuple(
-        Source(path="p.tsv", where={"source": (part,)}, licence=licence) for part, licence in parts.items()
+        Source(path="p.tsv", where={"source": (part,)}, license=license) for part, license in parts.items()
     )
     found = read(PARALLEL, *parallel).sources
     # A card has one entry for each name.
-    assert {record.source: record.licence for record in found} == {
+    assert {record.source: record.license for record in found} == {
         "p.tsv": "CC-BY-4.0",
         "p.tsv (web)": "MIT",
     }

@@ -20,18 +20,18 @@ path = "{root}/hub"
 model = "{root}/base"
 [data]
 root = "{root}"
-text = [{{ path = "text.{{lang}}.txt", licence = "MIT" }}]
+text = [{{ path = "text.{{lang}}.txt", license = "MIT" }}]
 [[data.parallel]]
 path = "pairs.{{lang}}.tsv"
 columns = {{ pivot = "en", text = "{{lang}}" }}
-licence = "MIT"
+license = "MIT"
 [sentence_encoding]
 objective = "simcse"
 optimizer.steps = 5
 [alignment]
 objective = "parallel"
 [languages.en]
-data.text = [{{ path = "text.en.txt", licence = "MIT" }}]
+data.text = [{{ path = "text.en.txt", license = "MIT" }}]
 [languages.sw]
 """
 ENGLISH = "The children are playing in the garden behind the house, number {}."
@@ -68,7 +68,7 @@ def test_a_sound_recipe_has_neither_faults_nor_warnings(recipe):
 
 
 def test_wrong_columns_are_named_with_those_there_are_and_the_one_meant(recipe):
-    wrong = 'data.parallel=[{path="pairs.{lang}.tsv", columns={pivot="english", text="swa"}, licence="MIT"}]'
+    wrong = 'data.parallel=[{path="pairs.{lang}.tsv", columns={pivot="english", text="swa"}, license="MIT"}]'
     faults, _ = found(recipe, wrong)
     assert faults == (
         "data.parallel[0].columns.pivot: pairs.sw.tsv: expected a column 'english' (pivot), found 'en', "
@@ -91,14 +91,14 @@ def test_a_table_read_as_plain_text(recipe, ending):
     content = (recipe.parent / "pairs.sw.tsv").read_bytes()
     name = f"table.sw.txt{ending}"
     (recipe.parent / name).write_bytes(gzip.compress(content) if ending else content)
-    faults, _ = found(recipe, f'languages.sw.data.text=[{{path="{name}", licence="MIT"}}]')
+    faults, _ = found(recipe, f'languages.sw.data.text=[{{path="{name}", license="MIT"}}]')
     (fault,) = faults
     assert fault.startswith("languages.sw.data.text[0].path: most lines of table.sw.txt")
     assert 'columns = { text = "COLUMN" }' in fault
 
 
 def test_one_file_for_several_languages(recipe):
-    text = 'data.text=[{path="text.sw.txt", licence="MIT"}]'
+    text = 'data.text=[{path="text.sw.txt", license="MIT"}]'
     faults, warnings = found(recipe, text, "languages.tr={alignment={objective='none'}}")
     assert any(
         "the same rows of text.sw.txt for en, sw, tr; put {lang} into the path" in fault for fault in faults
@@ -111,7 +111,7 @@ def test_one_file_for_several_languages(recipe):
 )
 def test_one_file_for_languages_that_training_takes_for_the_same(recipe, lang, unchecked):
     (recipe.parent / "text.hr.txt").write_text("\n".join(f"Djeca se igraju u vrtu, {i}." for i in range(99)))
-    text = 'data={text=[{path="text.hr.txt", licence="MIT"}], parallel=[]}, alignment={objective="none"}'
+    text = 'data={text=[{path="text.hr.txt", license="MIT"}], parallel=[]}, alignment={objective="none"}'
     languages = [f"languages.{code}={{{text}}}" for code in ("hr", lang)]
     faults, warnings = found(recipe, *languages, *(unchecked or ()))
     assert (faults == ()) is (unchecked is not None)
@@ -134,7 +134,7 @@ def test_a_column_may_choose_the_language(recipe):
             ]
         )
     )
-    rows = 'data.text=[{path="all.tsv", where={lang=["{lang}"]}, licence="MIT"}]'
+    rows = 'data.text=[{path="all.tsv", where={lang=["{lang}"]}, license="MIT"}]'
     assert found(recipe, rows) == ((), ())
     faults, _ = found(recipe, rows.replace("lang=[", "language=["))
     assert "expected a column 'language', found 'lang', 'text'; did you mean 'lang'?" in faults[0]
@@ -142,7 +142,7 @@ def test_a_column_may_choose_the_language(recipe):
 
 def test_filters_that_leave_nothing_and_values_that_are_misspelt(recipe):
     source = (
-        '[{path="pairs.{lang}.tsv", columns={pivot="en", text="{lang}"}, licence="MIT", where={source=%s}}]'
+        '[{path="pairs.{lang}.tsv", columns={pivot="en", text="{lang}"}, license="MIT", where={source=%s}}]'
     )
     faults, warnings = found(recipe, f"data.parallel={source % ['bible']}")
     assert faults == (
@@ -160,7 +160,7 @@ def test_a_value_behind_many_others_is_found(recipe, monkeypatch):
     monkeypatch.setattr(inspect_rows, "_MOST_VALUES", 10)
     rows = [f"{ENGLISH.format(i)}\t{SWAHILI.format(i)}\tdoc{i:05}" for i in range(99)]
     (recipe.parent / "pairs.sw.tsv").write_text("\n".join(["en\tsw\tid", *rows]))
-    source = '{path="pairs.sw.tsv", columns={pivot="en",text="sw"}, licence="MIT", %s}'
+    source = '{path="pairs.sw.tsv", columns={pivot="en",text="sw"}, license="MIT", %s}'
     for key, value in (("where", "doc00050"), ("where_not", "doc00051")):
         where = f'{key}={{id=["{value}"]}}'
         _, warnings = found(recipe, f"languages.sw.data.parallel=[{source % where}]")
@@ -175,7 +175,7 @@ def test_scores_and_filtered_columns_that_are_no_numbers(recipe):
         "languages.sw.data.dev.sts[0]: scored.sw.tsv, row 10: expected a number as score, found 'high'; "
         "fix or drop the row",
     )
-    source = '{path="pairs.sw.tsv", columns={pivot="en",text="sw"}, licence="MIT", at_least={source=1}}'
+    source = '{path="pairs.sw.tsv", columns={pivot="en",text="sw"}, license="MIT", at_least={source=1}}'
     faults, _ = found(recipe, f"languages.sw.data.parallel=[{source}]")
     assert "row 1: expected a number in 'source' (at_least), found 'news'" in faults[0]
 
@@ -205,7 +205,7 @@ def triplets(folder: Path, items: int) -> str:
     for lang, line in (("en", ENGLISH), ("sw", SWAHILI)):
         rows = [f"{i}\t{line.format(i)}\t{line.format(i + 1)}" for i in range(items)]
         (folder / f"triplets.{lang}.tsv").write_text("\n".join(["id\tanchor\tpositive", *rows]))
-    return 'path="triplets.{lang}.tsv", pivot_path="triplets.{pivot}.tsv", key="id", licence="MIT"'
+    return 'path="triplets.{lang}.tsv", pivot_path="triplets.{pivot}.tsv", key="id", license="MIT"'
 
 
 def test_rows_are_counted_as_training_counts_them(recipe):
@@ -226,7 +226,7 @@ def test_rows_are_counted_as_training_counts_them(recipe):
 def grouped(folder: Path, groups: list[str]) -> str:
     rows = [f"{group}\t{ENGLISH.format(i)}\t{SWAHILI.format(i)}" for i, group in enumerate(groups)]
     (folder / "captions.sw.tsv").write_text("\n".join(["image\ten\tsw", *rows]))
-    return 'path="captions.sw.tsv", licence="MIT", group="image", columns='
+    return 'path="captions.sw.tsv", license="MIT", group="image", columns='
 
 
 def test_grouped_rows_are_counted_in_pairs(recipe):
@@ -299,7 +299,7 @@ def test_a_missing_license_is_warned_of(recipe):
     _, warnings = found(recipe, 'languages.sw.data.text=["text.sw.txt"]')
     assert warnings == (
         "languages.sw.data.text[0]: text.sw.txt states no license, and the modules' card will not either; "
-        'add licence = "..."',
+        'add license = "..."',
     )
 
 
@@ -314,7 +314,7 @@ def test_filters_may_name_columns_of_the_languages_file_alone(recipe):
         more = ("\tunknown", "\t0.1") if lang == "sw" else ("", "")
         rows = [f"{i}\t{line.format(i)}{more[1]}" for i in range(120)]
         (recipe.parent / f"side.{lang}.tsv").write_text("\n".join([f"id\ttext{more[0]}", *rows]))
-    source = 'data.parallel=[{path="side.{lang}.tsv", pivot_path="side.{pivot}.tsv", licence="MIT", %s}]'
+    source = 'data.parallel=[{path="side.{lang}.tsv", pivot_path="side.{pivot}.tsv", license="MIT", %s}]'
     assert found(recipe, source % "at_most={unknown=0.25}") == ((), ())
     faults, _ = found(recipe, source % "at_most={unknwn=0.25}")
     assert len(faults) == 1
@@ -324,7 +324,7 @@ def test_filters_may_name_columns_of_the_languages_file_alone(recipe):
 def test_text_files_of_unequal_length(recipe):
     (recipe.parent / "side.sw.txt").write_text("moja\nmbili")
     (recipe.parent / "side.en.txt").write_text("one\ntwo\nthree")
-    source = 'data.parallel=[{path="side.{lang}.txt", pivot_path="side.{pivot}.txt", licence="MIT"}]'
+    source = 'data.parallel=[{path="side.{lang}.txt", pivot_path="side.{pivot}.txt", license="MIT"}]'
     faults, _ = found(recipe, source)
     assert "expected as many lines in side.sw.txt as in side.en.txt, found 2 and 3" in faults[0]
 
@@ -340,7 +340,7 @@ def test_damaged_and_empty_files_are_faults(recipe):
 def test_a_long_file_is_read_to_a_bound(recipe, monkeypatch):
     monkeypatch.setattr(inspect_rows, "_MOST_ROWS", 60)
     assert found(recipe) == ((), ())
-    where = 'languages.sw.data.parallel=[{path="pairs.sw.tsv", where={source=["x"]}, licence="MIT", %s}]'
+    where = 'languages.sw.data.parallel=[{path="pairs.sw.tsv", where={source=["x"]}, license="MIT", %s}]'
     faults, warnings = found(recipe, where % 'columns={pivot="en", text="sw"}')
     assert faults == ()
     assert "found none among the first 60" in warnings[0]

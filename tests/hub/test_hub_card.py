@@ -28,7 +28,7 @@ def test_wrong_keys_are_all_named() -> None:
     message = str(error.value)
     for part in (
         "kk/card.json: missing key 'seed'",
-        "unknown key 'licenses' (did you mean 'licences'?)",
+        "unknown key 'licenses' (did you mean 'licenses'?)",
         "scores: expected dict, found [1]",
         "recipe: expected str, found True",
         "files.x: missing key 'sha256'",
@@ -44,6 +44,11 @@ def test_the_first_faults_of_many_are_named(inside: dict[str, object]) -> None:
     with pytest.raises(HubError, match=r"; and more\. The card may") as error:
         Card.from_json(json.dumps(content))
     assert str(error.value).count(";") == 20
+
+
+def test_a_card_with_the_former_spelling_of_license_is_read() -> None:
+    card = make_card("kk", licenses=["MIT"], data=[{"role": "text", "source": "a.txt", "license": "MIT"}])
+    assert Card.from_json(card.to_json().replace('"license', '"licence')) == card
 
 
 def test_cards_with_a_seal_are_read_whatever_it_says() -> None:
@@ -78,18 +83,18 @@ def test_readme_has_front_matter_and_tables() -> None:
     assert "| paraphrases | pairs.tsv | 1000 | CC BY-SA 4.0 |" in body
 
 
-def test_readme_of_norwegian_several_licences_and_a_bundled_base() -> None:
+def test_readme_of_norwegian_several_licenses_and_a_bundled_base() -> None:
     yaml = pytest.importorskip("yaml")
-    card = make_card("nb", licences=["MIT", 'made by "us"'], base_id="me5-small", scores={}, data=[])
+    card = make_card("nb", licenses=["MIT", 'made by "us"'], base_id="me5-small", scores={}, data=[])
     text = language_page(card)
     front = yaml.safe_load(text.split("---\n", 2)[1])
     assert front["license"] == "other"
     assert front["license_name"] == "mixed"
     assert front["base_model"] == "intfloat/multilingual-e5-small"
     assert "## Scores" not in text
-    local = language_page(make_card("nb", base_id="/models/base", licences=[]))
+    local = language_page(make_card("nb", base_id="/models/base", licenses=[]))
     assert "base_model" not in local
-    assert "Licence: not stated" in local
+    assert "License: not stated" in local
 
 
 COMPARISON = {

@@ -96,7 +96,7 @@ def test_show_prints_rows_of_unequal_length(hub: Hub, capsys: pytest.CaptureFixt
     with hub.staging("kk") as staging:
         shutil.copytree(hub.path / "kk", staging, dirs_exist_ok=True)
         card = hub.card("kk")
-        translated = {"role": "text", "source": "b.tsv", "rows": 5, "licence": "", "translator": "apertium"}
+        translated = {"role": "text", "source": "b.tsv", "rows": 5, "license": "", "translator": "apertium"}
         hub.publish(staging, replace(card, data=[*card.data, translated]))
     code, out, _ = run(capsys, "hub", "show", "--hub", hub.path, "--lang", "kk")
     assert code == 0

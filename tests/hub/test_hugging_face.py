@@ -270,7 +270,7 @@ def test_a_hub_elsewhere_is_called_by_its_id(
 def test_half_a_character_on_a_card_can_be_pushed(client: Client, hub_copy: Hub, tmp_path: Path) -> None:
     with hub_copy.staging("az") as staging:
         shutil.copytree(hub_copy.path / "az", staging, dirs_exist_ok=True)
-        hub_copy.publish(staging, replace(hub_copy.card("az"), licences=["MIT \ud800"]))
+        hub_copy.publish(staging, replace(hub_copy.card("az"), licenses=["MIT \ud800"]))
     client("push", str(hub_copy.path), "org/half", token=OWNER)
     assert client("pull", "org/half", str(tmp_path / "out")) == ["en", "az", "kk"]
 

@@ -19,7 +19,7 @@ def page(*cards: object, text: str | None = None, **info: object) -> ModelCard:
 
 def test_the_front_matter_says_what_the_cards_say() -> None:
     card = page(
-        make_card("en", scores={}, licences=["CC0-1.0"]), make_card("kk", comparison=KK, licences=["CC0-1.0"])
+        make_card("en", scores={}, licenses=["CC0-1.0"]), make_card("kk", comparison=KK, licenses=["CC0-1.0"])
     )
     found = card.data.to_dict()
     assert found["language"] == ["en", "kk"]
@@ -38,7 +38,7 @@ def test_the_front_matter_says_what_the_cards_say() -> None:
 
 
 @pytest.mark.parametrize(
-    ("licences", "expected"),
+    ("licenses", "expected"),
     [
         ([], {}),
         (["MIT"], {"license": "mit"}),
@@ -46,8 +46,8 @@ def test_the_front_matter_says_what_the_cards_say() -> None:
         (["MIT", "CC0-1.0"], {"license": "other", "license_name": "mixed"}),
     ],
 )
-def test_licenses(licences: list[str], expected: dict[str, str]) -> None:
-    found = page(make_card("kk", licences=licences)).data.to_dict()
+def test_licenses(licenses: list[str], expected: dict[str, str]) -> None:
+    found = page(make_card("kk", licenses=licenses)).data.to_dict()
     link = found.pop("license_link", None)
     assert {key: value for key, value in found.items() if key.startswith("license")} == expected
     assert link == ("https://huggingface.co/org/hub#licenses" if "license_name" in expected else None)

@@ -14,11 +14,11 @@ RECIPE = """
 [data]
 licenses = ["CC0-1.0", "cc by-sa 4.0", "MIT"]
 text = [
-    { path = "news.{lang}.txt", licence = "CC-BY-NC-4.0" },
-    { path = "voice.{lang}.txt", licence = "CC0-1.0" },
+    { path = "news.{lang}.txt", license = "CC-BY-NC-4.0" },
+    { path = "voice.{lang}.txt", license = "CC0-1.0" },
 ]
-parallel = [{ path = "{lang}.tsv", licence = "mixed: CC-BY-SA-4.0, MIT" }]
-dev.sts = [{ path = "dev.{lang}.tsv", licence = "CC-BY-NC-4.0" }]
+parallel = [{ path = "{lang}.tsv", license = "mixed: CC-BY-SA-4.0, MIT" }]
+dev.sts = [{ path = "dev.{lang}.tsv", license = "CC-BY-NC-4.0" }]
 [sentence_encoding]
 objective = "simcse"
 [alignment]
@@ -61,9 +61,9 @@ def test_other_sources_are_left_out_and_named(write, caplog):
 
 
 def test_a_source_without_a_license_is_a_fault(faults_of):
-    text = RECIPE.replace(', licence = "CC0-1.0"', "")
+    text = RECIPE.replace(', license = "CC0-1.0"', "")
     assert (
-        "data.text[1].licence: expected a license, since data.licenses is set, found none; "
+        "data.text[1].license: expected a license, since data.licenses is set, found none; "
         in (faults_of(text)[-1])
     )
 
@@ -81,7 +81,7 @@ def test_modules_to_build_on_bring_their_licenses(faults_of, tmp_path):
     hub = tmp_path / "hub"
     for lang, licenses in {"en": ["CC-BY-SA-4.0"], "az": ["MIT", "CC-BY-NC-4.0"]}.items():
         (hub / lang).mkdir(parents=True)
-        (hub / lang / "card.json").write_text(json.dumps({"licences": licenses}))
+        (hub / lang / "card.json").write_text(json.dumps({"licenses": licenses}))
     for name in ("voice.kk.txt", "kk.tsv", "dev.kk.tsv"):
         (tmp_path / name).touch()
     text = RECIPE.replace("[languages.en]\n", "")
@@ -101,10 +101,23 @@ def test_a_language_of_the_recipe_with_other_licenses_brings_them_too(faults_of,
     assert fault.startswith("sentence_encoding.start: the modules of 'en' were trained on texts under CC")
 
 
+@pytest.mark.parametrize("key", ["license", "licence"])
+def test_a_source_states_its_license_by_either_spelling(write, key):
+    source = f'{{ path = "a.txt", {key} = "CC0-1.0" }}'
+    recipe = load_recipe(write(RECIPE), [f"languages.kk.data.text=[{source}]"], check_files=False)
+    assert [part.license for part in recipe.plans["kk"].data.text] == ["CC0-1.0"]
+
+
+def test_both_spellings_at_once_are_a_fault(faults_of):
+    source = '{ path = "a.txt", license = "MIT", licence = "CC0-1.0" }'
+    (fault,) = faults_of(RECIPE, f"languages.kk.data.text=[{source}]")
+    assert "unknown key 'licence' (did you mean 'license'?)" in fault
+
+
 def test_modules_trained_on_texts_without_a_license_are_refused(faults_of, tmp_path):
     (tmp_path / "hub" / "az").mkdir(parents=True)
-    data = [{"role": "text", "source": f"{i}.txt", "licence": name} for i, name in enumerate(["", "MIT"])]
-    card = json.dumps({"licences": ["MIT"], "data": data})
+    data = [{"role": "text", "source": f"{i}.txt", "license": name} for i, name in enumerate(["", "MIT"])]
+    card = json.dumps({"licenses": ["MIT"], "data": data})
     (tmp_path / "hub" / "az" / "card.json").write_text(card)
     for lang in ("en", "kk"):
         for name in ("news.{}.txt", "voice.{}.txt", "{}.tsv", "dev.{}.tsv"):

@@ -14,7 +14,7 @@ from modenc.training.data_access import TrainingData
 
 RECORD = TranslationRecord(
     translator="apertium 3.8.3 (eng-kaz)",
-    licence="CC-BY-SA-4.0",
+    license="CC-BY-SA-4.0",
     text="sts.tsv",
     source="en",
     target="kk",
@@ -50,22 +50,30 @@ def _sources(path, *overrides):
     return load_recipe(path, overrides, check_files=False).plans["kk"].data.text
 
 
-def test_a_source_without_a_licence_has_that_of_its_record(recipe):
+def test_a_record_with_the_former_spelling_of_license_is_read(tmp_path):
+    path = tmp_path / "kk.tsv"
+    write_record(path, RECORD)
+    place = record_path(path)
+    place.write_text(place.read_text().replace('"license"', '"licence"'))
+    assert read_record(path) == RECORD
+
+
+def test_a_source_without_a_license_has_that_of_its_record(recipe):
     path = recipe('text = ["{lang}.none", "a.{lang}.txt", "b.{lang}.txt"]')
-    assert [source.licence for source in _sources(path)] == ["", "CC-BY-SA-4.0", ""]
+    assert [source.license for source in _sources(path)] == ["", "CC-BY-SA-4.0", ""]
     assert [source.translator for source in _sources(path)] == ["", RECORD.translator, ""]
-    (own,) = _sources(recipe('text = [{ path = "a.{lang}.txt", licence = "MIT" }]'))
-    assert (own.licence, own.translator) == ("MIT", RECORD.translator)
+    (own,) = _sources(recipe('text = [{ path = "a.{lang}.txt", license = "MIT" }]'))
+    assert (own.license, own.translator) == ("MIT", RECORD.translator)
     (own,) = _sources(recipe('text = [{ path = "a.{lang}.txt", translator = "a person" }]'))
-    assert (own.licence, own.translator) == ("CC-BY-SA-4.0", "a person")
+    assert (own.license, own.translator) == ("CC-BY-SA-4.0", "a person")
 
 
-def test_the_licence_counts_for_what_may_be_trained_on(recipe):
-    path = recipe('licenses = ["MIT"]\ntext = ["a.{lang}.txt", { path = "b.{lang}.txt", licence = "MIT" }]')
+def test_the_license_counts_for_what_may_be_trained_on(recipe):
+    path = recipe('licenses = ["MIT"]\ntext = ["a.{lang}.txt", { path = "b.{lang}.txt", license = "MIT" }]')
     assert [source.path for source in _sources(path)] == ["b.{lang}.txt"]
     (_, kept) = _sources(path, 'data.licenses=["MIT", "CC-BY-SA-4.0"]')
     assert kept.path == "b.{lang}.txt"
-    with pytest.raises(RecipeFaults, match=r"data\.text\[0\]\.licence: expected a license"):
+    with pytest.raises(RecipeFaults, match=r"data\.text\[0\]\.license: expected a license"):
         load_recipe(recipe('licenses = ["MIT"]\ntext = ["b.{lang}.txt"]'), check_files=False)
 
 
@@ -74,7 +82,7 @@ def test_records_of_both_sides_count(recipe, tmp_path):
 
     def stated():
         (source,) = load_recipe(path, check_files=False).plans["kk"].data.parallel
-        return source.licence, source.translator
+        return source.license, source.translator
 
     (tmp_path / "a.en.txt").write_text("x\n")
     assert stated() == ("CC-BY-SA-4.0", RECORD.translator)
@@ -82,9 +90,9 @@ def test_records_of_both_sides_count(recipe, tmp_path):
     write_record(tmp_path / "a.en.txt", other)
     both = f"{RECORD.translator}; {other.translator}"
     assert stated() == ("CC-BY-SA-4.0", both)
-    write_record(tmp_path / "a.en.txt", replace(other, licence="MIT"))
+    write_record(tmp_path / "a.en.txt", replace(other, license="MIT"))
     assert stated() == ("mixed: CC-BY-SA-4.0, MIT", both)
-    write_record(tmp_path / "a.en.txt", replace(other, licence=""))
+    write_record(tmp_path / "a.en.txt", replace(other, license=""))
     assert stated() == ("", both)
     # Only the pivot's file has a record.
     record_path(tmp_path / "a.kk.txt").unlink()
@@ -108,9 +116,9 @@ def test_licenses_of_several_files(licenses, joint):
     assert joint_license(licenses) == joint
 
 
-def test_cards_name_text_translator_and_licence(recipe, tmp_path):
+def test_cards_name_text_translator_and_license(recipe, tmp_path):
     plan = load_recipe(recipe('text = ["a.{lang}.txt", "b.{lang}.txt"]'), check_files=False).plans["kk"]
-    found = [(record.source, record.licence, record.translator) for record in TrainingData(plan).text.sources]
+    found = [(record.source, record.license, record.translator) for record in TrainingData(plan).text.sources]
     assert found == [("a.kk.txt", "CC-BY-SA-4.0", RECORD.translator), ("b.kk.txt", "", "")]
 
 
@@ -138,7 +146,7 @@ def test_records_come_back_as_they_were_written(tmp_path):
 def test_a_file_that_was_packed_since_has_its_record(tmp_path, ending):
     write_record(tmp_path / "kk.tsv", RECORD)
     assert read_record(tmp_path / f"kk.tsv{ending}") == RECORD
-    own = replace(RECORD, licence="MIT")
+    own = replace(RECORD, license="MIT")
     write_record(tmp_path / f"kk.tsv{ending}", own)
     assert read_record(tmp_path / f"kk.tsv{ending}") == own
 
@@ -157,8 +165,8 @@ def test_records_of_a_later_version_are_read(tmp_path, caplog):
         "{}",
         "null",
         "[" * 100_000,
-        json.dumps({**asdict(RECORD), "licence": 3}),
-        '{"licence": "MIT"}',
+        json.dumps({**asdict(RECORD), "license": 3}),
+        '{"license": "MIT"}',
     ],
 )
 def test_a_damaged_record_is_left_out_with_a_warning(tmp_path, caplog, content):

@@ -42,11 +42,11 @@ def test_it_opens_with_what_it_is_for_and_the_command_that_runs_it(name):
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_every_source_states_its_licence(name):
+def test_every_source_states_its_license(name):
     for plan in load_recipe(name, check_files=False).plans.values():
         data = plan.data
         for source in (*_training_sources(data), *data.dev.sts):
-            assert source.licence, source
+            assert source.license, source
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -154,7 +154,7 @@ def test_the_papers_recipes_hold_their_settings(path):
     assert recipe.name == path.stem
     for plan in recipe.plans.values():
         assert plan.monolithic.objective == path.stem
-        assert all(source.licence for source in _training_sources(plan.data))
+        assert all(source.license for source in _training_sources(plan.data))
         assert plan.lang == "en" or plan.alignment.objective == path.stem
     plan = recipe.plans["de"]
     paper = {

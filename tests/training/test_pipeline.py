@@ -326,7 +326,7 @@ def test_rows_of_one_meaning_train_sentence_encoding_and_alignment(copied):
     write_table(
         data / "grouped.tsv", ("of", "en", "kk"), [(i // 5, *row) for i, row in enumerate(rows)][:100]
     )
-    grouped = 'path="grouped.tsv", group="of", licence="MIT"'
+    grouped = 'path="grouped.tsv", group="of", license="MIT"'
     recipe = load_recipe(
         copied,
         [

@@ -34,7 +34,7 @@ def test_graded_pairs_follow_the_objective(copied, objective):
 
 CROSS_SCORED = (
     'languages.kk.data.cross_scored_pairs=[{path="sts.{lang}.tsv", pivot_path="sts.{pivot}.tsv", key="id", '
-    'translator="a rule", licence="MIT"}]'
+    'translator="a rule", license="MIT"}]'
 )
 
 
@@ -47,7 +47,7 @@ def test_alignment_learns_from_scored_pairs(copied, objective):
     card = Hub.open(copied.parent / "hub").card("kk")
     assert card.stages["alignment"]["metrics"]["steps"] == 4
     (entry,) = [entry for entry in card.data if entry["role"] == "cross_scored_pairs"]
-    assert (entry["rows"], entry["translator"], entry["licence"]) == (16, "a rule", "MIT")
+    assert (entry["rows"], entry["translator"], entry["license"]) == (16, "a rule", "MIT")
     roles = {entry["role"] for entry in card.data}
     assert ("parallel" in roles) == (objective == "scored+parallel")
 

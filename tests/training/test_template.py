@@ -49,7 +49,7 @@ def test_the_template_trains_from_two_files_into_a_hub_of_its_own(tiny_hub, tmp_
     assert hub.card("en") == tiny_hub.card("en")
     assert set(hub.card("az").stages) >= {"sentence_encoding", "alignment"}
     # The start's license comes along.
-    assert hub.card("az").licences == sorted({"unknown", *_licenses_of_encoding(tiny_hub, "en")})
+    assert hub.card("az").licenses == sorted({"unknown", *_licenses_of_encoding(tiny_hub, "en")})
     assert {path: path.stat().st_mtime_ns for path in tiny_hub.path.rglob("*")} == before
     assert ModularEncoder(hub.path).encode(own[:2], lang="az").shape == (2, hub.info.hidden_size)
     # Once there, what was copied is left as it is.
@@ -60,7 +60,7 @@ def test_the_template_trains_from_two_files_into_a_hub_of_its_own(tiny_hub, tmp_
 
 def _licenses_of_encoding(hub, lang):
     roles = ("text", "paraphrases", "scored_pairs")
-    return {entry["licence"] for entry in hub.card(lang).data if entry["role"] in roles}
+    return {entry["license"] for entry in hub.card(lang).data if entry["role"] in roles}
 
 
 def test_without_a_hub_to_start_from_the_pivot_is_missed_at_once(tmp_path, capsys):

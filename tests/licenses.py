@@ -1,4 +1,4 @@
-"""Licences of all that users install: writes ``docs/licences.md``, or compares it (``--check``).
+"""Licenses of all that users install: writes ``docs/licenses.md``, or compares it (``--check``).
 
 Run by ``make audit``, which installs pip-licenses; not among the tests, since new releases word theirs anew.
 """
@@ -15,14 +15,14 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 EXTRAS = ("train", "eval", "translate", "int8", "onnx", "openvino", "serve", "ray", "mteb")
-TABLE = Path(__file__).resolve().parents[1] / "docs" / "licences.md"
-_HEAD = """# Licences of dependencies
+TABLE = Path(__file__).resolve().parents[1] / "docs" / "licenses.md"
+_HEAD = """# Licenses of dependencies
 
-What `pip install modenc[{extras}]` brings, as its metadata says (`python tests/licences.py` writes this
+What `pip install modenc[{extras}]` brings, as its metadata says (`python tests/licenses.py` writes this
 table, `make audit` compares it). All in it may be used beside modenc's own Apache-2.0, in products too; a
 test refuses others, and what `uv.lock` has and this page lacks.
 
-| package | licence |
+| package | license |
 | --- | --- |
 """
 
@@ -37,15 +37,15 @@ ELSEWHERE = {
 
 
 def found() -> dict[str, str]:
-    """Package → licence, of modenc's dependencies that are installed."""
+    """Package → license, of modenc's dependencies that are installed."""
     command = [sys.executable, "-m", "piplicenses", "--from=mixed", "--format=json", "--with-system"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    licences = {canonicalize_name(row["Name"]): row["License"] for row in json.loads(done.stdout)}
-    return {name: licences[name] for name in sorted(_needed()) if name in licences}
+    licenses = {canonicalize_name(row["Name"]): row["License"] for row in json.loads(done.stdout)}
+    return {name: licenses[name] for name in sorted(_needed()) if name in licenses}
 
 
 def listed() -> dict[str, str]:
-    """Package → licence, of the table."""
+    """Package → license, of the table."""
     rows = TABLE.read_text(encoding="utf-8").partition("| --- | --- |\n")[2].partition("\n\n")[0].splitlines()
     return dict(row.strip("| ").split(" | ") for row in rows)
 
@@ -73,9 +73,9 @@ def _needed() -> set[str]:
 if __name__ == "__main__":
     table = found()
     if sys.argv[1:] != ["--check"]:
-        rows = "".join(f"| {name} | {licence} |\n" for name, licence in table.items())
+        rows = "".join(f"| {name} | {license} |\n" for name, license in table.items())
         others = "; ".join(f"`{name}`: {terms}" for name, terms in ELSEWHERE.items())
         text = f"{_HEAD.format(extras=','.join(EXTRAS))}{rows}\nElsewhere also {others}.\n"
         TABLE.write_text(text, encoding="utf-8")
     elif changed := dict(table.items() - listed().items()):
-        sys.exit(f"licences not listed in {TABLE.name}: {changed}; see what they permit, then write it anew")
+        sys.exit(f"licenses not listed in {TABLE.name}: {changed}; see what they permit, then write it anew")
