@@ -87,7 +87,7 @@ def check_fit(body: PreTrainedModel, modules: LanguageModules) -> None:
         HubError: a layer is missing in the body or has another shape, or the padding ids differ.
     """
     layers_by_name = dict(body.named_modules()) if modules.lora else {}
-    for name, lora in modules.lora.items():
+    for name, lora in sorted(modules.lora.items()):  # the first issue is the same each time
         layer = layers_by_name.get(name)
         if not isinstance(layer, nn.Linear):
             raise HubError(

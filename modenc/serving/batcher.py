@@ -166,11 +166,11 @@ class Batcher:
             if not parts:
                 continue
             start, count = time.monotonic(), sum(len(part.texts) for part in parts)
+            self._metrics.batches.observe(count)
             for align in (True, False):
                 self._encode([part for part in parts if part.request.align is align], align)
             rate = count / (time.monotonic() - start)
             self._rate += (rate - self._rate) * (_WEIGHT if self._rate else 1.0)
-            self._metrics.batches.observe(count)
 
     def _next_batch(self) -> list[_Part] | None:
         """The next texts, none if their clients left; None if the batcher was stopped and all is done."""

@@ -22,13 +22,13 @@ def test_json_round_trip() -> None:
 def test_wrong_keys_are_all_named() -> None:
     content = json.loads(CARD.to_json())
     del content["seed"]
-    content |= {"licenses": [], "scores": [1], "recipe": True, "files": {"x": {"bytes": "2"}}}
+    content |= {"license": [], "scores": [1], "recipe": True, "files": {"x": {"bytes": "2"}}}
     with pytest.raises(HubError) as error:
         Card.from_json(json.dumps(content), where="kk/card.json")
     message = str(error.value)
     for part in (
         "kk/card.json: missing key 'seed'",
-        "unknown key 'licenses' (did you mean 'licenses'?)",
+        "unknown key 'license' (did you mean 'licenses'?)",
         "scores: expected dict, found [1]",
         "recipe: expected str, found True",
         "files.x: missing key 'sha256'",
