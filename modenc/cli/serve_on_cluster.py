@@ -1,4 +1,4 @@
-"""``modenc serve --on ray``: the server of ``modenc serve`` in every replica on a cluster's nodes."""
+"""``modenc serve --on ray``: replicas of the server of ``modenc serve`` on a cluster."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def serve_on_cluster(
     settings: ServeSettings,
     open_encoder: Callable[[argparse.Namespace], ModularEncoder],
 ) -> None:
-    """Serve on a cluster until the process is told to stop (SIGTERM, SIGINT).
+    """Serve on a cluster until SIGTERM or SIGINT.
 
     Args:
-        args: of the command.
-        hub: what they name.
-        settings: of each replica.
-        open_encoder: called once in each replica; can be pickled.
+        args: arguments of the command.
+        hub: the hub that they name.
+        settings: settings of each replica.
+        open_encoder: called once in each replica; it can be pickled.
 
     Raises:
         ModencError: the cluster, or the encoder on its nodes, cannot be used.
@@ -56,11 +56,12 @@ def serve_on_cluster(
             signal.signal(number, lambda *_: stop.set())
         check_nodes(check)
         place = Place.of_cluster(threads)
-        replicas = args.replicas or place.slots
-        if replicas > place.slots:
+        replicas = args.replicas or place.capacity
+        if replicas > place.capacity:
             raise ClusterError(
-                f"--replicas: expected at most {place.slots}, for which the cluster has room (cores of each: "
-                f"{threads}), found {replicas}; add nodes, or set fewer threads (OMP_NUM_THREADS)"
+                f"--replicas: expected at most {place.capacity}, for which the cluster has room "
+                f"(cores of each: {threads}), found {replicas}; add nodes, or set fewer threads "
+                "(OMP_NUM_THREADS)"
             )
         requests = settings.max_waiting + settings.batch_size + _REQUESTS_TO_REFUSE
         deployment = Deployment(settings.name, replicas, place, args.host, args.port, requests)
@@ -72,7 +73,7 @@ def _state_of(args: argparse.Namespace, hub: Hub) -> str:
 
 
 def _unlike_here(args: argparse.Namespace, expected: str) -> str | None:
-    """What differs on a node from the hub that is to be served."""
+    """Return a message if the hub differs on a node from the one here, else None."""
     try:
         found = _state_of(args, open_hub(args))
     except (ModencError, OSError) as error:

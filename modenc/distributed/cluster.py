@@ -1,4 +1,4 @@
-"""A connection to a Ray cluster, what its nodes must have in common, and its errors in plain words."""
+"""Connection to a Ray cluster, checks that its nodes are alike, and its errors as modenc's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from modenc.errors import ClusterError, ModencError
 
 Check = Callable[[], str | None]
-"""Runs on a node; says in a text what it lacks."""
+"""Called on a node; returns a message about what is missing there, or ``None``."""
 
 _SECONDS_TO_ANSWER = 10.0
 _PACKAGES = ("modenc", "torch", "transformers")
@@ -31,7 +31,7 @@ _PACKAGES = ("modenc", "torch", "transformers")
 
 @contextmanager
 def cluster(address: str | None = None) -> Iterator[None]:
-    """Work on a cluster within the block.
+    """Connect to a cluster for the length of the block.
 
     Args:
         address: ``HOST:PORT`` of its head node. ``None``: that of ``RAY_ADDRESS``, else the one that this
@@ -58,7 +58,7 @@ def cluster(address: str | None = None) -> Iterator[None]:
             f"it needs Ray {ray.__version__} and Python {_python()}; see ray status --address {name}"
         ) from error
     try:
-        # Ray shows there what it says of nodes, and a script may read the command's own output.
+        # Ray prints messages about nodes to standard output, which a script may read.
         with redirect_stdout(sys.stderr):
             yield
     finally:
@@ -66,7 +66,7 @@ def cluster(address: str | None = None) -> Iterator[None]:
 
 
 def _check_answers(address: str) -> None:
-    """Ray itself tries for minutes, and then ends the process."""
+    """Check that the cluster answers: Ray itself tries for minutes and then ends the process."""
     host, _, port = address.rpartition(":")
     expected = "expected HOST:PORT of a Ray cluster's head node"
     if "://" in address or not host or not port.isdigit():
@@ -82,35 +82,35 @@ def _check_answers(address: str) -> None:
 
 @dataclass(frozen=True)
 class Place:
-    """What each piece of work takes of a node."""
+    """Resources of each task or actor, and how many the cluster has room for."""
 
     cores: int
-    """As many threads compute."""
+    """Cores, and threads, of each."""
     gpus: int
-    """1 where the cluster has any."""
-    slots: int
-    """How many pieces the cluster has room for at once."""
+    """GPUs of each: 1 if the cluster has any, else 0."""
+    capacity: int
+    """How many the cluster can run at once."""
 
     @classmethod
     def of_cluster(cls, cores: int) -> Place:
-        """Room for pieces of so many cores each.
+        """Compute how many tasks of ``cores`` cores each fit on the cluster.
 
         Raises:
-            ClusterError: no node has them.
+            ClusterError: no node has as many cores.
         """
         nodes = [node["Resources"] for node in _nodes()]
         gpus = int(any(node.get("GPU") for node in nodes))
-        slots = sum(_room(node, cores, gpus) for node in nodes)
-        if not slots:
+        capacity = sum(_room(node, cores, gpus) for node in nodes)
+        if not capacity:
             found = max((math.floor(node.get("CPU", 0)) for node in nodes), default=0)
             raise ClusterError(
                 f"expected a node with {cores} cores, the number of threads here, found at most {found}; set "
                 "fewer threads (OMP_NUM_THREADS; run.threads in a recipe), or add a node"
             )
-        return cls(cores, gpus, slots)
+        return cls(cores, gpus, capacity)
 
     def options(self) -> dict[str, Any]:
-        """For a task or an actor."""
+        """Return options for a Ray task or actor."""
         return {"num_cpus": self.cores, "num_gpus": self.gpus}
 
 
@@ -125,7 +125,7 @@ def _nodes() -> list[dict[str, Any]]:
 
 @contextmanager
 def shared_folders(folders: Iterable[Path]) -> Iterator[Check]:
-    """Check that all nodes see these folders; yields the check for nodes that join later.
+    """Check that all nodes share these folders; yields the same check for nodes that join later.
 
     Raises:
         ClusterError: a node does not.
@@ -154,7 +154,7 @@ def _unseen(marks: list[Path]) -> str | None:
 
 
 def check_nodes(check: Check) -> None:
-    """Run a check on every node, and compare their packages with those here.
+    """Call a check on every node, and compare the versions of packages with those here.
 
     Raises:
         ClusterError: what nodes lack, a line for each.
@@ -203,10 +203,10 @@ def _versions() -> dict[str, str]:
 
 
 def beginning(check: Check) -> Callable[[], None]:
-    """What a process on a node does before it works.
+    """Return a function that prepares a process on a node.
 
-    It takes this process's folder for its own, so that relative paths mean the same, and its log level, and
-    raises a :class:`ClusterError` if ``check`` finds that the node lacks something.
+    It sets the working directory and log level of this process there, and raises a :class:`ClusterError` if
+    ``check`` returns a message.
     """
     return partial(_begin, check, os.getcwd(), logging.getLogger().getEffectiveLevel())
 
@@ -225,17 +225,17 @@ def _go_to(folder: str) -> None:
 
 @contextmanager
 def plain_errors(name: str) -> Iterator[None]:
-    """Raise what failed on a node as it would have been raised here.
+    """Raise errors of a node as they would have been raised here.
 
     Raises:
-        ModencError: what the work itself raised.
-        ClusterError: something else; ``name`` says of what.
+        ModencError: the task raised it.
+        ClusterError: any other failure; ``name`` is the task's name in the message.
     """
     try:
         yield
     except Exception as error:
         cause: BaseException | None = error
-        # An error of a task is of the class of its cause, too.
+        # Ray's errors of tasks inherit from the class of their cause.
         while cause is not None and (isinstance(cause, RayError) or not isinstance(cause, ModencError)):
             cause = getattr(cause, "cause", None) or cause.__cause__
         if cause is not None:

@@ -1,4 +1,4 @@
-"""A graph of tasks on a cluster: each runs once those it comes after are done, lost ones run again."""
+"""Run tasks on a cluster in the order of their dependencies; lost tasks are retried."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from modenc.distributed.cluster import Check, Place, beginning, plain_errors
 logger = logging.getLogger(__name__)
 
 RETRIES = 3
-"""How often a task is run again whose process or node was lost."""
+"""Most retries of a task whose process or node was lost."""
 SECONDS_TO_END = 120.0
-"""How long a lost process may take to let its locks go: on NFS version 4, a lease of 90 seconds."""
+"""Seconds until the locks of a lost process are released (NFS 4: a lease of 90 seconds)."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Something to run on a node."""
+    """A function to run on a node, and the tasks before it."""
 
     name: str
     call: Callable[[], Any]
-    """Can be pickled, and run again where it was interrupted."""
+    """The function; it can be pickled, and called again after an interruption."""
     after: tuple[int, ...] = ()
-    """Positions of the tasks that must be done before, all smaller than its own."""
+    """Positions of the tasks that must be done first, all smaller than its own."""
 
 
 def run_graph(tasks: Sequence[Task], place: Place, check: Check) -> list[Any]:
     """Run tasks, as many at a time as the cluster has room for.
 
     Args:
-        tasks: each behind those that it comes after.
-        place: what each takes of a node.
-        check: made on the node before each task.
+        tasks: tasks, each after its dependencies.
+        place: cores and GPUs of each task.
+        check: called on the node before each task.
 
     Returns:
-        What each gave.
+        The result of each task, in order.
 
     Raises:
-        ModencError: what a task raised; no others are begun after it.
-        ClusterError: a task was lost :data:`RETRIES` times and once more.
+        ModencError: a task raised it; no further tasks are started.
+        ClusterError: a task was lost more than :data:`RETRIES` times.
     """
     run, begin = ray.remote(_run), beginning(check)
     refs: list[Any] = []

@@ -42,41 +42,41 @@ logger = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 _SECONDS_TO_ANSWER = 30.0
-# How long a replica may take to answer what it took before it is ended.
+# For a replica to answer open requests before it is stopped.
 _SECONDS_TO_DRAIN = 600.0
-# In a row, by replicas that are started; each takes seconds.
+# In a row, before the start is given up; each takes seconds.
 _FAILED_STARTS = 3
 _KEEP_ALIVE = 30
 _OPEN = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Hosts that mean all interfaces → one at which they are reached on the same machine."""
+"""Host that means all interfaces → host for connections from the same machine."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """What runs in one replica."""
+    """Web application of one replica, and functions that describe its state."""
 
     app: ASGIApp
     check: Callable[[], str | None]
-    """Says in a text why the replica must be replaced; ``None``: it works."""
+    """Returns a message if the replica must be replaced, ``None`` if it works."""
     report: Callable[[], Any]
-    """What :func:`reports` collects; can be pickled."""
+    """Returns the state that :func:`reports` collects; it can be pickled."""
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """How a service is spread over a cluster, and where it listens."""
+    """Settings of a service on a cluster."""
 
     name: str
-    """Of the application of Ray Serve; one that runs under it is replaced."""
+    """Name of the Ray Serve application; a running one of this name is replaced."""
     replicas: int
     place: Place
-    """What each replica takes of a node."""
+    """Resources of each replica."""
     host: str
-    """Where the head node listens."""
+    """Address at which the head node listens."""
     port: int
-    """0: a free one."""
+    """Port there; 0: a free one."""
     max_requests: int
-    """Most requests that Ray gives to a replica at a time; more wait."""
+    """Most requests that Ray passes to a replica at a time; further ones wait."""
 
 
 @serve.ingress()  # type: ignore[untyped-decorator]
@@ -103,24 +103,24 @@ def _all_replicas() -> Any:
 
 
 async def reports() -> dict[str, Any]:
-    """Name of a replica → its :attr:`Service.report`; called in one of them, and without those just lost."""
+    """Collect name of a replica → its :attr:`Service.report`, without lost ones; call it in a replica."""
     asked = _all_replicas().broadcast("report")
     found = await asked.results_async(timeout_s=_SECONDS_TO_ANSWER, return_exceptions=True)
     return dict(one for one in found if not isinstance(one, BaseException))
 
 
 def serve_replicas(make: Callable[[], Service], deployment: Deployment, check: Check, stop: Event) -> None:
-    """Serve until ``stop`` is set; what the replicas took is answered before they end.
+    """Serve until ``stop`` is set; replicas answer open requests before they stop.
 
     Args:
-        make: called once in each replica; can be pickled.
-        deployment: how many there are, and where they listen.
-        check: made on the node by each replica before.
-        stop: ends it.
+        make: called once in each replica; it can be pickled.
+        deployment: the settings.
+        check: called by each replica on its node before it starts.
+        stop: ends the service.
 
     Raises:
-        ModencError: what ``make`` or ``check`` raised while the first replicas were started.
-        ClusterError: Ray Serve cannot serve there, or was lost.
+        ModencError: ``make`` or ``check`` raised it while the first replicas were started.
+        ClusterError: Ray Serve cannot be used, or was lost.
     """
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
     try:
@@ -139,7 +139,7 @@ def serve_replicas(make: Callable[[], Service], deployment: Deployment, check: C
 
 @contextmanager
 def _ray_serve(deployment: Deployment) -> Iterator[int]:
-    """Ray Serve, started here if it does not run; yields its port. It ends with the block if it is then idle.
+    """Start Ray Serve if it does not run; yields its port. If it was started here and is idle, it ends after.
 
     Raises:
         ClusterError: it runs with another host or port, or cannot listen there.
@@ -162,7 +162,7 @@ def _ray_serve(deployment: Deployment) -> Iterator[int]:
 
 
 def _deploy(make: Callable[[], Service], deployment: Deployment, check: Check) -> float:
-    """Have replicas started; returns when that was, which identifies them."""
+    """Start replicas; returns the time of it, which identifies them."""
     replicas = serve.deployment(
         _Replica,
         name=deployment.name,
@@ -179,7 +179,7 @@ def _deploy(make: Callable[[], Service], deployment: Deployment, check: Check) -
 
 
 def _all_ready(deployment: Deployment, since: float, stop: Event) -> bool:
-    """Wait until all replicas are ready, and log the address; false if ``stop`` was set before."""
+    """Wait until all replicas are ready, and log the address; returns false if ``stop`` was set before."""
     ready = 0
     while not stop.wait(_SECONDS_BETWEEN_LOOKS):
         found = _found(deployment, since)
@@ -196,20 +196,20 @@ def _all_ready(deployment: Deployment, since: float, stop: Event) -> bool:
 
 
 def _reason(message: str) -> str:
-    """What a replica raised of modenc's own errors, else all that Ray says."""
+    """Extract modenc's own error from Ray's message, or return all of the message."""
     found = re.findall(r"^modenc\.errors\.\w+: (.+)$", message, re.MULTILINE)
     return str(found[-1]) if found else f"no replica could be started: {message.strip()}"
 
 
 def _watch(deployment: Deployment, since: float, stop: Event) -> None:
-    """Log what becomes of replicas until ``stop`` is set."""
+    """Log changes in the number of ready replicas until ``stop`` is set."""
     ready = deployment.replicas
     while not stop.wait(_SECONDS_BETWEEN_LOOKS):
         ready = _log_ready(deployment, _found(deployment, since), ready)
 
 
 def _found(deployment: Deployment, since: float) -> Any:
-    """The application's status.
+    """Return the application's status.
 
     Raises:
         ClusterError: it is no longer the one that was deployed.
@@ -221,7 +221,7 @@ def _found(deployment: Deployment, since: float) -> Any:
 
 
 def _log_ready(deployment: Deployment, found: Any, before: int) -> int:
-    """Log how many replicas are ready if it is not as many as before; returns how many."""
+    """Return how many replicas are ready; log it if the number changed."""
     replicas = found.deployments[deployment.name]
     ready = int(replicas.replica_states.get("RUNNING", 0))
     if ready != before:
@@ -232,7 +232,7 @@ def _log_ready(deployment: Deployment, found: Any, before: int) -> int:
 
 
 def _remove(name: str, since: float) -> None:
-    """Let replicas answer what they took, and end them, unless others have taken their place."""
+    """Stop the replicas after they answered open requests, unless another process has replaced them."""
     end = time.monotonic() + _SECONDS_TO_DRAIN
     while (found := serve.status().applications.get(name)) and time.monotonic() < end:
         if found.last_deployed_time_s != since:
@@ -246,10 +246,10 @@ def _head() -> dict[str, Any]:
 
 
 def _on_head(call: Callable[[str, int], Any], deployment: Deployment) -> Any:
-    """What a function of host and port gives on the head node.
+    """Call a function of host and port on the head node.
 
     Raises:
-        ClusterError: it gave an error of the system.
+        ClusterError: it returned an ``OSError``.
     """
     here = NodeAffinitySchedulingStrategy(_head()["NodeID"], soft=False)
     task = ray.remote(call).options(num_cpus=0, scheduling_strategy=here)
@@ -261,7 +261,7 @@ def _on_head(call: Callable[[str, int], Any], deployment: Deployment) -> Any:
 
 
 def _free_port(host: str, port: int) -> int | OSError:
-    """The port, for 0 a free one."""
+    """Check that the port is free, or find a free one for 0; returns it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.create_server((host, port), family=family) as listening:
@@ -271,7 +271,7 @@ def _free_port(host: str, port: int) -> int | OSError:
 
 
 def _routes(deployment: Deployment) -> dict[str, str]:
-    """Paths that Ray Serve answers → their applications.
+    """Ask Ray Serve for its routes: path → application.
 
     Raises:
         ClusterError: it does not listen where the deployment says.

@@ -1,4 +1,4 @@
-"""Numbered shards of a job through Ray Data: tasks read them, actors work on them, in any order."""
+"""Process numbered shards with Ray Data: tasks read them, actors compute their results, in any order."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from modenc.distributed.cluster import Check, Place, beginning, plain_errors
 from modenc.errors import ModencError
 
 Read = Callable[[Sequence[int]], Iterable[Any]]
-"""Gives the contents of shards with these ascending numbers, in their order."""
+"""Reads shards: ascending numbers → their contents, in the same order."""
 Work = Callable[[Any], Any]
-"""Content of a shard → its result."""
+"""Computes the result of a shard from its content."""
 
-# More of them: shorter ones to read again after a loss; each skips what is before its own.
+# More read tasks mean less to read again after a loss, but each must skip the rows before its own.
 _READS_A_WORKER = 4
 
 
 def map_shards(
     numbers: Sequence[int], read: Read, make_worker: Callable[[], Work], place: Place, check: Check
 ) -> Iterator[tuple[int, Any]]:
-    """Work on shards, wherever the cluster has room; those lost with a node are read and worked on again.
+    """Process shards on a cluster; those lost with a node are read and processed again.
 
     Args:
-        numbers: of the shards, ascending.
+        numbers: shard numbers, ascending.
         read: called in tasks, on parts of ``numbers``.
-        make_worker: called once in each actor; what it gives stays in memory and works on shard after shard.
-        place: what an actor takes of a node.
-        check: made on the node by each actor before.
+        make_worker: called once in each actor; the worker that it returns stays in memory for all its shards.
+        place: cores and GPUs of each actor.
+        check: called by each actor on its node before it starts.
 
     Yields:
-        Each number once, in any order, with the shard's result.
+        Shard number and result; each number once, in any order.
 
     Raises:
-        ModencError: what ``read``, ``make_worker`` or the worker raised.
+        ModencError: ``read``, ``make_worker`` or the worker raised it.
         ClusterError: the cluster failed otherwise.
     """
     DataContext.get_current().enable_progress_bars = False
-    workers = min(place.slots, len(numbers))
+    workers = min(place.capacity, len(numbers))
     done: set[int] = set()
     with plain_errors("shards"):
         shards = ray.data.read_datasource(
@@ -69,7 +69,7 @@ def map_shards(
 
 
 class _Shards(Datasource):  # type: ignore[misc]
-    """As many reading tasks as Ray asks for, each for some of the shards."""
+    """Source of shards, read by as many tasks as Ray asks for."""
 
     def __init__(self, numbers: Sequence[int], read: Read) -> None:
         super().__init__()
@@ -77,11 +77,11 @@ class _Shards(Datasource):  # type: ignore[misc]
         self.read = read
 
     def estimate_inmemory_data_size(self) -> int | None:
-        """Not known."""
+        """Return ``None``: the size is not known."""
         return None
 
     def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[ReadTask]:
-        """A task for each stretch of numbers."""
+        """Make a read task for each range of shard numbers."""
         parts = np.array_split(np.asarray(self.numbers, dtype=np.int64), min(parallelism, len(self.numbers)))
         return [
             ReadTask(partial(_blocks, part.tolist(), self.read), BlockMetadata(len(part), None, None, None))
@@ -89,7 +89,7 @@ class _Shards(Datasource):  # type: ignore[misc]
         ]
 
 
-# Errors travel as results: Ray Data's own do not say what they were made of.
+# Errors are returned as results, since Ray Data's own errors hide their cause.
 def _blocks(numbers: Sequence[int], read: Read) -> Iterator[pa.Table]:
     try:
         for number, content in zip(numbers, read(numbers), strict=True):
@@ -103,7 +103,7 @@ def _block(number: int, content: Any) -> pa.Table:
 
 
 class _Worker:
-    """An actor's state."""
+    """Worker in an actor."""
 
     def __init__(self, begin: Callable[[], None], make_worker: Callable[[], Work]) -> None:
         self.error: ModencError | None = None
@@ -114,7 +114,7 @@ class _Worker:
             self.error = error
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """One shard."""
+        """Process a batch of one shard."""
         result = pickle.dumps(self._result(pickle.loads(batch["content"][0])))
         return {"number": batch["number"], "content": np.array([result], dtype=object)}
 

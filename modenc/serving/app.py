@@ -1,4 +1,4 @@
-"""The routes: OpenAI's embeddings API, a page to try it, and what operators ask for."""
+"""Routes of the server: OpenAI's embeddings API, a page to try it, health, readiness and metrics."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from modenc.serving.settings import MAX_COMPARED, ServeSettings
 if TYPE_CHECKING:
     from modenc.encoder import ModularEncoder
 
-# Between two looks whether a client has left.
+# Between two checks for a disconnected client.
 _SECONDS = 1.0
 
 
@@ -45,7 +45,7 @@ def make_app(
     metrics: Metrics,
     metrics_page: Callable[[], Awaitable[bytes]] | None = None,
 ) -> FastAPI:
-    """The application; it starts and stops ``batcher``.
+    """Make the application; it starts and stops ``batcher``.
 
     Args:
         batcher: encodes.
@@ -60,7 +60,7 @@ def make_app(
         yield
         await run_in_threadpool(batcher.stop)
 
-    # The usual pages of documentation load their code from elsewhere.
+    # FastAPI's documentation pages would load scripts from other servers.
     app = FastAPI(
         title="modenc", version=modenc.__version__, lifespan=lifespan, docs_url=None, redoc_url=None
     )
@@ -84,7 +84,7 @@ def make_app(
 
 
 class _Routes:
-    """What answers each path."""
+    """Handlers of the routes."""
 
     def __init__(self, batcher: Batcher, settings: ServeSettings) -> None:
         self._batcher, self._settings = batcher, settings
@@ -93,7 +93,7 @@ class _Routes:
         self._policy = _policy(self._page)
 
     async def embeddings(self, request: Request, body: EmbeddingRequest) -> Response:
-        """Vectors of texts in any mixture of languages."""
+        """Encode texts in any mixture of languages."""
         self._check_model(body.model)
         check_texts(body.input, "input", self._settings)
         codes = codes_of(body.lang, len(body.input))
@@ -107,7 +107,7 @@ class _Routes:
         return await run_in_threadpool(_embeddings, encoded, body)
 
     async def similarities(self, request: Request, body: SimilarityRequest) -> Response:
-        """Cosines of all pairs of texts, and the language that each was identified as."""
+        """Compute the cosines of all pairs of texts, and identify their languages."""
         check_texts(body.texts, "texts", self._settings, MAX_COMPARED)
         codes = codes_of(body.lang, len(body.texts))
         encoder = self._encoder()
@@ -122,24 +122,24 @@ class _Routes:
         return answer({"languages": languages, "similarities": (vectors @ vectors.T).round(4)})
 
     async def models(self) -> Response:
-        """The one hub that is served, with its languages."""
+        """List the served hub, with its languages."""
         return answer({"object": "list", "data": [self._model()]})
 
     async def model(self, model: str) -> Response:
-        """The same, by its name."""
+        """Describe the served hub, if ``model`` is its name."""
         self._check_model(model)
         return answer(self._model())
 
     async def page(self) -> Response:
-        """A page on which sentences are compared."""
+        """Return the page on which sentences are compared."""
         return HTMLResponse(self._page, headers={"Content-Security-Policy": self._policy})
 
     async def health(self) -> Response:
-        """Whether the process answers."""
+        """Answer as soon as the process runs."""
         return answer({"status": "ok"})
 
     async def ready(self) -> Response:
-        """Whether requests are taken."""
+        """Answer once requests are accepted; 503 before."""
         self._encoder()
         return answer({"status": "ready"})
 
@@ -191,7 +191,7 @@ def _counters(
     metrics: Metrics, page: Callable[[], Awaitable[bytes]] | None
 ) -> Callable[[], Awaitable[Response]]:
     async def counters() -> Response:
-        """Counters for Prometheus."""
+        """Return the counters for Prometheus."""
         content = metrics.page() if page is None else await page()
         return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -223,7 +223,7 @@ def _name(code: str) -> str:
 
 
 def _policy(page: str) -> str:
-    """A content security policy that lets the page's own script and style run, and nothing else."""
+    """Make a content security policy that allows the page's own script and style only."""
     hashes = {
         kind: base64.b64encode(sha256(found[1].encode()).digest()).decode()
         for kind in ("script", "style")

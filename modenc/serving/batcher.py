@@ -1,4 +1,4 @@
-"""One thread that encodes: batches across requests and languages, and a bounded queue before it."""
+"""Encoding thread with a bounded queue; its batches mix requests and languages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _LONGEST_WAIT = 60
-# Of the newest batch in the running mean of texts a second.
+# Weight of the newest batch in the running mean of texts per second.
 _WEIGHT = 0.2
 
 
@@ -45,14 +45,14 @@ class QueueFullError(Exception):
 
 @dataclass(frozen=True)
 class Encoded:
-    """The answer to a request."""
+    """Result of a request."""
 
     vectors: NDArray[np.float32]
-    """[texts, hidden], as ``ModularEncoder.encode`` gives them."""
+    """Vectors [texts, hidden], as from ``ModularEncoder.encode``."""
     languages: list[str]
-    """Whose modules encoded each text."""
+    """Code of the language whose modules encoded each text."""
     tokens: int
-    """Of all texts, prompt included; 0 for those of a batch of which a language was removed meanwhile."""
+    """Number of tokens with prompts; 0 for a batch of which a language was removed in the meantime."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ class _Part(NamedTuple):
 
 
 class Batcher:
-    """Encodes the texts of many requests together, in a thread of its own.
+    """Encoder of many requests together, in a thread of its own.
 
     A batch takes from each waiting request in turn, so that a large one does not hold up small ones.
 
@@ -111,27 +111,27 @@ class Batcher:
 
     @property
     def ready(self) -> bool:
-        """Whether requests are taken."""
+        """Whether requests are accepted."""
         return self.encoder is not None and not self._stopping
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs, or has ended because it was told to."""
+        """Whether the thread runs, or was stopped on purpose."""
         return self._stopping or self._thread.is_alive()
 
     def start(self) -> None:
-        """Open the encoder, and encode what comes."""
+        """Open the encoder and start to encode."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish what was taken; nothing more is."""
+        """Stop after all accepted requests are answered."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
         self._thread.join()
 
     def submit(self, texts: Sequence[str], langs: Sequence[str | None], *, align: bool) -> Future[Encoded]:
-        """Have texts encoded.
+        """Queue texts to be encoded.
 
         Args:
             texts: at least one.
@@ -139,7 +139,7 @@ class Batcher:
             align: as for ``ModularEncoder.encode``.
 
         Raises:
-            QueueFullError: too many texts wait.
+            QueueFullError: too many texts are waiting.
         """
         request = _Request(texts, langs, align)
         with self._changed:
@@ -173,7 +173,7 @@ class Batcher:
             self._rate += (rate - self._rate) * (_WEIGHT if self._rate else 1.0)
 
     def _next_batch(self) -> list[_Part] | None:
-        """The next texts, none if their clients left; None if the batcher was stopped and all is done."""
+        """Return the next batch, empty if its clients left; None once all is done after a stop."""
         most = self._settings.batch_size
         with self._changed:
             while not self._queue and not self._stopping:
@@ -242,7 +242,7 @@ def _tokens(encoder: ModularEncoder, texts: list[TaggedText]) -> list[int]:
 
 
 def _give(request: _Request, encoded: Encoded) -> None:
-    """Add a part; with the last one the request is answered, unless it failed or its client left."""
+    """Add a part's vectors; the last one answers the request, unless it failed or its client left."""
     request.done.append(encoded)
     if sum(len(part.languages) for part in request.done) < len(request.texts):
         return

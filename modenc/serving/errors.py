@@ -1,4 +1,4 @@
-"""Errors as OpenAI's API words them."""
+"""Errors in the format of OpenAI's API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
-# pydantic's names of faults → what they mean here.
+# Type of pydantic's error → what was expected.
 _FAULTS = {
     "model_attributes_type": "expected a JSON object, found something else; is the header 'Content-Type: "
     "application/json' there?",
@@ -46,13 +46,13 @@ class ApiError(HTTPException):
 
 
 def answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A JSON answer; arrays of NumPy are lists of numbers."""
+    """Make a JSON response; NumPy arrays become lists of numbers."""
     body = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
     return Response(body, status, headers, media_type="application/json")
 
 
 async def http_error(_: Request, error: Exception) -> Response:
-    """The answer to a refused request."""
+    """Make the response to a refused request."""
     assert isinstance(error, HTTPException)
     kind = _TYPES.get(error.status_code) or (
         "server_error" if error.status_code >= 500 else "invalid_request_error"
@@ -63,7 +63,7 @@ async def http_error(_: Request, error: Exception) -> Response:
 
 
 async def invalid_request(request: Request, error: Exception) -> Response:
-    """The answer to a request whose body is no valid one; all faults are in the message."""
+    """Make the response to a request with an invalid body; the message has all issues."""
     assert isinstance(error, RequestValidationError)
     faults, first = [], None
     for fault in error.errors():
@@ -80,6 +80,6 @@ async def invalid_request(request: Request, error: Exception) -> Response:
 
 
 async def unexpected(request: Request, _: Exception) -> Response:
-    """The answer where the server is at fault; the log has the error."""
+    """Make the response to an internal error, and log the error."""
     refused = ApiError(500, "the server failed; its log says why")
     return await http_error(request, refused)

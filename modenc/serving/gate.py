@@ -1,4 +1,4 @@
-"""What every request passes first: keys, sizes, and the count of answers."""
+"""Middleware for every request: keys, sizes, and metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GUARDED = ("/v1/", "/api/")
 
 
 class Gate:
-    """Middleware that asks for a key, refuses large bodies before they are read, and counts answers.
+    """Middleware that checks the key, refuses large bodies before they are read, and counts responses.
 
     Args:
         app: what answers requests that pass.
@@ -31,7 +31,7 @@ class Gate:
         self._app, self._settings, self._metrics = app, settings, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or have it answered."""
+        """Refuse a request, or pass it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -61,7 +61,7 @@ class Gate:
         headers = Headers(scope=scope)
         if self._settings.key_digests and scope["path"].startswith(_GUARDED):
             self._check_key(headers.get("authorization", ""))
-        # A body without this header is counted as it comes.
+        # A body without this header is measured while it is read.
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > self._settings.max_body:
             raise self._too_large()
@@ -69,7 +69,7 @@ class Gate:
     def _check_key(self, header: str) -> None:
         scheme, _, key = header.partition(" ")
         given = digest(key.strip())
-        # All of them, so that the time says nothing about which is nearest.
+        # Compares with all keys, so that timing leaks nothing.
         same = [hmac.compare_digest(given, known) for known in self._settings.key_digests]
         if scheme.lower() != "bearer" or not any(same):
             raise ApiError(
@@ -95,7 +95,7 @@ class Gate:
 
     def _too_large(self) -> ApiError:
         most = self._settings.max_body
-        # Closed, since the rest of the body is not read.
+        # The connection is closed, since the rest of the body is not read.
         return ApiError(
             413,
             f"expected at most {most} bytes in a request, found more; send fewer texts at a time",

@@ -1,4 +1,4 @@
-"""What a server counts, for Prometheus."""
+"""Metrics of a server, for Prometheus."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
 class Metrics:
-    """The counters of one server; a process may have several."""
+    """Metrics of one server; a process may have several."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
@@ -42,18 +42,18 @@ class Metrics:
         self.waiting = Gauge("modenc_texts_waiting", "Texts in the queue.", registry=registry)
 
     def count(self, texts: Sequence[TaggedText], tokens: Sequence[int], limit: int) -> None:
-        """Count encoded texts, each of so many tokens; the hub cuts at ``limit``."""
+        """Count encoded texts and their tokens; texts are cut at ``limit`` tokens."""
         for text, number in zip(texts, tokens, strict=True):
             self.texts.labels(text.lang).inc()
             self.tokens.inc(number)
             self.cut.inc(number >= limit)
 
     def page(self) -> bytes:
-        """All of them, in Prometheus's text format."""
+        """Format all metrics in Prometheus's text format."""
         return generate_latest(self.registry)
 
     def collect(self) -> list[Metric]:
-        """All of them, for :func:`page_of_replicas`."""
+        """Collect all metrics for :func:`page_of_replicas`."""
         return list(self.registry.collect())
 
 
@@ -66,10 +66,10 @@ class _Collected(Collector):
 
 
 def page_of_replicas(collected: Mapping[str, Iterable[Metric]]) -> bytes:
-    """The counters of several servers on one page.
+    """Merge the metrics of several servers into one page.
 
     Args:
-        collected: name of a server → what its :meth:`Metrics.collect` gave; the name becomes the label
+        collected: name of a server → result of its :meth:`Metrics.collect`; the name becomes the label
             ``replica``.
     """
     merged: dict[str, Metric] = {}

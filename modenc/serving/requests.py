@@ -1,4 +1,4 @@
-"""What requests say, and what is wrong with them."""
+"""Bodies of requests, and checks of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from modenc.serving.settings import ServeSettings
 
 
 def _fault(message: str, value: Any) -> PydanticCustomError:
-    # Given apart, since braces in what users send would be taken for names.
+    # Passed as a value, since braces in a user's text would be read as format fields.
     return PydanticCustomError("modenc", "{message}", {"message": f"{message}, found {short_repr(value)}"})
 
 
@@ -67,7 +67,7 @@ class EmbeddingRequest(_Request):
 
 
 class SimilarityRequest(_Request):
-    """Texts to compare with each other."""
+    """A request to compare texts with each other."""
 
     texts: Texts
 
@@ -102,7 +102,7 @@ def check_texts(texts: list[str], param: str, settings: ServeSettings, most: int
 
 
 def codes_of(lang: str | list[str | None] | None, count: int) -> list[str | None]:
-    """A code for each of ``count`` texts, None where its language is to be identified.
+    """Return a code for each of ``count`` texts, None if its language is to be identified.
 
     Raises:
         ApiError: there are more or fewer, or one names no language.

@@ -1,4 +1,4 @@
-"""A server process: from its socket to its end."""
+"""Running a server in this process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def serve(
     open_encoder: Callable[[], ModularEncoder], settings: ServeSettings, listening: socket.socket
 ) -> None:
-    """Serve until the process is told to stop (SIGTERM, SIGINT); what was taken is answered first.
+    """Serve until SIGTERM or SIGINT; accepted requests are answered first.
 
     Args:
         open_encoder: called once, in the thread that encodes, while the server already answers ``/health``.
@@ -38,11 +38,11 @@ def serve(
 
     batcher = Batcher(open_encoder, settings, metrics, give_up)
     app = make_app(batcher, settings, metrics)
-    # Requests are in the metrics; a log of them would be mostly noise.
+    # Requests are counted in the metrics; an access log would be mostly noise.
     server = uvicorn.Server(
         uvicorn.Config(app, log_config=None, access_log=False, server_header=False, timeout_keep_alive=30)
     )
-    # uvicorn ends by sending itself the signal once more, to whoever handled it before: by then all is done.
+    # At its end uvicorn sends itself the signal again, for the handler before it; all is done by then.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     server.run(sockets=[listening])

@@ -1,4 +1,4 @@
-"""What a server takes, and how it forms batches."""
+"""Settings of a server: limits, batches and keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hashlib import sha256
 from modenc.errors import OptionError
 
 MAX_COMPARED = 100
-"""Most texts of a comparison: its answer grows with their square."""
+"""Most texts of a comparison, since its response grows with their square."""
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class ServeSettings:
     """
 
     name: str
-    """What requests call the hub in ``model``."""
+    """Name of the hub, for ``model`` in requests."""
     batch_size: int = 64
     """Most texts in a forward pass; they may come from many requests and be in many languages."""
     window: float = 0.002
     """Seconds that the first text of a batch waits for others while the encoder is idle."""
     max_waiting: int = 4096
-    """Most texts that wait; with more, requests are refused (429)."""
+    """Most waiting texts; further requests are refused (429)."""
     max_texts: int = 2048
     """Most texts of a request."""
     max_characters: int = 100_000
@@ -45,12 +45,12 @@ class ServeSettings:
 
 
 def digest(key: str) -> bytes:
-    """SHA-256 of an API key: all that is kept of it, and all that is sent to other machines."""
+    """Hash an API key with SHA-256; the key itself is neither stored nor sent to other machines."""
     return sha256(key.encode()).digest()
 
 
 def key_digests(keys: str) -> tuple[bytes, ...]:
-    """Digests of API keys that are separated by commas.
+    """Hash API keys that are separated by commas.
 
     Raises:
         OptionError: one is not printable ASCII text.
