@@ -29,9 +29,9 @@ from modenc.evaluation.multiway import (
     top1_both_ways,
 )
 from modenc.evaluation.significance import (
+    METRICS,
     Floats,
     Items,
-    metric_of_items,
     percentile_interval,
     resample_metric,
 )
@@ -135,9 +135,9 @@ class _Run:
         return np.stack([known[text] for text in texts])
 
     def record(self, task: str, metric: str, languages: tuple[str, ...], items: Items) -> None:
-        """Add a metric of items [n, k], see :func:`metric_of_items`, with its interval."""
+        """Add a metric of items [n, k], of :data:`METRICS`, with its interval."""
         low, high = percentile_interval(resample_metric(metric, items, self.seed))
-        result = Result(task, metric, languages, metric_of_items(metric, items), len(items), low, high)
+        result = Result(task, metric, languages, METRICS[metric](items), len(items), low, high)
         self.outcome.results.append(result)
         self.outcome.items[result.key] = items
         logger.info("  %s %.2f [%.2f, %.2f]", result.key, result.value, low, high)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -17,22 +16,32 @@ Statistic = Callable[[Items], float]
 SAMPLES = 1000
 
 
-def metric_of_items(metric: str, items: Items) -> float:
-    """Compute ``spearman`` of cosines and gold scores [n, k], or another metric of hits [n, 1], in percent.
+def percent_of_hits(items: Items) -> float:
+    """Compute the percentage of ones among ``items`` [n, k]."""
+    return float(items.mean() * 100)
 
-    The metric of hits is their percentage or, if ``error`` is in its name, that of misses.
-    """
-    if metric == "spearman":
-        return mean_spearman(items)
-    hits = items.mean() * 100
-    return float(100 - hits if "error" in metric else hits)
+
+def percent_of_misses(items: Items) -> float:
+    """Compute the percentage of zeros among ``items`` [n, k]."""
+    return float(100 - items.mean() * 100)
+
+
+METRICS: dict[str, Statistic] = {
+    "spearman": mean_spearman,
+    "accuracy": percent_of_hits,
+    "zero_shot_accuracy": percent_of_hits,
+    "retrieval_accuracy": percent_of_hits,
+    "xsim_error": percent_of_misses,
+    "xsim_error_cosine": percent_of_misses,
+}
+"""Metric that has an interval → function from the items of a test set to its value."""
 
 
 def resample_metric(metric: str, items: Items, seed: int) -> Floats:
-    """Compute :func:`metric_of_items` on resampled ``items`` [n, k]: values [samples]."""
+    """Compute a metric of :data:`METRICS` on resampled ``items`` [n, k]: values [samples]."""
     if metric == "spearman":
         return spearman_samples(items, seed=seed)
-    return bootstrap_samples(items, partial(metric_of_items, metric), seed=seed)
+    return bootstrap_samples(items, METRICS[metric], seed=seed)
 
 
 def bootstrap_samples(items: Items, statistic: Statistic, *, seed: int, samples: int = SAMPLES) -> Floats:

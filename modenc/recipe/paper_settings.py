@@ -29,6 +29,7 @@ PAPER_SECTIONS: dict[str, tuple[str, ...]] = {
 """Other papers' objective → the sections that it reads besides its stage's."""
 
 _READS: dict[str, tuple[str, ...]] = {
+    "none": (),
     **dict.fromkeys(PAPER_SECTIONS, ("parallel",)),
     "joint": ("cross_paraphrases", "parallel"),
     "paraphrase": ("cross_paraphrases",),
@@ -140,6 +141,6 @@ class EmmaXSettings:
 def data_for_alignment(objective: str, emma_x: EmmaXSettings) -> tuple[str, ...]:
     """List the kinds of data that stage 4, or a monolithic training, reads of each language."""
     if objective != "emma_x":
-        return _READS.get(objective, ())
+        return _READS[objective]
     pairs = ("parallel",) if emma_x.warmup_share > 0 and not emma_x.warmup_languages else ()
     return (*pairs, *(("text",) if emma_x.warmup_share < 1 else ()))

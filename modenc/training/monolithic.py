@@ -121,8 +121,9 @@ def _check(plans: Mapping[str, LanguagePlan]) -> None:
             )
     plan = plans[first]
     objective = plan.monolithic.objective
-    needs = [(str(objective), name, "") for name in data_for_alignment(objective, plan.emma_x)]
-    if objective not in PAPER_SECTIONS:
+    if objective in PAPER_SECTIONS:
+        needs = [(str(objective), name, "") for name in data_for_alignment(objective, plan.emma_x)]
+    else:
         needs = [(phase, *_NEEDS[phase]) for phase in objective.split("+")]
     for choice, name, owner in needs:
         owners = [one for one in plans.values() if not owner or one.lang == one.pivot]
