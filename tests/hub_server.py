@@ -42,7 +42,7 @@ class Repo:
 repos: dict[str, Repo] = {}
 large: dict[str, bytes] = {}
 log: list[str] = []
-faults: dict[str, str] = {}
+issues: dict[str, str] = {}
 """Part of a path → ``cut``, ``hang`` or a status."""
 lock = Lock()
 
@@ -97,21 +97,21 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            if self.fault == "cut":
+            if self.issue == "cut":
                 content = content[: len(content) // 2]
                 self.close_connection = True
-            elif self.fault == "hang":
+            elif self.issue == "hang":
                 self.wfile.write(content[: len(content) // 2])
                 self.wfile.flush()
                 time.sleep(60)
             self.wfile.write(content)
 
-    fault = ""
+    issue = ""
 
     def stumble(self) -> None:
-        self.fault = next((kind for part, kind in faults.items() if part in unquote(self.path)), "")
-        if self.fault.isdigit():
-            raise Refusal(int(self.fault), message="out of order")
+        self.issue = next((kind for part, kind in issues.items() if part in unquote(self.path)), "")
+        if self.issue.isdigit():
+            raise Refusal(int(self.issue), message="out of order")
 
     def user(self) -> str:
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
@@ -281,8 +281,8 @@ class Handler(BaseHTTPRequestHandler):
         return {}
 
     def fail(self) -> object:
-        faults.clear()
-        faults.update(json.loads(self.body))
+        issues.clear()
+        issues.update(json.loads(self.body))
         return {}
 
     def rewrite(self, name: str) -> object:

@@ -145,7 +145,7 @@ def test_the_tutorial_trains_a_language_as_it_says(tmp_path, monkeypatch, capsys
         words = shlex.split(line)[1:]
         assert main([*words, *here.get(words[-1], [])]) == 0, line
     out = capsys.readouterr().out
-    assert "has no faults" in out
+    assert "has no issues" in out
     assert "Danish" in out
     block = re.search(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     exec(compile(block.group(1), "tutorial.md", "exec"), {})

@@ -199,7 +199,7 @@ def run_check(args: argparse.Namespace) -> int:
         modenc hub check --hub adapters_hub/me5-small
         modenc hub check --hub adapters_hub/me5-small --lang kk --lang en
 
-    exit code: 0 no problems, 1 problems (one a line), 2 no such hub or language
+    exit code: 0 no issues, 1 issues (one a line), 2 no such hub or language
     """
     from modenc.hub.verify import verify_hub
 
@@ -210,9 +210,9 @@ def run_check(args: argparse.Namespace) -> int:
         text = "".join(f"{issue}\n" for issue in issues)
         text += "install or train the damaged languages again\n"
     else:
-        text = f"{hub.name}: no problems ({', '.join(codes) or 'no languages'})\n"
+        text = f"{hub.name}: no issues ({', '.join(codes) or 'no languages'})\n"
     content = [{"lang": item.lang, "file": item.file, "message": item.message} for item in issues]
-    write(args, {"hub": hub.name, "problems": content}, text)
+    write(args, {"hub": hub.name, "issues": content}, text)
     return 1 if issues else 0
 
 

@@ -65,7 +65,7 @@ def read_recipe(
     ``need_others`` is as in ``load_recipe``.
 
     Raises:
-        RecipeError: as ``load_recipe``, or for faults in the files.
+        RecipeError: as ``load_recipe``, or for issues in the files.
     """
     from modenc.recipe.loader import load_recipe
 
@@ -227,10 +227,10 @@ def run_copy(args: argparse.Namespace) -> None:
 
 
 def run_check(args: argparse.Namespace) -> int:
-    """Check a recipe and list all its faults.
+    """Check a recipe and list all its issues.
 
-    Checks the settings and the files that the recipe names, and lists all faults at once, each with its
-    place. A warning is probably a fault.
+    Checks the settings and the files that the recipe names, and lists all issues at once, each with its
+    place. A warning is probably an issue.
 
     Examples:
         modenc recipe check mine.toml
@@ -238,10 +238,10 @@ def run_check(args: argparse.Namespace) -> int:
         modenc recipe check mine.toml --lang sw
         modenc recipe check turkic --no-files
 
-    exit code: 0 no faults, 1 faults (one a line), 2 no such recipe, or invalid TOML
+    exit code: 0 no issues, 1 issues (one a line), 2 no such recipe, or invalid TOML
     """
     from modenc.languages import normalize_code
-    from modenc.recipe.issues import RecipeFaults
+    from modenc.recipe.issues import RecipeIssues
     from modenc.recipe.loader import load_recipe
 
     languages = [normalize_code(code) for code in args.lang] if args.lang else None
@@ -252,18 +252,18 @@ def run_check(args: argparse.Namespace) -> int:
             recipe = load_recipe(args.recipe, args.overrides, check_files=False)
         else:
             recipe = read_recipe(args, languages)
-    except RecipeFaults as error:
-        found = {"faults": error.faults, "warnings": error.warnings}
+    except RecipeIssues as error:
+        found = {"issues": error.issues, "warnings": error.warnings}
         write(args, found, f"{error}\n{_listed('warnings', error.warnings)}")
         return 1
     plans = {lang: _stages(plan) for lang, plan in recipe.plans.items()}
     model = next(iter(recipe.plans.values())).base.model
-    text = f"recipe {recipe.name!r} has no faults; base {model}, hub '{recipe.hub}'\n"
+    text = f"recipe {recipe.name!r} has no issues; base {model}, hub '{recipe.hub}'\n"
     text += "".join(f"  {lang}: {', '.join(map(' '.join, plans[lang].items()))}\n" for lang in plans)
     remarks = {"left out": recipe.left_out, "warnings": recipe.warnings, "notes": recipe.notes}
     text += "".join(_listed(title, lines) for title, lines in remarks.items())
     about = {"base": model, "hub": str(recipe.hub), "languages": plans}
-    write(args, {"faults": [], **remarks, **about}, text)
+    write(args, {"issues": [], **remarks, **about}, text)
     return 0
 
 

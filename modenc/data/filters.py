@@ -108,7 +108,7 @@ class TextFilter:
         for row in rows:
             row = self._normalized(row, shape)
             keys = [letters_key(row[role]) for role in shape.required]
-            reason = self._fault([row[role] for role in shape.required], keys)
+            reason = self._drop_reason([row[role] for role in shape.required], keys)
             if reason is not None:
                 self._counts[reason] += 1
                 continue
@@ -121,23 +121,23 @@ class TextFilter:
         cleaned = {role: clean(row.get(role, "")) for role in roles}
         self._counts["cleaned"] += any(removed for _, removed in cleaned.values())
         normal = {role: text for role, (text, _) in cleaned.items()}
-        if shape.optional is not None and self._length_fault(normal[shape.optional]):
+        if shape.optional is not None and self._length_reason(normal[shape.optional]):
             normal[shape.optional] = ""
         return normal if shape.score is None else normal | {shape.score: row[shape.score]}
 
-    def _fault(self, texts: Sequence[str], keys: Sequence[str]) -> str | None:
+    def _drop_reason(self, texts: Sequence[str], keys: Sequence[str]) -> str | None:
         if not all(any(map(str.isalpha, text)) for text in texts):
             return "empty"
         for text in texts:
-            if fault := self._length_fault(text):
-                return fault
+            if reason := self._length_reason(text):
+                return reason
         if len(keys) > 1 and len(set(keys)) < len(keys):
             return "identical"
         if self._filters.deduplicate and self._is_repeated("\n".join(keys)):
             return "duplicate"
         return None
 
-    def _length_fault(self, text: str) -> str | None:
+    def _length_reason(self, text: str) -> str | None:
         if len(text) < self._filters.min_chars:
             return "too_short"
         return "too_long" if len(text) > self._filters.max_chars else None

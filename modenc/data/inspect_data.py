@@ -1,4 +1,4 @@
-"""Checks of the files that a recipe names, for faults that would stop or spoil a training hours later.
+"""Checks of the files that a recipe names, for issues that would stop or spoil a training hours later.
 
 The columns and first rows of each file are compared with the recipe. More rows, up to a bound, are read to
 count them and to find the values that filters name.
@@ -59,7 +59,7 @@ _IN_PIVOT = {"parallel": ("pivot",), "cross_paraphrases": ("pivot",), "cross_sts
 
 
 def inspect_data(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
-    """Find faults and likely mistakes in the files of some of a recipe's languages.
+    """Find issues and likely mistakes in the files of some of a recipe's languages.
 
     Missing files are skipped, since ``missing_files`` reports them, and so are public data sets.
     """

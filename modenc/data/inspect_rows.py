@@ -47,7 +47,7 @@ class InspectedSource:
     values: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Column that a filter names → values found there."""
     issues: list[Issue] = field(default_factory=list)
-    """Faults of the source."""
+    """Issues of the source."""
 
 
 def inspect_source(

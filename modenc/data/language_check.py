@@ -147,7 +147,7 @@ def _is_long(text: str) -> bool:
 
 @cache
 def is_same_language(lang: str, code: str) -> bool:
-    """Say whether two codes are the same language or so close that confusing them is no fault."""
+    """Say whether two codes are the same language or so close that confusing them is no error."""
     if lang == code:
         return True
     script = Language.get(lang).maximize().script

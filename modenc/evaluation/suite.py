@@ -83,7 +83,7 @@ def load_suite(name_or_path: str | Path) -> Suite:
     """Read and check a suite by path or shipped name.
 
     Raises:
-        RecipeError: there is no such suite, or it has faults; the message lists all of them.
+        RecipeError: there is no such suite, or it has issues; the message lists all of them.
     """
     shipped = {file.stem: file for file in sorted(suites_folder().glob("*.toml"))}
     path = find_shipped(name_or_path, shipped, "suite")
@@ -103,7 +103,7 @@ def load_suite(name_or_path: str | Path) -> Suite:
         _check_together(suite, issues)
     if issues:
         lines = dict.fromkeys(f"  {dotted(issue.path)}: {issue.message}" for issue in issues)
-        raise RecipeError("\n".join([f"suite {path.stem!r} has {len(lines)} fault(s):", *lines]))
+        raise RecipeError("\n".join([f"suite {path.stem!r} has {len(lines)} issue(s):", *lines]))
     return suite
 
 
@@ -185,7 +185,7 @@ def _check_together(suite: Suite, issues: list[Issue]) -> None:
 
 
 def _wrong_languages(task: Task) -> Iterator[tuple[str, str]]:
-    """Find languages and pairs that the kind of task does not use, or lacks; yields (key, fault)."""
+    """Find languages and pairs that the kind of task does not use, or lacks; yields (key, issue)."""
     if not task.languages and not task.pairs:
         yield "", "expected languages or pairs, found neither"
     if task.kind == "bitext" and task.languages:
@@ -197,7 +197,7 @@ def _wrong_languages(task: Task) -> Iterator[tuple[str, str]]:
 
 
 def _wrong_keys(task: Task) -> Iterator[tuple[str, str]]:
-    """Find faults in the other settings; yields (key, fault)."""
+    """Find issues in the other settings; yields (key, issue)."""
     for key in ("train", "dev"):
         given = getattr(task, key) is not None
         if given != (task.kind == "classification"):

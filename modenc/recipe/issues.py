@@ -34,20 +34,20 @@ Found = tuple[str | None, Issue]
 """An issue and the language that it concerns; None: the whole recipe."""
 
 
-class RecipeFaults(RecipeError):
-    """Errors of a recipe: a line for each in ``faults``; the message has the first hundred.
+class RecipeIssues(RecipeError):
+    """Errors of a recipe: a line for each in ``issues``; the message has the first hundred.
 
     ``warnings`` has a line for each probable error; they are not in the message.
     """
 
-    def __init__(self, recipe: str, faults: Sequence[str], warnings: Sequence[str] = ()) -> None:
-        self.faults = tuple(faults)
+    def __init__(self, recipe: str, issues: Sequence[str], warnings: Sequence[str] = ()) -> None:
+        self.issues = tuple(issues)
         self.warnings = tuple(warnings)
         lines = [
-            f"recipe {shortened(recipe, 200)!r} has {len(faults)} fault{'s' if len(faults) > 1 else ''}:"
+            f"recipe {shortened(recipe, 200)!r} has {len(issues)} issue{'s' if len(issues) > 1 else ''}:"
         ]
-        lines += [f"  {line}" for line in faults[:_MOST_PRINTED]]
-        more = len(faults) - _MOST_PRINTED
+        lines += [f"  {line}" for line in issues[:_MOST_PRINTED]]
+        more = len(issues) - _MOST_PRINTED
         super().__init__("\n".join([*lines, f"  and {more} more; fix these first"] if more > 0 else lines))
 
 

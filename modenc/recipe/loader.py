@@ -33,7 +33,7 @@ from modenc.recipe.issues import (
     Issue,
     LanguageTable,
     Place,
-    RecipeFaults,
+    RecipeIssues,
     add_issues,
     dotted,
     issue_lines,
@@ -120,7 +120,7 @@ def load_recipe(
         The recipe with one complete plan per language, in the order of training.
 
     Raises:
-        RecipeError: there is no such recipe, or it is not valid TOML; ``RecipeFaults`` with all its errors.
+        RecipeError: there is no such recipe, or it is not valid TOML; ``RecipeIssues`` with all its errors.
 
     Examples:
         >>> from modenc import load_recipe
@@ -148,8 +148,8 @@ def load_recipe(
                 add_issues(found, inspect({lang: plans[lang] for lang in chosen if lang in plans}))
 
         warnings = issue_lines(found, "warning", own)
-        if faults := issue_lines(found, "error", own):
-            raise RecipeFaults(header.name, faults, warnings)
+        if lines := issue_lines(found, "error", own):
+            raise RecipeIssues(header.name, lines, warnings)
         skipped = _left_out(plans)
         for line in skipped:
             logger.info("%s", line)

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 # Type of pydantic's error → what was expected.
-_FAULTS = {
+_ISSUES = {
     "model_attributes_type": "expected a JSON object, found something else; is the header 'Content-Type: "
     "application/json' there?",
     "extra_forbidden": "unknown field; leave it out",
@@ -65,17 +65,17 @@ async def http_error(_: Request, error: Exception) -> Response:
 async def invalid_request(request: Request, error: Exception) -> Response:
     """Make the response to a request with an invalid body; the message has all issues."""
     assert isinstance(error, RequestValidationError)
-    faults, first = [], None
-    for fault in error.errors():
-        place = ".".join(str(part) for part in fault["loc"] if isinstance(part, int) or part.islower())
+    issues, first = [], None
+    for issue in error.errors():
+        place = ".".join(str(part) for part in issue["loc"] if isinstance(part, int) or part.islower())
         place = place.removeprefix("body").removeprefix(".")
-        message = _FAULTS.get(fault["type"], fault["msg"])
-        if fault["type"] == "json_invalid":
-            message = f"expected JSON, found at character {place}: {fault['ctx']['error']}"
+        message = _ISSUES.get(issue["type"], issue["msg"])
+        if issue["type"] == "json_invalid":
+            message = f"expected JSON, found at character {place}: {issue['ctx']['error']}"
             place = ""
         first = first or place.partition(".")[0] or None
-        faults.append(f"{place or 'body'}: {message}")
-    refused = ApiError(400, "; ".join(dict.fromkeys(faults)), param=first)
+        issues.append(f"{place or 'body'}: {message}")
+    refused = ApiError(400, "; ".join(dict.fromkeys(issues)), param=first)
     return await http_error(request, refused)
 
 

@@ -14,7 +14,7 @@ from modenc.serving.errors import ApiError
 from modenc.serving.settings import ServeSettings
 
 
-def _fault(message: str, value: Any) -> PydanticCustomError:
+def _issue(message: str, value: Any) -> PydanticCustomError:
     # Passed as a value, since braces in a user's text would be read as format fields.
     return PydanticCustomError("modenc", "{message}", {"message": f"{message}, found {short_repr(value)}"})
 
@@ -23,7 +23,7 @@ def _texts(value: Any) -> Any:
     if isinstance(value, str):
         return [value]
     if not isinstance(value, list):
-        raise _fault("expected a text or a list of texts", value)
+        raise _issue("expected a text or a list of texts", value)
     for item in value:
         if isinstance(item, int | list):
             message = (
@@ -32,7 +32,7 @@ def _texts(value: Any) -> Any:
             )
             raise PydanticCustomError("modenc", "{message}", {"message": message})
         if not isinstance(item, str):
-            raise _fault("expected a text or a list of texts", item)
+            raise _issue("expected a text or a list of texts", item)
     return value
 
 
@@ -40,7 +40,7 @@ def _codes(value: Any) -> Any:
     listed = value if isinstance(value, list) else [value]
     for code in listed:
         if not (code is None or isinstance(code, str)):
-            raise _fault("expected a language code, null, or a list of these", code)
+            raise _issue("expected a language code, null, or a list of these", code)
     return value
 
 

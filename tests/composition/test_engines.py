@@ -238,7 +238,7 @@ def test_a_batch_sees_the_languages_that_it_began_with(body):
         engine.put(modules)
     ids, mask = batch()
     right = expected(body, ids, mask, ROWS, align=True)
-    stop, faults = [], []
+    stop, issues = [], []
 
     def come_and_go():
         number = 0
@@ -253,7 +253,7 @@ def test_a_batch_sees_the_languages_that_it_began_with(body):
             for _ in range(30):
                 found = engine.run(ids, mask, ROWS, align=True)
                 if not torch.allclose(found, right, atol=1e-5):
-                    faults.append(float((found - right).abs().max()))
+                    issues.append(float((found - right).abs().max()))
 
     other = Thread(target=come_and_go)
     encoders = [Thread(target=encode) for _ in range(3)]
@@ -264,7 +264,7 @@ def test_a_batch_sees_the_languages_that_it_began_with(body):
         thread.join()
     stop.append(True)
     other.join()
-    assert faults == []
+    assert issues == []
 
 
 def test_bf16_is_near(body):

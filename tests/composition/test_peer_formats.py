@@ -175,7 +175,7 @@ def test_weights_that_float32_does_not_hold_are_refused(dtype, bits, hub_copy, t
     _refused(hub_copy, f"weights in F16 or BF16 or F32 or F64, found {dtype}; modenc", se=theirs / "lora")
 
 
-LORA_FAULTS = {
+LORA_ISSUES = {
     "use_dora": "use_dora True",
     "bias": "bias 'all'",
     "lora_bias": "lora_bias True",
@@ -224,10 +224,10 @@ def _refused(hub, match, **given):
     assert sorted(path.name for path in hub.path.iterdir()) == before
 
 
-@pytest.mark.parametrize("key", LORA_FAULTS)
+@pytest.mark.parametrize("key", LORA_ISSUES)
 def test_a_lora_that_cannot_be_composed_is_refused(key, hub_copy, theirs):
     _edit(theirs / "lora", **{key: VALUES.get(key, True)})
-    _refused(hub_copy, LORA_FAULTS[key], se=theirs / "lora")
+    _refused(hub_copy, LORA_ISSUES[key], se=theirs / "lora")
 
 
 @pytest.mark.parametrize(

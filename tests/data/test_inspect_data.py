@@ -10,7 +10,7 @@ import pytest
 from modenc.cli.main import main
 from modenc.data import inspect_rows
 from modenc.data.inspect_data import inspect_data
-from modenc.recipe.issues import RecipeFaults
+from modenc.recipe.issues import RecipeIssues
 from modenc.recipe.loader import load_recipe
 
 RECIPE = """
@@ -55,11 +55,11 @@ def recipe(tmp_path: Path) -> Path:
 
 
 def found(recipe: Path, *overrides: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The faults and the warnings."""
+    """The issues and the warnings."""
     try:
         sound = load_recipe(recipe, overrides, inspect=inspect_data)
-    except RecipeFaults as faults:
-        return faults.faults, faults.warnings
+    except RecipeIssues as issues:
+        return issues.issues, issues.warnings
     return (), sound.warnings
 
 
@@ -69,8 +69,8 @@ def test_a_sound_recipe_has_neither_faults_nor_warnings(recipe):
 
 def test_wrong_columns_are_named_with_those_there_are_and_the_one_meant(recipe):
     wrong = 'data.parallel=[{path="pairs.{lang}.tsv", columns={pivot="english", text="swa"}, license="MIT"}]'
-    faults, _ = found(recipe, wrong)
-    assert faults == (
+    issues, _ = found(recipe, wrong)
+    assert issues == (
         "data.parallel[0].columns.pivot: pairs.sw.tsv: expected a column 'english' (pivot), found 'en', "
         "'sw', 'source'; did you mean 'en'? Then add columns = { pivot = \"en\" } (for sw)",
         "data.parallel[0].columns.text: pairs.sw.tsv: expected a column 'swa' (text), found 'en', 'sw', "
@@ -81,9 +81,9 @@ def test_wrong_columns_are_named_with_those_there_are_and_the_one_meant(recipe):
 def test_a_table_without_a_header_is_said_to_lack_it(recipe):
     table = recipe.parent / "pairs.sw.tsv"
     table.write_text(table.read_text().partition("\n")[2])
-    faults, _ = found(recipe)
-    assert all("add a header line with column names" in fault for fault in faults)
-    assert len(faults) == 2
+    issues, _ = found(recipe)
+    assert all("add a header line with column names" in issue for issue in issues)
+    assert len(issues) == 2
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
@@ -91,17 +91,17 @@ def test_a_table_read_as_plain_text(recipe, ending):
     content = (recipe.parent / "pairs.sw.tsv").read_bytes()
     name = f"table.sw.txt{ending}"
     (recipe.parent / name).write_bytes(gzip.compress(content) if ending else content)
-    faults, _ = found(recipe, f'languages.sw.data.text=[{{path="{name}", license="MIT"}}]')
-    (fault,) = faults
-    assert fault.startswith("languages.sw.data.text[0].path: most lines of table.sw.txt")
-    assert 'columns = { text = "COLUMN" }' in fault
+    issues, _ = found(recipe, f'languages.sw.data.text=[{{path="{name}", license="MIT"}}]')
+    (issue,) = issues
+    assert issue.startswith("languages.sw.data.text[0].path: most lines of table.sw.txt")
+    assert 'columns = { text = "COLUMN" }' in issue
 
 
 def test_one_file_for_several_languages(recipe):
     text = 'data.text=[{path="text.sw.txt", license="MIT"}]'
-    faults, warnings = found(recipe, text, "languages.tr={alignment={objective='none'}}")
+    issues, warnings = found(recipe, text, "languages.tr={alignment={objective='none'}}")
     assert any(
-        "the same rows of text.sw.txt for en, sw, tr; put {lang} into the path" in fault for fault in faults
+        "the same rows of text.sw.txt for en, sw, tr; put {lang} into the path" in issue for issue in issues
     )
     assert any("tr: 100% of 120 sampled lines look like sw (Swahili)" in line for line in warnings)
 
@@ -113,15 +113,15 @@ def test_one_file_for_languages_that_training_takes_for_the_same(recipe, lang, u
     (recipe.parent / "text.hr.txt").write_text("\n".join(f"Djeca se igraju u vrtu, {i}." for i in range(99)))
     text = 'data={text=[{path="text.hr.txt", license="MIT"}], parallel=[]}, alignment={objective="none"}'
     languages = [f"languages.{code}={{{text}}}" for code in ("hr", lang)]
-    faults, warnings = found(recipe, *languages, *(unchecked or ()))
-    assert (faults == ()) is (unchecked is not None)
-    shared = [line for line in (*faults, *warnings) if f"the same rows of text.hr.txt for hr, {lang}" in line]
+    issues, warnings = found(recipe, *languages, *(unchecked or ()))
+    assert (issues == ()) is (unchecked is not None)
+    shared = [line for line in (*issues, *warnings) if f"the same rows of text.hr.txt for hr, {lang}" in line]
     assert len(shared) == 2
 
 
 def test_a_development_set_for_several_languages_is_warned_of(recipe):
-    faults, warnings = found(recipe, 'data.dev.sts=["scored.sw.tsv"]')
-    assert faults == ()
+    issues, warnings = found(recipe, 'data.dev.sts=["scored.sw.tsv"]')
+    assert issues == ()
     assert warnings[0].startswith("data.dev.sts[0]: the same rows of scored.sw.tsv for en, sw; put {lang}")
 
 
@@ -136,23 +136,23 @@ def test_a_column_may_choose_the_language(recipe):
     )
     rows = 'data.text=[{path="all.tsv", where={lang=["{lang}"]}, license="MIT"}]'
     assert found(recipe, rows) == ((), ())
-    faults, _ = found(recipe, rows.replace("lang=[", "language=["))
-    assert "expected a column 'language', found 'lang', 'text'; did you mean 'lang'?" in faults[0]
+    issues, _ = found(recipe, rows.replace("lang=[", "language=["))
+    assert "expected a column 'language', found 'lang', 'text'; did you mean 'lang'?" in issues[0]
 
 
 def test_filters_that_leave_nothing_and_values_that_are_misspelt(recipe):
     source = (
         '[{path="pairs.{lang}.tsv", columns={pivot="en", text="{lang}"}, license="MIT", where={source=%s}}]'
     )
-    faults, warnings = found(recipe, f"data.parallel={source % ['bible']}")
-    assert faults == (
+    issues, warnings = found(recipe, f"data.parallel={source % ['bible']}")
+    assert issues == (
         "data.parallel[0]: pairs.sw.tsv: expected rows that pass the filters, found none among all 120 "
         "('source' holds 'news') (for sw)",
     )
-    faults, warnings = found(recipe, f"data.parallel={source % ['news', 'newz']}")
+    issues, warnings = found(recipe, f"data.parallel={source % ['news', 'newz']}")
     # Another language's file may have it, but not when one like it is here and unused.
-    assert (faults, warnings) == ((), ())
-    faults, warnings = found(recipe, f"data.parallel={source % ['newz']}")
+    assert (issues, warnings) == ((), ())
+    issues, warnings = found(recipe, f"data.parallel={source % ['newz']}")
     assert "no row has 'newz' in 'source'; did you mean 'news'?" in warnings[0]
 
 
@@ -170,29 +170,29 @@ def test_a_value_behind_many_others_is_found(recipe, monkeypatch):
 def test_scores_and_filtered_columns_that_are_no_numbers(recipe):
     path = recipe.parent / "scored.sw.tsv"
     path.write_text(path.read_text() + "\nhigh\te f\tg h")
-    faults, _ = found(recipe, 'languages.sw.data.dev.sts=["scored.sw.tsv"]')
-    assert faults == (
+    issues, _ = found(recipe, 'languages.sw.data.dev.sts=["scored.sw.tsv"]')
+    assert issues == (
         "languages.sw.data.dev.sts[0]: scored.sw.tsv, row 10: expected a number as score, found 'high'; "
         "fix or drop the row",
     )
     source = '{path="pairs.sw.tsv", columns={pivot="en",text="sw"}, license="MIT", at_least={source=1}}'
-    faults, _ = found(recipe, f"languages.sw.data.parallel=[{source}]")
-    assert "row 1: expected a number in 'source' (at_least), found 'news'" in faults[0]
+    issues, _ = found(recipe, f"languages.sw.data.parallel=[{source}]")
+    assert "row 1: expected a number in 'source' (at_least), found 'news'" in issues[0]
 
 
 def test_more_pieces_than_the_text_can_teach(recipe):
-    faults, _ = found(recipe, "languages.sw.vocabulary={method='focus', size=200000}")
-    assert faults[0].startswith(
+    issues, _ = found(recipe, "languages.sw.vocabulary={method='focus', size=200000}")
+    assert issues[0].startswith(
         "languages.sw.vocabulary.size: 200,000 pieces are more than 120 lines with 129 different words allow"
     )
 
 
-def test_pieces_that_only_extend_or_have_no_spaces_are_no_fault(recipe):
+def test_pieces_that_only_extend_or_have_no_spaces_are_no_issue(recipe):
     # 129 different words: "extend" learns new_pieces from the text, the rest of size are the base's.
     extended = "languages.sw.vocabulary={method='extend', size=16000, new_pieces=%d}"
     assert found(recipe, extended % 500) == ((), ())
-    faults, warnings = found(recipe, extended % 2000)
-    assert faults == ()
+    issues, warnings = found(recipe, extended % 2000)
+    assert issues == ()
     assert warnings[0].startswith("languages.sw.vocabulary.new_pieces: 2,000 pieces are more than 120 lines")
     # A Thai line is one "word".
     lines = (f"เด็กๆกำลังเล่นอยู่ในสวนหลังบ้านของเราหมายเลข{i}" for i in range(120))
@@ -214,8 +214,8 @@ def test_rows_are_counted_as_training_counts_them(recipe):
     # Two rows an item.
     assert found(recipe, *aligned, f"data.cross_paraphrases=[{{{source}}}]") == ((), ())
     assert found(recipe, *aligned, f"data.cross_paraphrases=[{{{source}, limit=16, repeat=2}}]") == ((), ())
-    faults, warnings = found(recipe, *aligned, f"data.cross_paraphrases=[{{{source}, limit=16}}]")
-    assert faults == ()
+    issues, warnings = found(recipe, *aligned, f"data.cross_paraphrases=[{{{source}, limit=16}}]")
+    assert issues == ()
     (line,) = warnings
     assert line.startswith(
         "alignment.optimizer.batch_size: data.cross_paraphrases has 16 rows for a batch of 32, so its "
@@ -237,31 +237,31 @@ def test_grouped_rows_are_counted_in_pairs(recipe):
     assert found(recipe, *aligned, cross % "") == ((), ())
     # The limit counts what comes out, not the rows read.
     assert found(recipe, *aligned, cross % ", limit=32") == ((), ())
-    faults, warnings = found(recipe, *aligned, cross % ", limit=15, repeat=2")
-    assert faults == ()
+    issues, warnings = found(recipe, *aligned, cross % ", limit=15, repeat=2")
+    assert issues == ()
     assert ["data.cross_paraphrases has 30 rows for a batch of 32" in line for line in warnings] == [True]
     encoded = ["alignment.objective=none", "sentence_encoding={objective='mnrl', optimizer.batch_size=32}"]
     own = [f'languages.{lang}.data.paraphrases=[{{{source}{{text="{lang}"}}}}]' for lang in ("en", "sw")]
-    faults, warnings = found(recipe, *encoded, *own)
-    assert faults == ()
+    issues, warnings = found(recipe, *encoded, *own)
+    assert issues == ()
     assert ["data.paraphrases has 20 rows for a batch of 32" in line for line in warnings] == [True]
 
 
 def test_groups_that_nothing_shares_or_are_no_column(recipe):
     source = grouped(recipe.parent, [str(i) for i in range(60)])
     own = f'languages.sw.data.paraphrases=[{{{source}{{text="sw"}}}}]'
-    faults, _ = found(recipe, own)
-    assert faults == (
+    issues, _ = found(recipe, own)
+    assert issues == (
         "languages.sw.data.paraphrases[0].group: captions.sw.tsv: expected rows with the same 'image', found "
         "none among 60; name the column that rows of one meaning share with group = ...",
     )
-    faults, _ = found(recipe, own.replace('group="image"', 'group="imag"'))
-    assert faults == (
+    issues, _ = found(recipe, own.replace('group="image"', 'group="imag"'))
+    assert issues == (
         "languages.sw.data.paraphrases[0].group: captions.sw.tsv: expected a column 'imag', found 'image', "
         "'en', 'sw'; did you mean 'image'? Then add group = \"image\"",
     )
-    faults, _ = found(recipe, own.replace('group="image"', 'group="photograph"'))
-    assert faults[0].endswith("found 'image', 'en', 'sw'; name the column with group = \"...\"")
+    issues, _ = found(recipe, own.replace('group="image"', 'group="photograph"'))
+    assert issues[0].endswith("found 'image', 'en', 'sw'; name the column with group = \"...\"")
 
 
 def test_grouped_rows_in_another_language_are_warned_of(recipe):
@@ -272,25 +272,25 @@ def test_grouped_rows_in_another_language_are_warned_of(recipe):
 
 def test_a_key_that_is_no_column_is_told_from_a_role(recipe):
     source = triplets(recipe.parent, 20).replace('key="id"', 'key="number"')
-    faults, _ = found(recipe, f"languages.sw.data.cross_paraphrases=[{{{source}}}]")
-    assert faults[0].startswith(
+    issues, _ = found(recipe, f"languages.sw.data.cross_paraphrases=[{{{source}}}]")
+    assert issues[0].startswith(
         "languages.sw.data.cross_paraphrases[0].key: triplets.sw.tsv: expected a column"
     )
-    assert faults[0].endswith('; name the column with key = "..."')
+    assert issues[0].endswith('; name the column with key = "..."')
 
 
 def test_each_list_is_compared_with_a_batch(recipe):
     source = triplets(recipe.parent, 10)
     joint = ["alignment={objective='joint', optimizer={batch_size=32, steps=5}}"]
-    faults, warnings = found(recipe, *joint, f"data.cross_paraphrases=[{{{source}}}]")
-    assert faults == ()
+    issues, warnings = found(recipe, *joint, f"data.cross_paraphrases=[{{{source}}}]")
+    assert issues == ()
     assert ["data.cross_paraphrases has 20 rows" in line for line in warnings] == [True]
 
 
 def test_too_little_text_for_the_stage_that_reads_it(recipe):
     (recipe.parent / "text.sw.txt").write_text(SWAHILI)
-    faults, _ = found(recipe)
-    assert faults == (
+    issues, _ = found(recipe)
+    assert issues == (
         "data.text: expected at least 50 lines, found 1; add text, or choose stages that need none (for sw)",
     )
 
@@ -316,33 +316,33 @@ def test_filters_may_name_columns_of_the_languages_file_alone(recipe):
         (recipe.parent / f"side.{lang}.tsv").write_text("\n".join([f"id\ttext{more[0]}", *rows]))
     source = 'data.parallel=[{path="side.{lang}.tsv", pivot_path="side.{pivot}.tsv", license="MIT", %s}]'
     assert found(recipe, source % "at_most={unknown=0.25}") == ((), ())
-    faults, _ = found(recipe, source % "at_most={unknwn=0.25}")
-    assert len(faults) == 1
-    assert "side.sw.tsv: expected a column 'unknwn'" in faults[0]
+    issues, _ = found(recipe, source % "at_most={unknwn=0.25}")
+    assert len(issues) == 1
+    assert "side.sw.tsv: expected a column 'unknwn'" in issues[0]
 
 
 def test_text_files_of_unequal_length(recipe):
     (recipe.parent / "side.sw.txt").write_text("moja\nmbili")
     (recipe.parent / "side.en.txt").write_text("one\ntwo\nthree")
     source = 'data.parallel=[{path="side.{lang}.txt", pivot_path="side.{pivot}.txt", license="MIT"}]'
-    faults, _ = found(recipe, source)
-    assert "expected as many lines in side.sw.txt as in side.en.txt, found 2 and 3" in faults[0]
+    issues, _ = found(recipe, source)
+    assert "expected as many lines in side.sw.txt as in side.en.txt, found 2 and 3" in issues[0]
 
 
-def test_damaged_and_empty_files_are_faults(recipe):
+def test_damaged_and_empty_files_are_issues(recipe):
     (recipe.parent / "text.sw.txt").write_text("")
     (recipe.parent / "pairs.sw.tsv").write_bytes(b"en\tsw\n\xff\t\xff\n")
-    faults, _ = found(recipe)
-    assert "data.text[0]: text.sw.txt: expected rows, found none (for sw)" in faults
-    assert any("pairs.sw.tsv" in fault and "UTF-8" in fault for fault in faults)
+    issues, _ = found(recipe)
+    assert "data.text[0]: text.sw.txt: expected rows, found none (for sw)" in issues
+    assert any("pairs.sw.tsv" in issue and "UTF-8" in issue for issue in issues)
 
 
 def test_a_long_file_is_read_to_a_bound(recipe, monkeypatch):
     monkeypatch.setattr(inspect_rows, "_MOST_ROWS", 60)
     assert found(recipe) == ((), ())
     where = 'languages.sw.data.parallel=[{path="pairs.sw.tsv", where={source=["x"]}, license="MIT", %s}]'
-    faults, warnings = found(recipe, where % 'columns={pivot="en", text="sw"}')
-    assert faults == ()
+    issues, warnings = found(recipe, where % 'columns={pivot="en", text="sw"}')
+    assert issues == ()
     assert "found none among the first 60" in warnings[0]
 
 
@@ -386,10 +386,10 @@ def test_a_language_that_the_recipe_lacks(recipe, capsys):
 
 
 def test_another_languages_file_is_never_suggested(recipe):
-    faults, _ = found(recipe, "languages.zu={}", "data.text=['text.{lang}.tsv']")
-    for fault in faults:
-        assert "zu" not in fault or "text.sw" not in fault
-    assert any("did you mean 'text.sw.txt'?" in fault for fault in faults)
+    issues, _ = found(recipe, "languages.zu={}", "data.text=['text.{lang}.tsv']")
+    for issue in issues:
+        assert "zu" not in issue or "text.sw" not in issue
+    assert any("did you mean 'text.sw.txt'?" in issue for issue in issues)
 
 
 def test_train_looks_first(recipe, capsys):

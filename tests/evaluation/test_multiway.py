@@ -171,7 +171,7 @@ def test_two_kinds_of_task_need_two_names(data, multiway, other):
 
 
 @pytest.mark.parametrize("kind", ["multiway_sts", "multiway_bitext"])
-def test_a_multiway_set_of_one_language_is_a_fault(data, kind):
+def test_a_multiway_set_of_one_language_is_a_issue(data, kind):
     task = f'[[task]]\nname = "alone"\nkind = "{kind}"\ndata = "sts.{{lang}}.tsv"\nlanguages = ["en"]\n'
     (data / "alone.toml").write_text(task, encoding="utf-8")
     with pytest.raises(RecipeError, match=f"{kind!r} compares languages; .* of 'alone', found en"):

@@ -183,12 +183,12 @@ def test_a_missing_test_set_that_is_not_optional(suite, data):
         run_suite(World(), suite, data, seed=1)
 
 
-def test_all_faults_of_a_suite_are_named(tmp_path):
+def test_all_issues_of_a_suite_are_named(tmp_path):
     path = tmp_path / "wrong.toml"
     path.write_text(
         'description = ""\n[[task]]\nname = "a"\nkind = "stss"\ndata = "a.tsv"\nlangs = ["en"]\n', "utf-8"
     )
-    with pytest.raises(RecipeError, match=r"suite 'wrong' has 2 fault\(s\):\n.*task\[0\]") as caught:
+    with pytest.raises(RecipeError, match=r"suite 'wrong' has 2 issue\(s\):\n.*task\[0\]") as caught:
         load_suite(path)
     assert "task[0].langs: unknown key; did you mean 'languages'?" in str(caught.value)
     path.write_text('description = ""\n[[task]]\nname = "a"\nkind = "bitext"\ndata = "a.tsv"\n', "utf-8")

@@ -39,7 +39,7 @@ def test_wrong_keys_are_all_named() -> None:
 
 
 @pytest.mark.parametrize("inside", [{}, {"files": dict.fromkeys(map(str, range(30)), 1)}])
-def test_the_first_faults_of_many_are_named(inside: dict[str, object]) -> None:
+def test_the_first_issues_of_many_are_named(inside: dict[str, object]) -> None:
     content = {**json.loads(CARD.to_json()), **(inside or dict.fromkeys((f"k{i}" for i in range(30)), 1))}
     with pytest.raises(HubError, match=r"; and more\. The card may") as error:
         Card.from_json(json.dumps(content))

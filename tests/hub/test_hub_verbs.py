@@ -55,7 +55,7 @@ def test_show(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
 def test_check(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "hub", "check", "--hub", hub.path)[:2] == (
         0,
-        "hub: no problems (en, az, kk)\n",
+        "hub: no issues (en, az, kk)\n",
     )
     (hub.path / "kk" / "README.md").unlink()
     code, out, _ = run(capsys, "hub", "check", "--hub", hub.path)
@@ -63,7 +63,7 @@ def test_check(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     assert out.startswith("kk/README.md: expected by the card, not found\n")
     assert run(capsys, "hub", "check", "--hub", hub.path, "--lang", "aze")[:2] == (
         0,
-        "hub: no problems (az)\n",
+        "hub: no issues (az)\n",
     )
     assert run(capsys, "hub", "check", "--hub", hub.path, "--lang", "ky")[0] == 2
 
@@ -114,10 +114,10 @@ def test_lists_and_checks_as_json(hub: Hub, capsys: pytest.CaptureFixture[str]) 
     assert "error" in az
     assert en["code"] == "en"
     code, out, _ = run(capsys, "hub", "check", "--hub", hub.path, "--json")
-    (issue,) = json.loads(out)["problems"]
+    (issue,) = json.loads(out)["issues"]
     assert (code, issue["lang"], issue["file"]) == (1, "az", "card.json")
     code, out, _ = run(capsys, "hub", "check", "--hub", hub.path, "--lang", "kk", "--lang", "en", "--json")
-    assert (code, json.loads(out)["problems"]) == (0, [])
+    assert (code, json.loads(out)["issues"]) == (0, [])
 
 
 def test_several_languages_at_once(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

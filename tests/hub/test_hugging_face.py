@@ -281,7 +281,7 @@ def test_listing_fetches_no_modules(repo: str, server: Server, env: dict[str, st
     assert listed["languages"][2]["modules"] == ["vocabulary", "LA", "SE", "CLA"]
     assert command("hub", "show", "--hub", repo, "--lang", "kk", **env).returncode == 0
     assert server.fetched() == INDEX
-    assert command("hub", "check", "--hub", repo, **env).stdout.endswith("no problems (en, az, kk)\n")
+    assert command("hub", "check", "--hub", repo, **env).stdout.endswith("no issues (en, az, kk)\n")
 
 
 def test_sentence_transformers_opens_an_id(repo: str, client: Client, server: Server, tiny_hub: Hub) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from modenc.recipe.issues import RecipeFaults
+from modenc.recipe.issues import RecipeIssues
 from modenc.recipe.loader import load_recipe
 
 SOUND = """
@@ -21,12 +21,12 @@ cross_paraphrases = [{ path = "pairs.{lang}.tsv", pivot_path = "pairs.{pivot}.ts
 """
 
 Write = Callable[..., Path]
-FaultsOf = Callable[..., tuple[str, ...]]
+IssuesOf = Callable[..., tuple[str, ...]]
 
 
 @pytest.fixture
 def sound() -> str:
-    """A recipe without faults, but for its data, which are nowhere."""
+    """A recipe without issues, but for its data, which are nowhere."""
     return SOUND
 
 
@@ -43,12 +43,12 @@ def write(tmp_path: Path) -> Write:
 
 
 @pytest.fixture
-def faults_of(write: Write) -> FaultsOf:
-    """The fault lines of a recipe's text; the data are not looked for."""
+def issues_of(write: Write) -> IssuesOf:
+    """The issue lines of a recipe's text; the data are not looked for."""
 
     def lines(text: str, *overrides: str, check_files: bool = False) -> tuple[str, ...]:
-        with pytest.raises(RecipeFaults) as caught:
+        with pytest.raises(RecipeIssues) as caught:
             load_recipe(write(text), overrides, check_files=check_files)
-        return caught.value.faults
+        return caught.value.issues
 
     return lines

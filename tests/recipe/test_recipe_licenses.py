@@ -60,16 +60,16 @@ def test_other_sources_are_left_out_and_named(write, caplog):
     assert everything.left_out == ()
 
 
-def test_a_source_without_a_license_is_a_fault(faults_of):
+def test_a_source_without_a_license_is_a_issue(issues_of):
     text = RECIPE.replace(', license = "CC0-1.0"', "")
     assert (
         "data.text[1].license: expected a license, since data.licenses is set, found none; "
-        in (faults_of(text)[-1])
+        in (issues_of(text)[-1])
     )
 
 
-def test_nothing_left_for_a_stage_is_a_fault(faults_of):
-    assert faults_of(RECIPE, 'data.licenses=["MIT"]') == (
+def test_nothing_left_for_a_stage_is_a_issue(issues_of):
+    assert issues_of(RECIPE, 'data.licenses=["MIT"]') == (
         "sentence_encoding.objective: 'simcse' needs data.text, found none that data.licenses allows; "
         "add sources or choose another objective",
         "alignment.objective: 'parallel' needs data.parallel, found none that data.licenses allows; "
@@ -77,7 +77,7 @@ def test_nothing_left_for_a_stage_is_a_fault(faults_of):
     )
 
 
-def test_modules_to_build_on_bring_their_licenses(faults_of, tmp_path):
+def test_modules_to_build_on_bring_their_licenses(issues_of, tmp_path):
     hub = tmp_path / "hub"
     for lang, licenses in {"en": ["CC-BY-SA-4.0"], "az": ["MIT", "CC-BY-NC-4.0"]}.items():
         (hub / lang).mkdir(parents=True)
@@ -86,19 +86,19 @@ def test_modules_to_build_on_bring_their_licenses(faults_of, tmp_path):
         (tmp_path / name).touch()
     text = RECIPE.replace("[languages.en]\n", "")
     options = [f"hub.path={hub}", f"data.root={tmp_path}", "sentence_encoding.start=az"]
-    assert faults_of(text, *options, check_files=True) == (
+    assert issues_of(text, *options, check_files=True) == (
         "sentence_encoding.start: the modules of 'az' were trained on texts under CC-BY-NC-4.0, which "
         "data.licenses does not have; build on other modules, or add these licenses",
     )
 
 
-def test_a_language_of_the_recipe_with_other_licenses_brings_them_too(faults_of, tmp_path):
+def test_a_language_of_the_recipe_with_other_licenses_brings_them_too(issues_of, tmp_path):
     for lang in ("en", "kk"):
         for name in ("news.{}.txt", "voice.{}.txt", "{}.tsv", "dev.{}.tsv"):
             (tmp_path / name.format(lang)).touch()
     options = [f"data.root={tmp_path}", "sentence_encoding.start=en", "languages.en.data.licenses=[]"]
-    (fault,) = faults_of(RECIPE, *options, check_files=True)
-    assert fault.startswith("sentence_encoding.start: the modules of 'en' were trained on texts under CC")
+    (issue,) = issues_of(RECIPE, *options, check_files=True)
+    assert issue.startswith("sentence_encoding.start: the modules of 'en' were trained on texts under CC")
 
 
 @pytest.mark.parametrize("key", ["license", "licence"])
@@ -108,13 +108,13 @@ def test_a_source_states_its_license_by_either_spelling(write, key):
     assert [part.license for part in recipe.plans["kk"].data.text] == ["CC0-1.0"]
 
 
-def test_both_spellings_at_once_are_a_fault(faults_of):
+def test_both_spellings_at_once_are_a_issue(issues_of):
     source = '{ path = "a.txt", license = "MIT", licence = "CC0-1.0" }'
-    (fault,) = faults_of(RECIPE, f"languages.kk.data.text=[{source}]")
-    assert fault == "languages.kk.data.text[0].licence: unknown key; did you mean 'license'?"
+    (issue,) = issues_of(RECIPE, f"languages.kk.data.text=[{source}]")
+    assert issue == "languages.kk.data.text[0].licence: unknown key; did you mean 'license'?"
 
 
-def test_modules_trained_on_texts_without_a_license_are_refused(faults_of, tmp_path):
+def test_modules_trained_on_texts_without_a_license_are_refused(issues_of, tmp_path):
     (tmp_path / "hub" / "az").mkdir(parents=True)
     data = [{"role": "text", "source": f"{i}.txt", "license": name} for i, name in enumerate(["", "MIT"])]
     card = json.dumps({"licenses": ["MIT"], "data": data})
@@ -124,11 +124,11 @@ def test_modules_trained_on_texts_without_a_license_are_refused(faults_of, tmp_p
             (tmp_path / name.format(lang)).touch()
     options = [f"hub.path={tmp_path / 'hub'}", f"data.root={tmp_path}"]
     start = "languages.kk.sentence_encoding.start"
-    (fault,) = faults_of(RECIPE, *options, f"{start}=az", check_files=True)
-    assert fault == (
+    (issue,) = issues_of(RECIPE, *options, f"{start}=az", check_files=True)
+    assert issue == (
         f"{start}: the modules of 'az' were trained on texts that state no license, and data.licenses asks "
         "for one; build on other modules, or state the license and train them again"
     )
     own = 'languages.en.data={licenses=[], text=["voice.en.txt"]}'
-    faults = faults_of(RECIPE, *options, own, f"{start}=en", check_files=True)
-    assert faults == (fault.replace("'az'", "'en'"),)
+    issues = issues_of(RECIPE, *options, own, f"{start}=en", check_files=True)
+    assert issues == (issue.replace("'az'", "'en'"),)

@@ -70,7 +70,7 @@ def test_every_number_has_its_range():
 
 
 @pytest.mark.parametrize(
-    ("setting", "fault"),
+    ("setting", "issue"),
     [
         ("language_adaptation.mask_probability=1.0", "expected a share above 0 and below 1, found 1.0"),
         ("language_adaptation.lora.alpha=1001", "expected 1 to 1000, found 1001"),
@@ -82,8 +82,8 @@ def test_every_number_has_its_range():
         ("run.seed=4294967296", "expected a number from 0 to 4294967295, found 4294967296"),
     ],
 )
-def test_ranges_say_what_is_expected(faults_of, sound, setting, fault):
-    assert faults_of(sound, setting) == (f"{setting.partition('=')[0]}: {fault}",)
+def test_ranges_say_what_is_expected(issues_of, sound, setting, issue):
+    assert issues_of(sound, setting) == (f"{setting.partition('=')[0]}: {issue}",)
 
 
 def test_a_number_in_its_range_has_no_error():

@@ -59,7 +59,7 @@ def test_copy_of_ones_own_recipe_is_byte_for_byte(tmp_path: Path):
 def test_check_says_what_would_be_trained(capsys):
     assert main(["recipe", "check", "turkic", "--no-files", "languages.az.alignment.objective=parallel"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("recipe 'turkic' has no faults; base me5-small, hub 'adapters_hub/turkic'\n  kk: ")
+    assert out.startswith("recipe 'turkic' has no issues; base me5-small, hub 'adapters_hub/turkic'\n  kk: ")
     assert "alignment pivot" in out
     assert "az: vocabulary base, language adaptation none, sentence encoding copied from kk, " in out
 
@@ -67,7 +67,7 @@ def test_check_says_what_would_be_trained(capsys):
 def test_check_lists_the_faults_and_gives_1(capsys):
     assert main(["recipe", "check", "turkic", "--no-files", "vocabulary.size=1", "run.sed=1"]) == 1
     assert capsys.readouterr().out == (
-        "recipe 'turkic' has 2 faults:\n"
+        "recipe 'turkic' has 2 issues:\n"
         "  run.sed: unknown key; did you mean 'seed'?\n"
         "  vocabulary.size: expected 300 or more, found 1\n"
     )
@@ -110,8 +110,8 @@ def test_lists_and_checks_as_json(capsys):
     assert [item["name"] for item in listed["recipes"]] == list(shipped_recipes())
     assert {"turkic", "eighteen"} <= {item["name"] for item in listed["suites"]}
     assert main(["recipe", "check", "turkic", "--no-files", "--json", "run.sed=1"]) == 1
-    assert json.loads(capsys.readouterr().out)["faults"] == ["run.sed: unknown key; did you mean 'seed'?"]
+    assert json.loads(capsys.readouterr().out)["issues"] == ["run.sed: unknown key; did you mean 'seed'?"]
     assert main(["recipe", "check", "turkic", "--no-files", "--json"]) == 0
     checked = json.loads(capsys.readouterr().out)
-    assert (checked["faults"], checked["base"]) == ([], "me5-small")
+    assert (checked["issues"], checked["base"]) == ([], "me5-small")
     assert checked["languages"]["az"]["language adaptation"] == "none"

@@ -7,7 +7,7 @@ import pytest
 import tiny_models
 
 from modenc.provenance import TranslationRecord, read_record, record_path, write_record
-from modenc.recipe.issues import RecipeFaults
+from modenc.recipe.issues import RecipeIssues
 from modenc.recipe.licenses import joint_license
 from modenc.recipe.loader import load_recipe
 from modenc.training.data_access import TrainingData
@@ -73,7 +73,7 @@ def test_the_license_counts_for_what_may_be_trained_on(recipe):
     assert [source.path for source in _sources(path)] == ["b.{lang}.txt"]
     (_, kept) = _sources(path, 'data.licenses=["MIT", "CC-BY-SA-4.0"]')
     assert kept.path == "b.{lang}.txt"
-    with pytest.raises(RecipeFaults, match=r"data\.text\[0\]\.license: expected a license"):
+    with pytest.raises(RecipeIssues, match=r"data\.text\[0\]\.license: expected a license"):
         load_recipe(recipe('licenses = ["MIT"]\ntext = ["b.{lang}.txt"]'), check_files=False)
 
 

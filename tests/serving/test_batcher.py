@@ -1,4 +1,4 @@
-"""Batches over requests: what goes into one, and whose faults are whose."""
+"""Batches over requests: what goes into one, and whose issues are whose."""
 
 import json
 import time

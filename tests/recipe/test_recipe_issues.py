@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from modenc.errors import RecipeError
-from modenc.recipe.issues import RecipeFaults
+from modenc.recipe.issues import RecipeIssues
 from modenc.recipe.loader import load_recipe
 
-FIVE_FAULTS = """
+FIVE_ISSUES = """
 [data]
 text = ["{lang}.txt"]
 parallel = ["{lang}-{pivot}.tsv"]
@@ -36,8 +36,8 @@ batch_size = 0
 """
 
 
-def test_five_faults_are_listed_at_once_each_with_its_place(faults_of):
-    assert faults_of(FIVE_FAULTS) == (
+def test_five_faults_are_listed_at_once_each_with_its_place(issues_of):
+    assert issues_of(FIVE_ISSUES) == (
         "languages.kazak: expected a language code such as 'kk', 'kaz' or 'kaz_Cyrl', found 'kazak'; "
         "did you mean kk (Kazakh)?",
         "vocabulary.methd: unknown key; did you mean 'method'?",
@@ -51,12 +51,12 @@ def test_five_faults_are_listed_at_once_each_with_its_place(faults_of):
 
 
 def test_the_message_counts_the_faults_and_names_the_recipe(write):
-    with pytest.raises(RecipeError, match=r"recipe 'mine' has 5 faults:\n  languages\.kazak: "):
-        load_recipe(write(FIVE_FAULTS), check_files=False)
+    with pytest.raises(RecipeError, match=r"recipe 'mine' has 5 issues:\n  languages\.kazak: "):
+        load_recipe(write(FIVE_ISSUES), check_files=False)
 
 
 @pytest.mark.parametrize(
-    ("override", "fault"),
+    ("override", "issue"),
     [
         ("vocabulary.size=x", "vocabulary.size: expected a whole number, found 'x'"),
         ("vocabulary.size=0.5", "vocabulary.size: expected a whole number, found 0.5"),
@@ -115,12 +115,12 @@ def test_the_message_counts_the_faults_and_names_the_recipe(write):
         ),
     ],
 )
-def test_a_wrong_value_is_said_with_its_place(faults_of, sound, override, fault):
-    assert faults_of(sound, override) == (fault,)
+def test_a_wrong_value_is_said_with_its_place(issues_of, sound, override, issue):
+    assert issues_of(sound, override) == (issue,)
 
 
 @pytest.mark.parametrize(
-    ("overrides", "fault"),
+    ("overrides", "issue"),
     [
         (
             ["vocabulary.method=extend", "vocabulary.size=1000", "vocabulary.new_pieces=1000"],
@@ -190,12 +190,12 @@ def test_a_wrong_value_is_said_with_its_place(faults_of, sound, override, fault)
         ),
     ],
 )
-def test_settings_that_are_impossible_together(faults_of, sound, overrides, fault):
-    assert faults_of(sound, *overrides) == (fault,)
+def test_settings_that_are_impossible_together(issues_of, sound, overrides, issue):
+    assert issues_of(sound, *overrides) == (issue,)
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    ("text", "issue"),
     [
         ('text = "a.txt"', "data.text: expected a list, found 'a.txt'; put it in [ ]"),
         ("text = [{}]", "data.text[0]: expected exactly one of path, dataset and gettext, found none"),
@@ -260,39 +260,39 @@ def test_settings_that_are_impossible_together(faults_of, sound, overrides, faul
         ),
     ],
 )
-def test_sources(faults_of, text, fault):
+def test_sources(issues_of, text, issue):
     nothing_trained = (
         "sentence_encoding.objective=none",
         "alignment.objective=none",
         "vocabulary.method=base",
     )
-    assert faults_of(f"[data]\n{text}\n[languages.kk]\n[languages.en]", *nothing_trained) == (fault,)
+    assert issues_of(f"[data]\n{text}\n[languages.kk]\n[languages.en]", *nothing_trained) == (issue,)
 
 
-def test_a_fault_that_another_one_brings_along_is_not_listed(faults_of, sound):
+def test_a_fault_that_another_one_brings_along_is_not_listed(issues_of, sound):
     # The misspelt objective falls back to "joint", which would want data that are not there.
     overrides = ["alignment.objective=paralel", "data.cross_paraphrases=[]"]
-    assert len(faults_of(sound, *overrides)) == 1
+    assert len(issues_of(sound, *overrides)) == 1
     # A misspelt key leaves the default, which may not be what was meant.
     overrides[0] = "alignment.objektive=none"
-    assert faults_of(sound, *overrides) == ("alignment.objektive: unknown key; did you mean 'objective'?",)
+    assert issues_of(sound, *overrides) == ("alignment.objektive: unknown key; did you mean 'objective'?",)
 
 
-def test_a_fault_at_the_top_is_said_once_and_one_in_a_language_for_that_language(faults_of, sound):
-    assert faults_of(sound, "alignment.scale=0", "languages.uz.alignment.scale=-1") == (
+def test_a_fault_at_the_top_is_said_once_and_one_in_a_language_for_that_language(issues_of, sound):
+    assert issues_of(sound, "alignment.scale=0", "languages.uz.alignment.scale=-1") == (
         "alignment.scale: expected a number above 0, found 0 (for en, kk)",
         "languages.uz.alignment.scale: expected a number above 0, found -1",
     )
 
 
-def test_two_codes_of_one_language(faults_of, sound):
-    assert faults_of(sound + "[languages.kaz_Cyrl]") == (
+def test_two_codes_of_one_language(issues_of, sound):
+    assert issues_of(sound + "[languages.kaz_Cyrl]") == (
         "languages.kaz_Cyrl: the same language as languages.kk; keep one",
     )
 
 
-def test_no_language_at_all(faults_of):
-    assert faults_of("[vocabulary]\nsize = 3") == (
+def test_no_language_at_all(issues_of):
+    assert issues_of("[vocabulary]\nsize = 3") == (
         "languages: expected a table [languages.CODE] for each language, found none",
         "vocabulary.size: expected 300 or more, found 3",
         "sentence_encoding.objective: 'mnrl' needs data.paraphrases, found none; "
@@ -300,56 +300,56 @@ def test_no_language_at_all(faults_of):
     )
 
 
-def test_missing_files_are_faults_with_the_nearest_file_named(faults_of, sound, tmp_path: Path):
+def test_missing_files_are_issues_with_the_nearest_file_named(issues_of, sound, tmp_path: Path):
     for name in ("en.txt", "kk.txt.gz", "pairs.en.tsv", "pairs.kk.tsv", "kk-en.tsv"):
         (tmp_path / name).touch()
-    assert faults_of(sound, f"data.root={tmp_path}", check_files=True) == (
+    assert issues_of(sound, f"data.root={tmp_path}", check_files=True) == (
         f"data.text[0].path: expected a file, found none at '{tmp_path}/kk.txt'; "
         "did you mean 'kk.txt.gz'? (for kk)",
     )
 
 
-def test_a_missing_root_is_one_fault(faults_of, sound):
-    assert faults_of(sound, "data.root=nowhere", check_files=True) == (
+def test_a_missing_root_is_one_issue(issues_of, sound):
+    assert issues_of(sound, "data.root=nowhere", check_files=True) == (
         "data.root: expected a folder, found none at 'nowhere'; override it with data.root=DIR",
     )
 
 
-def test_packages_that_are_not_installed(faults_of, sound):
+def test_packages_that_are_not_installed(issues_of, sound):
     override = 'data.text=[{ gettext = ["pytest", "no-such-package", "nor_this"] }]'
-    faults = faults_of(sound, override, "data.root=nowhere", check_files=True)
-    assert faults[0] == (
+    issues = issues_of(sound, override, "data.root=nowhere", check_files=True)
+    assert issues[0] == (
         "data.text[0].gettext: expected installed Python packages, found no no-such-package nor_this; "
         "run: pip install no-such-package nor_this"
     )
 
 
-def test_no_package_is_imported_to_see_whether_it_is_there(faults_of, sound, tmp_path, monkeypatch):
+def test_no_package_is_imported_to_see_whether_it_is_there(issues_of, sound, tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "__init__.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     monkeypatch.syspath_prepend(tmp_path)
     override = 'data.text=[{ gettext = ["mine", "mine.x", "__main__", ""] }]'
-    faults = faults_of(sound, override, "data.root=nowhere", check_files=True)
-    assert "expected installed Python packages, found no mine.x" in faults[0]
+    issues = issues_of(sound, override, "data.root=nowhere", check_files=True)
+    assert "expected installed Python packages, found no mine.x" in issues[0]
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_start_must_be_a_language_that_is_trained_or_in_the_hub(faults_of, sound):
-    faults = faults_of(sound, "languages.kk.sentence_encoding.start=ky", check_files=True)
+def test_a_start_must_be_a_language_that_is_trained_or_in_the_hub(issues_of, sound):
+    issues = issues_of(sound, "languages.kk.sentence_encoding.start=ky", check_files=True)
     assert any(
-        "sentence_encoding.start: expected 'ky' among the languages or in the hub" in fault
-        for fault in faults
+        "sentence_encoding.start: expected 'ky' among the languages or in the hub" in issue
+        for issue in issues
     )
-    (fault,) = faults_of(sound, "languages.kk.sentence_encoding.start=kyrgyzz")
-    assert "languages.kk.sentence_encoding.start: expected 'fresh' or a language code: " in fault
+    (issue,) = issues_of(sound, "languages.kk.sentence_encoding.start=kyrgyzz")
+    assert "languages.kk.sentence_encoding.start: expected 'fresh' or a language code: " in issue
 
 
-def test_the_pivot_must_be_trained_or_in_the_hub(faults_of, tmp_path: Path, write):
+def test_the_pivot_must_be_trained_or_in_the_hub(issues_of, tmp_path: Path, write):
     text = (
         "[vocabulary]\nmethod='base'\n[sentence_encoding]\nobjective='none'\n[alignment]\nobjective='none'\n"
     )
     text += f"[hub]\npath = '{tmp_path}/hub'\n[languages.kk]"
-    assert faults_of(text, check_files=True) == (
+    assert issues_of(text, check_files=True) == (
         f"pivot: expected 'en' among the languages or in the hub '{tmp_path}/hub', found it in neither; "
         "add [languages.en] or point hub.path at a hub that has it",
     )
@@ -360,30 +360,30 @@ def test_the_pivot_must_be_trained_or_in_the_hub(faults_of, tmp_path: Path, writ
 
 def test_of_many_faults_the_message_has_the_first_hundred(write):
     keys = "".join(f"k{i} = 1\n" for i in range(150))
-    with pytest.raises(RecipeFaults, match=r"recipe 'mine' has 152 faults:\n  vocabulary\.k0: ") as caught:
+    with pytest.raises(RecipeIssues, match=r"recipe 'mine' has 152 issues:\n  vocabulary\.k0: ") as caught:
         load_recipe(write(f"[languages.kk]\n[languages.uz]\n[vocabulary]\n{keys}"), check_files=False)
-    assert len(caught.value.faults) == 152
+    assert len(caught.value.issues) == 152
     lines = str(caught.value).splitlines()
     assert (len(lines), lines[-1]) == (102, "  and 52 more; fix these first")
 
 
-def test_a_fault_of_each_language_counts_for_each(faults_of, sound):
+def test_a_fault_of_each_language_counts_for_each(issues_of, sound):
     languages = "".join(f"[languages.{code}.data]\nk0 = 1\nk1 = 1\n" for code in ("ky", "uz", "tr"))
-    assert len(faults_of(sound + languages)) == 6
+    assert len(issues_of(sound + languages)) == 6
 
 
-def test_a_shared_fault_is_one_for_however_many_languages(faults_of):
+def test_a_shared_fault_is_one_for_however_many_languages(issues_of):
     keys = "".join(f"k{i} = 1\n" for i in range(40))
     languages = "".join(f"[languages.{code}]\n" for code in ("en", "kk", "ky", "uz"))
-    faults = faults_of(
+    issues = issues_of(
         f"{languages}[run]\n{keys}", "sentence_encoding.objective=none", "alignment.objective=none"
     )
-    assert len(faults) == 40
+    assert len(issues) == 40
 
 
-def test_an_override_of_an_unknown_language_is_a_fault(faults_of, sound):
-    (fault,) = faults_of(sound, "languages.kazak.alignment.scale=7")
-    assert fault.startswith("languages.kazak: expected a language code such as 'kk', 'kaz' or 'kaz_Cyrl'")
+def test_an_override_of_an_unknown_language_is_a_issue(issues_of, sound):
+    (issue,) = issues_of(sound, "languages.kazak.alignment.scale=7")
+    assert issue.startswith("languages.kazak: expected a language code such as 'kk', 'kaz' or 'kaz_Cyrl'")
 
 
 @pytest.mark.parametrize(
@@ -398,10 +398,10 @@ def test_an_override_of_an_unknown_language_is_a_fault(faults_of, sound):
         "run.work_dir='{{{}}}'",
     ],
 )
-def test_a_name_of_a_megabyte_is_shortened(faults_of, sound, override):
-    faults = faults_of(sound, override.format("x" * 1_000_000), "run.seed=-1")
-    assert sum(map(len, faults)) < 10_000
-    assert any("xxx…" in fault for fault in faults)
+def test_a_name_of_a_megabyte_is_shortened(issues_of, sound, override):
+    issues = issues_of(sound, override.format("x" * 1_000_000), "run.seed=-1")
+    assert sum(map(len, issues)) < 10_000
+    assert any("xxx…" in issue for issue in issues)
 
 
 @pytest.mark.parametrize("line", ["include = '{}'", "name = '{}'", "pivot = '{}'", "{} = 1"])
