@@ -25,7 +25,8 @@ _FORMER_KEYS = {"licence": "license", "licences": "licenses"}
 
 def with_new_keys(content: dict[str, Any]) -> dict[str, Any]:
     """A card, a source of one, or a record, with today's names for keys that were renamed before 0.1.0."""
-    return {_FORMER_KEYS.get(key, key): value for key, value in content.items()}
+    names = {old: new for old, new in _FORMER_KEYS.items() if new not in content}
+    return {names.get(key, key): value for key, value in content.items()}
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> None:
         **{name: getattr(args, name) for name in limits},
     )
     if not keys and args.host not in _LOCAL:
-        logger.warning("no keys in %s: whoever reaches port %d of %s is served", KEYS, args.port, args.host)
+        logger.warning("no keys in %s: whoever reaches the server at %s is served", KEYS, args.host)
     if spread:
         from modenc.cli.serve_on_cluster import serve_on_cluster
 

@@ -24,7 +24,7 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from modenc.distributed.cluster import Check, Place, beginning
-from modenc.errors import ClusterError, MissingExtraError
+from modenc.errors import ClusterError, MissingExtraError, ModencError
 
 try:
     from ray import serve
@@ -79,11 +79,17 @@ class Deployment:
     """Most requests that Ray passes to a replica at a time; further ones wait."""
 
 
+_CAUSE = "A replica was not started: "
+
+
 @serve.ingress()  # type: ignore[untyped-decorator]
 class _Replica:
     def __init__(self, begin: Callable[[], None], make: Callable[[], Service]) -> None:
-        begin()
-        self.service = make()
+        try:
+            begin()
+            self.service = make()
+        except ModencError as error:  # Ray wraps it in text; JSON keeps its lines together
+            raise ClusterError(_CAUSE + json.dumps(str(error))) from error
 
     async def __serve_build_asgi_app__(self) -> ASGIApp:
         return self.service.app
@@ -119,8 +125,8 @@ def serve_replicas(make: Callable[[], Service], deployment: Deployment, check: C
         stop: ends the service.
 
     Raises:
-        ModencError: ``make`` or ``check`` raised it while the first replicas were started.
-        ClusterError: Ray Serve cannot be used, or was lost.
+        ClusterError: ``make`` or ``check`` raised an error while the first replicas were started (the message
+            is the error's), or Ray Serve cannot be used or was lost.
     """
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
     try:
@@ -133,7 +139,8 @@ def serve_replicas(make: Callable[[], Service], deployment: Deployment, check: C
             finally:
                 _remove(here.name, since)
     except (RayError, RayServeException, TimeoutError) as error:
-        reason = str(error).strip().splitlines()[-1].removeprefix("ray.serve.exceptions.RayServeException: ")
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        reason = lines[-1].removeprefix("ray.serve.exceptions.RayServeException: ")
         raise ClusterError(f"Ray Serve cannot serve {deployment.name}: {reason}; see ray status") from error
 
 
@@ -180,7 +187,7 @@ def _deploy(make: Callable[[], Service], deployment: Deployment, check: Check) -
 
 def _all_ready(deployment: Deployment, since: float, stop: Event) -> bool:
     """Wait until all replicas are ready, and log the address; returns false if ``stop`` was set before."""
-    ready = 0
+    ready = (0, "")
     while not stop.wait(_SECONDS_BETWEEN_LOOKS):
         found = _found(deployment, since)
         ready = _log_ready(deployment, found, ready)
@@ -197,13 +204,13 @@ def _all_ready(deployment: Deployment, since: float, stop: Event) -> bool:
 
 def _reason(message: str) -> str:
     """Extract modenc's own error from Ray's message, or return all of the message."""
-    found = re.findall(r"^modenc\.errors\.\w+: (.+)$", message, re.MULTILINE)
-    return str(found[-1]) if found else f"no replica could be started: {message.strip()}"
+    found = re.findall(f'{_CAUSE}(".*")$', message, re.MULTILINE)
+    return str(json.loads(found[-1])) if found else f"no replica could be started: {message.strip()}"
 
 
 def _watch(deployment: Deployment, since: float, stop: Event) -> None:
     """Log changes in the number of ready replicas until ``stop`` is set."""
-    ready = deployment.replicas
+    ready = (deployment.replicas, "")
     while not stop.wait(_SECONDS_BETWEEN_LOOKS):
         ready = _log_ready(deployment, _found(deployment, since), ready)
 
@@ -215,20 +222,22 @@ def _found(deployment: Deployment, since: float) -> Any:
         ClusterError: it is no longer the one that was deployed.
     """
     found = serve.status().applications.get(deployment.name)
-    if found is None or found.last_deployed_time_s != since:
+    if found is None or found.status == "DELETING" or found.last_deployed_time_s != since:
         raise ClusterError(f"{deployment.name}: another process has removed or replaced this application")
     return found
 
 
-def _log_ready(deployment: Deployment, found: Any, before: int) -> int:
-    """Return how many replicas are ready; log it if the number changed."""
-    replicas = found.deployments[deployment.name]
+def _log_ready(deployment: Deployment, found: Any, before: tuple[int, str]) -> tuple[int, str]:
+    """Return how many replicas are ready, and Ray's reason if some are not; log both if they changed."""
+    if (replicas := found.deployments.get(deployment.name)) is None:
+        return before
     ready = int(replicas.replica_states.get("RUNNING", 0))
-    if ready != before:
-        log = logger.warning if ready < before else logger.info
-        reason = f" ({replicas.message})" if replicas.message and ready < deployment.replicas else ""
-        log("%s: %d of %d replicas are ready%s", deployment.name, ready, deployment.replicas, reason)
-    return ready
+    reason = replicas.message if ready < deployment.replicas else ""
+    if (ready, reason) != before:
+        log = logger.warning if ready < before[0] else logger.info
+        shown = f" ({reason})" if reason else ""
+        log("%s: %d of %d replicas are ready%s", deployment.name, ready, deployment.replicas, shown)
+    return ready, reason
 
 
 def _remove(name: str, since: float) -> None:
@@ -288,7 +297,9 @@ def _routes(deployment: Deployment) -> dict[str, str]:
 def _asked_for_routes(host: str, port: int) -> dict[str, str] | None:
     address = f"http://{_bracketed(_OPEN.get(host, host))}:{port}/-/routes"
     try:
-        with urllib.request.urlopen(address, timeout=_SECONDS_TO_ANSWER) as answer:
+        # A proxy of the environment would be asked for this machine's own address.
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(address, timeout=_SECONDS_TO_ANSWER) as answer:
             return dict(json.load(answer))
     except HTTPError:  # until the first application is there
         return {}

@@ -157,7 +157,9 @@ def _neighbors(
     search = Search(sides, system, settings, shards)
     search.encode(done, progress)
     if _as_json(system.describe()) != model:
-        raise DataError(f"{system.name} changed while it encoded; run the same again, which starts over")
+        raise DataError(
+            f"{system.name} changed while it encoded; run the same command again, which starts over"
+        )
     return search.search(done, progress)
 
 
