@@ -73,9 +73,7 @@ def run(args: argparse.Namespace) -> None:
     """
     spread = on_cluster(args)
     if args.replicas and not spread:
-        raise OptionError(
-            "--replicas are servers on a cluster: expected --on ray with it, found none; add it"
-        )
+        raise OptionError("--replicas: expected --on ray with it, found none; add --on ray")
     hub = open_hub(args)
     import modenc.serving  # noqa: F401  (its extra may be missing)
     from modenc.serving.settings import ServeSettings, key_digests

@@ -46,9 +46,9 @@ class Routing(Identification):
     modules: str
     """Code of the hub's language, or the fallback: ``base``, ``error``, or a code."""
     share: float
-    """Probability of the hub's likeliest language, 0 to 1, among the hub's languages, which have a prior, and
-    the likeliest of all others; ``min_confidence`` is compared with it. It is 0 for texts without letters,
-    which always go to the pivot."""
+    """Probability, 0 to 1, of the hub's likeliest language against all of the hub and the likeliest other
+    language; the hub's languages get a prior. ``min_confidence`` is compared with it. It is 0 for texts
+    without letters, which always go to the pivot."""
 
 
 class LanguageRouter:

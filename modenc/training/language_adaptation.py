@@ -43,7 +43,7 @@ Blocks = npt.NDArray[np.int32]
 _TEXTS_AT_A_TIME = 10_000
 
 
-def adapt_language(stage: Stage) -> dict[str, Any]:
+def train_language_adaptation(stage: Stage) -> dict[str, Any]:
     """Train LA, and the embeddings where the recipe says so, and write them; returns metrics."""
     settings = stage.plan.language_adaptation
     onto_pivot = settings.objective == "pivot"

@@ -1,7 +1,7 @@
 """Several data sets in one training: tasks take turns; a task reads its sets in proportion to their rows.
 
 A pass over the data ends when every row of the largest task was read once; smaller tasks start again in
-another order. A pass leaves out the rows after a set's last full batch, each pass other rows.
+another order. Rows that do not fill a set's last batch are skipped; they differ from pass to pass.
 
 sentence-transformers' samplers do only a part of this: ``ROUND_ROBIN`` stops at the smallest set,
 ``PROPORTIONAL`` takes no turns, and both leave out a set of fewer rows than a batch.
@@ -69,7 +69,7 @@ class BatchOrder:
 
 
 class BatchOrderSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]
-    """Sampler of batches in a :class:`BatchOrder`; with one equal set a task as ``ROUND_ROBIN``."""
+    """Sampler of batches in a :class:`BatchOrder`; ``ROUND_ROBIN`` if each task has one set, all equal."""
 
     def __init__(self, dataset: Any, batch_order: BatchOrder, **settings: Any) -> None:
         super().__init__(dataset, **settings)

@@ -79,7 +79,7 @@ class ObjectiveInputs:
         if optimizer.steps:
             return optimizer.steps
         sizes = [len(rows) for rows in (self.pairs or self.texts).values() if rows]
-        # Enough to read the language with the most rows for its share whole.
+        # Enough to read every row of the language that has the most rows for its share.
         rows: float = max(size ** (1 - exponent) for size in sizes) * sum(size**exponent for size in sizes)
         return max(math.ceil(optimizer.epochs * round(rows) / rows_a_step(optimizer)), 1)
 

@@ -19,13 +19,13 @@ from modenc.languages import language_name, normalize_code
 from modenc.recipe.settings import STAGES, LanguagePlan, Recipe
 from modenc.storage import disk_errors
 from modenc.threads import set_threads
-from modenc.training.alignment import align_language
+from modenc.training.alignment import train_alignment
 from modenc.training.all_pairs import align_all_pairs
 from modenc.training.data_access import TrainingData
-from modenc.training.language_adaptation import adapt_language
+from modenc.training.language_adaptation import train_language_adaptation
 from modenc.training.processes import language_lock, process_state
 from modenc.training.publishing import TrainedLanguage, prepare_hub, publish_language
-from modenc.training.sentence_encoding import encode_sentences
+from modenc.training.sentence_encoding import train_sentence_encoding
 from modenc.training.stage import (
     Stage,
     StageRecord,
@@ -37,7 +37,7 @@ from modenc.training.stage import (
     prepare_folder,
     read_record,
 )
-from modenc.training.vocabulary import make_vocabulary
+from modenc.training.vocabulary import train_vocabulary
 
 logger = logging.getLogger(__name__)
 
@@ -307,10 +307,10 @@ def _in_order(
 
 
 _STAGE_FUNCTIONS: dict[str, Callable[[Stage], dict[str, Any]]] = {
-    "vocabulary": make_vocabulary,
-    "language_adaptation": adapt_language,
-    "sentence_encoding": encode_sentences,
-    "alignment": align_language,
+    "vocabulary": train_vocabulary,
+    "language_adaptation": train_language_adaptation,
+    "sentence_encoding": train_sentence_encoding,
+    "alignment": train_alignment,
 }
 
 

@@ -35,7 +35,7 @@ from modenc.training.trainers import train_sentence_model
 logger = logging.getLogger(__name__)
 
 
-def encode_sentences(stage: Stage) -> dict[str, Any]:
+def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
     """Train SE on the body with LA folded in, and write ``se/``; returns metrics."""
     settings = stage.plan.sentence_encoding
     start = None if settings.start == FRESH else published_adapter(stage, settings.start)

@@ -78,7 +78,7 @@ class _TrainableCheckpoints:
 
 
 class BodyTrainer(_TrainableCheckpoints, Trainer):  # type: ignore[misc]
-    """``transformers.Trainer`` for stage 2's masked LM."""
+    """``transformers.Trainer`` for masked LM and for the alignment of all pairs."""
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
         """Return a loader of all rows, a last batch of fewer included."""
@@ -138,7 +138,7 @@ class LossSteps(TrainerCallback):  # type: ignore[misc]
             nn.utils.clip_grad_norm_(learning, args.max_grad_norm)
 
 
-class WaitPolicy(TrainerCallback):  # type: ignore[misc]
+class WaitPolicyCallback(TrainerCallback):  # type: ignore[misc]
     """Callback that decides before each step whether threads sleep while they wait."""
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -214,7 +214,7 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> dict[str, Any
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(LossProgress if on_terminal() else LossLines)
-    trainer.add_callback(WaitPolicy)
+    trainer.add_callback(WaitPolicyCallback)
     if best is not None:
         trainer.add_callback(best)
         trainer.best = best

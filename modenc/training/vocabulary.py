@@ -37,7 +37,7 @@ from modenc.training.stage import Stage
 logger = logging.getLogger(__name__)
 
 
-def make_vocabulary(stage: Stage) -> dict[str, Any]:
+def train_vocabulary(stage: Stage) -> dict[str, Any]:
     """Make the language's vocabulary, and write ``tokenizer/`` and the embeddings.
 
     The prompt before every text keeps the base's tokens. Returns how many tokens are copied,

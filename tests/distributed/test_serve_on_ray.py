@@ -230,7 +230,7 @@ def test_a_missing_ray_serve_is_named(tiny_hub):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--replicas", "2"], "--replicas are servers on a cluster: expected --on ray with it, found none"),
+        (["--replicas", "2"], "--replicas: expected --on ray with it, found none; add --on ray"),
         (["--address", "10.0.0.1:6379"], "expected --on ray with it"),
     ],
 )

@@ -18,12 +18,12 @@ from modenc.training.language_adaptation import pack
 from modenc.training.stage import Stage
 from modenc.training.vocabulary import (
     extend,
-    make_vocabulary,
     save_tokenizer,
     special_pairs,
     tokenizer_model,
     tokens_per_sentence,
     train_like,
+    train_vocabulary,
     trim,
 )
 
@@ -114,7 +114,7 @@ def test_a_vocabulary_is_made_from_a_sample_of_all_sources(tiny_xlmr, tiny_recip
 
     def made(count):
         plan = load_recipe(recipe, [f"vocabulary.max_sentences={count}"]).plans["kk"]
-        make_vocabulary(Stage("vocabulary", plan, base, SimpleNamespace(text=text), tmp_path, None))
+        train_vocabulary(Stage("vocabulary", plan, base, SimpleNamespace(text=text), tmp_path, None))
         return read_modules(LanguageLayout(tmp_path / "kk"), base.hidden_size).tokenizer
 
     sampled = made(len(first))
