@@ -214,7 +214,7 @@ def test_development_pairs_that_are_never_found_are_refused(texts):
 def test_a_model_that_changes_meanwhile_is_noticed(system, texts):
     states = iter(range(10))
     system.describe = lambda: {"state": next(states)}
-    with pytest.raises(DataError, match="drawn changed while it encoded; run the same again"):
+    with pytest.raises(DataError, match="drawn changed while it encoded; run the same command again"):
         mine(*texts, system, LANGS, threshold=0)
 
 
