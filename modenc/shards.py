@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -34,6 +34,8 @@ class ShardFolder:
 
     output: Path
     """File that the shards are joined to in the end."""
+    shard_suffix: str = field(default="", kw_only=True)
+    """Ending of a shard's name; empty: the output's."""
 
     @property
     def folder(self) -> Path:
@@ -43,7 +45,7 @@ class ShardFolder:
     @property
     def suffix(self) -> str:
         """Ending of a shard's name."""
-        return self.output.suffix
+        return self.shard_suffix or self.output.suffix
 
     @contextmanager
     def alone(self) -> Iterator[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,18 +113,23 @@ def input_state(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:
     from modenc.composition.routing import ERROR
     from modenc.languages import BASE, normalize_code
 
-    hasher = hashlib.sha256(repr(hub.info).encode())
     codes = hub.languages()
     if (lang := given_language(args)) is not None:
         fallback = args.fallback or hub.info.pivot  # by default the pivot or the base
         used = {normalize_code(code) for code in (lang, fallback) if code not in (BASE, ERROR)}
         codes = [code for code in codes if code in used]
-    for code in codes:
-        hasher.update(f"{code} {hub.card(code).fingerprint()}\n".encode())
-    state: dict[str, Any] = {"modules": hasher.hexdigest()}
+    state: dict[str, Any] = {"modules": modules_fingerprint(hub, codes)}
     if args.input != STDIN:
         found = [Path(file).stat() for file in source_files(args.input)]
         sizes, dates = [one.st_size for one in found], [one.st_mtime_ns for one in found]
         alone = len(found) == 1  # as shards were described before folders could be read
         state |= {"size": sizes[0] if alone else sizes, "date": dates[0] if alone else dates}
     return state
+
+
+def modules_fingerprint(hub: Hub, codes: Iterable[str]) -> str:
+    """Fingerprint a hub's settings and the modules of some of its languages."""
+    hasher = hashlib.sha256(repr(hub.info).encode())
+    for code in codes:
+        hasher.update(f"{code} {hub.card(code).fingerprint()}\n".encode())
+    return hasher.hexdigest()

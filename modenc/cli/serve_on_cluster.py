@@ -9,10 +9,9 @@ from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
 
-from modenc.cli.arguments import AUTO, open_hub
-from modenc.cli.encode_job import input_state
+from modenc.cli.arguments import open_hub
+from modenc.cli.encode_job import modules_fingerprint
 from modenc.cli.encode_on_cluster import arguments_for_nodes
-from modenc.cli.text_io import STDIN
 from modenc.distributed.cluster import Place, check_nodes, cluster
 from modenc.distributed.serving import Deployment, Service, reports, serve_replicas
 from modenc.errors import ClusterError, ModencError
@@ -45,7 +44,7 @@ def serve_on_cluster(
         ModencError: the cluster, or the encoder on its nodes, cannot be used.
     """
     sent = arguments_for_nodes(args, hub)
-    check = partial(_unlike_here, sent, _state_of(sent, hub))
+    check = partial(_unlike_here, sent, modules_fingerprint(hub, hub.languages()))
     # The number of threads decides the last digits: on each node it is what it is here.
     threads = set_threads(0)
     make = partial(_make_service, sent, settings, threads, open_encoder)
@@ -68,14 +67,11 @@ def serve_on_cluster(
         serve_replicas(make, deployment, check, stop)
 
 
-def _state_of(args: argparse.Namespace, hub: Hub) -> str:
-    return str(input_state(argparse.Namespace(**vars(args), lang=AUTO, input=STDIN), hub)["modules"])
-
-
 def _unlike_here(args: argparse.Namespace, expected: str) -> str | None:
     """Return a message if the hub differs on a node from the one here, else None."""
     try:
-        found = _state_of(args, open_hub(args))
+        there = open_hub(args)
+        found = modules_fingerprint(there, there.languages())
     except (ModencError, OSError) as error:
         return (
             f"expected {args.hub} as it was where modenc was started, found: {error}; share its folder, or "

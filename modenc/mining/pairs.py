@@ -26,8 +26,9 @@ from modenc.evaluation.bitext import (
 from modenc.evaluation.evaluate import SystemLike, open_system
 from modenc.evaluation.systems import System
 from modenc.languages import normalize_code
-from modenc.mining.search import ArrayShards, Progress, Search, SearchSettings
+from modenc.mining.search import Progress, Search, SearchSettings
 from modenc.mining.sides import DevPairs, Side, add_dev_pairs, make_side
+from modenc.shards import ShardFolder
 from modenc.storage import disk_errors, write_atomically
 
 logger = logging.getLogger(__name__)
@@ -117,7 +118,7 @@ def mine(
     known = None if dev is None else add_dev_pairs(dev, *sides)
     system = open_system(model)
     with _output_file(output) as target:
-        shards = ArrayShards(target)
+        shards = ShardFolder(target, shard_suffix=".npy")
         with shards.alone():
             neighbors = _neighbors(sides, system, settings or SearchSettings(), shards, progress)
             mined = _choose(sides, _score(*neighbors), threshold, known)
@@ -141,7 +142,7 @@ def _neighbors(
     sides: tuple[Side, Side],
     system: System,
     settings: SearchSettings,
-    shards: ArrayShards,
+    shards: ShardFolder,
     progress: Progress,
 ) -> tuple[Neighbors, Neighbors]:
     model = _as_json(system.describe())

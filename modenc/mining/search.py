@@ -56,15 +56,6 @@ class SearchSettings:
                 raise OptionError(f"{name}: expected at least {least}, found {value}")
 
 
-class ArrayShards(ShardFolder):
-    """Shards in NumPy's format."""
-
-    @property
-    def suffix(self) -> str:
-        """Ending of a shard's name."""
-        return ".npy"
-
-
 class _Unit(NamedTuple):
     """Work for one shard: encode rows of a side, or search their neighbors."""
 
@@ -87,7 +78,7 @@ class Search:
     """
 
     def __init__(
-        self, sides: Sequence[Side], system: System, settings: SearchSettings, shards: ArrayShards
+        self, sides: Sequence[Side], system: System, settings: SearchSettings, shards: ShardFolder
     ) -> None:
         self.sides = sides
         self.system = system

@@ -61,14 +61,6 @@ class Summary:
         return f"read {self.read:,}, kept {self.kept:,}" + (f" ({', '.join(reasons)})" if reasons else "")
 
 
-class _Shards(ShardFolder):
-    """Shards of output rows, each with the reason to drop it or none."""
-
-    @property
-    def suffix(self) -> str:
-        return ".jsonl"
-
-
 def translate_file(
     job: TranslationJob,
     chain: Chain,
@@ -88,7 +80,8 @@ def translate_file(
             process writes the output.
         StorageError: the disk is full or read-only.
     """
-    shards = _Shards(job.output)
+    # A shard holds output rows, each with the reason to drop it or none.
+    shards = ShardFolder(job.output, shard_suffix=".jsonl")
     with shards.alone():
         state = _state(job.input)
         steps = chain.describe()
