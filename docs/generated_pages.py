@@ -95,9 +95,9 @@ def copied(source: str, title: str) -> Iterator[str]:
 PAGES = {
     "recipe_reference.md": recipe_reference(),
     "command_line.md": command_line(),
-    "results.md": copied("benchmarks/RESULTS.md", "All figures"),
+    "results.md": copied("benchmarks/RESULTS.md", "All results"),
     "performance.md": copied("benchmarks/PERFORMANCE.md", "Speed and memory"),
-    "mining_figures.md": copied("benchmarks/mining.md", "Mining bitext: figures"),
+    "mining_results.md": copied("benchmarks/mining.md", "Mining bitext: results"),
     "security.md": copied("SECURITY.md", "Security"),
 }
 
