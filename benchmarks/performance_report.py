@@ -21,12 +21,12 @@ def report(stored_in: Path, sections: Mapping[str, str], notes: Path) -> str:
     parts = [
         "# Performance\n",
         "Made by `make bench DATA=...`. A ratio is the median over pairs of runs in one process, ours and",
-        "the peer's in turn; in brackets the quartiles of the pairs. Above 1 ours is better, unless said",
-        "otherwise. Of peak: the operations each second of the texts' tokens in the base's linear layers,",
-        "as a share of what the fastest float32 product of a large matrix reached in the same run.",
+        "the peer's in turn; the quartiles are in brackets. Above 1 ours is better, unless the row says",
+        'otherwise. "of peak" is the number of operations per second in the base\'s linear layers, as a',
+        "share of the fastest float32 product of a large matrix in the same run.",
         "",
-        "Limited to AVX2: the same newer processor, with its libraries told to use AVX2 and nothing newer",
-        "(`make bench ISA=avx2`), as a stand-in for one that has nothing newer.",
+        '"Limited to AVX2" is the same newer processor, whose libraries were told to use nothing newer',
+        "(`make bench ISA=avx2`). It stands in for a processor without newer instructions.",
     ]
     points: list[Row] = []
     for name, doc in sections.items():

@@ -27,16 +27,16 @@ GERMAN_KOREAN = (
 _INTRODUCTION = (
     "# Results",
     "",
-    "Made by `make reproduce` from the runs stored in `results/`; no figure here is typed by hand,",
-    "but the paper's (`paper.toml`).",
+    "Made by `make reproduce` from the runs stored in `results/`. No result here is typed by hand,",
+    "except the paper's (`paper.toml`).",
     "",
     "## The paper's Table 2, on this budget",
     "",
     "Ours: me5-small, Kardeş-NLU (within: az, kk; across: en-az, en-kk, az-kk), Tatoeba (az, kk,",
-    "ug, uz), SIB-200 (en, az, kk); means over seeds, ± their standard deviation where there are",
-    "several. In brackets the paper's, of mE5-base on other languages and test sets, with 600,000",
-    "paraphrases a language where we have 1,000. p: of so large a difference from the base by",
-    "chance, two-sided, from a paired bootstrap on the same pairs (first seed).",
+    "ug, uz), SIB-200 (en, az, kk). Each cell is the mean over seeds, ± their standard deviation if",
+    "there are several. The paper's results are in brackets: mE5-base, other languages and test sets,",
+    "and 600,000 paraphrases a language instead of our 1,000. p is the probability of so large a",
+    "difference from the base by chance: two-sided, paired bootstrap on the same pairs, first seed.",
     "",
 )
 
@@ -52,8 +52,8 @@ def tables(folder: Path) -> str:
         raise SystemExit(f"{folder}: expected stored results, found none; run without --tables-only")
     paper = tomllib.loads((HERE / "paper.toml").read_text(encoding="utf-8"))
     lines = [*_INTRODUCTION, *variant_table(stored, COLUMNS, paper["rows"])]
-    lines += ["", "## The paper's Table 3: aligned with English, or all with all", ""]
-    lines += ["In brackets the paper's, on seven languages.", "", *all_pairs_table(stored, paper)]
+    lines += ["", "## The paper's Table 3: aligned with English, or all pairs", ""]
+    lines += ["The paper's results are in brackets, on seven languages.", "", *all_pairs_table(stored, paper)]
     lines += ["", "## The paper's findings", "", *finding_table(stored, paper), ""]
     lines += [(HERE / "findings.md").read_text(encoding="utf-8").strip()]
     groups = ("objectives", "captions", "captions_objectives", "german_korean")

@@ -277,5 +277,5 @@ def _stages(plan: LanguagePlan) -> dict[str, str]:
         "vocabulary": plan.vocabulary.method,
         "language adaptation": plan.language_adaptation.objective,
         "sentence encoding": plan.sentence_encoding.summary(),
-        "alignment": f"{plan.alignment.objective} with all" if plan.aligns_all_pairs() else alignment,
+        "alignment": f"{plan.alignment.objective} of all pairs" if plan.aligns_all_pairs() else alignment,
     }
