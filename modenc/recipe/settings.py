@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Literal, get_type_hints
 
 from modenc.recipe.data_settings import DataSettings as DataSettings
-from modenc.recipe.data_settings import DevSources as DevSources
+from modenc.recipe.data_settings import DevSettings as DevSettings
 from modenc.recipe.data_settings import Source as Source
 from modenc.recipe.paper_settings import PAPER_SECTIONS as PAPER_SECTIONS
 from modenc.recipe.paper_settings import (

@@ -31,7 +31,7 @@ from modenc.training.adapters_io import (
 )
 from modenc.training.body_module import Vectors, cached_vectors, content_key, encode_texts, sentence_model
 from modenc.training.data_access import TrainingData, sample
-from modenc.training.dev import DevData, Scaled
+from modenc.training.dev import DevInputs, Scaled
 from modenc.training.objectives import options
 from modenc.training.objectives.pivot_loss import AlignmentOptions, PivotAlignmentLoss, ScoredAlignmentLoss
 from modenc.training.phases import objective_inputs, run_phases
@@ -214,10 +214,10 @@ def _rows_needed(settings: AlignmentSettings) -> int:
     return needed
 
 
-def dev_with_pivot(stage: Stage, pivot: PublishedEncoder, length: int, scaled: Scaled) -> DevData:
+def dev_with_pivot(stage: Stage, pivot: PublishedEncoder, length: int, scaled: Scaled) -> DevInputs:
     """Collect the language's development sets, with the pivot's vectors of sentences cut at ``length``."""
     cross, held_out = stage.data.dev.cross_sts, stage.data.held_out_translations()
-    return DevData(
+    return DevInputs(
         sts=stage.data.dev.sts,
         cross_sts_texts=[(row[1], row[2]) for row in cross],
         cross_sts_pivot=pivot.encode([row[0] for row in cross], length) if cross else None,

@@ -27,7 +27,7 @@ from modenc.recipe.settings import FRESH, SentenceEncodingSettings
 from modenc.training.adapters_io import ALL_LINEAR_LAYERS, add_lora, load_lora, pack_frozen, save_lora
 from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData, sample
-from modenc.training.dev import DevData
+from modenc.training.dev import DevInputs
 from modenc.training.processes import process_state, rows_a_step
 from modenc.training.stage import Stage, published_adapter
 from modenc.training.trainers import train_sentence_model
@@ -71,7 +71,7 @@ def _learn_objective(stage: Stage, model: SentenceTransformer) -> dict[str, Any]
         model,
         train,
         {name: loss for sets in train.values() for name in sets},
-        DevData(sts=stage.data.dev.sts),
+        DevInputs(sts=stage.data.dev.sts),
         drawn_from=drawn_from,
     )
 
@@ -86,7 +86,7 @@ def _learn_scores(stage: Stage, model: SentenceTransformer) -> dict[str, Any]:
         model,
         _columns(rows, "sentence1", "sentence2", "score"),
         CoSENTLoss(model, scale=settings.scale),
-        DevData(sts=stage.data.dev.sts),
+        DevInputs(sts=stage.data.dev.sts),
     )
 
 

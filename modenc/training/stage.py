@@ -26,7 +26,7 @@ from modenc.composition.modules import LanguageModules, read_modules
 from modenc.errors import HubError, RecipeError
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
-from modenc.recipe.settings import FRESH, PAPER_SECTIONS, STAGES, DevSources, LanguagePlan
+from modenc.recipe.settings import FRESH, PAPER_SECTIONS, STAGES, DevSettings, LanguagePlan
 from modenc.storage import whole_file
 from modenc.training.data_access import TrainingData
 from modenc.training.processes import process_state
@@ -239,7 +239,7 @@ def stage_fingerprint(
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _dev_settings(dev: DevSources) -> dict[str, Any]:
+def _dev_settings(dev: DevSettings) -> dict[str, Any]:
     """Return dev sets as plain values, without ``group``: none has it, and older fingerprints lack it."""
     content = dataclasses.asdict(dev)
     for source in (*content["sts"], *content["cross_sts"]):

@@ -24,8 +24,8 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from modenc.recipe.settings import OptimizerSettings, RunSettings
 from modenc.threads import wait_policy
 from modenc.training.dev import (
-    DevData,
     DevEvaluator,
+    DevInputs,
     KeepBest,
     load_weights,
     save_weights,
@@ -281,7 +281,7 @@ def train_sentence_model(
     model: SentenceTransformer,
     train: Dataset | TaskSets,
     loss: nn.Module | dict[str, nn.Module],
-    dev: DevData,
+    dev: DevInputs,
     *,
     optimizer: torch.optim.Optimizer | None = None,
     drawn_from: Mapping[str, int] | None = None,
