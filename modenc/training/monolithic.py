@@ -208,7 +208,7 @@ def _texts(data: dict[str, TrainingData]) -> Iterator[str]:
 
 
 def _sets(phase: str, data: dict[str, TrainingData]) -> dict[str, dict[str, Dataset]]:
-    """Make a task of each language: tasks take turns, so that each language gives as many batches."""
+    """Make a group of each language: groups take turns, so that each language gives as many batches."""
     sets: dict[str, dict[str, Dataset]] = {}
     for lang, own in data.items():
         plan, rows = own.plan, []

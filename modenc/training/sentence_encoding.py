@@ -63,7 +63,7 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
 
 def _learn_objective(stage: Stage, model: SentenceTransformer) -> dict[str, Any]:
     settings = stage.plan.sentence_encoding
-    train, drawn_from = task_sets(stage.data, settings, stage.plan.run.seed)
+    train, drawn_from = set_groups(stage.data, settings, stage.plan.run.seed)
     loss = _ranking_loss(model, settings)
     return train_sentence_model(
         stage,
@@ -90,28 +90,28 @@ def _learn_scores(stage: Stage, model: SentenceTransformer) -> dict[str, Any]:
     )
 
 
-def task_sets(
+def set_groups(
     data: TrainingData, settings: SentenceEncodingSettings, seed: int
 ) -> tuple[dict[str, dict[str, Dataset]], dict[str, int]]:
     """Make the data sets: paraphrases as triplets and pairs without a hard negative; sentences for SimCSE.
 
     SimCSE (Gao et al., 2021) shows a sentence twice; dropout makes the two vectors differ.
 
-    Returns task → set → data, and set → number of all its rows, where the data are only a sample that the
+    Returns group → set → data, and set → number of all its rows, where the data are only a sample that the
     steps can read.
     """
-    tasks: dict[str, dict[str, Dataset]] = {}
+    groups: dict[str, dict[str, Dataset]] = {}
     drawn_from: dict[str, int] = {}
     batch = settings.optimizer.batch_size
     if "mnrl" in settings.objective:
-        tasks["paraphrases"] = row_sets(data.paraphrases.train, batch, seed)
+        groups["paraphrases"] = row_sets(data.paraphrases.train, batch, seed)
     if "simcse" in settings.objective:
         lines = [text for text in data.text.train if len(text) <= settings.simcse_max_chars]
         lines = list(dict.fromkeys(lines)) or data.text.train
         drawn_from["simcse"] = len(lines)
         lines = sample(lines, settings.optimizer.steps * rows_a_step(settings.optimizer), seed)
-        tasks["simcse"] = {"simcse": Dataset.from_dict({"anchor": lines, "positive": lines})}
-    return tasks, drawn_from
+        groups["simcse"] = {"simcse": Dataset.from_dict({"anchor": lines, "positive": lines})}
+    return groups, drawn_from
 
 
 def row_sets(rows: Sequence[ParaphraseRow], batch: int, seed: int) -> dict[str, Dataset]:

@@ -33,7 +33,7 @@ from modenc.training.dev import (
 from modenc.training.mixing import (
     BatchOrder,
     BatchOrderSampler,
-    TaskSets,
+    SetGroups,
     forward_set_epoch,
     schedule_data,
 )
@@ -279,7 +279,7 @@ def train_sentence_model(
     stage: Stage,
     settings: OptimizerSettings,
     model: SentenceTransformer,
-    train: Dataset | TaskSets,
+    train: Dataset | SetGroups,
     loss: nn.Module | dict[str, nn.Module],
     dev: DevInputs,
     *,
@@ -292,7 +292,7 @@ def train_sentence_model(
         stage: the stage.
         settings: steps, batches, rates.
         model: the model that trains.
-        train: the data; tasks take turns, and sets of one task are read in proportion to their rows.
+        train: the data; groups take turns, and sets of one group are read in proportion to their rows.
         loss: the loss, or one for each data set.
         dev: the data that choose the best weights.
         optimizer: an optimizer; by default AdamW with one learning rate.
