@@ -36,7 +36,7 @@ class BankMatrices(NamedTuple):
     """(Layer number, name of the linear layer) → A [slots, rank, in] and B [slots, rank, out]."""
     parallel_adapters: Matrices
     """Layer number → down [slots, bottleneck, hidden], its bias, up [slots, bottleneck, hidden], its bias.
-    The scaling is folded into up and its bias."""
+    Up and its bias are multiplied by the scaling."""
 
 
 class AdapterBank:

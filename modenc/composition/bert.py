@@ -39,7 +39,7 @@ class Layer:
     """Weights of one layer, packed for the kernels."""
 
     dense: dict[str, Dense]
-    """Name → linear layer; includes the parallel adapter's, if one is merged."""
+    """Name → linear layer; includes the parallel adapter's, if there is one."""
     attention_norm: tuple[Tensor, Tensor]
     norm: tuple[Tensor, Tensor]
 

@@ -1,4 +1,4 @@
-"""Merging of a language's modules into the body: the transformer of the base that all languages share.
+"""Composition of a language's modules with the body: the transformer of the base that all languages share.
 
 For language l an adapted linear layer gives ``W x + B_l A_l x`` (LA and SE concatenated, merged here
 into ``W`` in float32, once, from the untouched body), and a feed-forward block gives

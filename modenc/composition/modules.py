@@ -27,7 +27,7 @@ _TOKENIZER_BYTES = 680
 
 @dataclass(frozen=True)
 class LoraLayer:
-    """LoRA of one linear layer: ``W x + b (a x)``, with the scaling folded into ``b``."""
+    """LoRA of one linear layer: ``W x + b (a x)``, with ``b`` multiplied by the scaling."""
 
     a: Tensor
     """[rank, in]"""

@@ -41,7 +41,7 @@ from modenc.training.trainers import train_sentence_model
 
 
 def train_alignment(stage: Stage) -> dict[str, Any]:
-    """Train CLA on the body with LA and SE folded in, and write ``cla/``; returns metrics."""
+    """Train CLA on the body with LA and SE merged, and write ``cla/``; returns metrics."""
     settings, plan = stage.plan.alignment, stage.plan
     if settings.objective == "none" or plan.lang == plan.pivot:
         return {}

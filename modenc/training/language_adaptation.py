@@ -157,7 +157,7 @@ def _block_set(blocks: Blocks) -> Dataset:
 
 
 def _body_of_stage_three(stage: Stage) -> PreTrainedModel:
-    """Load the body of this stage with the SE of ``sentence_encoding.start`` folded in."""
+    """Load the body of this stage with the SE of ``sentence_encoding.start`` merged."""
     adapter = published_adapter(stage, stage.plan.sentence_encoding.start)
     encoding = LanguageModules(stage.plan.lang, None, None, read_lora(adapter, stage.base.hidden_size), {})
     return compose(stage.body_before(), encoding, align=False)

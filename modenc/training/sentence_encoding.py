@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
-    """Train SE on the body with LA folded in, and write ``se/``; returns metrics."""
+    """Train SE on the body with LA merged, and write ``se/``; returns metrics."""
     settings = stage.plan.sentence_encoding
     start = None if settings.start == FRESH else published_adapter(stage, settings.start)
     if settings.objective == "none" and not settings.scored_steps:

@@ -85,7 +85,7 @@ class Stage:
         return None if self.before is None else read_modules(self.before, self.base.hidden_size)
 
     def body_before(self) -> PreTrainedModel:
-        """Load the base with all earlier modules folded in, frozen."""
+        """Load the base, composed with all earlier modules and frozen."""
         body = self.base.load_body()
         modules = self.read_modules_before()
         return body if modules is None else compose(body, modules, align=False)
