@@ -14,8 +14,8 @@ import faiss
 import numpy as np
 
 from modenc.errors import OptionError
-from modenc.evaluation.bitext import NEIGHBORS, Neighbors, Vectors, nearest_unit_vectors
-from modenc.evaluation.retrieval import unit
+from modenc.evaluation.bitext import NEIGHBORS, Neighbors, nearest_unit_vectors
+from modenc.evaluation.retrieval import Vectors, unit
 from modenc.evaluation.systems import System
 from modenc.mining.sides import Side
 from modenc.shards import KEPT, ShardFolder

@@ -43,7 +43,6 @@ AlignmentObjective = Literal[
     "none", "joint", "paraphrase", "parallel", "scored", "scored+parallel", PaperObjective
 ]
 MonolithicObjective = Literal["pivot", "monolingual", "cross", "monolingual+cross", PaperObjective]
-Precision = Literal["auto", "fp32", "bf16"]
 EmbeddingStorage = Literal["float16", "int8"]
 
 STAGES = ("vocabulary", "language_adaptation", "sentence_encoding", "alignment")
@@ -254,7 +253,7 @@ class RunSettings:
     """Folder of checkpoints, caches and logs; safe to delete when nothing is running."""
     seed: Annotated[int, SEED]
     """Seed of Python, NumPy and torch."""
-    precision: Precision
+    precision: Literal["auto", "fp32", "bf16"]
     """``auto``: bf16 where the processor has it, else fp32."""
     threads: NonNegativeInt
     """Number of torch threads; 0: torch's default, at most the cores that affinity and quota allow."""

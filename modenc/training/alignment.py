@@ -21,6 +21,7 @@ from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
 from modenc.data.pairs import CrossRow, CrossScoredRow
 from modenc.errors import RecipeError
+from modenc.evaluation.retrieval import Vectors
 from modenc.hub.store import Hub
 from modenc.recipe.settings import PAPER_SECTIONS, AlignmentSettings
 from modenc.training.adapters_io import (
@@ -29,7 +30,7 @@ from modenc.training.adapters_io import (
     save_parallel_adapter,
     scaled_adapter,
 )
-from modenc.training.body_module import Vectors, cached_vectors, content_key, encode_texts, sentence_model
+from modenc.training.body_module import cached_vectors, content_key, encode_texts, sentence_model
 from modenc.training.data_access import TrainingData, sample
 from modenc.training.dev import DevInputs, Scaled
 from modenc.training.objectives import options

@@ -21,7 +21,7 @@ from modenc.base_model import resolve_base
 from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
 from modenc.data.pairs import ParallelRow, ScoredRow
-from modenc.evaluation.retrieval import mean_accuracy_at_1
+from modenc.evaluation.retrieval import Vectors, mean_accuracy_at_1
 from modenc.evaluation.sts import spearman
 from modenc.hub.comparison import (
     BASE,
@@ -40,7 +40,7 @@ from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.settings import LanguagePlan
 from modenc.training.adapters_io import pack_frozen
-from modenc.training.body_module import Vectors, cached_vectors, content_key, encode_texts, sentence_model
+from modenc.training.body_module import cached_vectors, content_key, encode_texts, sentence_model
 from modenc.training.data_access import TrainingData
 from modenc.training.processes import uses_bf16
 from modenc.training.vocabulary import tokens_per_sentence

@@ -21,10 +21,10 @@ from sentence_transformers.sentence_transformer.evaluation import SentenceEvalua
 from torch import nn
 from transformers import TrainerCallback
 
-from modenc.evaluation.retrieval import mean_accuracy_at_1
+from modenc.evaluation.retrieval import Vectors, mean_accuracy_at_1
 from modenc.evaluation.sts import cross_similarity, pair_cosines, spearman
 from modenc.storage import whole_file
-from modenc.training.body_module import Vectors, encode_texts
+from modenc.training.body_module import encode_texts
 from modenc.training.processes import process_state
 from modenc.training.progress import readable
 
