@@ -160,8 +160,8 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         """Identify the language of each text among all that the identifier knows, and choose its modules.
 
         Returns:
-            For each text ``code`` and ``confidence`` (0 to 1) of its language; ``modules``, the language or
-            fallback that :meth:`encode` uses; and ``share`` (0 to 1), which ``min_confidence`` bounds.
+            For each text ``code`` and ``confidence`` (0 to 1) of its language; ``modules``, the code of the
+            language or fallback that :meth:`encode` uses; ``share`` (0 to 1), bounded by ``min_confidence``.
 
         Raises:
             TextError: something is not a text.

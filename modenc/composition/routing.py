@@ -47,7 +47,7 @@ class Routing(Identification):
     """
 
     modules: str
-    """Code of the hub's language, or the fallback: ``base``, ``error``, or a code."""
+    """Code of the language whose modules encode the text, or the fallback ``base`` or ``error``."""
     share: float
     """Probability, 0 to 1, of the hub's likeliest language against all of the hub and the likeliest other
     language; the hub's languages get a prior. ``min_confidence`` is compared with it. It is 0 for texts
