@@ -35,7 +35,7 @@ from modenc.training.stage import (
     iterate_stages,
     modules_needed,
     prepare_folder,
-    read_record,
+    read_stage_record,
 )
 from modenc.training.vocabulary import train_vocabulary
 
@@ -237,7 +237,7 @@ class _Training:
         for stage in iterate_stages(plan, self.base, self.hub, data):
             if stage.name == "alignment" and plan.aligns_all_pairs():
                 break
-            record = read_record(stage)
+            record = read_stage_record(stage)
             if record is not None and not (self.force and stage.name in stages):
                 logger.info(" %s: done before, skipped", stage.name)
             elif stage.name in stages:
@@ -267,7 +267,7 @@ class _Training:
         ]
         joined = hashlib.sha256("\n".join(stage.fingerprint for stage in last).encode()).hexdigest()
         stages = {stage.plan.lang: replace(stage, fingerprint=joined) for stage in last}
-        records = {lang: record for lang, stage in stages.items() if (record := read_record(stage))}
+        records = {lang: record for lang, stage in stages.items() if (record := read_stage_record(stage))}
         logger.info("all pairs: alignment")
         changed = self.force or len(records) < len(stages)
         if changed:

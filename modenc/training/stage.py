@@ -171,7 +171,7 @@ def finish(stage: Stage, metrics: dict[str, Any]) -> StageRecord:
     return record
 
 
-def read_record(stage: Stage) -> StageRecord | None:
+def read_stage_record(stage: Stage) -> StageRecord | None:
     """Read the record of a stage; None if it was not finished with today's fingerprint."""
     try:
         record = StageRecord(**json.loads((stage.folder / _DONE).read_text()))
