@@ -233,7 +233,7 @@ def focus(data: Path, _pairs: int) -> list[Row]:
 
 
 def training(data: Path, pairs: int) -> list[Row]:
-    """One step of stages 3 and 4, against nothing folded and English encoded again each step."""
+    """One step of stages 3 and 4, against nothing merged and English encoded again each step."""
     texts, english = texts_of(data, "kk", 32), texts_of(data, "en", 32)
     rows = []
     for name, build in (("stage 3", stage_three), ("stage 4", stage_four)):

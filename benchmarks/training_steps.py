@@ -1,7 +1,7 @@
 """One training step of stages 3 and 4, as modenc takes it and as the method's official code does.
 
 There, LA and SE stay adapters beside the weights while the next stage learns, and English is encoded again in
-every step of stage 4. Here, both are folded into the weights, which are packed once, and English vectors come
+every step of stage 4. Here, both are merged into the weights, which are packed once, and English vectors come
 from a cache.
 """
 
@@ -27,7 +27,7 @@ _PEFT_PREFIX = "base_model.model."
 def stage_three(texts: list[str], others: list[str]) -> tuple[Step, Step]:
     """Make a step of sentence encoding: LoRA on all linear layers over a frozen LA; ours, theirs."""
     ours, theirs = _body(), _with_loras(_body(), learn="se")
-    modules = _folded(theirs, "la")
+    modules = _language_modules(theirs, "la")
     own = get_peft_model(compose(ours, modules, align=False), _lora(ALL_LINEAR_LAYERS), adapter_name="se")
     _copy_lora(theirs, own, "se")
     pack_frozen(own)
@@ -42,7 +42,7 @@ def stage_four(texts: list[str], english: list[str]) -> tuple[Step, Step]:
     both = _with_loras(theirs, learn=None)
     for name, parameter in theirs.named_parameters():
         parameter.requires_grad_("adapters.cla" in name)
-    own = compose(_body(), _folded(both, "la", "se"), align=False)
+    own = compose(_body(), _language_modules(both, "la", "se"), align=False)
     add_parallel_adapter(own, REDUCTION)
     weights = {name.replace(".base_layer", ""): value for name, value in theirs.state_dict().items()}
     own.load_state_dict(
@@ -127,8 +127,8 @@ def _with_loras(body: PreTrainedModel, learn: str | None) -> PeftModel:
     return model
 
 
-def _folded(model: PeftModel, *names: str) -> LanguageModules:
-    """Return the named adapters as modules to fold."""
+def _language_modules(model: PeftModel, *names: str) -> LanguageModules:
+    """Return the named adapters as modules to merge."""
     lora: dict[str, LoraLayer] = {}
     for name, part in model.named_modules():
         held = [adapter for adapter in names if adapter in getattr(part, "lora_A", {})]

@@ -21,7 +21,7 @@ from modenc.composition.options import (
     refuse_without_effect,
     whole,
 )
-from modenc.composition.routing import Routing, RoutingSettings
+from modenc.composition.routing import Routing, RoutingSettings, with_retries
 from modenc.composition.st_module import ModularTransformer
 from modenc.errors import TextsCutWarning
 from modenc.hub.layout import HubInfo
@@ -34,9 +34,6 @@ from modenc.langid import LanguageIdentifier
 from modenc.languages import BASE, listed_codes, normalize_code
 from modenc.texts import TaggedText, as_texts, reusable_codes
 from modenc.user_warnings import warn_user
-
-# Retries if a language is replaced during a call; four were seen with two replacements a second.
-_TRIES = 10
 
 
 class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
@@ -163,8 +160,8 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         """Identify the language of each text among all that the identifier knows, and choose its modules.
 
         Returns:
-            For each text ``code`` and ``confidence`` (0 to 1) of its language; ``modules``, the language or
-            fallback that :meth:`encode` uses; and ``share`` (0 to 1), which ``min_confidence`` bounds.
+            For each text ``code`` and ``confidence`` (0 to 1) of its language; ``modules``, the code of the
+            language or fallback that :meth:`encode` uses; ``share`` (0 to 1), bounded by ``min_confidence``.
 
         Raises:
             TextError: something is not a text.
@@ -235,7 +232,8 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         # ``sentences`` was the name before sentence-transformers 5.4.
         texts, single = as_texts(options.pop("sentences", inputs), self.max_characters)
         codes = reusable_codes(lang, single=single)
-        tagged = self._transformer.router.route(texts, codes)
+        route = self._transformer.router.route
+        tagged = route(texts, codes)
         if not tagged:  # the result has the shape and type of one with texts
             device = options.get("device")
             options |= {"pool": None, "device": None if isinstance(device, list) else device}
@@ -243,32 +241,32 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
             return self.encode([""], *given, *args, lang=BASE, align=align, **options)[:0]
         # Checked and loaded before processes of a pool start: sentence-transformers 5 waits for ever for a
         # process that an error has ended.
-        prompt = prompt_text(self._resolve_prompt(prompt, prompt_name))
-        batch_size = whole(batch_size, "batch_size")
-        module = self._transformer
+        prefix = prompt_text(self._resolve_prompt(prompt, prompt_name))
+        size = whole(batch_size, "batch_size")
         in_pool = options.get("pool") is not None or isinstance(options.get("device"), list)
-        for tries_left in reversed(range(_TRIES)):
-            try:
-                if in_pool:
-                    for code in {text.lang for text in tagged} - {BASE}:
-                        module.cache.load(code)
-                else:
-                    module.prepare(tagged, prompt, batch_size)
-                vectors = super().encode(
-                    tagged[0] if single else tagged, None, prompt, batch_size, *args, align=align, **options
-                )
-                break
-            except LanguageGoneError:  # all vectors of a call are of one version of each language
-                if not tries_left:
-                    raise
-                tagged = module.router.route(texts, codes)
+        encode = super().encode
+
+        def vectors_of(tagged: list[TaggedText]) -> Any:
+            if in_pool:
+                for code in {text.lang for text in tagged} - {BASE}:
+                    self._transformer.cache.load(code)
+            else:
+                self._transformer.prepare(tagged, prefix, size)
+            given = tagged[0] if single else tagged
+            return encode(given, None, prefix, size, *args, align=align, **options)
+
+        vectors, tagged = with_retries(vectors_of, tagged, lambda _: route(texts, codes))
+        self._warn_of_cuts(tagged, prefix)
+        return vectors
+
+    def _warn_of_cuts(self, tagged: list[TaggedText], prompt: str) -> None:
+        """Warn if texts were cut, but not in a process of a pool."""
+        module = self._transformer
         if self._counts_cuts:
             with suppress(LanguageGoneError):  # gone after the vectors were computed
-                cut = module.count_cut(tagged, prompt)
-                if cut:
+                if cut := module.count_cut(tagged, prompt):
                     limits = (module.max_seq_length, module.most_positions)
                     warn_user(TextsCutWarning(cut, len(tagged), *limits))
-        return vectors
 
     @staticmethod
     def _multi_process_worker(device: str, model: ModularEncoder, *queues: Any) -> None:
@@ -281,14 +279,12 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         infer = super()._inference  # type: ignore[misc]
         if all(text.tokens is not None for text in inputs):
             return infer(inputs, **options)
-        for tries_left in reversed(range(_TRIES)):
-            try:
-                self._transformer.prepare(inputs, options.get("prompt") or "", options["batch_size"])
-                return infer(inputs, **options)
-            except LanguageGoneError:
-                if not tries_left:
-                    raise
-                inputs = self._transformer.router.route(inputs)
+
+        def vectors_of(inputs: list[TaggedText]) -> Any:
+            self._transformer.prepare(inputs, options.get("prompt") or "", options["batch_size"])
+            return infer(inputs, **options)
+
+        return with_retries(vectors_of, inputs, self._transformer.router.route)[0]
 
     def save(self, path: str | Path, *_: Any, **__: Any) -> None:
         """Copy the hub with all its languages, to be opened with the same ``max_seq_length`` and prompt.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,8 @@ def encode_missing_shards(
         return total, shards
     node_args = arguments_for_nodes(args, encoder.hub)
     read = partial(_read, node_args, encoder.max_characters, counts)
-    check = partial(_difference_from_job, node_args, job)
+    files = f"{args.input} and {args.hub}"
+    check = partial(difference_on_node, node_args, files, input_state, job)
     # The number of threads affects the last digits, so it is the same on all nodes.
     threads = set_threads(0)
     make_worker = partial(_make_worker, node_args, job, threads)
@@ -65,19 +66,24 @@ def arguments_for_nodes(args: argparse.Namespace, hub: Hub) -> argparse.Namespac
     return copy
 
 
-def _difference_from_job(args: argparse.Namespace, job: dict[str, Any]) -> str | None:
-    """Compare the input and the hub on a node with the job's; returns a message on what differs."""
-    expected = f"expected {args.input} and {args.hub} as they are here"
+def difference_on_node(
+    args: argparse.Namespace,
+    files: str,
+    state: Callable[[argparse.Namespace, Hub], dict[str, Any]],
+    expected: dict[str, Any],
+) -> str | None:
+    """Compare the state of the hub, and of other ``files``, on a node with the expected one.
+
+    Returns a message on what differs, or None.
+    """
+    place = f"expected {files} as where modenc was started"
     try:
-        now = input_state(args, open_hub(args))
+        found = state(args, open_hub(args))
     except (ModencError, OSError) as error:
-        return f"{expected}, found: {error}; share their folders, or copy them to the same paths on each node"
-    changed = ", ".join(name for name in now if now[name] != job[name])
-    if not changed:
-        return None
-    return (
-        f"{expected}, found others (differing: {changed}); share their folders, or copy them with their dates"
-    )
+        return f"{place}, found: {error}; share the folders, or copy them to the same paths on each node"
+    others = ", ".join(name for name in found if found[name] != expected[name])
+    advice = "share the folders, or copy them with the files' dates; after a change, start the command again"
+    return f"{place}, found other {others}; {advice}" if others else None
 
 
 def _read(

@@ -7,14 +7,13 @@ import signal
 from collections.abc import Callable
 from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from modenc.cli.arguments import open_hub
 from modenc.cli.encode_job import modules_fingerprint
-from modenc.cli.encode_on_cluster import arguments_for_nodes
+from modenc.cli.encode_on_cluster import arguments_for_nodes, difference_on_node
 from modenc.distributed.cluster import Place, check_nodes, cluster
 from modenc.distributed.serving import Deployment, Service, reports, serve_replicas
-from modenc.errors import ClusterError, ModencError
+from modenc.errors import ClusterError
 from modenc.serving.settings import ServeSettings
 from modenc.threads import set_threads
 
@@ -44,7 +43,7 @@ def serve_on_cluster(
         ModencError: the cluster, or the encoder on its nodes, cannot be used.
     """
     sent = arguments_for_nodes(args, hub)
-    check = partial(_unlike_here, sent, modules_fingerprint(hub, hub.languages()))
+    check = partial(difference_on_node, sent, args.hub, _modules, _modules(sent, hub))
     # The number of threads decides the last digits: on each node it is what it is here.
     threads = set_threads(0)
     make = partial(_make_service, sent, settings, threads, open_encoder)
@@ -67,22 +66,8 @@ def serve_on_cluster(
         serve_replicas(make, deployment, check, stop)
 
 
-def _unlike_here(args: argparse.Namespace, expected: str) -> str | None:
-    """Return a message if the hub differs on a node from the one here, else None."""
-    try:
-        there = open_hub(args)
-        found = modules_fingerprint(there, there.languages())
-    except (ModencError, OSError) as error:
-        return (
-            f"expected {args.hub} as it was where modenc was started, found: {error}; share its folder, or "
-            "copy it to the same path on each node"
-        )
-    if found == expected:
-        return None
-    return (
-        f"expected {args.hub} as it was where modenc was started, found other modules; share its folder, or "
-        "copy it again; after a change of the hub, start the command again"
-    )
+def _modules(_: argparse.Namespace, hub: Hub) -> dict[str, Any]:
+    return {"modules": modules_fingerprint(hub, hub.languages())}
 
 
 def _make_service(

@@ -112,11 +112,11 @@ def _check_together(args: argparse.Namespace, processes: int) -> None:
 def _train_on_cluster(
     args: argparse.Namespace, recipe: Recipe, languages: list[str] | None
 ) -> dict[str, Path]:
-    """As ``train``, with each stage as a task of its own; returns language → its folder in the hub."""
+    """As ``train``, with each stage as a job of its own; returns language → its folder in the hub."""
     from modenc.distributed.cluster import Place, cluster, shared_folders
-    from modenc.distributed.graph import SECONDS_TO_END, Task, run_graph
+    from modenc.distributed.graph import SECONDS_TO_END, Job, run_graph
     from modenc.threads import set_threads
-    from modenc.training.pipeline import run_stage_task, stage_tasks
+    from modenc.training.pipeline import run_stage_job, stage_jobs
 
     # The number of threads affects the last digits, so it is the same on all nodes.
     threads = {lang: plan.run.threads or set_threads(0) for lang, plan in recipe.plans.items()}
@@ -129,14 +129,14 @@ def _train_on_cluster(
     with cluster(args.address), shared_folders(sorted(folders)) as check:
         place = Place.of_cluster(max(threads.values()))
         # After the checks, since with --force it removes finished stages.
-        steps = stage_tasks(recipe, languages=languages, stages=args.stage, force=args.force)
-        tasks = [
-            Task(
-                f"{' '.join(step.languages)}: {step.stage}",
-                partial(run_stage_task, recipe, step, wait=SECONDS_TO_END),
-                step.after,
+        jobs = stage_jobs(recipe, languages=languages, stages=args.stage, force=args.force)
+        graph = [
+            Job(
+                f"{' '.join(job.languages)}: {job.stage}",
+                partial(run_stage_job, recipe, job, wait=SECONDS_TO_END),
+                job.after,
             )
-            for step in steps
+            for job in jobs
         ]
-        published = run_graph(tasks, place, check)
+        published = run_graph(graph, place, check)
     return {lang: folder for found in published for lang, folder in found.items() if folder is not None}

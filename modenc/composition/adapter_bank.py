@@ -36,7 +36,7 @@ class BankMatrices(NamedTuple):
     """(Layer number, name of the linear layer) → A [slots, rank, in] and B [slots, rank, out]."""
     parallel_adapters: Matrices
     """Layer number → down [slots, bottleneck, hidden], its bias, up [slots, bottleneck, hidden], its bias.
-    The scaling is folded into up and its bias."""
+    Up and its bias are multiplied by the scaling."""
 
 
 class AdapterBank:
@@ -93,11 +93,11 @@ class AdapterBank:
         self._make_room(*widths)
         slot = min(set(range(self._capacity)) - set(self._used))
         for own, given in zip(self.matrices, _as_bank_matrices(modules), strict=True):
-            for key, parts in own.items():
-                for part in parts:
-                    part[slot].zero_()
-                for part, value in zip(parts, given.get(key, ()), strict=False):
-                    part[slot, : len(value)] = value
+            for key, matrices in own.items():
+                for matrix in matrices:
+                    matrix[slot].zero_()
+                for matrix, value in zip(matrices, given.get(key, ()), strict=False):
+                    matrix[slot, : len(value)] = value
         self._used[slot] = widths
         self._touched = max(self._touched, slot + 1)
         return slot

@@ -39,7 +39,7 @@ class _MergeKey(NamedTuple):
     lora_fingerprint: str
     """Fingerprint of the merged LA and SE."""
     aligned: str | None
-    """Language whose alignment is merged as well."""
+    """Language whose alignment adapter is included."""
 
 
 @dataclass(frozen=True)

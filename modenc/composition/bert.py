@@ -39,7 +39,7 @@ class Layer:
     """Weights of one layer, packed for the kernels."""
 
     dense: dict[str, Dense]
-    """Name → linear layer; includes the parallel adapter's, if one is merged."""
+    """Name → linear layer; includes the parallel adapter's, if there is one."""
     attention_norm: tuple[Tensor, Tensor]
     norm: tuple[Tensor, Tensor]
 
@@ -127,8 +127,8 @@ class Bert:
             return make_dense(weight, linear.bias.detach(), self._precision)
 
         def norm(name: str) -> tuple[Tensor, Tensor]:
-            part: Any = layer.get_submodule(name)
-            return part.weight.detach().to(self.dtype), part.bias.detach().to(self.dtype)
+            layer_norm: Any = layer.get_submodule(name)
+            return layer_norm.weight.detach().to(self.dtype), layer_norm.bias.detach().to(self.dtype)
 
         dense = {name: merged(name) for name in LINEAR_LAYERS}
         if number in adapters.parallel_adapters:
@@ -152,16 +152,16 @@ def embed(body: PreTrainedModel, words: Tensor, ids: Tensor) -> Tensor:
     Returns:
         [rows, length, hidden], normalized.
     """
-    parts: Any = body.embeddings
+    embeddings: Any = body.embeddings
     config: Any = body.config
-    table: Tensor = parts.position_embeddings.weight
+    table: Tensor = embeddings.position_embeddings.weight
     if config.model_type == "bert":
         positions = table[: ids.shape[1]]
     else:
         # RoBERTa-like bodies count from the padding id and skip padding tokens inside a text.
         real = ids.ne(config.pad_token_id)
         positions = functional.embedding(real.cumsum(dim=1) * real + config.pad_token_id, table)
-    x: Tensor = parts.LayerNorm(words + positions + parts.token_type_embeddings.weight[0])
+    x: Tensor = embeddings.LayerNorm(words + positions + embeddings.token_type_embeddings.weight[0])
     return x
 
 
@@ -171,7 +171,7 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, bucket: Bucket, heads:
     output[bucket.ids.numel() :] = 0
     split = (*bucket.ids.shape, heads, -1)
     query, key, value, context = (
-        bucket.in_rows(part).view(split).transpose(1, 2) for part in (query, key, value, output)
+        bucket.in_rows(tensor).view(split).transpose(1, 2) for tensor in (query, key, value, output)
     )
     if query.device.type == "cpu":
         _attend_in_chunks(query, key, value, bucket.mask, context)
@@ -189,8 +189,8 @@ def _attend_in_chunks(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | 
     rows, heads, width, size = query.shape
     chunk = max(1, _SCORES_AT_A_TIME // (heads * width * width))
     for start in range(0, rows, chunk):
-        part = slice(start, start + chunk)
-        scores = torch.matmul(query[part], key[part].transpose(-1, -2))
+        block = slice(start, start + chunk)
+        scores = torch.matmul(query[block], key[block].transpose(-1, -2))
         scores = scores if scores.dtype == torch.float64 else scores.float()
-        scores = scores.mul_(size**-0.5) if mask is None else torch.add(mask[part], scores, alpha=size**-0.5)
-        out[part] = torch.matmul(scores.softmax(dim=-1).to(value.dtype), value[part])
+        scores = scores.mul_(size**-0.5) if mask is None else torch.add(mask[block], scores, alpha=size**-0.5)
+        out[block] = torch.matmul(scores.softmax(dim=-1).to(value.dtype), value[block])

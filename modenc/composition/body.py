@@ -1,4 +1,4 @@
-"""Merging of a language's modules into the body: the transformer of the base that all languages share.
+"""Composition of a language's modules with the body: the transformer of the base that all languages share.
 
 For language l an adapted linear layer gives ``W x + B_l A_l x`` (LA and SE concatenated, merged here
 into ``W`` in float32, once, from the untouched body), and a feed-forward block gives
@@ -25,10 +25,10 @@ class ParallelOutput(nn.Module):
 
     def __init__(self, output: nn.Module, adapter: ParallelAdapter) -> None:
         super().__init__()
-        parts: Any = output
-        self.dense: nn.Module = parts.dense
-        self.dropout: nn.Module = parts.dropout
-        self.LayerNorm: nn.Module = parts.LayerNorm
+        old: Any = output
+        self.dense: nn.Module = old.dense
+        self.dropout: nn.Module = old.dropout
+        self.LayerNorm: nn.Module = old.LayerNorm
         self.scaling = adapter.scaling
         self.down_weight = nn.Parameter(adapter.down_weight, requires_grad=False)
         self.down_bias = nn.Parameter(adapter.down_bias, requires_grad=False)

@@ -65,8 +65,8 @@ def int8_file(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: s
     if not folder.is_dir():
         logger.info("making the 8-bit copy of %s, once", name)
         # NNCF's progress bars go to standard output.
-        with new_cache_folder(folder) as part, contextlib.redirect_stdout(io.StringIO()):
-            openvino().save_model(_quantized(body, tokenizer), part / "model.xml")
+        with new_cache_folder(folder) as new, contextlib.redirect_stdout(io.StringIO()):
+            openvino().save_model(_quantized(body, tokenizer), new / "model.xml")
     return folder / "model.xml"
 
 
@@ -140,7 +140,7 @@ def quantize(model: Any, batches: Sequence[tuple[Tensor, ...]], *, portable: boo
     logging.getLogger(nncf.__name__).setLevel(logging.ERROR)
     return nncf.quantize(
         model,
-        nncf.Dataset(batches, lambda batch: dict(enumerate(part.numpy() for part in batch))),
+        nncf.Dataset(batches, lambda batch: dict(enumerate(tensor.numpy() for tensor in batch))),
         model_type=nncf.ModelType.TRANSFORMER,
         subset_size=len(batches),
         ignored_scope=nncf.IgnoredScope(patterns=[_FLOATING]),
@@ -194,13 +194,13 @@ def _frequencies(tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
 def _fingerprint(body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> str:
     """Hash everything that the quantized file depends on."""
     hasher = hashlib.blake2b(digest_size=16)
-    parts = [_FORMAT, *(f"{package} {version(package)}" for package in PACKAGES)]
-    parts += ["7-bit weights"] if products_overflow() else []
+    contents = [_FORMAT, *(f"{package} {version(package)}" for package in PACKAGES)]
+    contents += ["7-bit weights"] if products_overflow() else []
     description = tokenizer.backend_tokenizer.to_str()
     # Truncation and padding, which change with every use, come before the added tokens.
-    parts += [body.config.to_json_string(), description[description.index('"added_tokens"') :]]
-    for part in parts:
-        hasher.update(str(part).encode())
+    contents += [body.config.to_json_string(), description[description.index('"added_tokens"') :]]
+    for content in contents:
+        hasher.update(str(content).encode())
     tensors = {f"encoder.{name}": tensor for name, tensor in body.encoder.state_dict().items()}
     # Word embeddings only affect the ranges, and a base's are hundreds of MB: every 64th row is hashed.
     tensors["words"] = body.get_input_embeddings().weight[::_SAMPLED]

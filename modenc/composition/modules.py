@@ -27,7 +27,7 @@ _TOKENIZER_BYTES = 680
 
 @dataclass(frozen=True)
 class LoraLayer:
-    """LoRA of one linear layer: ``W x + b (a x)``, with the scaling folded into ``b``."""
+    """LoRA of one linear layer: ``W x + b (a x)``, with ``b`` multiplied by the scaling."""
 
     a: Tensor
     """[rank, in]"""
@@ -151,7 +151,7 @@ def _lora_layers(adapter: Mapping[str, LoraWeights]) -> dict[str, LoraLayer]:
 
 
 def _parallel_adapter(weights: ParallelWeights) -> ParallelAdapter:
-    tensors = {key: torch.from_numpy(part).float() for key, part in vars(weights).items() if key != "scaling"}
+    tensors = {key: torch.from_numpy(item).float() for key, item in vars(weights).items() if key != "scaling"}
     return ParallelAdapter(**tensors, scaling=weights.scaling)
 
 
@@ -163,8 +163,8 @@ def quantize_rows(table: Tensor) -> tuple[Tensor, Tensor]:
     table = table.detach().float()
     scales = table.abs().amax(dim=1) / MOST_INT8
     # A scale that underflows is 0, too.
-    steps = torch.where(scales[:, None] > 0, table / scales[:, None], 0.0)
-    return steps.round().clamp(-MOST_INT8, MOST_INT8).to(torch.int8), scales
+    levels = torch.where(scales[:, None] > 0, table / scales[:, None], 0.0)
+    return levels.round().clamp(-MOST_INT8, MOST_INT8).to(torch.int8), scales
 
 
 def dequantize_rows(rows: Tensor, scales: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -11,6 +11,7 @@ from reprlib import repr as short_repr
 from typing import Any
 
 from modenc.errors import HubError, LanguageError, OptionError
+from modenc.hub.reader import LanguageGoneError
 from modenc.hub.store import Hub
 from modenc.langid import UNDETERMINED, Identification, LanguageIdentifier, Match, get_identifier
 from modenc.languages import BASE, dominant_script, expected_scripts, language_name, normalize_code
@@ -20,6 +21,8 @@ from modenc.user_warnings import warn_user
 ERROR = "error"
 _IDENTIFY_CHARACTERS = 2000
 _SCRIPT_CHARACTERS = 200
+# Tries if a language is replaced during a call; four were seen with two replacements a second.
+_TRIES = 10
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Routing(Identification):
     """
 
     modules: str
-    """Code of the hub's language, or the fallback: ``base``, ``error``, or a code."""
+    """Code of the language whose modules encode the text, or the fallback ``base`` or ``error``."""
     share: float
     """Probability, 0 to 1, of the hub's likeliest language against all of the hub and the likeliest other
     language; the hub's languages get a prior. ``min_confidence`` is compared with it. It is 0 for texts
@@ -291,3 +294,19 @@ def _codes_given(texts: Sequence[str], lang: str | Sequence[str | None] | None) 
             f"found {len(codes)} codes"
         )
     return codes
+
+
+def with_retries(
+    vectors_of: Callable[[list[TaggedText]], Any],
+    tagged: list[TaggedText],
+    route: Callable[[list[TaggedText]], list[TaggedText]],
+) -> tuple[Any, list[TaggedText]]:
+    """Encode texts; if a language is replaced meanwhile, route and encode all of them again.
+
+    Returns the vectors, all of one version of each language, and the texts as they were routed for them.
+    """
+    for _ in range(_TRIES - 1):
+        with suppress(LanguageGoneError):
+            return vectors_of(tagged), tagged
+        tagged = route(tagged)
+    return vectors_of(tagged), tagged

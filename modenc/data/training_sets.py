@@ -98,12 +98,15 @@ CROSS_SCORED_PAIRS = DataKind(
 
 @dataclass(frozen=True)
 class SourceRecord:
-    """Description of a source for cards: kind of data, name, license, number of rows used, and translator."""
+    """Description of a source, an entry of a card's ``data``."""
 
     role: str
+    """Name of its :class:`DataKind`. In recipes and rows, a role is what a column holds."""
     source: str
+    """Name from the recipe: a file, a data set, or gettext packages."""
     license: str
     rows: int
+    """Number of rows used."""
     translator: str = ""
 
 

@@ -82,7 +82,7 @@ def _check_answers(address: str) -> None:
 
 @dataclass(frozen=True)
 class Place:
-    """Resources of each task or actor, and how many the cluster has room for."""
+    """Resources of each Ray task or actor, and how many the cluster has room for."""
 
     cores: int
     """Cores, and threads, of each."""
@@ -93,7 +93,7 @@ class Place:
 
     @classmethod
     def of_cluster(cls, cores: int) -> Place:
-        """Compute how many tasks of ``cores`` cores each fit on the cluster.
+        """Compute how many Ray tasks of ``cores`` cores each fit on the cluster.
 
         Raises:
             ClusterError: no node has as many cores.

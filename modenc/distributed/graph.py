@@ -1,4 +1,4 @@
-"""Run tasks on a cluster in the order of their dependencies; lost tasks are retried."""
+"""Run jobs on a cluster in the order of their dependencies; lost jobs are retried."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ from modenc.distributed.cluster import Check, Place, beginning, plain_errors
 logger = logging.getLogger(__name__)
 
 RETRIES = 3
-"""Most retries of a task whose process or node was lost."""
+"""Most retries of a job whose process or node was lost."""
 SECONDS_TO_END = 120.0
 """Seconds until the locks of a lost process are released (NFS 4: a lease of 90 seconds)."""
 
 
 @dataclass(frozen=True)
-class Task:
-    """A function to run on a node, and the tasks before it."""
+class Job:
+    """A function to run on a node as a Ray task, and the jobs before it."""
 
     name: str
     call: Callable[[], Any]
     """The function; it can be pickled, and called again after an interruption."""
     after: tuple[int, ...] = ()
-    """Positions of the tasks that must be done first, all smaller than its own."""
+    """Positions of the jobs that must be done first, all smaller than its own."""
 
 
-def run_graph(tasks: Sequence[Task], place: Place, check: Check) -> list[Any]:
-    """Run tasks, as many at a time as the cluster has room for.
+def run_graph(jobs: Sequence[Job], place: Place, check: Check) -> list[Any]:
+    """Run jobs, as many at a time as the cluster has room for.
 
     Args:
-        tasks: tasks, each after its dependencies.
-        place: cores and GPUs of each task.
-        check: called on the node before each task.
+        jobs: jobs, each after its dependencies.
+        place: cores and GPUs of each job.
+        check: called on the node before each job.
 
     Returns:
-        The result of each task, in order.
+        The result of each job, in order.
 
     Raises:
-        ModencError: a task raised it; no further tasks are started.
-        ClusterError: a task was lost more than :data:`RETRIES` times.
+        ModencError: a job raised it; no further jobs are started.
+        ClusterError: a job was lost more than :data:`RETRIES` times.
     """
     run, begin = ray.remote(_run), beginning(check)
     refs: list[Any] = []
-    for task in tasks:
-        options = {"name": task.name, "max_retries": RETRIES, **place.options()}
-        before = [refs[position] for position in task.after]
-        refs.append(run.options(**options).remote(begin, task.call, *before))
-    waiting = dict(zip(refs, tasks, strict=True))
+    for job in jobs:
+        options = {"name": job.name, "max_retries": RETRIES, **place.options()}
+        before = [refs[position] for position in job.after]
+        refs.append(run.options(**options).remote(begin, job.call, *before))
+    waiting = dict(zip(refs, jobs, strict=True))
     while waiting:
         (ready,), _ = ray.wait(list(waiting))
-        task = waiting.pop(ready)
-        with plain_errors(task.name):
+        job = waiting.pop(ready)
+        with plain_errors(job.name):
             ray.get(ready)
-        logger.info("%s: done, %d of %d", task.name, len(tasks) - len(waiting), len(tasks))
+        logger.info("%s: done, %d of %d", job.name, len(jobs) - len(waiting), len(jobs))
     return list(ray.get(refs))
 
 

@@ -19,9 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import skew
 
-from modenc.evaluation.retrieval import unit
+from modenc.evaluation.retrieval import Vectors, unit
 
-Vectors = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 Score = Literal["cosine", "margin"]

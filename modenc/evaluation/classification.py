@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 
-from modenc.evaluation.retrieval import unit
+from modenc.evaluation.retrieval import Vectors, unit
 
-Vectors = npt.NDArray[np.float32]
 Booleans = npt.NDArray[np.bool_]
 
 _INVERSE_REGULARIZATIONS = (0.1, 1.0, 10.0, 100.0)

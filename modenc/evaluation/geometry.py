@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.manifold import TSNE
 
-from modenc.evaluation.retrieval import unit
+from modenc.evaluation.retrieval import Vectors, unit
 
-Vectors = npt.NDArray[np.float32]
 Floats = npt.NDArray[np.float64]
 
 # A Gaussian fitted on fewer sentences than dimensions has no inverse covariance.

@@ -7,15 +7,13 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import rankdata
 
 from modenc.errors import DataError
 from modenc.evaluation.bitext import Score, is_top1
+from modenc.evaluation.retrieval import Vectors
 from modenc.evaluation.significance import Items
 from modenc.evaluation.sts import pair_cosines
-
-Vectors = npt.NDArray[np.float32]
 
 
 class PairVectors(NamedTuple):

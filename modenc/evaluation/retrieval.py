@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 Vectors = npt.NDArray[np.float32]
+"""Vectors [texts, hidden], or cosines and scores of them, in single precision."""
 
 
 def unit(vectors: npt.ArrayLike) -> Vectors:

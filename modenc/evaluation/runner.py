@@ -11,7 +11,6 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from modenc.data.formats import Row
 from modenc.data.pairs import read_score
@@ -28,6 +27,7 @@ from modenc.evaluation.multiway import (
     to_ranks,
     top1_both_ways,
 )
+from modenc.evaluation.retrieval import Vectors
 from modenc.evaluation.significance import (
     METRICS,
     Floats,
@@ -42,7 +42,6 @@ from modenc.recipe.settings import Source
 
 logger = logging.getLogger(__name__)
 
-Vectors = npt.NDArray[np.float32]
 
 TRANSLATION_MAP = "map"
 """Name of the items that belong to no metric: translations on a plane, see ``translation_map``."""

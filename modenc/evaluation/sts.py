@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import spearmanr
 
-Vectors = npt.NDArray[np.float32]
+from modenc.evaluation.retrieval import Vectors
 
 
 def pair_cosines(left: Vectors, right: Vectors) -> Vectors:

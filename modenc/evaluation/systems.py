@@ -5,17 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
 from sentence_transformers import SentenceTransformer
 
 from modenc.base_model import ME5_SMALL, resolve_base
 from modenc.base_model.resolve import compute_fingerprint
 from modenc.base_model.trust import checked_sentence_model, model_errors
 from modenc.encoder import ModularEncoder
+from modenc.evaluation.retrieval import Vectors
 from modenc.hub.card import Card
-
-Vectors = npt.NDArray[np.float32]
 
 E5_PROMPT = "query: "
 

@@ -38,10 +38,10 @@ def widen(body: PreTrainedModel, modules: LanguageModules, *, align: bool) -> Pr
         HubError: the modules do not fit the body.
     """
     # Includes LoRAs and embeddings, and checks that the modules fit.
-    merged = compose(body, modules, align=False)
+    composed = compose(body, modules, align=False)
     if not (align and modules.parallel_adapters):
-        return merged
-    act = merged.config.hidden_act
+        return composed
+    act = composed.config.hidden_act
     if not approaches_relu(ACT2FN[act] if isinstance(act, str) else act):
         raise OptionError(
             f"{modules.lang}: expected a base whose activation is ReLU or approaches it far from 0, such as "
@@ -49,12 +49,12 @@ def widen(body: PreTrainedModel, modules: LanguageModules, *, align: bool) -> Pr
             "to onnx or openvino, whose graphs can, or without alignment (--no-align; in Python, align=False)"
         )
     most = max(len(adapter.down_bias) for adapter in modules.parallel_adapters.values())
-    config = copy.deepcopy(merged.config)
+    config = copy.deepcopy(composed.config)
     config.intermediate_size += most
-    weights = merged.state_dict()
+    weights = composed.state_dict()
     for number in range(config.num_hidden_layers):
         _widen(weights, f"encoder.layer.{number}", modules.parallel_adapters.get(number), most)
-    model: PreTrainedModel = type(merged)(config, add_pooling_layer=False)
+    model: PreTrainedModel = type(composed)(config, add_pooling_layer=False)
     model.load_state_dict(weights)
     return model.eval()
 

@@ -37,7 +37,7 @@ class Card:
     stages: dict[str, dict[str, Any]]
     """Stage name → its settings, fingerprint and metrics."""
     data: list[dict[str, Any]]
-    """Entry ``{role, source, license, rows, translator}`` for each source of texts."""
+    """Entry ``{role, source, license, rows, translator}`` for each source; ``role`` is its kind of data."""
     licenses: list[str]
     """Licenses of the modules."""
     scores: dict[str, float]

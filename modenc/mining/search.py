@@ -14,8 +14,8 @@ import faiss
 import numpy as np
 
 from modenc.errors import OptionError
-from modenc.evaluation.bitext import NEIGHBORS, Neighbors, Vectors, nearest_unit_vectors
-from modenc.evaluation.retrieval import unit
+from modenc.evaluation.bitext import NEIGHBORS, Neighbors, nearest_unit_vectors
+from modenc.evaluation.retrieval import Vectors, unit
 from modenc.evaluation.systems import System
 from modenc.mining.sides import Side
 from modenc.shards import KEPT, ShardFolder
@@ -24,7 +24,7 @@ from modenc.storage import disk_errors
 logger = logging.getLogger(__name__)
 
 Progress = Callable[[str, int, int], object]
-"""Callback with the name of a step, its newly finished rows, and all its rows."""
+"""Callback with the name of the work, its newly finished rows, and all its rows."""
 
 # Inverted file: lists for each √row, share of lists that a query searches, and their least number.
 _LISTS_PER_ROOT, _PROBED, _LEAST_PROBED = 4, 1 / 16, 4
@@ -145,11 +145,11 @@ class Search:
         assert self._searcher[1] is not None
         found = self._searcher[1](self._vectors(todo.side, todo.rows))
         k = self._k(1 - todo.side)
-        record = np.zeros(len(todo.rows), [("cosine", "<f4", (k,)), ("row", "<i8", (k,))])
-        record["cosine"], record["row"] = -np.inf, -1
+        result = np.zeros(len(todo.rows), [("cosine", "<f4", (k,)), ("row", "<i8", (k,))])
+        result["cosine"], result["row"] = -np.inf, -1
         width = found.rows.shape[1]
-        record["cosine"][:, :width], record["row"][:, :width] = found.cosines, found.rows + todo.part.start
-        return record
+        result["cosine"][:, :width], result["row"][:, :width] = found.cosines, found.rows + todo.part.start
+        return result
 
     def _k(self, side: int) -> int:
         return min(self.settings.neighbors, self._counts[side])
@@ -166,10 +166,10 @@ class Search:
     def _inverted_file(self, side: int, part: range) -> Any:
         lists = max(1, min(int(_LISTS_PER_ROOT * math.sqrt(len(part))), len(part) // _ROWS_A_LIST))
         index: Any = faiss.index_factory(self._width, f"IVF{lists},Flat", faiss.METRIC_INNER_PRODUCT)
-        step = max(1, len(part) // (_TRAINED_ON * lists))
+        stride = max(1, len(part) // (_TRAINED_ON * lists))
         blocks = [rows for rows in self._blocks(side) if rows.start in part]
-        # The sample has every step-th row, across shards.
-        sample = [self._vectors(side, rows)[-rows.start % step :: step] for rows in blocks]
+        # The sample has every stride-th row, across shards.
+        sample = [self._vectors(side, rows)[-rows.start % stride :: stride] for rows in blocks]
         logger.info("%s: indexing %d sentences", self.sides[side].lang, len(part))
         index.train(np.concatenate(sample))
         for rows in blocks:

@@ -87,8 +87,8 @@ class Source:
 
 
 @dataclass(frozen=True)
-class DevSources:
-    """Development sets, which checkpoints are chosen by; never trained on."""
+class DevSettings:
+    """Sources of the development sets, which checkpoints are chosen by; never trained on."""
 
     sts: tuple[Source, ...] = ()
     """Rows with roles ``sentence1``, ``sentence2``, ``score``: Spearman of cosine."""
@@ -123,7 +123,7 @@ class DataSettings:
     """Stage 4. ``anchor``/``positive``/``negative`` of the language, joined with the pivot's rows."""
     cross_scored_pairs: tuple[Source, ...]
     """Stage 4. ``sentence1``/``sentence2``/``score`` of the language, joined with the pivot's rows."""
-    dev: DevSources
+    dev: DevSettings
     """Development sets."""
     min_chars: NonNegativeInt
     """Shortest line that is kept, in characters."""

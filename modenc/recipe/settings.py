@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Literal, get_type_hints
 
 from modenc.recipe.data_settings import DataSettings as DataSettings
-from modenc.recipe.data_settings import DevSources as DevSources
+from modenc.recipe.data_settings import DevSettings as DevSettings
 from modenc.recipe.data_settings import Source as Source
 from modenc.recipe.paper_settings import PAPER_SECTIONS as PAPER_SECTIONS
 from modenc.recipe.paper_settings import (
@@ -43,7 +43,6 @@ AlignmentObjective = Literal[
     "none", "joint", "paraphrase", "parallel", "scored", "scored+parallel", PaperObjective
 ]
 MonolithicObjective = Literal["pivot", "monolingual", "cross", "monolingual+cross", PaperObjective]
-Precision = Literal["auto", "fp32", "bf16"]
 EmbeddingStorage = Literal["float16", "int8"]
 
 STAGES = ("vocabulary", "language_adaptation", "sentence_encoding", "alignment")
@@ -73,8 +72,8 @@ class OptimizerSettings:
     steps: NonNegativeInt
     """Optimizer steps; 0: as many as ``epochs`` takes."""
     epochs: NonNegativeFloat
-    """Passes over the data where ``steps`` is 0. Several sets of one task (triplets, and pairs without a hard
-    negative) are read in proportion to their rows. Tasks (paraphrases and translations of ``joint``, the two
+    """Passes over the data where ``steps`` is 0. Sets of one group (triplets, and pairs without a hard
+    negative) are read in proportion to their rows. Groups (paraphrases and translations of ``joint``, the two
     of ``mnrl+simcse``, languages of a monolithic model) take turns batch by batch until the largest was read;
     smaller ones are repeated."""
     batch_size: PositiveInt
@@ -254,7 +253,7 @@ class RunSettings:
     """Folder of checkpoints, caches and logs; safe to delete when nothing is running."""
     seed: Annotated[int, SEED]
     """Seed of Python, NumPy and torch."""
-    precision: Precision
+    precision: Literal["auto", "fp32", "bf16"]
     """``auto``: bf16 where the processor has it, else fp32."""
     threads: NonNegativeInt
     """Number of torch threads; 0: torch's default, at most the cores that affinity and quota allow."""

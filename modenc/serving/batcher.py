@@ -69,7 +69,7 @@ class _Request:
         return len(self.texts) - self.taken
 
 
-class _Part(NamedTuple):
+class _Portion(NamedTuple):
     """Texts of one request that go into one batch."""
 
     request: _Request
@@ -162,17 +162,17 @@ class Batcher:
             self.failure = error
             self._on_failure()
             return
-        while (parts := self._next_batch()) is not None:
-            if not parts:
+        while (portions := self._next_batch()) is not None:
+            if not portions:
                 continue
-            start, count = time.monotonic(), sum(len(part.texts) for part in parts)
+            start, count = time.monotonic(), sum(len(portion.texts) for portion in portions)
             self._metrics.batches.observe(count)
             for align in (True, False):
-                self._encode([part for part in parts if part.request.align is align], align)
+                self._encode([portion for portion in portions if portion.request.align is align], align)
             rate = count / (time.monotonic() - start)
             self._rate += (rate - self._rate) * (_WEIGHT if self._rate else 1.0)
 
-    def _next_batch(self) -> list[_Part] | None:
+    def _next_batch(self) -> list[_Portion] | None:
         """Return the next batch, empty if its clients left; None once all is done after a stop."""
         most = self._settings.batch_size
         with self._changed:
@@ -185,49 +185,49 @@ class Batcher:
                 if seconds <= 0:
                     break
                 self._changed.wait(seconds)
-            parts: list[_Part] = []
-            while self._queue and (room := most - sum(len(part.texts) for part in parts)):
+            portions: list[_Portion] = []
+            while self._queue and (room := most - sum(len(portion.texts) for portion in portions)):
                 request = self._queue.popleft()
                 if request.future.done():
                     self._waiting -= request.left
                     continue
                 end = request.taken + min(room, request.left)
                 span = slice(request.taken, end)
-                parts.append(_Part(request, request.texts[span], request.langs[span]))
+                portions.append(_Portion(request, request.texts[span], request.langs[span]))
                 self._waiting -= end - request.taken
                 request.taken = end
                 if request.left:
                     self._queue.append(request)
-            return parts
+            return portions
 
-    def _encode(self, parts: list[_Part], align: bool) -> None:
-        if not parts:
+    def _encode(self, portions: list[_Portion], align: bool) -> None:
+        if not portions:
             return
         try:
-            encoded = self._vectors(parts, align)
+            encoded = self._vectors(portions, align)
         except Exception as error:  # is the request's that caused it
-            if len(parts) > 1:
-                for part in parts:
-                    self._encode([part], align)
+            if len(portions) > 1:
+                for portion in portions:
+                    self._encode([portion], align)
                 return
             with suppress(InvalidStateError):  # its client has left
-                parts[0].request.future.set_exception(error)
+                portions[0].request.future.set_exception(error)
             return
-        for part, own in zip(parts, encoded, strict=True):
-            _give(part.request, own)
+        for portion, own in zip(portions, encoded, strict=True):
+            _give(portion.request, own)
 
-    def _vectors(self, parts: list[_Part], align: bool) -> list[Encoded]:
+    def _vectors(self, portions: list[_Portion], align: bool) -> list[Encoded]:
         encoder = self.encoder
         assert encoder is not None
-        texts = [text for part in parts for text in part.texts]
-        tagged = encoder.route(texts, [lang for part in parts for lang in part.langs])
+        texts = [text for portion in portions for text in portion.texts]
+        tagged = encoder.route(texts, [lang for portion in portions for lang in portion.langs])
         batch = self._settings.batch_size
         vectors = encoder.encode(tagged, align=align, batch_size=batch, show_progress_bar=False)
         tokens = _tokens(encoder, tagged)
         self._metrics.count(tagged, tokens, encoder.max_seq_length)
         answers, start = [], 0
-        for part in parts:
-            own = slice(start, start + len(part.texts))
+        for portion in portions:
+            own = slice(start, start + len(portion.texts))
             answers.append(Encoded(vectors[own], [text.lang for text in tagged[own]], sum(tokens[own])))
             start = own.stop
         return answers
@@ -242,11 +242,11 @@ def _tokens(encoder: ModularEncoder, texts: list[TaggedText]) -> list[int]:
 
 
 def _give(request: _Request, encoded: Encoded) -> None:
-    """Add a part's vectors; the last one answers the request, unless it failed or its client left."""
+    """Add the vectors of a portion; the last one answers the request, unless it failed or its client left."""
     request.done.append(encoded)
-    if sum(len(part.languages) for part in request.done) < len(request.texts):
+    if sum(len(done.languages) for done in request.done) < len(request.texts):
         return
-    vectors = np.concatenate([part.vectors for part in request.done])
-    languages = [code for part in request.done for code in part.languages]
+    vectors = np.concatenate([done.vectors for done in request.done])
+    languages = [code for done in request.done for code in done.languages]
     with suppress(InvalidStateError):
-        request.future.set_result(Encoded(vectors, languages, sum(part.tokens for part in request.done)))
+        request.future.set_result(Encoded(vectors, languages, sum(done.tokens for done in request.done)))

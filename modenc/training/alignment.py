@@ -21,6 +21,7 @@ from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
 from modenc.data.pairs import CrossRow, CrossScoredRow
 from modenc.errors import RecipeError
+from modenc.evaluation.retrieval import Vectors
 from modenc.hub.store import Hub
 from modenc.recipe.settings import PAPER_SECTIONS, AlignmentSettings
 from modenc.training.adapters_io import (
@@ -29,9 +30,9 @@ from modenc.training.adapters_io import (
     save_parallel_adapter,
     scaled_adapter,
 )
-from modenc.training.body_module import Vectors, cached_vectors, content_key, encode_texts, sentence_model
+from modenc.training.body_module import cached_vectors, content_key, encode_texts, sentence_model
 from modenc.training.data_access import TrainingData, sample
-from modenc.training.dev import DevData, Scaled
+from modenc.training.dev import DevInputs, Scaled
 from modenc.training.objectives import options
 from modenc.training.objectives.pivot_loss import AlignmentOptions, PivotAlignmentLoss, ScoredAlignmentLoss
 from modenc.training.phases import objective_inputs, run_phases
@@ -41,7 +42,7 @@ from modenc.training.trainers import train_sentence_model
 
 
 def train_alignment(stage: Stage) -> dict[str, Any]:
-    """Train CLA on the body with LA and SE folded in, and write ``cla/``; returns metrics."""
+    """Train CLA on the body with LA and SE merged, and write ``cla/``; returns metrics."""
     settings, plan = stage.plan.alignment, stage.plan
     if settings.objective == "none" or plan.lang == plan.pivot:
         return {}
@@ -214,10 +215,10 @@ def _rows_needed(settings: AlignmentSettings) -> int:
     return needed
 
 
-def dev_with_pivot(stage: Stage, pivot: PublishedEncoder, length: int, scaled: Scaled) -> DevData:
+def dev_with_pivot(stage: Stage, pivot: PublishedEncoder, length: int, scaled: Scaled) -> DevInputs:
     """Collect the language's development sets, with the pivot's vectors of sentences cut at ``length``."""
     cross, held_out = stage.data.dev.cross_sts, stage.data.held_out_translations()
-    return DevData(
+    return DevInputs(
         sts=stage.data.dev.sts,
         cross_sts_texts=[(row[1], row[2]) for row in cross],
         cross_sts_pivot=pivot.encode([row[0] for row in cross], length) if cross else None,

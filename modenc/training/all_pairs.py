@@ -30,7 +30,7 @@ Items = Mapping[str, Mapping[int, ItemTexts]]
 
 
 def align_all_pairs(stages: Mapping[str, Stage], folder: Path) -> dict[str, Any]:
-    """Train all languages' CLA in one training, on bodies with LA and SE folded in; write every ``cla/``.
+    """Train all languages' CLA in one training, on bodies with LA and SE merged; write every ``cla/``.
 
     ``stages`` has each language's alignment, begun; ``folder`` is for checkpoints. Returns the metrics, the
     same for all; RecipeError where no two languages share enough items for a batch.

@@ -21,7 +21,7 @@ from modenc.base_model import resolve_base
 from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
 from modenc.data.pairs import ParallelRow, ScoredRow
-from modenc.evaluation.retrieval import mean_accuracy_at_1
+from modenc.evaluation.retrieval import Vectors, mean_accuracy_at_1
 from modenc.evaluation.sts import spearman
 from modenc.hub.comparison import (
     BASE,
@@ -40,7 +40,7 @@ from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.settings import LanguagePlan
 from modenc.training.adapters_io import pack_frozen
-from modenc.training.body_module import Vectors, cached_vectors, content_key, encode_texts, sentence_model
+from modenc.training.body_module import cached_vectors, content_key, encode_texts, sentence_model
 from modenc.training.data_access import TrainingData
 from modenc.training.processes import uses_bf16
 from modenc.training.vocabulary import tokens_per_sentence
@@ -62,8 +62,8 @@ _ADVICE = {
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """Held-out data to compare on; empty fields are left out."""
+class ComparisonRows:
+    """Held-out rows that modules and base are compared on; empty fields are left out."""
 
     sts: Sequence[ScoredRow] = ()
     """Sentence pairs of the language with gold scores."""
@@ -75,7 +75,7 @@ class HeldOut:
     """Held-out running text, for a language with a vocabulary of its own."""
 
     @classmethod
-    def of(cls, data: TrainingData, modules: LanguageLayout) -> HeldOut:
+    def of(cls, data: TrainingData, modules: LanguageLayout) -> ComparisonRows:
         """Collect a language's held-out data, as far as its modules have a use for them."""
         plan, present = data.plan, modules.present()
         across = "cla" in present and plan.lang != plan.pivot
@@ -187,7 +187,7 @@ def compare_with_base(
         DataError: held-out data cannot be read.
         HubError: the pivot's modules are needed and not in the hub.
     """
-    plan, held_out = data.plan, HeldOut.of(data, modules)
+    plan, held_out = data.plan, ComparisonRows.of(data, modules)
     comparison: dict[str, dict[str, float]] = {}
     if counts := held_out.counts():
         encoders = _Encoders(plan)
@@ -218,7 +218,7 @@ def compare_model(data: Mapping[str, TrainingData], model: SentenceTransformer) 
     encode = partial(encode_texts, model)
     for lang, own in data.items():
         across = lang != own.plan.pivot
-        held_out = HeldOut(
+        held_out = ComparisonRows(
             sts=own.dev.sts,
             cross_sts=own.dev.cross_sts if across else (),
             # Only what was read for training: filtering millions of rows takes minutes.

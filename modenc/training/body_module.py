@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import InputModule
@@ -17,13 +16,12 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from modenc.evaluation.retrieval import Vectors
 from modenc.recipe.settings import LanguagePlan
 from modenc.storage import whole_file
 from modenc.threads import wait_policy
 from modenc.training.processes import uses_bf16
 from modenc.training.progress import on_terminal
-
-Vectors = npt.NDArray[np.float32]
 
 # Few rows sorted by length have little padding, and many rows make efficient matrix products.
 _ROWS_A_PASS = 16

@@ -19,8 +19,8 @@ Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
-class DevSets:
-    """Sentence pairs with gold similarities; in ``cross_sts`` the first sentence is the pivot's."""
+class DevRows:
+    """Rows of the development sets; in ``cross_sts`` the first sentence is in the pivot language."""
 
     sts: list[ScoredRow]
     cross_sts: list[ScoredRow]
@@ -76,14 +76,14 @@ class TrainingData:
         return {lang: TrainingData(self.plans[lang]) for lang in languages if lang in self.plans}
 
     @cached_property
-    def dev(self) -> DevSets:
+    def dev(self) -> DevRows:
         """Development sets."""
         plan, data = self.plan, self.plan.data
         sts, cross_sts = (
             load_sts(getattr(data.dev, name), plan.lang, plan.pivot, root=data.root, name=name)
             for name in ("sts", "cross_sts")
         )
-        return DevSets(sts, cross_sts)
+        return DevRows(sts, cross_sts)
 
     def held_out_translations(self) -> list[ParallelRow]:
         """Return the held-out translations; none where EMMA-X learns without the language's translations."""

@@ -21,10 +21,10 @@ from sentence_transformers.sentence_transformer.evaluation import SentenceEvalua
 from torch import nn
 from transformers import TrainerCallback
 
-from modenc.evaluation.retrieval import mean_accuracy_at_1
+from modenc.evaluation.retrieval import Vectors, mean_accuracy_at_1
 from modenc.evaluation.sts import cross_similarity, pair_cosines, spearman
 from modenc.storage import whole_file
-from modenc.training.body_module import Vectors, encode_texts
+from modenc.training.body_module import encode_texts
 from modenc.training.processes import process_state
 from modenc.training.progress import readable
 
@@ -35,8 +35,8 @@ Scaled = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
-class DevData:
-    """A language's development data; the score leaves out empty fields."""
+class DevInputs:
+    """Texts and vectors that :class:`DevEvaluator` scores a model on; the score leaves out empty fields."""
 
     sts: Sequence[tuple[str, str, float]] = ()
     """Sentence pairs of the language with gold scores."""
@@ -65,7 +65,7 @@ class DevData:
 class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
     """Evaluator of each metric on a scale of 100, and of their mean as ``score``."""
 
-    def __init__(self, data: DevData) -> None:
+    def __init__(self, data: DevInputs) -> None:
         super().__init__()
         self.data = data
         self.primary_metric = "score"
@@ -77,7 +77,7 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
         with self.data.weights():
             return self._measure(model, self.data)
 
-    def _measure(self, model: SentenceTransformer, data: DevData) -> dict[str, float]:
+    def _measure(self, model: SentenceTransformer, data: DevInputs) -> dict[str, float]:
         scores: dict[str, float] = {}
         if data.sts:
             left = encode_texts(model, [row[0] for row in data.sts])

@@ -27,7 +27,7 @@ from modenc.training.adapters_io import ATTENTION_LAYERS, add_lora, pack_frozen,
 from modenc.training.alignment import PublishedEncoder, learn_from_pivot
 from modenc.training.body_module import cached_vectors, encode_texts, sentence_model
 from modenc.training.data_access import sample
-from modenc.training.dev import DevData, Scaled
+from modenc.training.dev import DevInputs, Scaled
 from modenc.training.mixing import schedule_data
 from modenc.training.objectives.distillation import DistillationLoss
 from modenc.training.objectives.masked_lm import MaskedLM
@@ -157,7 +157,7 @@ def _block_set(blocks: Blocks) -> Dataset:
 
 
 def _body_of_stage_three(stage: Stage) -> PreTrainedModel:
-    """Load the body of this stage with the SE of ``sentence_encoding.start`` folded in."""
+    """Load the body of this stage with the SE of ``sentence_encoding.start`` merged."""
     adapter = published_adapter(stage, stage.plan.sentence_encoding.start)
     encoding = LanguageModules(stage.plan.lang, None, None, read_lora(adapter, stage.base.hidden_size), {})
     return compose(stage.body_before(), encoding, align=False)
@@ -209,7 +209,7 @@ def _distill(
     teacher_held_out = encode_texts(base, held_out)
     del base  # large, and not needed while the student learns
     # With the base's vocabulary the student starts at the teacher's vectors: the start would always win.
-    dev = DevData(teacher_texts=held_out, teacher=teacher_held_out, start_may_win=False, weights=scaled)
+    dev = DevInputs(teacher_texts=held_out, teacher=teacher_held_out, start_may_win=False, weights=scaled)
     student = sentence_model(model, tokenizer, plan, settings.max_length)
     loss = DistillationLoss(student, torch.from_numpy(teacher), masked_lm, settings.mlm_weight)
     metrics = train_sentence_model(

@@ -1,6 +1,6 @@
-"""Several data sets in one training: tasks take turns; a task reads its sets in proportion to their rows.
+"""Several data sets in one training: groups take turns; sets of a group are read in proportion to their rows.
 
-A pass over the data ends when every row of the largest task was read once; smaller tasks start again in
+A pass over the data ends when every row of the largest group was read once; smaller groups start again in
 another order. Rows that do not fill a set's last batch are skipped; they differ from pass to pass.
 
 sentence-transformers' samplers do only a part of this: ``ROUND_ROBIN`` stops at the smallest set,
@@ -27,49 +27,49 @@ from modenc.training.processes import process_state
 
 logger = logging.getLogger(__name__)
 
-TaskSets = Mapping[str, Mapping[str, Dataset]]
-"""Task → name → data set; no two sets have the same name."""
+SetGroups = Mapping[str, Mapping[str, Dataset]]
+"""Group → name → data set; no two sets have the same name."""
 
 
 @dataclass(frozen=True)
 class BatchOrder:
-    """Order of the batches in a pass over the data: the task and the set of each."""
+    """Order of the batches in a pass over the data: the group and the set of each."""
 
-    tasks: tuple[tuple[int, ...], ...]
-    """Task → set → number of batches in a pass over the set."""
+    groups: tuple[tuple[int, ...], ...]
+    """Group → set → number of batches in a pass over the set."""
     processes: int = 1
-    """Number of processes; all read from the same task at a time, a batch each."""
+    """Number of processes; all read from the same group at a time, a batch each."""
 
     def __len__(self) -> int:
         """Count the batches in a pass, in all processes."""
-        rounds = math.ceil(max(map(sum, self.tasks)) / self.processes)
-        return rounds * self.processes * len(self.tasks)
+        rounds = math.ceil(max(map(sum, self.groups)) / self.processes)
+        return rounds * self.processes * len(self.groups)
 
-    def task_at(self, batch: int) -> int:
-        """Return the task of a batch of the pass."""
-        return batch // self.processes % len(self.tasks)
+    def group_at(self, batch: int) -> int:
+        """Return the group of a batch of the pass."""
+        return batch // self.processes % len(self.groups)
 
-    def order(self, task: int) -> npt.NDArray[np.intp]:
-        """Spread a task's sets evenly: for each batch of a pass over the task, the number of its set."""
-        counts = self.tasks[task]
+    def order(self, group: int) -> npt.NDArray[np.intp]:
+        """Spread a group's sets evenly: for each batch of a pass over the group, the number of its set."""
+        counts = self.groups[group]
         places = np.concatenate([(np.arange(count) + 0.5) / count for count in counts])
         spread: npt.NDArray[np.intp] = np.repeat(np.arange(len(counts)), counts)
         return spread[np.argsort(places, kind="stable")]
 
     def batches_of(self, count: int) -> list[list[int]]:
-        """Count, for each set of each task, its batches among a pass's first ``count``."""
-        cycles, rest = divmod(count, self.processes * len(self.tasks))
+        """Count, for each set of each group, its batches among a pass's first ``count``."""
+        cycles, rest = divmod(count, self.processes * len(self.groups))
         given = []
-        for task, sizes in enumerate(self.tasks):
-            own = cycles * self.processes + min(max(rest - task * self.processes, 0), self.processes)
-            passes, rest_of_task = divmod(own, sum(sizes))
-            more = np.bincount(self.order(task)[:rest_of_task], minlength=len(sizes))
+        for group, sizes in enumerate(self.groups):
+            own = cycles * self.processes + min(max(rest - group * self.processes, 0), self.processes)
+            passes, rest_of_group = divmod(own, sum(sizes))
+            more = np.bincount(self.order(group)[:rest_of_group], minlength=len(sizes))
             given.append([passes * size + int(extra) for size, extra in zip(sizes, more, strict=True)])
         return given
 
 
 class BatchOrderSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]
-    """Sampler of batches in a :class:`BatchOrder`; ``ROUND_ROBIN`` if each task has one set, all equal."""
+    """Sampler of batches in a :class:`BatchOrder`; ``ROUND_ROBIN`` if each group has one set, all equal."""
 
     def __init__(self, dataset: Any, batch_order: BatchOrder, **settings: Any) -> None:
         super().__init__(dataset, **settings)
@@ -84,15 +84,15 @@ class BatchOrderSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]
             self.generator.manual_seed(self.seed + self.epoch)
         numbers = iter(range(len(self.batch_samplers)))
         batches = [
-            self._endless(task, [next(numbers) for _ in sizes])
-            for task, sizes in enumerate(self.batch_order.tasks)
+            self._endless(group, [next(numbers) for _ in sizes])
+            for group, sizes in enumerate(self.batch_order.groups)
         ]
         for place in range(len(self)):
-            yield next(batches[self.batch_order.task_at(place)])
+            yield next(batches[self.batch_order.group_at(place)])
 
-    def _endless(self, task: int, sets: Sequence[int]) -> Iterator[list[int]]:
+    def _endless(self, group: int, sets: Sequence[int]) -> Iterator[list[int]]:
         ends = np.cumsum([len(rows) for rows in self.dataset.datasets])
-        order = self.batch_order.order(task)
+        order = self.batch_order.order(group)
         while True:
             readers = [iter(self.batch_samplers[number]) for number in sets]
             for place in order:
@@ -143,8 +143,8 @@ class DataSchedule:
         in_pass, in_rest = (self.batch_order.batches_of(count) for count in (len(self.batch_order), more))
         batches = [
             passes * each + extra
-            for task in range(len(in_pass))
-            for each, extra in zip(in_pass[task], in_rest[task], strict=True)
+            for group in range(len(in_pass))
+            for each, extra in zip(in_pass[group], in_rest[group], strict=True)
         ]
         size = self.optimizer.batch_size
         return {
@@ -155,7 +155,7 @@ class DataSchedule:
     def log(self, section: str) -> None:
         """Log how often each set is read, with a warning if it is less than once."""
         steps = self.steps()
-        whole = dict(zip(self.rows, chain(*self.batch_order.tasks), strict=True))
+        whole = dict(zip(self.rows, chain(*self.batch_order.groups), strict=True))
         for name, counts in self.rows_read(steps).items():
             rows, seen, drawn = counts["rows"], counts["rows_seen"], self.rows[name]
             logger.info("  %s: %d rows read of %d (%.1f passes)", name, seen, rows, seen / rows)
@@ -173,7 +173,7 @@ class DataSchedule:
 
 
 def schedule_data(
-    train: Dataset | TaskSets, optimizer: OptimizerSettings, drawn_from: Mapping[str, int] | None = None
+    train: Dataset | SetGroups, optimizer: OptimizerSettings, drawn_from: Mapping[str, int] | None = None
 ) -> DataSchedule:
     """Plan how ``train`` is read; a single set has the name ``rows``.
 
@@ -191,28 +191,28 @@ def schedule_data(
         size = min(batch, len(train) // processes)
         _warn_if_smaller("rows", size, batch)
         # The library's sampler leaves out the rest.
-        tasks: tuple[tuple[int, ...], ...] = ((len(train) // size // processes * processes,),)
+        groups: tuple[tuple[int, ...], ...] = ((len(train) // size // processes * processes,),)
         rows, optimizer = {"rows": len(train)}, replace(optimizer, batch_size=size)
     else:
         rows = {name: len(data) for sets in train.values() for name, data in sets.items()}
         for name, count in rows.items():
             _check_rows(name, count, 1 if processes == 1 else batch, processes)
             _warn_if_smaller(name, count, batch)
-        tasks = tuple(tuple(max(rows[name] // batch, 1) for name in sets) for sets in train.values())
-    return DataSchedule(rows, BatchOrder(tasks, processes), optimizer, drawn_from or {})
+        groups = tuple(tuple(max(rows[name] // batch, 1) for name in sets) for sets in train.values())
+    return DataSchedule(rows, BatchOrder(groups, processes), optimizer, drawn_from or {})
 
 
 def log_drawn_rows(
-    names: Sequence[str], drawn: Sequence[int], groups: Mapping[str, Sequence[object]]
+    languages: Sequence[str], drawn: Sequence[int], rows_of: Mapping[str, Sequence[object]]
 ) -> None:
-    """Log how many rows of each group were drawn, with a warning if that is not all.
+    """Log how many rows of each language were drawn, with a warning if that is not all.
 
-    ``drawn`` holds the group of each drawn row, as a position in ``names``.
+    ``drawn`` holds the language of each drawn row, as a position in ``languages``.
     """
-    for name, count in zip(names, np.bincount(drawn, minlength=len(names)), strict=True):
-        rows = len(groups[name])
+    for name, count in zip(languages, np.bincount(drawn, minlength=len(languages)), strict=True):
+        rows = len(rows_of[name])
         logger.info("  %s: %d rows read of %d", name, count, rows)
-        if count < rows and len(names) > 1:
+        if count < rows and len(languages) > 1:
             left = rows - count
             logger.warning("  %s: %d of %d rows are never read; more steps read more", name, left, rows)
 

@@ -36,7 +36,7 @@ from modenc.threads import set_threads
 from modenc.training.base_comparison import compare_model
 from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData
-from modenc.training.dev import DevData
+from modenc.training.dev import DevInputs
 from modenc.training.phases import objective_inputs, run_phases
 from modenc.training.processes import process_state, training_lock
 from modenc.training.sentence_encoding import row_sets
@@ -88,7 +88,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     if settings.objective in PROJECTED:
         model.append(_projection(model, base.hidden_size))
     data = {lang: TrainingData(plan) for lang, plan in plans.items()}
-    dev = DevData(sts=[row for own in data.values() for row in own.dev.sts])
+    dev = DevInputs(sts=[row for own in data.values() for row in own.dev.sts])
     work = plan.run.work_dir / "monolithic"
     with disk_errors(plan.run.work_dir, _KEPT), training_lock(plan.run.work_dir), _staging(output) as staging:
         _begin(work, plan, data)
@@ -142,7 +142,7 @@ _NEEDS = {
 
 
 def _learn_paraphrases(
-    stage: Stage, model: SentenceTransformer, data: dict[str, TrainingData], dev: DevData
+    stage: Stage, model: SentenceTransformer, data: dict[str, TrainingData], dev: DevInputs
 ) -> dict[str, Any]:
     settings = stage.plan.monolithic
     metrics: dict[str, Any] = {}
@@ -208,7 +208,7 @@ def _texts(data: dict[str, TrainingData]) -> Iterator[str]:
 
 
 def _sets(phase: str, data: dict[str, TrainingData]) -> dict[str, dict[str, Dataset]]:
-    """Make a task of each language: tasks take turns, so that each language gives as many batches."""
+    """Make a group of each language: groups take turns, so that each language gives as many batches."""
     sets: dict[str, dict[str, Dataset]] = {}
     for lang, own in data.items():
         plan, rows = own.plan, []

@@ -35,7 +35,7 @@ from modenc.training.stage import (
     iterate_stages,
     modules_needed,
     prepare_folder,
-    read_record,
+    read_stage_record,
 )
 from modenc.training.vocabulary import train_vocabulary
 
@@ -84,7 +84,7 @@ def train(
 
 
 @dataclass(frozen=True)
-class StageTask:
+class StageJob:
     """A stage of one language, or the alignment of all pairs, as a unit of work that may run anywhere."""
 
     languages: tuple[str, ...]
@@ -92,21 +92,21 @@ class StageTask:
     publishes: bool
     """Whether the languages go into the hub after it."""
     after: tuple[int, ...]
-    """Positions of the tasks whose results it needs."""
+    """Positions of the jobs whose results it needs."""
 
 
-def stage_tasks(
+def stage_jobs(
     recipe: Recipe,
     *,
     languages: Sequence[str] | None = None,
     stages: Sequence[str] | None = None,
     force: bool = False,
-) -> list[StageTask]:
-    """List the work of :func:`train` as tasks for :func:`run_stage_task`; open or create the hub.
+) -> list[StageJob]:
+    """List the work of :func:`train` as jobs for :func:`run_stage_job`; open or create the hub.
 
-    Each task comes after those that it needs. Tasks that do not need each other may run at the same time,
+    Each job comes after those that it needs. Jobs that do not need each other may run at the same time,
     and all of them leave in the hub what :func:`train` does. The arguments and errors are those of
-    :func:`train`; with ``force`` the stages' folders are removed now, so that a task can be run again.
+    :func:`train`; with ``force`` the stages' folders are removed now, so that a job can be run again.
     """
     training, plans, chosen = _prepare(recipe, languages, stages, force=force)
     all_pairs = _aligns_all_pairs(plans, chosen)
@@ -119,40 +119,40 @@ def stage_tasks(
                 discard(folder)
     early = [name for name in chosen if name != "alignment"]
     order = [(plan, early) for plan in plans if early] if all_pairs else _in_order(recipe, plans, chosen)
-    tasks: list[StageTask] = []
+    jobs: list[StageJob] = []
     published: dict[str, int] = {}
     for plan, names in order:
         names = [name for name in STAGES if name in names]
         for name in names:
-            # A task first checks that the earlier stages are done. Their fingerprints cover the modules that
-            # they read from the hub, so these must be published before this task, too.
+            # A job first checks that the earlier stages are done. Their fingerprints cover the modules that
+            # they read from the hub, so these must be published before this job, too.
             upto = STAGES[: STAGES.index(name) + 1]
             needed = {lang for one in upto for lang, _ in modules_needed(plan, one)}
             after = {published[lang] for lang in needed | {plan.lang} if lang in published}
             if name != names[0]:
-                after.add(len(tasks) - 1)
-            tasks.append(StageTask((plan.lang,), name, name == names[-1], tuple(sorted(after))))
-        published[plan.lang] = len(tasks) - 1
+                after.add(len(jobs) - 1)
+            jobs.append(StageJob((plan.lang,), name, name == names[-1], tuple(sorted(after))))
+        published[plan.lang] = len(jobs) - 1
     if all_pairs:
         everything = tuple(plan.lang for plan in plans)
-        tasks.append(StageTask(everything, "alignment", True, tuple(sorted(published.values()))))
-    return tasks
+        jobs.append(StageJob(everything, "alignment", True, tuple(sorted(published.values()))))
+    return jobs
 
 
-def run_stage_task(recipe: Recipe, task: StageTask, *, wait: float = 0) -> dict[str, Path | None]:
-    """Run a task of :func:`stage_tasks`; an interrupted one goes on from its last checkpoint.
+def run_stage_job(recipe: Recipe, job: StageJob, *, wait: float = 0) -> dict[str, Path | None]:
+    """Run a job of :func:`stage_jobs`; an interrupted one goes on from its last checkpoint.
 
     Args:
-        recipe: the recipe that the tasks were made from.
-        task: its ``after`` must be done.
-        wait: seconds that an earlier process with the same task may take to end.
+        recipe: the recipe that the jobs were made from.
+        job: its ``after`` must be done.
+        wait: seconds that an earlier process with the same job may take to end.
 
     Returns:
-        For a task that publishes, language → its folder in the hub; None where ``run.publish`` kept it out.
+        For a job that publishes, language → its folder in the hub; None where ``run.publish`` kept it out.
     """
-    plans = [recipe.plans[lang] for lang in task.languages]
+    plans = [recipe.plans[lang] for lang in job.languages]
     training = _Training(recipe, resolve_base(plans[0].base.model), Hub.open(recipe.hub), wait=wait)
-    return training.train(plans, (task.stage,), publish=task.publishes)
+    return training.train(plans, (job.stage,), publish=job.publishes)
 
 
 def _prepare(
@@ -237,7 +237,7 @@ class _Training:
         for stage in iterate_stages(plan, self.base, self.hub, data):
             if stage.name == "alignment" and plan.aligns_all_pairs():
                 break
-            record = read_record(stage)
+            record = read_stage_record(stage)
             if record is not None and not (self.force and stage.name in stages):
                 logger.info(" %s: done before, skipped", stage.name)
             elif stage.name in stages:
@@ -267,7 +267,7 @@ class _Training:
         ]
         joined = hashlib.sha256("\n".join(stage.fingerprint for stage in last).encode()).hexdigest()
         stages = {stage.plan.lang: replace(stage, fingerprint=joined) for stage in last}
-        records = {lang: record for lang, stage in stages.items() if (record := read_record(stage))}
+        records = {lang: record for lang, stage in stages.items() if (record := read_stage_record(stage))}
         logger.info("all pairs: alignment")
         changed = self.force or len(records) < len(stages)
         if changed:

@@ -26,7 +26,7 @@ from modenc.training.stage import Stage, StageRecord
 
 logger = logging.getLogger(__name__)
 
-_ROLES_OF_ENCODING = ("text", "paraphrases", "scored_pairs")
+_KINDS_OF_ENCODING = ("text", "paraphrases", "scored_pairs")
 _PACKAGES = ("modenc", "torch", "transformers", "sentence-transformers", "peft", "adapters", "deepfocus")
 
 
@@ -124,7 +124,7 @@ def _sources(hub: Hub, trained: TrainedLanguage) -> list[dict[str, Any]]:
         sources |= {
             (entry["role"], entry["source"]): entry
             for entry in hub.card(start).data
-            if entry["role"] in _ROLES_OF_ENCODING
+            if entry["role"] in _KINDS_OF_ENCODING
         }
     return list(sources.values())
 

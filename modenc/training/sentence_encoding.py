@@ -27,7 +27,7 @@ from modenc.recipe.settings import FRESH, SentenceEncodingSettings
 from modenc.training.adapters_io import ALL_LINEAR_LAYERS, add_lora, load_lora, pack_frozen, save_lora
 from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData, sample
-from modenc.training.dev import DevData
+from modenc.training.dev import DevInputs
 from modenc.training.processes import process_state, rows_a_step
 from modenc.training.stage import Stage, published_adapter
 from modenc.training.trainers import train_sentence_model
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
-    """Train SE on the body with LA folded in, and write ``se/``; returns metrics."""
+    """Train SE on the body with LA merged, and write ``se/``; returns metrics."""
     settings = stage.plan.sentence_encoding
     start = None if settings.start == FRESH else published_adapter(stage, settings.start)
     if settings.objective == "none" and not settings.scored_steps:
@@ -63,7 +63,7 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
 
 def _learn_objective(stage: Stage, model: SentenceTransformer) -> dict[str, Any]:
     settings = stage.plan.sentence_encoding
-    train, drawn_from = task_sets(stage.data, settings, stage.plan.run.seed)
+    train, drawn_from = set_groups(stage.data, settings, stage.plan.run.seed)
     loss = _ranking_loss(model, settings)
     return train_sentence_model(
         stage,
@@ -71,7 +71,7 @@ def _learn_objective(stage: Stage, model: SentenceTransformer) -> dict[str, Any]
         model,
         train,
         {name: loss for sets in train.values() for name in sets},
-        DevData(sts=stage.data.dev.sts),
+        DevInputs(sts=stage.data.dev.sts),
         drawn_from=drawn_from,
     )
 
@@ -86,32 +86,32 @@ def _learn_scores(stage: Stage, model: SentenceTransformer) -> dict[str, Any]:
         model,
         _columns(rows, "sentence1", "sentence2", "score"),
         CoSENTLoss(model, scale=settings.scale),
-        DevData(sts=stage.data.dev.sts),
+        DevInputs(sts=stage.data.dev.sts),
     )
 
 
-def task_sets(
+def set_groups(
     data: TrainingData, settings: SentenceEncodingSettings, seed: int
 ) -> tuple[dict[str, dict[str, Dataset]], dict[str, int]]:
     """Make the data sets: paraphrases as triplets and pairs without a hard negative; sentences for SimCSE.
 
     SimCSE (Gao et al., 2021) shows a sentence twice; dropout makes the two vectors differ.
 
-    Returns task → set → data, and set → number of all its rows, where the data are only a sample that the
+    Returns group → set → data, and set → number of all its rows, where the data are only a sample that the
     steps can read.
     """
-    tasks: dict[str, dict[str, Dataset]] = {}
+    groups: dict[str, dict[str, Dataset]] = {}
     drawn_from: dict[str, int] = {}
     batch = settings.optimizer.batch_size
     if "mnrl" in settings.objective:
-        tasks["paraphrases"] = row_sets(data.paraphrases.train, batch, seed)
+        groups["paraphrases"] = row_sets(data.paraphrases.train, batch, seed)
     if "simcse" in settings.objective:
         lines = [text for text in data.text.train if len(text) <= settings.simcse_max_chars]
         lines = list(dict.fromkeys(lines)) or data.text.train
         drawn_from["simcse"] = len(lines)
         lines = sample(lines, settings.optimizer.steps * rows_a_step(settings.optimizer), seed)
-        tasks["simcse"] = {"simcse": Dataset.from_dict({"anchor": lines, "positive": lines})}
-    return tasks, drawn_from
+        groups["simcse"] = {"simcse": Dataset.from_dict({"anchor": lines, "positive": lines})}
+    return groups, drawn_from
 
 
 def row_sets(rows: Sequence[ParaphraseRow], batch: int, seed: int) -> dict[str, Dataset]:

@@ -26,7 +26,7 @@ from modenc.composition.modules import LanguageModules, read_modules
 from modenc.errors import HubError, RecipeError
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
-from modenc.recipe.settings import FRESH, PAPER_SECTIONS, STAGES, DevSources, LanguagePlan
+from modenc.recipe.settings import FRESH, PAPER_SECTIONS, STAGES, DevSettings, LanguagePlan
 from modenc.storage import whole_file
 from modenc.training.data_access import TrainingData
 from modenc.training.processes import process_state
@@ -85,7 +85,7 @@ class Stage:
         return None if self.before is None else read_modules(self.before, self.base.hidden_size)
 
     def body_before(self) -> PreTrainedModel:
-        """Load the base with all earlier modules folded in, frozen."""
+        """Load the base, composed with all earlier modules and frozen."""
         body = self.base.load_body()
         modules = self.read_modules_before()
         return body if modules is None else compose(body, modules, align=False)
@@ -171,7 +171,7 @@ def finish(stage: Stage, metrics: dict[str, Any]) -> StageRecord:
     return record
 
 
-def read_record(stage: Stage) -> StageRecord | None:
+def read_stage_record(stage: Stage) -> StageRecord | None:
     """Read the record of a stage; None if it was not finished with today's fingerprint."""
     try:
         record = StageRecord(**json.loads((stage.folder / _DONE).read_text()))
@@ -239,7 +239,7 @@ def stage_fingerprint(
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _dev_settings(dev: DevSources) -> dict[str, Any]:
+def _dev_settings(dev: DevSettings) -> dict[str, Any]:
     """Return dev sets as plain values, without ``group``: none has it, and older fingerprints lack it."""
     content = dataclasses.asdict(dev)
     for source in (*content["sts"], *content["cross_sts"]):

@@ -24,8 +24,8 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from modenc.recipe.settings import OptimizerSettings, RunSettings
 from modenc.threads import wait_policy
 from modenc.training.dev import (
-    DevData,
     DevEvaluator,
+    DevInputs,
     KeepBest,
     load_weights,
     save_weights,
@@ -33,7 +33,7 @@ from modenc.training.dev import (
 from modenc.training.mixing import (
     BatchOrder,
     BatchOrderSampler,
-    TaskSets,
+    SetGroups,
     forward_set_epoch,
     schedule_data,
 )
@@ -279,9 +279,9 @@ def train_sentence_model(
     stage: Stage,
     settings: OptimizerSettings,
     model: SentenceTransformer,
-    train: Dataset | TaskSets,
+    train: Dataset | SetGroups,
     loss: nn.Module | dict[str, nn.Module],
-    dev: DevData,
+    dev: DevInputs,
     *,
     optimizer: torch.optim.Optimizer | None = None,
     drawn_from: Mapping[str, int] | None = None,
@@ -292,7 +292,7 @@ def train_sentence_model(
         stage: the stage.
         settings: steps, batches, rates.
         model: the model that trains.
-        train: the data; tasks take turns, and sets of one task are read in proportion to their rows.
+        train: the data; groups take turns, and sets of one group are read in proportion to their rows.
         loss: the loss, or one for each data set.
         dev: the data that choose the best weights.
         optimizer: an optimizer; by default AdamW with one learning rate.

@@ -25,6 +25,7 @@ from transformers import PreTrainedTokenizerFast, set_seed
 
 from modenc.data.pairs import ParallelRow
 from modenc.data.text import stable_hash
+from modenc.evaluation.retrieval import Vectors
 from modenc.recipe.loader import default_section
 from modenc.recipe.paper_settings import DecoderSettings
 from modenc.recipe.settings import OptimizerSettings, RunSettings
@@ -36,7 +37,6 @@ from modenc.training.trainers import AuxiliaryModel, train_auxiliary
 logger = logging.getLogger(__name__)
 
 Scores = npt.NDArray[np.float64]
-Vectors = npt.NDArray[np.float32]
 
 _BATCH = 64
 _TEXT, _PIVOT = 0, 1

@@ -12,7 +12,7 @@ from modenc.data.text import normalize
 from modenc.errors import DataError
 from modenc.languages import find_code
 from modenc.translation.steps import Translation
-from modenc.translation.tables import Record, typed
+from modenc.translation.tables import OutputRow, typed
 
 UNKNOWN, SIMILARITY = "unknown", "similarity"
 """Columns of scores: largest share of unknown words in a row's translations, and their smallest cosine."""
@@ -62,26 +62,26 @@ class OutputColumns:
             texts.append("" if null else normalize(text_in_column(row, column, path, number)))
         return texts
 
-    def record(
+    def output_row(
         self, row: Row, texts: Sequence[str], results: Sequence[Translation], cosines: Sequence[float | None]
-    ) -> Record:
+    ) -> OutputRow:
         """Make the output row."""
-        record: Record = {name: typed(value) for name, value in row.items()}
-        added: Record = {}
+        output: OutputRow = {name: typed(value) for name, value in row.items()}
+        added: OutputRow = {}
         for column, text, result in zip(self.columns, texts, results, strict=True):
             place = self.output_column(column)
             if place == column and self.originals:
                 added[f"{column}_{self.source}"] = text
             elif self.originals:
-                record[column] = text
+                output[column] = text
             elif place != column:
-                del record[column]
-            record[place] = result.text
+                del output[column]
+            output[place] = result.text
         if self.unknown:
             added[UNKNOWN] = round(max(result.unknown for result in results), 4)
         if self.similarity:
             added[SIMILARITY] = min((cosine for cosine in cosines if cosine is not None), default=None)
-        return record | added
+        return output | added
 
     def output_column(self, column: str) -> str:
         """Return the column that the translations of ``column`` go into."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Value = str | int | float | bool | None
-Record = dict[str, Value]
+OutputRow = dict[str, Value]
 Columns = dict[str, set[type]]
 """Columns in the order in which they first occur → types of their values."""
 
@@ -58,26 +58,26 @@ def typed(text: str) -> Value:
     return str(text) if too_large else value
 
 
-def write_table(path: Path, ending: str, columns: Columns, records: Iterable[Record]) -> None:
+def write_table(path: Path, ending: str, columns: Columns, rows: Iterable[OutputRow]) -> None:
     """Write rows to a file.
 
     Args:
         path: the file.
         ending: the format, see :func:`output_format`.
         columns: the rows' columns; one for ``.txt``.
-        records: the rows.
+        rows: the rows.
     """
     if ending == ".parquet":
-        _write_parquet(path, columns, records)
+        _write_parquet(path, columns, rows)
         return
     with _text_stream(path) as stream:
         if ending == ".tsv":
             stream.write(_line(columns))
-        for record in records:
+        for row in rows:
             if ending == ".jsonl":
-                stream.write(json.dumps(record, ensure_ascii=False) + "\n")
+                stream.write(json.dumps(row, ensure_ascii=False) + "\n")
             else:
-                stream.write(_line(_field(record.get(name)) for name in columns))
+                stream.write(_line(_field(row.get(name)) for name in columns))
 
 
 def _line(fields: Iterable[str]) -> str:
@@ -100,21 +100,18 @@ def _text_stream(path: Path) -> Iterator[IO[str]]:
         yield stack.enter_context(io.TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="\n"))
 
 
-def _write_parquet(path: Path, columns: Columns, records: Iterable[Record]) -> None:
+def _write_parquet(path: Path, columns: Columns, rows: Iterable[OutputRow]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     schema = pa.schema([(name, _arrow_type(types)) for name, types in columns.items()])
     texts = {field.name for field in schema if field.type == pa.string()}
-    rows = (
-        {
-            name: _field(value) if name in texts and value is not None else value
-            for name, value in record.items()
-        }
-        for record in records
+    converted = (
+        {name: _field(value) if name in texts and value is not None else value for name, value in row.items()}
+        for row in rows
     )
     with pq.ParquetWriter(path, schema) as writer:
-        while batch := list(islice(rows, _ROWS_AT_ONCE)):
+        while batch := list(islice(converted, _ROWS_AT_ONCE)):
             writer.write_table(pa.Table.from_pylist(batch, schema))
 
 

@@ -19,7 +19,7 @@ from modenc.storage import disk_errors, sync, whole_file
 from modenc.translation.output_columns import OutputColumns
 from modenc.translation.pair_filter import REASONS, FilterSettings, PairFilter, first_reason
 from modenc.translation.steps import Chain, credit
-from modenc.translation.tables import Columns, Record, output_format, write_table
+from modenc.translation.tables import Columns, OutputRow, output_format, write_table
 
 RULES_SHARD, MODELS_SHARD = 512, 64
 """Rows in a shard, by engine: an interrupted run loses at most one shard, about a minute of work."""
@@ -129,11 +129,11 @@ def _translate(
     results = chain.translate(texts)
     reasons, cosines = pair_filter.check(list(zip(texts, results, strict=True)))
     for i, (_, row) in enumerate(batch):
-        part = slice(i * width, (i + 1) * width)
+        own = slice(i * width, (i + 1) * width)
         yield {
-            "record": job.layout.record(row, texts[part], results[part], cosines[part]),
-            "reason": first_reason(reasons[part]),
-            "cut": any(result.cut for result in results[part]),
+            "record": job.layout.output_row(row, texts[own], results[own], cosines[own]),
+            "reason": first_reason(reasons[own]),
+            "cut": any(result.cut for result in results[own]),
         }
 
 
@@ -159,7 +159,7 @@ def _write_output(job: TranslationJob, shards: list[Path], steps: list[dict[str,
     return summary
 
 
-def _kept_rows(shards: list[Path], ending: str) -> Iterator[Record]:
+def _kept_rows(shards: list[Path], ending: str) -> Iterator[OutputRow]:
     """Yield the rows to write; in plain text, a dropped row is an empty line, so that lines stay aligned."""
     for line in _lines(shards):
         if not line["reason"]:

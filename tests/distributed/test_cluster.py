@@ -1,4 +1,4 @@
-"""Graphs of tasks on nodes that are lost, and what is said where a cluster cannot be used."""
+"""Graphs of jobs on nodes that are lost, and what is said where a cluster cannot be used."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ pytest.importorskip("ray", reason="ray is not installed (the extra ray)")
 
 from modenc.cli.encode_on_cluster import arguments_for_nodes
 from modenc.distributed.cluster import Place, cluster, shared_folders
-from modenc.distributed.graph import RETRIES, Task, run_graph
+from modenc.distributed.graph import RETRIES, Job, run_graph
 from modenc.distributed.shards import map_shards
 
 
@@ -157,14 +157,14 @@ def test_a_graph_runs_in_its_order_and_says_what_failed(head, add_node, tmp_path
         place = Place.of_cluster(1)
         assert (place.cores, place.gpus) == (1, 0)
         with shared_folders([tmp_path]) as check:
-            tasks = [Task("one", note(tmp_path / "a")), Task("two", note(tmp_path / "b"), (0,))]
-            assert run_graph(tasks, place, check) == ["a", "b"]
-            tasks = [Task("one", failing("no such stage")), Task("two", note(tmp_path / "c"), (0,))]
+            jobs = [Job("one", note(tmp_path / "a")), Job("two", note(tmp_path / "b"), (0,))]
+            assert run_graph(jobs, place, check) == ["a", "b"]
+            jobs = [Job("one", failing("no such stage")), Job("two", note(tmp_path / "c"), (0,))]
             with pytest.raises(RecipeError, match=r"^no such stage$"):
-                run_graph(tasks, place, check)
+                run_graph(jobs, place, check)
             assert not (tmp_path / "c").exists()
             with pytest.raises(ClusterError, match=r"(?s)^three: .*What is finished is kept"):
-                run_graph([Task("three", dying(tmp_path / "d"))], place, check)
+                run_graph([Job("three", dying(tmp_path / "d"))], place, check)
             assert (tmp_path / "d").read_text().count("here") == 1 + RETRIES
         assert not list(tmp_path.glob(".ray-*"))
         # A path that leads elsewhere in another process, as one that is not shared does on another machine.

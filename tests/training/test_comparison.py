@@ -22,8 +22,8 @@ from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.training import base_comparison as comparison_module
 from modenc.training import publishing
-from modenc.training.base_comparison import HeldOut, compare_with_base, log_comparison
-from modenc.training.data_access import DevSets, TrainingData
+from modenc.training.base_comparison import ComparisonRows, compare_with_base, log_comparison
+from modenc.training.data_access import DevRows, TrainingData
 from modenc.training.monolithic import train_monolithic
 from modenc.training.pipeline import train
 
@@ -86,7 +86,7 @@ def test_worse_modules_are_warned_of_with_what_to_try(trained, tmp_path, caplog)
     vectors = ModularEncoder(plan.hub).encode(lines, lang="base", normalize_embeddings=True)
     # Gold scores that the base gives, and modules of noise.
     pairs = [(lines[i], lines[i + 1], float(vectors[i] @ vectors[i + 1])) for i in range(39)]
-    data.__dict__["dev"] = DevSets(sts=pairs, cross_sts=[])
+    data.__dict__["dev"] = DevRows(sts=pairs, cross_sts=[])
     layout = LanguageLayout(shutil.copytree(Hub.open(plan.hub).path / "kk", tmp_path / "kk"))
     weights, generator = layout.se / "adapter_model.safetensors", torch.Generator().manual_seed(0)
     noise = {name: torch.randn(t.shape, generator=generator) for name, t in load_file(weights).items()}
@@ -128,13 +128,14 @@ def test_without_held_out_data_it_is_said_that_nothing_was_compared(trained, cap
 def test_constant_gold_scores_are_no_metric():
     pairs = [("a", "b", 1.0), ("c", "d", 1.0)]
     vectors = {text: np.eye(4, dtype=np.float32)[number] for number, text in enumerate("abcd")}
-    assert HeldOut(sts=pairs).measure(lambda texts: np.array([vectors[text] for text in texts]), None) == {}
+    rows = ComparisonRows(sts=pairs)
+    assert rows.measure(lambda texts: np.array([vectors[text] for text in texts]), None) == {}
 
 
 @pytest.mark.parametrize("value", [0.5, np.nan])
 def test_collapsed_modules_lose(caplog, value):
     """Equal vectors, or NaN, have no correlation with gold scores; the base has."""
-    held_out = HeldOut(sts=[("a", "b", 1.0), ("a", "c", 2.0), ("a", "d", 3.0)])
+    held_out = ComparisonRows(sts=[("a", "b", 1.0), ("a", "c", 2.0), ("a", "d", 3.0)])
     vectors = dict(zip("abcd", np.array([[1, 0], [0.6, 0.8], [0.8, 0.6], [1, 0]]), strict=True))
     base = held_out.measure(lambda texts: np.array([vectors[text] for text in texts]), None)
     assert base == {"sts": 100.0}
@@ -163,9 +164,9 @@ def test_translations_that_are_spared_are_not_read(trained):
     layout = Hub.open(plan.hub).layout("kk")
     emma_x = replace(plan.emma_x, warmup_languages=("az",))
     spared = replace(plan, emma_x=emma_x, alignment=replace(plan.alignment, objective="emma_x"))
-    assert HeldOut.of(TrainingData(plan), layout).parallel
+    assert ComparisonRows.of(TrainingData(plan), layout).parallel
     data = TrainingData(spared)
-    assert not HeldOut.of(data, layout).parallel
+    assert not ComparisonRows.of(data, layout).parallel
     assert "parallel" not in vars(data)
 
 

@@ -38,17 +38,17 @@ def optimizer(tiny_recipe):
 
 
 def mix(**sizes):
-    """Tasks of sets of so many rows: ``one=(100, 40)``."""
+    """Groups of sets of so many rows: ``one=(100, 40)``."""
     return {
-        task: {f"{task}{i}": Dataset.from_dict({"text": [""] * size}) for i, size in enumerate(counts)}
-        for task, counts in sizes.items()
+        group: {f"{group}{i}": Dataset.from_dict({"text": [""] * size}) for i, size in enumerate(counts)}
+        for group, counts in sizes.items()
     }
 
 
 def sampler(train, optimizer, kind=None):
     """As the trainer makes it."""
     generator = torch.Generator()
-    sets = [data for task in train.values() for data in task.values()]
+    sets = [data for group in train.values() for data in group.values()]
     parts = [
         DefaultBatchSampler(
             RandomSampler(data, generator=generator), batch_size=optimizer.batch_size, drop_last=True
@@ -63,7 +63,7 @@ def sampler(train, optimizer, kind=None):
     )
 
 
-def test_sets_of_one_task_are_read_whole(optimizer):
+def test_sets_of_one_group_are_read_whole(optimizer):
     train = mix(one=(800, 40, 16))
     batches = list(sampler(train, optimizer))
     assert sorted(row for batch in batches for row in batch) == list(range(856))
@@ -75,7 +75,7 @@ def test_sets_of_one_task_are_read_whole(optimizer):
     assert schedule_data(train, optimizer).steps() == len(batches) == 107
 
 
-def test_tasks_come_in_turn_until_the_largest_is_read(optimizer):
+def test_groups_come_in_turn_until_the_largest_is_read(optimizer):
     train = mix(small=(24,), large=(80, 80))
     batches = list(sampler(train, optimizer))
     assert len(batches) == schedule_data(train, optimizer).steps() == 40

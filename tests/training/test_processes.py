@@ -10,7 +10,7 @@ from modenc.training.all_pairs import batches_a_step, batches_of_pairs
 from modenc.training.data_access import TrainingData
 from modenc.training.objectives.all_pairs_loss import ItemTexts
 from modenc.training.processes import process_state
-from modenc.training.sentence_encoding import task_sets
+from modenc.training.sentence_encoding import set_groups
 
 
 @pytest.fixture
@@ -29,13 +29,13 @@ def test_two_processes_draw_the_rows_of_one_with_twice_the_batch(tiny_recipe, tw
     plan = load_recipe(tiny_recipe("drawn-by-two")).plans["kk"]
     data, align, encode = TrainingData(plan), plan.alignment, plan.sentence_encoding
     rows = alignment_rows(data, larger(align, 2), seed=13)
-    lines = list(task_sets(data, larger(encode, 2), seed=13)[0]["simcse"]["simcse"]["anchor"])
+    lines = list(set_groups(data, larger(encode, 2), seed=13)[0]["simcse"]["simcse"]["anchor"])
     # Three steps of 16 rows are two turns of one kind and one of the other.
     assert {kind: len(part) for kind, part in rows.items()} == {"paraphrase": 32, "parallel": 32}
     assert len(lines) == 48
     two()
     assert alignment_rows(data, larger(align, 1), seed=13) == rows
-    assert list(task_sets(data, larger(encode, 1), seed=13)[0]["simcse"]["simcse"]["anchor"]) == lines
+    assert list(set_groups(data, larger(encode, 1), seed=13)[0]["simcse"]["simcse"]["anchor"]) == lines
 
 
 def test_two_processes_align_all_pairs_by_twice_the_batches(tiny_recipe, two):

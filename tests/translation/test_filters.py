@@ -83,10 +83,10 @@ def test_columns_called_by_the_language_keep_their_text(tmp_path):
     layout = OutputColumns(("en", "title"), "en", "kk", unknown=True)
     row = {"en": "a", "title": "b", "n": "1"}
     results = [Translation("A", 0.2), Translation("B", 0.1)]
-    assert layout.record(row, ["a", "b"], results, [None, None]) == {
+    assert layout.output_row(row, ["a", "b"], results, [None, None]) == {
         "en": "a", "title": "B", "n": "1", "kk": "A", "title_en": "b", "unknown": 0.2
     }  # fmt: skip
     without = OutputColumns(("eng",), "en", "kk", originals=False, similarity=True)
-    assert without.record({"eng": "a"}, ["a"], results[:1], [0.5]) == {"kk": "A", "similarity": 0.5}
+    assert without.output_row({"eng": "a"}, ["a"], results[:1], [0.5]) == {"kk": "A", "similarity": 0.5}
     with pytest.raises(DataError, match="row 3: expected no column 'kk', which is an output column"):
         layout.texts({**row, "kk": "c"}, tmp_path / "t.tsv", 3)

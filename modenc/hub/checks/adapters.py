@@ -21,7 +21,7 @@ _LORA_TENSOR = re.compile(
 )
 _PARALLEL_TENSOR = re.compile(
     r"(?:[\w.]{1,100}\.)?encoder\.layer\.(?P<layer>\d{1,4})\.output\.adapters\.\w{1,100}"
-    r"\.adapter_(?P<part>down|up)(?:\.0)?\.(?P<kind>weight|bias)",
+    r"\.adapter_(?P<projection>down|up)(?:\.0)?\.(?P<kind>weight|bias)",
     re.ASCII,
 )
 _PARALLEL = {"is_parallel": True, "output_adapter": True, "mh_adapter": False, "non_linearity": "relu"}
@@ -128,17 +128,17 @@ def parse_parallel(content: bytes, config: dict[str, Any], hidden_size: int) -> 
     layers: dict[int, Tensors] = {}
     for name, tensor in tensors.items():
         match = _PARALLEL_TENSOR.fullmatch(name)
-        parts = layers.setdefault(int(match["layer"]), {}) if match else {}
-        if match is None or (part := f"{match['part']}_{match['kind']}") in parts:
+        weights = layers.setdefault(int(match["layer"]), {}) if match else {}
+        if match is None or (key := f"{match['projection']}_{match['kind']}") in weights:
             raise HubError(f"expected each layer's adapter_down and adapter_up once, found {name!r:.120}")
-        parts[part] = tensor
+        weights[key] = tensor
     if not layers:
         raise HubError(f"expected the matrices of a parallel adapter, found {name_some(tensors)}")
-    for layer, parts in sorted(layers.items()):
-        _check_layer(layer, parts, hidden_size)
+    for layer, weights in sorted(layers.items()):
+        _check_layer(layer, weights, hidden_size)
     _check_size(tensors, hidden_size)
     check_numbers(tensors)
-    return {layer: ParallelWeights(**parts, scaling=scaling) for layer, parts in sorted(layers.items())}
+    return {layer: ParallelWeights(**weights, scaling=scaling) for layer, weights in sorted(layers.items())}
 
 
 def _parallel_scaling(settings: object) -> float:
@@ -157,8 +157,8 @@ def _parallel_scaling(settings: object) -> float:
     return scaling
 
 
-def _check_layer(layer: int, parts: Tensors, hidden_size: int) -> None:
-    shapes = {part: tensor.shape for part, tensor in parts.items()}
+def _check_layer(layer: int, weights: Tensors, hidden_size: int) -> None:
+    shapes = {key: tensor.shape for key, tensor in weights.items()}
     bottleneck = next(iter(shapes.get("down_weight", ())), 0)
     expected = {
         "down_weight": (bottleneck, hidden_size),
@@ -168,8 +168,7 @@ def _check_layer(layer: int, parts: Tensors, hidden_size: int) -> None:
     }
     if shapes != expected or not bottleneck:
         listed = ", ".join(
-            f"{part.replace('_', ' ')} {list(shapes[part]) if part in shapes else 'missing'}"
-            for part in expected
+            f"{key.replace('_', ' ')} {list(shapes[key]) if key in shapes else 'missing'}" for key in expected
         )
         raise HubError(
             f"layer {layer}: expected one bottleneck and hidden size {hidden_size} throughout, found {listed}"

@@ -45,11 +45,11 @@ def _value_issues(value: Any, hint: Any, where: str) -> Iterator[str]:
     elif is_typeddict(hint):
         yield from key_issues(value, hint, where=f"{where}: ")
     elif kind is dict:
-        for name, part in value.items():
-            yield from _value_issues(part, inner[1], f"{where}.{name:.60}")
+        for name, item in value.items():
+            yield from _value_issues(item, inner[1], f"{where}.{name:.60}")
     elif kind is list:
-        for position, part in enumerate(value):
-            yield from _value_issues(part, inner[0], f"{where}[{position}]")
+        for position, item in enumerate(value):
+            yield from _value_issues(item, inner[0], f"{where}[{position}]")
 
 
 def listed(issues: Iterable[str]) -> str:

@@ -34,8 +34,8 @@ def parse_tensors(content: bytes, types: tuple[str, ...] = _FLOATS) -> Tensors:
         HubError: the file is damaged, its header too large, or a tensor of another type than ``types``.
     """
     return {
-        name: np.frombuffer(part["data"], _DTYPES[part["dtype"]]).reshape(part["shape"])
-        for name, part in deserialized(content, types)
+        name: np.frombuffer(entry["data"], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        for name, entry in deserialized(content, types)
     }
 
 
@@ -51,7 +51,7 @@ def deserialized(content: bytes, types: tuple[str, ...]) -> list[tuple[str, dict
         found: list[tuple[str, dict[str, Any]]] = deserialize(content)  # type: ignore[no-untyped-call]
     except SafetensorError as error:
         raise HubError(f"expected a whole safetensors file, found a damaged one ({error})") from error
-    if others := sorted({part["dtype"] for _, part in found} - set(types)):
+    if others := sorted({entry["dtype"] for _, entry in found} - set(types)):
         raise HubError(f"expected weights in {' or '.join(types)}, found {', '.join(others)}")
     return found
 

@@ -134,66 +134,66 @@ def _content_issues(content: dict[str, Any]) -> Iterator[str]:
     if (characters := sum(len(token["content"]) for token in added)) > _MOST_ADDED_CHARACTERS:
         yield f"added_tokens: expected at most {_MOST_ADDED_CHARACTERS} characters, found {characters}"
     kinds = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
-    parts = {kind: _components(content.get(kind)) for kind in kinds}
-    components = [part for found in parts.values() for part in found]
+    by_kind = {kind: _components(content.get(kind)) for kind in kinds}
+    components = [component for found in by_kind.values() for component in found]
     if len(components) > _MOST_COMPONENTS:
         yield f"expected at most {_MOST_COMPONENTS} components, found {len(components)}"
-    growth = math.prod(map(_growth, [*parts["normalizer"], *parts["pre_tokenizer"]]))
+    growth = math.prod(map(_growth, [*by_kind["normalizer"], *by_kind["pre_tokenizer"]]))
     if growth > _MOST_GROWTH:
         yield f"expected components that make at most {_MOST_GROWTH} characters of one, found {growth}"
     for kind, alone in (("pre_tokenizer", _MARKS), ("post_processor", _AROUND)):
-        if sum(part["type"] in alone for part in parts[kind]) > 1:
+        if sum(component["type"] in alone for component in by_kind[kind]) > 1:
             yield f"{kind}: expected one of {', '.join(alone)}, found several"
-    for part in components:
-        yield from _component_issues(part)
+    for component in components:
+        yield from _component_issues(component)
     yield from _length_issues(content)
     yield from _model_issues(content["model"])
     yield from _id_issues(content["model"]["vocab"], added, components)
 
 
 def _components(content: Any) -> list[dict[str, Any]]:
-    """Return all components of one part of a tokenizer, nested ones included.
+    """Return all components in one section of ``tokenizer.json``, nested ones included.
 
     Raises:
         TypeError: a component has no type, which the library would guess.
     """
     found, pending = [], [] if content is None else [content]
     while pending:
-        part = pending.pop()
-        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
-            raise TypeError(f"no type: {part!r:.40}")
-        found.append(part)
+        component = pending.pop()
+        if not isinstance(component, dict) or not isinstance(component.get("type"), str):
+            raise TypeError(f"no type: {component!r:.40}")
+        found.append(component)
         for name in _LISTS:
-            pending += part.get(name) or []
+            pending += component.get(name) or []
     return found
 
 
-def _growth(part: dict[str, Any]) -> int:
-    if part["type"] == "Prepend":
-        return 1 + len(part["prepend"])
-    return _GROWTH.get(part["type"], 1)
+def _growth(component: dict[str, Any]) -> int:
+    if component["type"] == "Prepend":
+        return 1 + len(component["prepend"])
+    return _GROWTH.get(component["type"], 1)
 
 
-def _component_issues(part: dict[str, Any]) -> Iterator[str]:
-    kind = part["type"]
+def _component_issues(component: dict[str, Any]) -> Iterator[str]:
+    kind = component["type"]
     if kind not in _COMPONENTS:
         yield f"expected components of the library, found {kind!r:.60}"
-    pattern = part.get("pattern")
+    pattern = component.get("pattern")
     if isinstance(pattern, dict):
         if isinstance(expression := pattern.get("Regex"), str) and not _EXPRESSION.fullmatch(expression):
             yield f"expected regular expressions of one character or class, found {expression!r:.80}"
         if pattern.get("String") == "":
             yield f"{kind}: expected a pattern, found an empty one"
-        if kind == "Replace" and len(part["content"]) > max(1, len(pattern.get("String", ""))):
-            yield f"Replace: expected what is no longer than what it replaces, found {part['content']!r:.60}"
+        if kind == "Replace" and len(text := component["content"]) > max(1, len(pattern.get("String", ""))):
+            yield f"Replace: expected what is no longer than what it replaces, found {text!r:.60}"
     if kind == "Precompiled":
-        yield from _map_issues(base64.b64decode(part["precompiled_charsmap"], validate=True))
+        yield from _map_issues(base64.b64decode(component["precompiled_charsmap"], validate=True))
     if kind == "TemplateProcessing":
-        ids = [number for token in part["special_tokens"].values() for number in token["ids"]]
-        if len(part["single"]) + len(part["pair"]) + len(ids) > 3 * _MOST_AROUND:
+        ids = [number for token in component["special_tokens"].values() for number in token["ids"]]
+        if len(component["single"]) + len(component["pair"]) + len(ids) > 3 * _MOST_AROUND:
             yield f"TemplateProcessing: expected at most {_MOST_AROUND} tokens around a text"
         single, pair = (
-            [piece["Sequence"]["id"] for piece in part[kind] if "Sequence" in piece]
+            [piece["Sequence"]["id"] for piece in component[kind] if "Sequence" in piece]
             for kind in ("single", "pair")
         )
         if single != ["A"] or sorted(pair) not in ([], ["A"], ["A", "B"]):
@@ -213,15 +213,15 @@ def _length_issues(content: dict[str, Any]) -> Iterator[str]:
     """Check the length of all texts, except character maps and the vocabulary."""
     pending: list[Any] = [{**content, "model": {**content["model"], "vocab": None}}]
     while pending:
-        part = pending.pop()
-        if isinstance(part, str) and len(part) > _MOST_CHARACTERS:
-            yield f"expected texts of at most {_MOST_CHARACTERS} characters, found {part!r:.40}…"
+        item = pending.pop()
+        if isinstance(item, str) and len(item) > _MOST_CHARACTERS:
+            yield f"expected texts of at most {_MOST_CHARACTERS} characters, found {item!r:.40}…"
             return
-        if isinstance(part, list):
-            pending += part
-        elif isinstance(part, dict):
-            pending += part
-            pending += [value for name, value in part.items() if name != "precompiled_charsmap"]
+        if isinstance(item, list):
+            pending += item
+        elif isinstance(item, dict):
+            pending += item
+            pending += [value for name, value in item.items() if name != "precompiled_charsmap"]
 
 
 def _model_issues(model: dict[str, Any]) -> Iterator[str]:
@@ -251,10 +251,10 @@ def _id_issues(
     if len(longest := max(pieces, key=len, default="")) > _MOST_CHARACTERS:
         yield f"expected pieces of at most {_MOST_CHARACTERS} characters, found {longest!r:.40}…"
     ids |= {token["id"] for token in added}
-    for part in components:
-        if part["type"] == "TemplateProcessing":
-            ids |= {number for token in part["special_tokens"].values() for number in token["ids"]}
-        elif part["type"] in ("BertProcessing", "RobertaProcessing"):
-            ids |= {part["sep"][1], part["cls"][1]}
+    for component in components:
+        if component["type"] == "TemplateProcessing":
+            ids |= {number for token in component["special_tokens"].values() for number in token["ids"]}
+        elif component["type"] in ("BertProcessing", "RobertaProcessing"):
+            ids |= {component["sep"][1], component["cls"][1]}
     if any(type(number) is not int for number in ids) or not ids or min(ids) < 0 or max(ids) >= len(pieces):
         yield f"expected ids from 0 to {len(pieces) - 1}, one for each of the tokens, found others"

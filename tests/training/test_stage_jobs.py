@@ -1,4 +1,4 @@
-"""A training as stage tasks that may run anywhere: their order, and their common result."""
+"""A training as stage jobs that may run anywhere: their order, and their common result."""
 
 import pytest
 from test_all_pairs import ALL_PAIRS
@@ -9,20 +9,18 @@ from modenc.errors import RecipeError
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
-from modenc.training.pipeline import run_stage_task, stage_tasks, train
+from modenc.training.pipeline import run_stage_job, stage_jobs, train
 from modenc.training.processes import training_lock
 
 
-def named(steps):
-    """Step → those that it comes after, by name; one that publishes has a star."""
-    names = [f"{'+'.join(step.languages)}.{step.stage}{'*' * step.publishes}" for step in steps]
-    return {
-        name: [names[position] for position in step.after] for name, step in zip(names, steps, strict=True)
-    }
+def named(jobs):
+    """Job → those that it comes after, by name; one that publishes has a star."""
+    names = [f"{'+'.join(job.languages)}.{job.stage}{'*' * job.publishes}" for job in jobs]
+    return {name: [names[position] for position in job.after] for name, job in zip(names, jobs, strict=True)}
 
 
 def test_only_alignment_waits_for_the_pivot(tiny_recipe):
-    found = named(stage_tasks(load_recipe(tiny_recipe("steps"))))
+    found = named(stage_jobs(load_recipe(tiny_recipe("steps"))))
     assert found == {
         "en.vocabulary": [],
         "en.language_adaptation": ["en.vocabulary"],
@@ -37,52 +35,52 @@ def test_only_alignment_waits_for_the_pivot(tiny_recipe):
 
 def test_what_starts_from_another_waits_for_it(tiny_recipe):
     path = tiny_recipe("relatives")
-    found = named(stage_tasks(load_recipe(path, ["languages.kk.sentence_encoding.start=en"])))
+    found = named(stage_jobs(load_recipe(path, ["languages.kk.sentence_encoding.start=en"])))
     assert found["kk.language_adaptation"] == ["kk.vocabulary"]
     assert found["kk.sentence_encoding"] == ["en.alignment*", "kk.language_adaptation"]
     # If the pivot starts from another language, that language is aligned after the pivot.
-    found = named(stage_tasks(load_recipe(path, EN_STARTS_FROM_KK)))
+    found = named(stage_jobs(load_recipe(path, EN_STARTS_FROM_KK)))
     assert found["en.sentence_encoding"] == ["kk.sentence_encoding*", "en.language_adaptation"]
     assert found["kk.alignment*"] == ["kk.sentence_encoding*", "en.alignment*"]
     # Aligning all pairs needs all languages.
-    found = named(stage_tasks(load_recipe(path, ALL_PAIRS)))
+    found = named(stage_jobs(load_recipe(path, ALL_PAIRS)))
     assert found["en+kk.alignment*"] == ["en.sentence_encoding*", "kk.sentence_encoding*"]
 
 
 def test_stages_and_languages_may_be_chosen(tiny_recipe):
     recipe = load_recipe(tiny_recipe("chosen"))
-    steps = stage_tasks(recipe, languages=["kaz"], stages=["language_adaptation", "vocabulary"])
-    assert named(steps) == {"kk.vocabulary": [], "kk.language_adaptation*": ["kk.vocabulary"]}
+    jobs = stage_jobs(recipe, languages=["kaz"], stages=["language_adaptation", "vocabulary"])
+    assert named(jobs) == {"kk.vocabulary": [], "kk.language_adaptation*": ["kk.vocabulary"]}
     with pytest.raises(RecipeError, match="stages are vocabulary"):
-        stage_tasks(recipe, stages=["vocab"])
+        stage_jobs(recipe, stages=["vocab"])
     with (
         training_lock(recipe.plans["kk"].run.work_dir / "kk"),
         pytest.raises(RecipeError, match="another training is running here"),
     ):
-        stage_tasks(recipe)
+        stage_jobs(recipe)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("overrides", [EN_STARTS_FROM_KK, ALL_PAIRS], ids=["pivot", "all"])
-def test_steps_come_to_what_train_does(tiny_recipe, tmp_path, overrides):
+def test_jobs_come_to_what_train_does(tiny_recipe, tmp_path, overrides):
     path = tiny_recipe("apart")
     places = [f"hub.path={tmp_path / 'hub'}", f"run.work_dir={tmp_path / 'runs'}"]
     whole = train(load_recipe(path, [*overrides, *places]))
     recipe = load_recipe(path, overrides)
     published = {}
-    for step in stage_tasks(recipe):
-        published |= run_stage_task(recipe, step)
+    for job in stage_jobs(recipe):
+        published |= run_stage_job(recipe, job)
     hub = Hub.open(recipe.hub)
     assert fingerprints(hub) == fingerprints(Hub.open(tmp_path / "hub"))
     assert {lang: folder.name for lang, folder in published.items()} == {lang: lang for lang in whole}
     # Lost after they were done, and run again: nothing is trained or published twice.
     before = hashes(hub.path)
-    for step in stage_tasks(recipe):
-        run_stage_task(recipe, step)
+    for job in stage_jobs(recipe):
+        run_stage_job(recipe, job)
     assert hashes(hub.path) == before
     # By force everything is trained again.
-    steps = stage_tasks(recipe, force=True)
+    jobs = stage_jobs(recipe, force=True)
     assert not any((recipe.plans["kk"].run.work_dir / "kk" / stage).exists() for stage in STAGES)
-    for step in steps:
-        run_stage_task(recipe, step)
+    for job in jobs:
+        run_stage_job(recipe, job)
     assert fingerprints(hub) == fingerprints(Hub.open(tmp_path / "hub"))

@@ -1,0 +1,58 @@
+"""Checks of a hub's own folder: no files that run code, and none that other programs would misread."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from modenc.errors import HubError, LanguageError
+from modenc.hub.atomic_folder import STAGING_FOLDER
+from modenc.hub.checks.folder import PICKLES, HubIssue
+from modenc.hub.files import files_below
+from modenc.hub.layout import CARD_FILE
+from modenc.hub.st_files import POOLING_FOLDER
+from modenc.languages import normalize_code
+
+
+def root_issues(root: Path, languages: list[str]) -> Iterator[HubIssue]:
+    """Yield an issue for each file in the hub's own folder that does not belong there."""
+    for path in sorted(root.iterdir()):
+        name = path.name
+        if STAGING_FOLDER.fullmatch(name) or name in (POOLING_FOLDER, *languages):
+            continue
+        if name.startswith("."):
+            # Other programs keep hidden files here, such as a download cache; only code is reported.
+            yield from _code_in(path, name)
+        elif (path / CARD_FILE).is_file():
+            yield HubIssue(None, _misnamed(name), name)
+        elif path.is_dir():
+            yield HubIssue(name, f"expected a language's folder, found one without {CARD_FILE}")
+        elif path.suffix.lower() in PICKLES:
+            yield from _code_in(path, name)
+        elif name == "adapter_config.json":
+            message = "sentence-transformers would take the hub for a peft adapter; delete it"
+            yield HubIssue(name, message)
+    # Path.resolve would raise for a link to itself.
+    yield from _code_in(Path(os.path.realpath(root / POOLING_FOLDER)), POOLING_FOLDER)
+
+
+def _code_in(path: Path, name: str) -> Iterator[HubIssue]:
+    """Yield an issue for each file that can run code: ``path`` or files below it; links are not followed."""
+    files = [(name, path)]
+    if path.is_dir() and not path.is_symlink():
+        try:
+            files = [(f"{name}/{below}", file) for below, file in files_below(path)]
+        except HubError as error:
+            yield HubIssue(name, str(error))
+            return
+    for found, file in files:
+        if file.suffix.lower() in PICKLES:
+            yield HubIssue(found, "found a format that can run code; delete it")
+
+
+def _misnamed(name: str) -> str:
+    try:
+        return f"expected the folder {normalize_code(name)}; rename it"
+    except LanguageError as error:
+        return f"no language's folder ({error}); move it out of the hub, or rename it"
