@@ -16,19 +16,19 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from modenc.composition.st_module import most_positions
 from modenc.evaluation.retrieval import Vectors
 from modenc.recipe.settings import LanguagePlan
 from modenc.storage import whole_file
 from modenc.threads import wait_policy
 from modenc.training.processes import uses_bf16
 from modenc.training.progress import on_terminal
+from modenc.training.row_packing import pack_rows
 
-# Few rows sorted by length have little padding, and many rows make efficient matrix products.
-_ROWS_A_PASS = 16
-# If the embeddings train, each pass fills a gradient as large as their table, which takes longer in a
-# multilingual base than the padding that passes save. (Dropout then differs from a pass without
-# gradients, so a loss that encodes a batch twice must not rely on equal dropout.)
-_LARGE_TABLE = 100_000
+# Tokens in a bin of packed rows: several sentences, and few enough that attention costs little.
+_BIN_LENGTH = 64
+# Share of padding that is computed rather than packed.
+_LITTLE_PADDING = 0.05
 
 
 class BodyModule(InputModule):  # type: ignore[misc]
@@ -49,6 +49,9 @@ class BodyModule(InputModule):  # type: ignore[misc]
         self.prompt = prompt
         self.max_seq_length = max_length
         self.bf16 = bf16
+        self._most_tokens = most_positions(body)
+        # RoBERTa-like bodies count positions from the padding id.
+        self._first_position = int(body.config.max_position_embeddings) - self._most_tokens
 
     def preprocess(self, inputs: list[str], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
         """Tokenize ``prompt + text``, cut at ``max_seq_length`` tokens: ids and mask [batch, length]."""
@@ -68,34 +71,32 @@ class BodyModule(InputModule):  # type: ignore[misc]
         ids = features["input_ids"]
         # In training the trainer sets autocast; this one is for vectors of the dev set, pivot and teacher.
         with torch.autocast(ids.device.type, torch.bfloat16) if self.bf16 else nullcontext():
-            tokens = self._by_length(ids, features["attention_mask"])
+            tokens = self._token_vectors(ids, features["attention_mask"])
         return {**features, "token_embeddings": tokens}
 
-    def _by_length(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Compute token vectors [rows, length, hidden], on a CPU in passes over rows of similar length.
+    def _token_vectors(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Compute token vectors [rows, length, hidden], on a CPU with rows packed where much is padding.
 
-        In a shuffled batch of captions and news half of the tokens are padding, which costs as much as words;
-        in passes of sixteen sorted rows a third are.
+        (Dropout then differs from a pass over the padded batch, so a loss that encodes a batch twice must not
+        rely on equal dropout.)
         """
-        rows, length = ids.shape
-        one_pass = rows <= _ROWS_A_PASS or ids.device.type != "cpu" or self.tokenizer.padding_side != "right"
-        if one_pass or self._trains_large_table():
-            return self._pass(ids, mask)
-        lengths = mask.sum(dim=1)
-        order = lengths.argsort(stable=True)
-        passes = []
-        for chosen in torch.split(order, _ROWS_A_PASS):
-            longest = int(lengths[chosen].max())
-            tokens = self._pass(ids[chosen, :longest], mask[chosen, :longest])
-            passes.append(nn.functional.pad(tokens, (0, 0, 0, length - longest)))
-        return torch.cat(passes)[order.argsort()]
+        padding = 1 - float(mask.float().mean())
+        if padding <= _LITTLE_PADDING or ids.device.type != "cpu" or self.tokenizer.padding_side != "right":
+            return self._pass(input_ids=ids, attention_mask=mask)
+        packed = pack_rows(
+            ids,
+            mask,
+            max(ids.shape[1], min(_BIN_LENGTH, self._most_tokens)),
+            pad=self.tokenizer.pad_token_id,  # type: ignore[arg-type]
+            first_position=self._first_position,
+        )
+        tokens = self._pass(
+            input_ids=packed.ids, attention_mask=packed.mask.long(), position_ids=packed.positions
+        )
+        return packed.unpack(tokens, mask)
 
-    def _trains_large_table(self) -> bool:
-        table = self.body.get_input_embeddings().weight  # type: ignore[operator]
-        return bool(torch.is_grad_enabled() and table.requires_grad and len(table) > _LARGE_TABLE)
-
-    def _pass(self, ids: Tensor, mask: Tensor) -> Tensor:
-        hidden: Tensor = self.body(input_ids=ids, attention_mask=mask).last_hidden_state
+    def _pass(self, **inputs: Tensor) -> Tensor:
+        hidden: Tensor = self.body(**inputs).last_hidden_state
         return hidden.float()
 
     def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:

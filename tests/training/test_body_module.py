@@ -1,4 +1,4 @@
-"""Passes by length give the token vectors, and the gradients, of one pass over the padded batch."""
+"""Packed rows give the token vectors, and the gradients, of one pass over the padded batch."""
 
 import pytest
 import tiny_models
@@ -6,53 +6,77 @@ import torch
 
 from modenc.base_model import resolve_base
 from modenc.training import body_module
+from modenc.training.adapters_io import add_parallel_adapter
 from modenc.training.body_module import BodyModule
+from modenc.training.row_packing import pack_rows
 
 
-@pytest.mark.parametrize("rows", [15, 16, 37])
-def test_passes_by_length_are_one_pass(tiny_xlmr, monkeypatch, rows):
-    base = resolve_base(str(tiny_xlmr))
-    module = BodyModule(base.load_body(), base.load_tokenizer(), prompt="", max_length=32)
-    sentences = tiny_models.sentences("en")
-    # Short ones and long ones by turns.
-    texts = [" ".join(sentences[n : n + 1 + n % 3]) for n in range(rows)]
-    features = module.preprocess(texts)
+def module_with_passes(folder, *, align=False):
+    """Make a module of a base, and a list that takes the shape of the ids of each of its passes."""
+    base = resolve_base(str(folder))
+    body = base.load_body()
+    if align:
+        add_parallel_adapter(body, 2)
+    module = BodyModule(body, base.load_tokenizer(), prompt="", max_length=32).eval()
     passes = []
-    module.body.register_forward_pre_hook(
+    body.register_forward_pre_hook(
         lambda _, __, given: passes.append(tuple(given["input_ids"].shape)), with_kwargs=True
     )
+    return module, passes
+
+
+def mixed_texts(rows):
+    """Make short texts and long ones by turns."""
+    sentences = tiny_models.sentences("en")
+    return [" ".join(sentences[n].split()[: 1 + 3 * (n % 4)]) for n in range(rows)]
+
+
+@pytest.mark.parametrize("rows", [2, 15, 37])
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("base", ["tiny_xlmr", "tiny_bert"])
+def test_packed_rows_are_one_padded_pass(request, monkeypatch, base, align, rows):
+    module, passes = module_with_passes(request.getfixturevalue(base), align=align)
+    features = module.preprocess(mixed_texts(rows))
     found = []
-    for most in (body_module._ROWS_A_PASS, 1000):
-        monkeypatch.setattr(body_module, "_ROWS_A_PASS", most)
+    for little in (0.05, 1.0):
+        monkeypatch.setattr(body_module, "_LITTLE_PADDING", little)
         module.zero_grad()
         tokens = module.forward(features)["token_embeddings"]
         real = tokens * features["attention_mask"][..., None]
         real.square().sum().backward()
-        found.append((tokens.shape, real.detach(), module.body.encoder.layer[0].output.dense.weight.grad))
+        gradients = {
+            name: parameter.grad
+            for name, parameter in module.named_parameters()
+            if parameter.grad is not None
+        }
+        found.append((tokens.shape, real.detach(), gradients))
     assert found[0][0] == found[1][0] == (*features["input_ids"].shape, tiny_models.HIDDEN)
     torch.testing.assert_close(found[0][1:], found[1][1:], atol=1e-4, rtol=1e-4)
-    by_length = passes[:-1]
-    assert [count for count, _ in by_length] == [min(16, rows - start) for start in range(0, rows, 16)]
-    assert [length for _, length in by_length] == sorted(length for _, length in by_length)
+    packed, padded = (count * length for count, length in passes)
+    assert padded == features["input_ids"].numel()
+    assert packed < 0.9 * padded or rows == 2
 
 
-@pytest.mark.parametrize(
-    ("table", "learns", "gradients", "passes"),
-    [(1, True, True, 1), (1, True, False, 3), (1, False, True, 3), (100_000, True, True, 3)],
-)
-def test_a_large_table_that_learns_is_one_pass(tiny_xlmr, monkeypatch, table, learns, gradients, passes):
-    """Each pass would fill a gradient as large as the table."""
-    monkeypatch.setattr(body_module, "_LARGE_TABLE", table)
-    base = resolve_base(str(tiny_xlmr))
-    body = base.load_body()
-    body.get_input_embeddings().weight.requires_grad_(learns)
-    module = BodyModule(body, base.load_tokenizer(), prompt="", max_length=32)
-    features = module.preprocess(tiny_models.sentences("en")[:37])
-    rows = []
-    body.register_forward_pre_hook(
-        lambda _, __, given: rows.append(len(given["input_ids"])), with_kwargs=True
-    )
-    with torch.set_grad_enabled(gradients):
-        module.forward(features)
-    assert len(rows) == passes
-    assert sum(rows) == 37
+def test_little_padding_is_computed(tiny_xlmr):
+    module, passes = module_with_passes(tiny_xlmr)
+    features = module.preprocess(tiny_models.sentences("en")[:1] * 5)
+    module.forward(features)
+    assert passes == [tuple(features["input_ids"].shape)]
+
+
+def test_bins_are_full_and_rows_whole():
+    lengths = [3, 7, 2, 8, 5, 1]
+    mask = (torch.arange(8) < torch.tensor(lengths)[:, None]).long()
+    ids = torch.arange(1, 49).view(6, 8) * mask
+    packed = pack_rows(ids, mask, 10, pad=0, first_position=2)
+    assert packed.ids.shape == (3, 9)
+    assert (packed.ids != 0).sum() == sum(lengths)
+    flat = packed.ids.flatten()[packed.place]
+    assert torch.equal(flat, ids[mask.bool()])
+    assert torch.equal(packed.unpack(packed.ids[..., None], mask)[..., 0], ids)
+    places = torch.split(packed.place, lengths)
+    for row, length in zip(places, lengths, strict=True):
+        assert torch.equal(row, torch.arange(length) + row[0])
+        assert torch.equal(packed.positions.flatten()[row], torch.arange(length) + 2)
+        seen = packed.mask[row[0] // 9, row[0] % 9].nonzero().flatten() + row[0] // 9 * 9
+        assert torch.equal(seen, row)

@@ -1,0 +1,90 @@
+"""Several short rows of a padded batch side by side in one, so that little padding is computed.
+
+A batch of captions and news, padded to its longest sentence, is a third to a half padding, which costs as
+much as words. Here rows stand one after another in bins of equal length, each with positions of its own and
+attention to itself alone, so that every token gets the vector that it has in the padded batch.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class PackedRows:
+    """Rows in bins; made by :func:`pack_rows`."""
+
+    ids: Tensor
+    """Token ids [bins, length]."""
+    positions: Tensor
+    """Position of each token within its row, counted from ``first_position`` [bins, length]."""
+    mask: Tensor
+    """Whether a token attends to another: those of one row do, and padding does to itself
+    [bins, length, length]."""
+    place: Tensor
+    """Place of each token of the batch, row by row, among those of all bins [tokens]."""
+
+    def unpack(self, vectors: Tensor, mask: Tensor) -> Tensor:
+        """Put token vectors [bins, length, hidden] back into rows [rows, longest, hidden], zeros as padding.
+
+        Args:
+            vectors: as computed for ``ids``.
+            mask: the padded batch's attention mask [rows, longest].
+        """
+        unpacked = vectors.new_zeros(*mask.shape, vectors.shape[-1])
+        unpacked[mask.bool()] = vectors.flatten(0, 1).index_select(0, self.place)
+        return unpacked
+
+
+def pack_rows(ids: Tensor, mask: Tensor, most: int, *, pad: int, first_position: int) -> PackedRows:
+    """Put the rows of a batch that is padded on the right into bins, all as short as their number allows.
+
+    Args:
+        ids: token ids [rows, longest].
+        mask: 1 for tokens and 0 for padding [rows, longest].
+        most: length of a bin at most, if no row is longer.
+        pad: id of padding.
+        first_position: position of a row's first token (0 in BERT, 2 in XLM-R).
+    """
+    start, bins, length = _bins(mask.sum(dim=1).tolist(), most)
+    tokens = mask.bool()
+    row, column = tokens.nonzero(as_tuple=True)
+    place = torch.tensor(start, device=ids.device)[row] + column
+    packed = ids.new_full((bins * length,), pad)
+    positions = ids.new_full((bins * length,), first_position)
+    # Padding is a row of its own.
+    rows = ids.new_full((bins * length,), -1)
+    packed[place], positions[place], rows[place] = ids[tokens], column + first_position, row
+    rows = rows.view(bins, length)
+    return PackedRows(
+        packed.view(bins, length), positions.view(bins, length), rows[:, :, None] == rows[:, None, :], place
+    )
+
+
+def _bins(lengths: list[int], most: int) -> tuple[list[int], int, int]:
+    """Find each row's first place among those of all bins, the number of bins, and their length."""
+    total, most = sum(lengths), max(most, *lengths)
+    bins = math.ceil(total / most)
+    for length in range(max(math.ceil(total / bins), *lengths), most + 1):
+        start, used = _first_fit(lengths, length)
+        if used <= bins:
+            break
+    return start, used, length
+
+
+def _first_fit(lengths: list[int], capacity: int) -> tuple[list[int], int]:
+    """Put rows into bins by first-fit decreasing: each row's first place, and the number of bins."""
+    used: list[int] = []
+    start = [0] * len(lengths)
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        size = lengths[row]
+        chosen = next((number for number, full in enumerate(used) if full + size <= capacity), len(used))
+        if chosen == len(used):
+            used.append(0)
+        start[row] = chosen * capacity + used[chosen]
+        used[chosen] += size
+    return start, len(used)
