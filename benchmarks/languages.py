@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cached_systems import BaseSystem, CachedSystem, vectors_key
+from kept_results import affected, changed_languages, merged
 from language_picture import write_picture
 from language_tables import readme_table
 from stored_languages import FOLDER, SYSTEMS, Stored
@@ -29,7 +30,7 @@ from tables import tables
 from modenc import ModularEncoder
 from modenc.composition.options import ComputeSettings
 from modenc.errors import DataError, ModencError
-from modenc.evaluation.results import load_results, make_results, save_results
+from modenc.evaluation.results import SystemResults, load_results, make_results, save_results
 from modenc.evaluation.runner import run_suite
 from modenc.evaluation.suite import Suite, check_files, load_suite
 from modenc.evaluation.systems import ModularSystem, System
@@ -93,7 +94,7 @@ def arguments() -> argparse.Namespace:
 
 
 def measure(args: argparse.Namespace) -> None:
-    """Measure and store each system without stored results of the same weights, suite and precision.
+    """Measure and store each system as far as no results of the same weights are stored.
 
     Raises:
         DataError: test files are missing (all are named), or one cannot be read.
@@ -107,11 +108,17 @@ def measure(args: argparse.Namespace) -> None:
         part = suite if name == "base" else restricted(suite, encoder.languages)[0]
         system = cached(name, encoder, args)
         about = {**system.describe(), **circumstances(name, encoder, suite, args)}
-        if same_as_stored(folder, about):
+        stored = stored_results(folder)
+        changed = changed_languages(stored.about["system"], about) if stored else None
+        if stored and stored.about["system"] == about:
             logger.info("%s: stored in %s", name, folder)
             continue
         started = time.perf_counter()
-        outcome = run_suite(system, part, args.data, seed=SEED)
+        if stored and changed:
+            logger.info("%s: changed since the stored results: %s", name, ", ".join(sorted(changed)))
+            outcome = merged(stored, run_suite(system, affected(part, changed), args.data, seed=SEED))
+        else:
+            outcome = run_suite(system, part, args.data, seed=SEED)
         seconds = time.perf_counter() - started
         save_results(make_results(name, suite.name, SEED, seconds, about, outcome), folder)
         logger.info("%s: %.0f s, stored in %s", name, seconds, folder)
@@ -152,12 +159,12 @@ def precision_of(encoder: ModularEncoder, args: argparse.Namespace) -> str:
     return ComputeSettings(args.compute).precision(encoder.device)
 
 
-def same_as_stored(folder: Path, about: dict[str, Any]) -> bool:
-    """Say whether results with the same settings are stored."""
+def stored_results(folder: Path) -> SystemResults | None:
+    """Load stored results; ``None`` where there are none to read."""
     try:
-        return load_results(folder).about["system"] == about
+        return load_results(folder)
     except DataError:
-        return False
+        return None
 
 
 def write_pages(results: Path) -> None:
@@ -176,17 +183,17 @@ def write_pages(results: Path) -> None:
     logger.info("written: README.md, docs/languages.png, benchmarks/RESULTS.md")
 
 
-def filled_in(text: str, table: str) -> str:
-    """``text`` with the table between its two markers.
+def filled_in(text: str, table: str, begin: str = BEGIN, end: str = END) -> str:
+    """Put a table between its two markers.
 
     Raises:
-        SystemExit: it has not both.
+        SystemExit: the text does not have both.
     """
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"README.md: expected the lines {BEGIN!r} and {END!r} around the table, found none")
-    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+    before, found_begin, rest = text.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found_begin or not found_end:
+        raise SystemExit(f"expected the lines {begin!r} and {end!r} around the table, found none")
+    return f"{before}{begin}\n{table}\n{end}{after}"
 
 
 if __name__ == "__main__":

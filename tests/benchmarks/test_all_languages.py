@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import tiny_models
+from tiny_languages import update_card
 from tiny_suites import columns, task
 
 pytestmark = pytest.mark.slow
@@ -130,6 +131,38 @@ def test_the_picture_is_the_same_each_time(languages, results, tmp_path):
 def test_what_is_stored_is_not_measured_again(languages, data, results, tiny_hub, monkeypatch):
     monkeypatch.setattr(languages, "run_suite", lambda *_, **__: pytest.fail("measured again"))
     _run(languages, data, tiny_hub)
+
+
+def test_only_sets_of_changed_languages_are_measured(
+    languages, data, results, tmp_path, hub_copy, monkeypatch
+):
+    """After one language is replaced, the results are those of a whole run."""
+    copies = tmp_path / "data"
+    shutil.copytree(data, copies)
+    root, other = (hub_copy.layout(lang).root for lang in ("kk", "az"))
+    shutil.copy(other / "cla" / "adapter.safetensors", root / "cla" / "adapter.safetensors")
+    update_card(root)
+    asked = []
+    whole = languages.run_suite
+
+    def noting(system, suite, *args, **options):
+        asked.append(
+            {f"{task.name} {code}" for task in suite.task for code in (*task.languages, *task.pairs)}
+        )
+        return whole(system, suite, *args, **options)
+
+    monkeypatch.setattr(languages, "run_suite", noting)
+    _run(languages, copies, hub_copy)
+    assert asked == [{"kardes kk", "kardes en-kk"}] * 2
+    kept = {
+        name: languages.load_results(copies / "results" / "eighteen" / name) for name in languages.SYSTEMS
+    }
+    shutil.rmtree(copies / "results")
+    _run(languages, copies, hub_copy)
+    for name, results in kept.items():
+        again = languages.load_results(copies / "results" / "eighteen" / name)
+        assert results.results == again.results
+        assert results.items.keys() == again.items.keys()
 
 
 def test_missing_files_are_named(languages, data, tiny_hub, tmp_path, capsys):

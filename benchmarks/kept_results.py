@@ -1,0 +1,58 @@
+"""Results that stay valid if only some languages of a hub change, so that only these are measured again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from modenc.evaluation.results import SystemResults
+from modenc.evaluation.runner import Outcome
+from modenc.evaluation.suite import Suite
+
+_OF_EACH_LANGUAGE = ("modules", "dev_curves", "bytes")
+
+
+def changed_languages(stored: dict[str, Any], now: dict[str, Any]) -> set[str] | None:
+    """Find the languages whose modules are not those of stored results; ``None`` if anything else differs.
+
+    Args:
+        stored: the description of the system in stored results.
+        now: that of the system to be measured.
+    """
+    shared = [
+        {key: value for key, value in about.items() if key not in _OF_EACH_LANGUAGE}
+        for about in (stored, now)
+    ]
+    old, new = stored.get("modules", {}), now.get("modules", {})
+    if shared[0] != shared[1] or old.keys() != new.keys():
+        return None
+    return {lang for lang in new if new[lang] != old[lang]}
+
+
+def affected(suite: Suite, changed: set[str]) -> Suite:
+    """Restrict a suite to what depends on the changed languages.
+
+    Bitexts of other pairs do not. All other tasks of one name are measured together, since languages are
+    compared in pairs and biases over all of them.
+    """
+    together = {
+        task.name
+        for task in suite.task
+        if changed & {*task.languages, *(code for both in task.language_pairs() for code in both)}
+    }
+    tasks = []
+    for task in suite.task:
+        if task.kind == "bitext":
+            pairs = zip(task.pairs, task.language_pairs(), strict=True)
+            if kept := tuple(pair for pair, both in pairs if changed & set(both)):
+                tasks.append(replace(task, pairs=kept))
+        elif task.name in together:
+            tasks.append(task)
+    return replace(suite, task=tuple(tasks))
+
+
+def merged(stored: SystemResults, outcome: Outcome) -> Outcome:
+    """Put newly measured results in the place of stored ones."""
+    results = {result.key: result for result in (*stored.results, *outcome.results)}
+    skipped = list(dict.fromkeys([*stored.skipped, *outcome.skipped]))
+    return Outcome(list(results.values()), {**stored.items, **outcome.items}, skipped)
