@@ -2,6 +2,7 @@
 
 On CPUs torch multiplies float32 by a library that is slow on some processors, and under autocast it converts
 every weight in every step. oneDNN's products with weights packed once, for forward and backward, avoid both.
+Where a measurement finds torch's products faster in float32, frozen layers use these.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from modenc.composition.kernels import OneDnnDense, onednn_works
+from modenc.composition.kernels import OneDnnDense, onednn_works, torch_is_faster
 from modenc.errors import RecipeError
 from modenc.hub.layout import CLA_CONFIG, CLA_WEIGHTS, LORA_CONFIG, LORA_WEIGHTS
 from modenc.recipe.settings import LoraSettings
@@ -122,6 +123,8 @@ class PackedLinear(nn.Linear):
         autocast = torch.is_autocast_enabled("cpu")
         dtype = torch.get_autocast_dtype("cpu") if autocast else x.dtype
         if x.device.type != "cpu" or not onednn_works(dtype):
+            return super().forward(x)
+        if dtype == torch.float32 and torch_is_faster(torch.get_num_threads()):
             return super().forward(x)
         if dtype not in self._packed:
             weight, bias = self.weight.detach().to(dtype), self.bias.detach().to(dtype)
