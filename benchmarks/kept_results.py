@@ -10,6 +10,8 @@ from modenc.evaluation.runner import Outcome
 from modenc.evaluation.suite import Suite
 
 _OF_EACH_LANGUAGE = ("modules", "dev_curves", "bytes")
+# Older results lack it; "precision" says the same.
+_REPEATED = ("compute",)
 
 
 def changed_languages(stored: dict[str, Any], now: dict[str, Any]) -> set[str] | None:
@@ -20,7 +22,7 @@ def changed_languages(stored: dict[str, Any], now: dict[str, Any]) -> set[str] |
         now: that of the system to be measured.
     """
     shared = [
-        {key: value for key, value in about.items() if key not in _OF_EACH_LANGUAGE}
+        {key: value for key, value in about.items() if key not in (*_OF_EACH_LANGUAGE, *_REPEATED)}
         for about in (stored, now)
     ]
     old, new = stored.get("modules", {}), now.get("modules", {})
