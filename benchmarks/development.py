@@ -17,6 +17,7 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from cached_systems import Vectors
 from languages import HUB, ROOT, SYSTEMS, cached, filled_in
 from markdown_rows import head, row
 
@@ -69,11 +70,17 @@ def originals(sets: Mapping[str, Pairs], english: Pairs, base: System) -> Pairs:
     for lang, pairs in sets.items():
         for side in (0, 1):
             own = base.encode([str(pair[side]) for pair in pairs], lang)
-            likeness += own @ base.encode([str(pair[side]) for pair in english], PIVOT).T
+            likeness += cosines(own, base.encode([str(pair[side]) for pair in english], PIVOT))
     gold = [pair[2] for pair in next(iter(sets.values()))]
     other = np.abs(np.subtract.outer(gold, [pair[2] for pair in english])) > _SAME_SCORE
     found = np.where(other, -np.inf, likeness).argmax(axis=1)
     return [(*english[number][:2], score) for number, score in zip(found, gold, strict=True)]
+
+
+def cosines(left: Vectors, right: Vectors) -> Vectors:
+    """Compute all cosines [n, m] of vectors [n, hidden] and [m, hidden]."""
+    unit = [vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in (left, right)]
+    return unit[0] @ unit[1].T
 
 
 def scores(system: System, sets: Mapping[str, Pairs]) -> dict[tuple[str, ...], float]:

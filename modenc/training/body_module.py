@@ -49,9 +49,10 @@ class BodyModule(InputModule):  # type: ignore[misc]
         self.prompt = prompt
         self.max_seq_length = max_length
         self.bf16 = bf16
-        self._most_tokens = most_positions(body)
+        transformer: Any = body  # or peft's wrapper, which passes its attributes on
+        self._most_tokens = most_positions(transformer)
         # RoBERTa-like bodies count positions from the padding id.
-        self._first_position = int(body.config.max_position_embeddings) - self._most_tokens
+        self._first_position = transformer.config.max_position_embeddings - self._most_tokens
 
     def preprocess(self, inputs: list[str], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
         """Tokenize ``prompt + text``, cut at ``max_seq_length`` tokens: ids and mask [batch, length]."""
