@@ -68,8 +68,8 @@ def pack_rows(ids: Tensor, mask: Tensor, most: int, *, pad: int, first_position:
 def _bins(lengths: list[int], most: int) -> tuple[list[int], int, int]:
     """Find each row's first place among those of all bins, the number of bins, and their length."""
     total, most = sum(lengths), max(most, *lengths)
-    bins = math.ceil(total / most)
-    for length in range(max(math.ceil(total / bins), *lengths), most + 1):
+    bins = max(math.ceil(total / most), 1)
+    for length in range(max(math.ceil(total / bins), 1, *lengths), most + 1):
         start, used = _first_fit(lengths, length)
         if used <= bins:
             break

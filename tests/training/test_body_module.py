@@ -80,3 +80,11 @@ def test_bins_are_full_and_rows_whole():
         assert torch.equal(packed.positions.flatten()[row], torch.arange(length) + 2)
         seen = packed.mask[row[0] // 9, row[0] % 9].nonzero().flatten() + row[0] // 9 * 9
         assert torch.equal(seen, row)
+
+
+def test_rows_without_tokens_are_zeros():
+    mask = torch.tensor([[0, 0, 0], [1, 1, 0], [0, 0, 0]])
+    packed = pack_rows(torch.full((3, 3), 7), mask, 8, pad=0, first_position=0)
+    assert torch.equal(packed.ids, torch.tensor([[7, 7]]))
+    assert torch.equal(packed.unpack(packed.ids[..., None], mask)[..., 0], 7 * mask)
+    assert pack_rows(torch.full((3, 3), 7), 0 * mask, 8, pad=0, first_position=0).ids.tolist() == [[0]]
