@@ -100,22 +100,26 @@ def scores(system: System, sets: Mapping[str, Pairs]) -> dict[tuple[str, ...], f
 
 
 def table(found: Mapping[str, Mapping[tuple[str, ...], float]]) -> list[str]:
-    """Write the lines of the table, a system each."""
+    """Write the lines of the table: a language each, then means."""
     labels = {"base": "base", "no_align": "`align=False`", "align": "`align=True`"}
-    lines = head(["", *TURKIC, "mean", f"with English: {', '.join(TURKIC)}", "mean", "all 15 pairs"])
-    for name, values in found.items():
-        within = [values[lang,] for lang in TURKIC]
-        with_english = [values[PIVOT, lang] for lang in TURKIC]
-        pairs = [value for languages, value in values.items() if len(languages) == 2]
-        cells: Sequence[str] = [
-            labels[name],
-            *(f"{value:.1f}" for value in (*within, np.mean(within))),
-            ", ".join(f"{value:.1f}" for value in with_english),
-            f"{np.mean(with_english):.1f}",
-            f"{np.mean(pairs):.1f}",
-        ]
-        lines.append(row(cells))
-    return lines
+    columns = [f"{kind}, {labels[name]}" for kind in ("within", "with English") for name in found]
+
+    def line(label: str, within: Sequence[float], across: Sequence[float]) -> str:
+        return row([label, *(f"{value:.1f}" for value in within), *(f"{value:.1f}" for value in across)])
+
+    within = {lang: [values[lang,] for values in found.values()] for lang in TURKIC}
+    across = {lang: [values[PIVOT, lang] for values in found.values()] for lang in TURKIC}
+    pairs = [
+        np.mean([value for languages, value in values.items() if len(languages) == 2])
+        for values in found.values()
+    ]
+    count = sum(len(languages) == 2 for languages in next(iter(found.values())))
+    return [
+        *head(["", *columns]),
+        *(line(lang, within[lang], across[lang]) for lang in TURKIC),
+        line("mean", *(np.mean(list(side.values()), axis=0) for side in (within, across))),
+        row([f"all {count} pairs", *[""] * len(found), *(f"{value:.1f}" for value in pairs)]),
+    ]
 
 
 if __name__ == "__main__":
