@@ -114,8 +114,8 @@ def measure(args: argparse.Namespace) -> None:
             logger.info("%s: stored in %s", name, folder)
             continue
         started = time.perf_counter()
-        if stored and changed:
-            logger.info("%s: changed since the stored results: %s", name, ", ".join(sorted(changed)))
+        if stored and changed is not None:
+            logger.info("%s: changed since the stored results: %s", name, sorted(changed))
             outcome = merged(stored, run_suite(system, affected(part, changed), args.data, seed=SEED))
         else:
             outcome = run_suite(system, part, args.data, seed=SEED)

@@ -7,7 +7,6 @@ attention to itself alone, so that every token gets the vector that it has in th
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -41,7 +40,7 @@ class PackedRows:
 
 
 def pack_rows(ids: Tensor, mask: Tensor, most: int, *, pad: int, first_position: int) -> PackedRows:
-    """Put the rows of a batch that is padded on the right into bins, all as short as their number allows.
+    """Put the rows of a batch that is padded on the right into bins, of the length with the fewest tokens.
 
     Args:
         ids: token ids [rows, longest].
@@ -67,13 +66,10 @@ def pack_rows(ids: Tensor, mask: Tensor, most: int, *, pad: int, first_position:
 
 def _bins(lengths: list[int], most: int) -> tuple[list[int], int, int]:
     """Find each row's first place among those of all bins, the number of bins, and their length."""
-    total, most = sum(lengths), max(most, *lengths)
-    bins = max(math.ceil(total / most), 1)
-    for length in range(max(math.ceil(total / bins), 1, *lengths), most + 1):
-        start, used = _first_fit(lengths, length)
-        if used <= bins:
-            break
-    return start, used, length
+    longest = max(1, *lengths)
+    # Bins as long as the longest row are never more than the padded batch.
+    fits = ((*_first_fit(lengths, length), length) for length in range(longest, max(most, longest) + 1))
+    return min(fits, key=lambda fit: fit[1] * fit[2])
 
 
 def _first_fit(lengths: list[int], capacity: int) -> tuple[list[int], int]:
@@ -87,4 +83,4 @@ def _first_fit(lengths: list[int], capacity: int) -> tuple[list[int], int]:
             used.append(0)
         start[row] = chosen * capacity + used[chosen]
         used[chosen] += size
-    return start, len(used)
+    return start, max(len(used), 1)

@@ -82,6 +82,14 @@ def test_bins_are_full_and_rows_whole():
         assert torch.equal(seen, row)
 
 
+@pytest.mark.parametrize("lengths", [[40, 33, 33], [50, 45, 40, 35] * 8, list(range(30, 61)), [70, 3]])
+def test_bins_are_never_more_than_the_padded_batch(lengths):
+    mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
+    packed = pack_rows(mask, mask, 64, pad=0, first_position=0)
+    assert packed.ids.sum() == sum(lengths)
+    assert packed.ids.numel() <= mask.numel()
+
+
 def test_rows_without_tokens_are_zeros():
     mask = torch.tensor([[0, 0, 0], [1, 1, 0], [0, 0, 0]])
     packed = pack_rows(torch.full((3, 3), 7), mask, 8, pad=0, first_position=0)
