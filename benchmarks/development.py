@@ -10,20 +10,21 @@ sentences the base's vectors find the most alike in all five languages.
 from __future__ import annotations
 
 import argparse
-import csv
 import logging
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-from cached_systems import Vectors
 from languages import HUB, ROOT, SYSTEMS, cached, filled_in
 from markdown_rows import head, row
 
 from modenc import ModularEncoder
+from modenc.data.sources import read_rows
+from modenc.evaluation.retrieval import unit
 from modenc.evaluation.sts import spearman
 from modenc.evaluation.systems import System
+from modenc.recipe.settings import Source
 
 PIVOT, TURKIC = "en", ("az", "kk", "ky", "ug", "uz")
 PAGE = ROOT / "docs" / "shipped.md"
@@ -45,9 +46,8 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=PAGE, help="page with the table")
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    folder = args.data / "eval" / "sts"
-    sets = {lang: read_pairs(folder / f"kardes_dev.{lang}.tsv") for lang in TURKIC}
-    english = read_pairs(folder / "stsb_dev.en.tsv")
+    sets = {lang: read_pairs(args.data, "kardes_dev", lang) for lang in TURKIC}
+    english = read_pairs(args.data, "stsb_dev", PIVOT)
     encoder = ModularEncoder(args.hub, compute=args.compute)
     systems = {name: cached(name, encoder, args) for name in SYSTEMS}
     sets = {PIVOT: originals(sets, english, systems["base"]), **sets}
@@ -57,11 +57,15 @@ def main() -> None:
     print("\n".join(lines))
 
 
-def read_pairs(path: Path) -> Pairs:
-    """Read the sentence pairs of a TSV file with their scores."""
-    with path.open(encoding="utf-8", newline="") as stream:
-        rows = csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
-        return [(row["sentence1"], row["sentence2"], float(row["score"])) for row in rows]
+def read_pairs(data: Path, name: str, lang: str) -> Pairs:
+    """Read the sentence pairs of a development set with their scores.
+
+    Raises:
+        DataError: the file is missing or cannot be read.
+    """
+    source = Source(path=f"eval/sts/{name}.{lang}.tsv")
+    rows = read_rows(source, data, lang, PIVOT, roles=("score", "sentence1", "sentence2"))
+    return [(row["sentence1"], row["sentence2"], float(row["score"])) for row in rows]
 
 
 def originals(sets: Mapping[str, Pairs], english: Pairs, base: System) -> Pairs:
@@ -69,18 +73,12 @@ def originals(sets: Mapping[str, Pairs], english: Pairs, base: System) -> Pairs:
     likeness = np.zeros((len(next(iter(sets.values()))), len(english)))
     for lang, pairs in sets.items():
         for side in (0, 1):
-            own = base.encode([str(pair[side]) for pair in pairs], lang)
-            likeness += cosines(own, base.encode([str(pair[side]) for pair in english], PIVOT))
+            own = unit(base.encode([str(pair[side]) for pair in pairs], lang))
+            likeness += own @ unit(base.encode([str(pair[side]) for pair in english], PIVOT)).T
     gold = [pair[2] for pair in next(iter(sets.values()))]
     other = np.abs(np.subtract.outer(gold, [pair[2] for pair in english])) > _SAME_SCORE
     found = np.where(other, -np.inf, likeness).argmax(axis=1)
     return [(*english[number][:2], score) for number, score in zip(found, gold, strict=True)]
-
-
-def cosines(left: Vectors, right: Vectors) -> Vectors:
-    """Compute all cosines [n, m] of vectors [n, hidden] and [m, hidden]."""
-    unit = [vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in (left, right)]
-    return unit[0] @ unit[1].T
 
 
 def scores(system: System, sets: Mapping[str, Pairs]) -> dict[tuple[str, ...], float]:

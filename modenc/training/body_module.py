@@ -81,8 +81,8 @@ class BodyModule(InputModule):  # type: ignore[misc]
         (Dropout then differs from a pass over the padded batch, so a loss that encodes a batch twice must not
         rely on equal dropout.)
         """
-        padding = 1 - float(mask.float().mean())
-        if padding <= _LITTLE_PADDING or ids.device.type != "cpu" or self.tokenizer.padding_side != "right":
+        packs = ids.device.type == "cpu" and self.tokenizer.padding_side == "right"
+        if not packs or 1 - float(mask.float().mean()) <= _LITTLE_PADDING:
             return self._pass(input_ids=ids, attention_mask=mask)
         packed = pack_rows(
             ids,

@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 import sys
-from pathlib import Path
 
 import pytest
 import tiny_models
@@ -14,7 +13,6 @@ from tiny_suites import columns, task
 
 pytestmark = pytest.mark.slow
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
 COUNT = 30
 
 SUITE = "".join(
@@ -28,10 +26,8 @@ SUITE = "".join(
 
 
 @pytest.fixture(scope="module")
-def languages():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(FOLDER))
-        yield importlib.import_module("languages")
+def languages(program):
+    return program("languages")
 
 
 @pytest.fixture(scope="module")

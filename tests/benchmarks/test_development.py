@@ -1,21 +1,15 @@
 """``benchmarks/development.py``: English originals are found, and the table is written into its page."""
 
-import importlib
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tiny_models
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture(scope="module")
-def development():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(FOLDER))
-        yield importlib.import_module("development")
+def development(program):
+    return program("development")
 
 
 class Meanings:

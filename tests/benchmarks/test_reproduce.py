@@ -17,11 +17,8 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
-def reproduce():
-    with pytest.MonkeyPatch.context() as patch:
-        # As when it is run: its own folder comes first.
-        patch.syspath_prepend(str(FOLDER))
-        yield importlib.import_module("reproduce")
+def reproduce(program):
+    return program("reproduce")
 
 
 @pytest.fixture

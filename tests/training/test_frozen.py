@@ -33,6 +33,7 @@ def test_output_and_gradient_are_those_of_linear(bf16, faster):
     tolerance = {"atol": 0.5, "rtol": 0.05} if bf16 else {"atol": 1e-4, "rtol": 1e-5}
     for left, right in zip(*found, strict=True):
         torch.testing.assert_close(left, right, **tolerance)
+    assert torch.equal(layer(x.double().float()), layer(x))
     works = adapters_io.onednn_works(torch.bfloat16 if bf16 else torch.float32)
     assert bool(module._packed) == (works and (bf16 or not faster))
 
