@@ -1,6 +1,7 @@
 """``modenc eval`` as a user runs it, on a tiny hub and a tiny base."""
 
 import json
+import re
 
 import pytest
 import tiny_models
@@ -54,7 +55,8 @@ def test_two_hubs_side_by_side_with_pictures(suite, tiny_hub, hub_copy, tmp_path
     assert {result["metric"] for result in stored["results"]} >= {"spearman", "xsim_error", "mining_f1"}
     page = (out / "report.html").read_text()
     assert page.count("data:image/png;base64,") == len(list((out / "plots").glob("*.png"))) >= 3
-    assert "http" not in page
+    # Letters of a picture may spell it by chance.
+    assert "http" not in re.sub(r"data:image/png;base64,[\w+/=]+", "", page)
     assert {f"shape-map-{name}.png" for name in names} <= {path.name for path in (out / "plots").iterdir()}
 
 
