@@ -153,16 +153,27 @@ def embed(body: PreTrainedModel, words: Tensor, ids: Tensor) -> Tensor:
         [rows, length, hidden], normalized.
     """
     embeddings: Any = body.embeddings
-    config: Any = body.config
-    table: Tensor = embeddings.position_embeddings.weight
-    if config.model_type == "bert":
-        positions = table[: ids.shape[1]]
-    else:
-        # RoBERTa-like bodies count from the padding id and skip padding tokens inside a text.
-        real = ids.ne(config.pad_token_id)
-        positions = functional.embedding(real.cumsum(dim=1) * real + config.pad_token_id, table)
+    positions = functional.embedding(position_ids(body, ids), embeddings.position_embeddings.weight)
     x: Tensor = embeddings.LayerNorm(words + positions + embeddings.token_type_embeddings.weight[0])
     return x
+
+
+def position_ids(body: PreTrainedModel, ids: Tensor) -> Tensor:
+    """Compute the positions of tokens as a body of the BERT family counts them.
+
+    Args:
+        body: the model.
+        ids: [rows, length], token ids, padded on the right.
+
+    Returns:
+        [length] for BERT; [rows, length] for RoBERTa-like bodies, which count from the padding id and skip
+        padding tokens, those inside a text as well.
+    """
+    config: Any = body.config
+    if config.model_type == "bert":
+        return torch.arange(ids.shape[1], device=ids.device)
+    real = ids.ne(config.pad_token_id)
+    return real.cumsum(dim=1) * real + int(config.pad_token_id)
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, bucket: Bucket, heads: int) -> Tensor:

@@ -16,6 +16,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from modenc.composition.bert import position_ids
 from modenc.composition.st_module import most_positions
 from modenc.evaluation.retrieval import Vectors
 from modenc.recipe.settings import LanguagePlan
@@ -51,8 +52,6 @@ class BodyModule(InputModule):  # type: ignore[misc]
         self.bf16 = bf16
         transformer: Any = body  # or peft's wrapper, which passes its attributes on
         self._most_tokens = most_positions(transformer)
-        # RoBERTa-like bodies count positions from the padding id.
-        self._first_position = transformer.config.max_position_embeddings - self._most_tokens
 
     def preprocess(self, inputs: list[str], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
         """Tokenize ``prompt + text``, cut at ``max_seq_length`` tokens: ids and mask [batch, length]."""
@@ -86,10 +85,10 @@ class BodyModule(InputModule):  # type: ignore[misc]
             return self._pass(input_ids=ids, attention_mask=mask)
         packed = pack_rows(
             ids,
+            position_ids(self.body, ids),  # type: ignore[arg-type]
             mask,
             max(ids.shape[1], min(_BIN_LENGTH, self._most_tokens)),
             pad=self.tokenizer.pad_token_id,  # type: ignore[arg-type]
-            first_position=self._first_position,
         )
         tokens = self._pass(
             input_ids=packed.ids, attention_mask=packed.mask.long(), position_ids=packed.positions

@@ -20,7 +20,7 @@ class PackedRows:
     ids: Tensor
     """Token ids [bins, length]."""
     positions: Tensor
-    """Position of each token within its row, counted from ``first_position`` [bins, length]."""
+    """Position of each token within its row, as given; 0 for padding [bins, length]."""
     mask: Tensor
     """Whether a token attends to another: those of one row do, and padding does to itself
     [bins, length, length]."""
@@ -39,28 +39,32 @@ class PackedRows:
         return unpacked
 
 
-def pack_rows(ids: Tensor, mask: Tensor, most: int, *, pad: int, first_position: int) -> PackedRows:
+def pack_rows(ids: Tensor, positions: Tensor, mask: Tensor, most: int, *, pad: int) -> PackedRows:
     """Put the rows of a batch that is padded on the right into bins, of the length with the fewest tokens.
 
     Args:
         ids: token ids [rows, longest].
+        positions: positions of the tokens [longest] or [rows, longest].
         mask: 1 for tokens and 0 for padding [rows, longest].
         most: length of a bin at most, if no row is longer.
         pad: id of padding.
-        first_position: position of a row's first token (0 in BERT, 2 in XLM-R).
     """
     start, bins, length = _bins(mask.sum(dim=1).tolist(), most)
     tokens = mask.bool()
     row, column = tokens.nonzero(as_tuple=True)
     place = torch.tensor(start, device=ids.device)[row] + column
     packed = ids.new_full((bins * length,), pad)
-    positions = ids.new_full((bins * length,), first_position)
+    binned_positions = ids.new_zeros(bins * length)
     # Padding is a row of its own.
     rows = ids.new_full((bins * length,), -1)
-    packed[place], positions[place], rows[place] = ids[tokens], column + first_position, row
+    packed[place], rows[place] = ids[tokens], row
+    binned_positions[place] = positions.expand_as(ids)[tokens]
     rows = rows.view(bins, length)
     return PackedRows(
-        packed.view(bins, length), positions.view(bins, length), rows[:, :, None] == rows[:, None, :], place
+        packed.view(bins, length),
+        binned_positions.view(bins, length),
+        rows[:, :, None] == rows[:, None, :],
+        place,
     )
 
 

@@ -36,7 +36,10 @@ def mixed_texts(rows):
 @pytest.mark.parametrize("base", ["tiny_xlmr", "tiny_bert"])
 def test_packed_rows_are_one_padded_pass(request, monkeypatch, base, align, rows):
     module, passes = module_with_passes(request.getfixturevalue(base), align=align)
-    features = module.preprocess(mixed_texts(rows))
+    # A padding token that a text spells out has a position in BERT, and none in XLM-R.
+    pad = module.tokenizer.pad_token
+    features = module.preprocess([*mixed_texts(rows)[:-1], f"so {pad} it is"])
+    assert (features["input_ids"] == module.tokenizer.pad_token_id)[features["attention_mask"].bool()].any()
     found = []
     for little in (0.05, 1.0):
         monkeypatch.setattr(body_module, "_LITTLE_PADDING", little)
@@ -68,7 +71,7 @@ def test_bins_are_full_and_rows_whole():
     lengths = [3, 7, 2, 8, 5, 1]
     mask = (torch.arange(8) < torch.tensor(lengths)[:, None]).long()
     ids = torch.arange(1, 49).view(6, 8) * mask
-    packed = pack_rows(ids, mask, 10, pad=0, first_position=2)
+    packed = pack_rows(ids, torch.arange(8) + 2, mask, 10, pad=0)
     assert packed.ids.shape == (3, 9)
     assert (packed.ids != 0).sum() == sum(lengths)
     flat = packed.ids.flatten()[packed.place]
@@ -85,14 +88,15 @@ def test_bins_are_full_and_rows_whole():
 @pytest.mark.parametrize("lengths", [[40, 33, 33], [50, 45, 40, 35] * 8, list(range(30, 61)), [70, 3]])
 def test_bins_are_never_more_than_the_padded_batch(lengths):
     mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
-    packed = pack_rows(mask, mask, 64, pad=0, first_position=0)
+    packed = pack_rows(mask, torch.arange(len(mask[0])), mask, 64, pad=0)
     assert packed.ids.sum() == sum(lengths)
     assert packed.ids.numel() <= mask.numel()
 
 
 def test_rows_without_tokens_are_zeros():
     mask = torch.tensor([[0, 0, 0], [1, 1, 0], [0, 0, 0]])
-    packed = pack_rows(torch.full((3, 3), 7), mask, 8, pad=0, first_position=0)
+    sevens, positions = torch.full((3, 3), 7), torch.arange(3)
+    packed = pack_rows(sevens, positions, mask, 8, pad=0)
     assert torch.equal(packed.ids, torch.tensor([[7, 7]]))
     assert torch.equal(packed.unpack(packed.ids[..., None], mask)[..., 0], 7 * mask)
-    assert pack_rows(torch.full((3, 3), 7), 0 * mask, 8, pad=0, first_position=0).ids.tolist() == [[0]]
+    assert pack_rows(sevens, positions, 0 * mask, 8, pad=0).ids.tolist() == [[0]]
