@@ -16,11 +16,12 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-from languages import HUB, ROOT, SYSTEMS, cached, filled_in
-from markdown_rows import head, row
+from languages import HUB, ROOT, SYSTEMS, cached
+from markdown_rows import head, row, write_table
 
 from modenc import ModularEncoder
 from modenc.data.sources import read_rows
+from modenc.errors import DataError, ModencError
 from modenc.evaluation.retrieval import unit
 from modenc.evaluation.sts import spearman
 from modenc.evaluation.systems import System
@@ -37,7 +38,11 @@ Pairs = list[tuple[str, str, float]]
 
 
 def main() -> None:
-    """Measure the systems and write the table."""
+    """Measure the systems and write the table.
+
+    Raises:
+        SystemExit: the files, the hub or the page cannot be used.
+    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with eval/sts/")
     parser.add_argument("--hub", type=Path, default=HUB)
@@ -46,15 +51,26 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=PAGE, help="page with the table")
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    try:
+        lines = table(measured(args))
+    except ModencError as error:
+        raise SystemExit(str(error)) from error
+    write_table(args.page, "\n".join(["", *lines, ""]), BEGIN, END)
+    print("\n".join(lines))
+
+
+def measured(args: argparse.Namespace) -> dict[str, dict[tuple[str, ...], float]]:
+    """Measure each system; :func:`scores` says what.
+
+    Raises:
+        ModencError: the files or the hub cannot be used.
+    """
     sets = {lang: read_pairs(args.data, "kardes_dev", lang) for lang in TURKIC}
     english = read_pairs(args.data, "stsb_dev", PIVOT)
     encoder = ModularEncoder(args.hub, compute=args.compute)
     systems = {name: cached(name, encoder, args) for name in SYSTEMS}
     sets = {PIVOT: originals(sets, english, systems["base"]), **sets}
-    lines = table({name: scores(system, sets) for name, system in systems.items()})
-    text = filled_in(args.page.read_text(encoding="utf-8"), "\n".join(["", *lines, ""]), BEGIN, END)
-    args.page.write_text(text, encoding="utf-8")
-    print("\n".join(lines))
+    return {name: scores(system, sets) for name, system in systems.items()}
 
 
 def read_pairs(data: Path, name: str, lang: str) -> Pairs:
@@ -69,15 +85,25 @@ def read_pairs(data: Path, name: str, lang: str) -> Pairs:
 
 
 def originals(sets: Mapping[str, Pairs], english: Pairs, base: System) -> Pairs:
-    """Find each row's English pair, with the row's score."""
-    likeness = np.zeros((len(next(iter(sets.values()))), len(english)))
-    for lang, pairs in sets.items():
+    """Find each row's English pair, with the row's score.
+
+    Raises:
+        DataError: the languages' scores differ, or no English pair has the score of a row.
+    """
+    (first, pairs), *others = sets.items()
+    gold = [pair[2] for pair in pairs]
+    for lang, other in others:
+        if [pair[2] for pair in other] != gold:
+            raise DataError(f"expected the scores of {first!r} in {lang!r}, found other ones")
+    differs = np.abs(np.subtract.outer(gold, [pair[2] for pair in english])) > _SAME_SCORE
+    if (alone := differs.all(axis=1)).any():
+        raise DataError(f"expected English pairs of all scores, found none of {gold[int(alone.argmax())]}")
+    likeness = np.zeros(differs.shape)
+    for lang, own_pairs in sets.items():
         for side in (0, 1):
-            own = unit(base.encode([str(pair[side]) for pair in pairs], lang))
+            own = unit(base.encode([str(pair[side]) for pair in own_pairs], lang))
             likeness += own @ unit(base.encode([str(pair[side]) for pair in english], PIVOT)).T
-    gold = [pair[2] for pair in next(iter(sets.values()))]
-    other = np.abs(np.subtract.outer(gold, [pair[2] for pair in english])) > _SAME_SCORE
-    found = np.where(other, -np.inf, likeness).argmax(axis=1)
+    found = np.where(differs, -np.inf, likeness).argmax(axis=1)
     return [(*english[number][:2], score) for number, score in zip(found, gold, strict=True)]
 
 

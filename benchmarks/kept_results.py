@@ -14,19 +14,23 @@ _OF_EACH_LANGUAGE = ("modules", "dev_curves", "bytes")
 _REPEATED = ("compute",)
 
 
-def changed_languages(stored: dict[str, Any], now: dict[str, Any]) -> set[str] | None:
-    """Find the languages whose modules are not those of stored results; ``None`` if anything else differs.
+def changed_languages(stored: SystemResults, now: dict[str, Any]) -> set[str] | None:
+    """Find the languages whose modules are not those of stored results.
 
     Args:
-        stored: the description of the system in stored results.
-        now: that of the system to be measured.
+        stored: results of a hub, of which no language has been removed or added since.
+        now: the description of the system to be measured.
+
+    Returns:
+        ``None`` if everything must be measured again: something else differs, or files were missing.
     """
+    described = stored.about["system"]
     shared = [
         {key: value for key, value in about.items() if key not in (*_OF_EACH_LANGUAGE, *_REPEATED)}
-        for about in (stored, now)
+        for about in (described, now)
     ]
-    old, new = stored.get("modules", {}), now.get("modules", {})
-    if shared[0] != shared[1] or old.keys() != new.keys():
+    old, new = described.get("modules", {}), now.get("modules", {})
+    if stored.skipped or shared[0] != shared[1] or old.keys() != new.keys():
         return None
     return {lang for lang in new if new[lang] != old[lang]}
 
@@ -54,7 +58,6 @@ def affected(suite: Suite, changed: set[str]) -> Suite:
 
 
 def merged(stored: SystemResults, outcome: Outcome) -> Outcome:
-    """Put newly measured results in the place of stored ones."""
+    """Put newly measured results in the place of stored ones, of which no file was missing."""
     results = {result.key: result for result in (*stored.results, *outcome.results)}
-    skipped = list(dict.fromkeys([*stored.skipped, *outcome.skipped]))
-    return Outcome(list(results.values()), {**stored.items, **outcome.items}, skipped)
+    return Outcome(list(results.values()), {**stored.items, **outcome.items}, outcome.skipped)

@@ -23,6 +23,7 @@ from cached_systems import BaseSystem, CachedSystem, vectors_key
 from kept_results import affected, changed_languages, merged
 from language_picture import write_picture
 from language_tables import readme_table
+from markdown_rows import write_table
 from stored_languages import FOLDER, SYSTEMS, Stored
 from suite_parts import restricted, suite_fingerprint
 from tables import tables
@@ -109,7 +110,7 @@ def measure(args: argparse.Namespace) -> None:
         system = cached(name, encoder, args)
         about = {**system.describe(), **circumstances(name, encoder, suite, args)}
         stored = stored_results(folder)
-        changed = changed_languages(stored.about["system"], about) if stored else None
+        changed = changed_languages(stored, about) if stored else None
         if stored and stored.about["system"] == about:
             logger.info("%s: stored in %s", name, folder)
             continue
@@ -176,24 +177,10 @@ def write_pages(results: Path) -> None:
     """
     stored = Stored.load(results)
     write_picture(stored, ROOT / "docs" / "languages.png")
-    readme = ROOT / "README.md"
-    readme.write_text(filled_in(readme.read_text(encoding="utf-8"), readme_table(stored)), encoding="utf-8")
+    write_table(ROOT / "README.md", readme_table(stored), BEGIN, END)
     page = results.parent / "RESULTS.md"
     page.write_text(tables(results), encoding="utf-8")
     logger.info("written: README.md, docs/languages.png, benchmarks/RESULTS.md")
-
-
-def filled_in(text: str, table: str, begin: str = BEGIN, end: str = END) -> str:
-    """Put a table between its two markers.
-
-    Raises:
-        SystemExit: the text does not have both.
-    """
-    before, found_begin, rest = text.partition(begin)
-    _, found_end, after = rest.partition(end)
-    if not found_begin or not found_end:
-        raise SystemExit(f"expected the lines {begin!r} and {end!r} around the table, found none")
-    return f"{before}{begin}\n{table}\n{end}{after}"
 
 
 if __name__ == "__main__":

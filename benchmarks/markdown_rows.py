@@ -1,8 +1,9 @@
-"""Lines of Markdown tables."""
+"""Lines of Markdown tables, and the place of a table within a page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 
 def row(cells: Sequence[str]) -> str:
@@ -13,3 +14,16 @@ def row(cells: Sequence[str]) -> str:
 def head(headings: Sequence[str]) -> list[str]:
     """Format a table's first two lines; all columns but the first have numbers."""
     return [row(headings), row(["---", *["---:"] * (len(headings) - 1)])]
+
+
+def write_table(page: Path, table: str, begin: str, end: str) -> None:
+    """Put a table between the two markers of a page.
+
+    Raises:
+        SystemExit: the page does not have both.
+    """
+    before, found_begin, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found_begin or not found_end:
+        raise SystemExit(f"{page}: expected the lines {begin!r} and {end!r} around the table, found none")
+    page.write_text(f"{before}{begin}\n{table}\n{end}{after}", encoding="utf-8")

@@ -199,11 +199,3 @@ def test_figures_of_unlike_circumstances_are_not_compared(languages, results, tm
     path.write_text(json.dumps(stored), encoding="utf-8")
     with pytest.raises(SystemExit, match=f"eighteen/align: expected the {key} of eighteen/base"):
         languages.Stored.load(tmp_path / "results")
-
-
-def test_the_table_goes_between_its_marks(languages):
-    text = f"before\n{languages.BEGIN}\nold\n{languages.END}\nafter\n"
-    filled = languages.filled_in(text, "new")
-    assert filled == text.replace("old", "new")
-    with pytest.raises(SystemExit, match="expected the lines"):
-        languages.filled_in("no marks", "new")

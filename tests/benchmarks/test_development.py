@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import tiny_models
 
+from modenc.errors import DataError
+
 
 @pytest.fixture(scope="module")
 def development(program):
@@ -33,6 +35,15 @@ def test_originals_have_the_same_score_and_the_most_similar_sentences(developmen
     ]
     found = development.originals(sets, english, Meanings())
     assert found == [("one cat", "one dog", 1.2), ("two birds, a bird", "the bird", 4.857)]
+
+
+def test_scores_that_do_not_match_are_errors(development):
+    pairs = [("a cat", "a dog", 1.2)]
+    other = [("a cat", "a dog", 1.5)]
+    with pytest.raises(DataError, match="expected the scores of 'az' in 'kk', found other ones"):
+        development.originals({"az": pairs, "kk": other}, pairs, Meanings())
+    with pytest.raises(DataError, match=r"expected English pairs of all scores, found none of 1\.2"):
+        development.originals({"az": pairs}, other, Meanings())
 
 
 @pytest.mark.slow
