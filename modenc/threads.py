@@ -28,7 +28,7 @@ _SECONDS_BETWEEN_CHECKS = 0.5
 _SECONDS_VALID = 10.0
 # Share of a core that an idle machine uses.
 _BACKGROUND_LOAD = 0.2
-# More pools would be needed only for few threads on many cores, where spinning does no harm.
+# More pools would be needed only for few threads on many cores, where spinning is harmless.
 _MOST_POOLS = 3
 # Numbers in a tensor that torch computes in parallel, which it does from 32,768 on.
 _PARALLEL_SIZE = 1 << 17

@@ -273,7 +273,7 @@ class Handler(BaseHTTPRequestHandler):
 
     # What tests ask.
 
-    def told(self) -> object:
+    def recorded(self) -> object:
         return {"log": log, "commits": {name: repo.messages for name, repo in repos.items()}}
 
     def forget(self) -> object:
@@ -315,7 +315,7 @@ ROUTES = [
     (rf"POST /{NAME}\.git/info/lfs/objects/batch", Handler.batch),
     (r"PUT /lfs/(?P<checksum>\w+)", Handler.put),
     (rf"POST /api/models/{NAME}/commit/(?P<revision>.+)", Handler.commit),
-    (r"GET /_log", Handler.told),
+    (r"GET /_log", Handler.recorded),
     (r"POST /_forget", Handler.forget),
     (r"POST /_faults", Handler.fail),
     (rf"POST /_rewrite/{NAME}", Handler.rewrite),

@@ -1,6 +1,6 @@
 """Licenses of all that users install: writes ``docs/licenses.md``, or compares it (``--check``).
 
-Run by ``make audit``, which installs pip-licenses; not among the tests, since new releases word theirs anew.
+Run by ``make audit``, which installs pip-licenses; not among the tests, since new releases reword theirs.
 """
 
 from __future__ import annotations
@@ -78,4 +78,4 @@ if __name__ == "__main__":
         text = f"{_HEAD.format(extras=','.join(EXTRAS))}{rows}\nElsewhere also {others}.\n"
         TABLE.write_text(text, encoding="utf-8")
     elif changed := dict(table.items() - listed().items()):
-        sys.exit(f"licenses not listed in {TABLE.name}: {changed}; see what they permit, then write it anew")
+        sys.exit(f"licenses not listed in {TABLE.name}: {changed}; see what they permit, then write it again")

@@ -23,8 +23,8 @@ from modenc.storage import disk_errors, exclusive_lock, whole_file, write_atomic
     ],
 )
 def test_a_full_disk_is_one_error(tmp_path, error):
-    told = r"cannot be written \(.*\); all is kept\. Make room"
-    with pytest.raises(StorageError, match=told), disk_errors(tmp_path, "all is kept"):
+    message = r"cannot be written \(.*\); all is kept\. Make room"
+    with pytest.raises(StorageError, match=message), disk_errors(tmp_path, "all is kept"):
         raise error
 
 
@@ -40,8 +40,8 @@ def test_other_errors_stay_what_they_are(tmp_path, error):
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM])
 def test_a_folder_of_somebody_else_is_the_same_error(tmp_path, code):
-    told = r"cannot be written \(.*\); all is kept\."
-    with pytest.raises(StorageError, match=told), disk_errors(tmp_path, "all is kept"):
+    message = r"cannot be written \(.*\); all is kept\."
+    with pytest.raises(StorageError, match=message), disk_errors(tmp_path, "all is kept"):
         raise PermissionError(code, "no", str(tmp_path / "hub.json"))
     # A file elsewhere was to be read.
     with pytest.raises(PermissionError), disk_errors(tmp_path, "all is kept"):

@@ -220,7 +220,7 @@ def edit_json(file: Path, **changes: object) -> None:
 
 
 def update_card(root: Path, **changes: object) -> None:
-    """Have a language's card agree with its files, as one who means harm would."""
+    """Have a language's card agree with its files, as an attacker would."""
     files = {
         path.relative_to(root).as_posix(): {
             "sha256": sha256(path) if path.stat().st_size < 1 << 30 else "0" * 64,

@@ -92,7 +92,7 @@ _TEXTS = ["", "a", "aaa  aaa", "Мұғалім кітап оқиды.", "\u0301\
 
 
 def encode(folder: Path) -> Target:
-    """Texts, parted by the byte FF, which no UTF-8 has: identified, tokenised, encoded."""
+    """Texts, parted by the byte FF, which no UTF-8 has: identified, tokenized, encoded."""
     encoder = ModularEncoder(_hub(folder).path)
 
     def call(data: bytes) -> None:
@@ -351,7 +351,7 @@ def _part_of_a_language(folder: Path, name: str) -> tuple[Call, bytes]:
                 for ids, _ in tokenize(modules.tokenizer, _TEXTS, tiny_models.POSITIONS):
                     assert len(ids) <= tiny_models.POSITIONS
                     assert max(ids) < len(modules.embeddings)
-            # As from one who means harm: the card agrees with the files.
+            # As from an attacker: the card agrees with the files.
             tiny_languages.update_card(layout.root)
             encoder.unload("kk")
             vector = encoder.encode(_TEXTS[3], lang="kk")

@@ -1,4 +1,4 @@
-"""Hubs made to harm: refused, in bounded time and memory; and nothing of theirs, or of a recipe, is run."""
+"""Malicious hubs: refused, in bounded time and memory; and nothing of theirs, or of a recipe, is run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes to a language's folder that are made to harm."""
+"""Changes to a language's folder by an attacker."""
 
 from __future__ import annotations
 

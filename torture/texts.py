@@ -72,8 +72,8 @@ def hostile_text(rng: random.Random) -> str:
 
 
 def encoding(folder: Path, tries: int, seed: int = 0) -> Outcome:
-    """Identify, tokenise and encode: unit rows of numbers in any company, in bounded time and memory."""
-    outcome = Outcome("hostile texts: identify, tokenise, encode")
+    """Identify, tokenize and encode: unit rows of numbers in any company, in bounded time and memory."""
+    outcome = Outcome("hostile texts: identify, tokenize, encode")
     rng = random.Random(seed)
     hub = tiny_languages.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
     encoder = ModularEncoder(hub.path)

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
     """Serve vectors over HTTP.
 
     Answers POST /v1/embeddings and GET /v1/models as OpenAI's API does, with the fields lang, align and
-    normalize besides. At / is a page to try it; /health, /ready and /metrics (Prometheus) are for
+    normalize, too. At / is a page to try it; /health, /ready and /metrics (Prometheus) are for
     operators. If the environment variable MODENC_API_KEYS holds keys, separated by commas, requests need
     one of them. SIGTERM stops the server after it has answered what it took.
 

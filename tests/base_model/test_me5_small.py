@@ -85,9 +85,9 @@ def test_the_character_map_replaces_what_it_lists():
     from tokenizers.normalizers import Precompiled
 
     table = {"①": "1", "\t": " ", "ﬁ": "fi", "𝐀": "A", "é": "e"}
-    normalise = Precompiled(build_charsmap(table)).normalize_str
-    assert [normalise(char) for char in table] == list(table.values())
-    assert normalise("xyzя中𝐁") == "xyzя中𝐁"
+    normalize = Precompiled(build_charsmap(table)).normalize_str
+    assert [normalize(char) for char in table] == list(table.values())
+    assert normalize("xyzя中𝐁") == "xyzя中𝐁"
 
 
 @pytest.mark.parametrize(

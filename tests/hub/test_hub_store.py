@@ -149,13 +149,13 @@ def test_broken_modules_are_not_published(hub: Hub) -> None:
 
 def test_alignment_without_the_modules_it_was_published_with_is_not_published(hub: Hub) -> None:
     before = sorted((path, sha256(path)) for path in (hub.path / "kk").rglob("*") if path.is_file())
-    told = r"kk: .*cla without la, se, .*sentence_encoding.*; train .* from the start, or remove kk"
+    message = r"kk: .*cla without la, se, .*sentence_encoding.*; train .* from the start, or remove kk"
     with hub.staging("kk") as staging:
         write_modules(staging)
         for part in ("la", "se"):
             shutil.rmtree(staging / part)
         only = make_card("kk", stages={"alignment": {"fingerprint": "c3"}})
-        with pytest.raises(HubError, match=told):
+        with pytest.raises(HubError, match=message):
             hub.publish(staging, only)
         assert sorted((p, sha256(p)) for p in (hub.path / "kk").rglob("*") if p.is_file()) == before
         # A recipe that leaves stages out says so on the card.

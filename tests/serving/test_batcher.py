@@ -127,4 +127,4 @@ def test_a_thread_that_ended_by_itself_is_not_alive(batcher):
     broken._thread.join()
     assert (broken.alive, batcher.alive) == (False, True)
     batcher.stop()
-    assert batcher.alive, "told to end, it is not to be replaced"
+    assert batcher.alive, "asked to end, it must not be replaced"

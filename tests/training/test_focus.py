@@ -17,8 +17,8 @@ def test_mixes_are_sparsemax_of_cosines(new, shared, spread, monkeypatch):
     monkeypatch.setattr(focus, "_CELLS", 2000)  # several blocks
     monkeypatch.setattr(focus, "_LIKELY_SUPPORT", 64)
     torch.manual_seed(0)
-    centre = torch.randn(20)
-    queries, keys = (centre * (spread < 1) + spread * torch.randn(count, 20) for count in (new, shared))
+    center = torch.randn(20)
+    queries, keys = (center * (spread < 1) + spread * torch.randn(count, 20) for count in (new, shared))
     vectors = torch.randn(shared, 16)
     cosines = torch.nn.functional.cosine_similarity(queries[:, None].double(), keys.double(), dim=2)
     weights = sparsemax(cosines, dim=1)

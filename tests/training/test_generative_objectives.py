@@ -256,8 +256,8 @@ def test_the_bound_against_monte_carlo_of_its_definition(targets):
         for _ in range(1500):
             draws = [draw_gaussian(*variable) for variable in (semantic, *inferred)]
             value = 0.0
-            for (centre, spread), draw in zip((semantic, *inferred), draws, strict=True):
-                value += normal(centre, (0.5 * spread).exp()).log_prob(draw).sum()
+            for (center, spread), draw in zip((semantic, *inferred), draws, strict=True):
+                value += normal(center, (0.5 * spread).exp()).log_prob(draw).sum()
                 value -= normal(0.0, 1.0).log_prob(draw).sum()
             for side, draw in zip((one, two), draws[1:], strict=True):
                 value += loss.auxiliary.write(draws[0], draw, side.targets, side.languages)[0]
@@ -362,9 +362,9 @@ def test_ablations_hold_every_row_to_its_own_networks(targets, changes):
         torch.testing.assert_close(loss, losses[one])
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_networks_are_told_the_language_or_not(targets, told):
-    auxiliary = _separation("vmsst", targets, encoder_language=told, decoder_language=told)
+@pytest.mark.parametrize("given", [True, False])
+def test_networks_are_given_the_language_or_not(targets, given):
+    auxiliary = _separation("vmsst", targets, encoder_language=given, decoder_language=given)
     batch, vector = targets.batch(torch.tensor([0])), torch.randn(1, HIDDEN)
     embedded = torch.randn(*batch.shape, HIDDEN)
     one, two = (
@@ -374,4 +374,4 @@ def test_networks_are_told_the_language_or_not(targets, told):
         )
         for lang in (0, 1)
     )
-    assert all(torch.allclose(a, b) for a, b in zip(one, two, strict=True)) is not told
+    assert all(torch.allclose(a, b) for a, b in zip(one, two, strict=True)) is not given

@@ -48,14 +48,14 @@ def test_one_model_learns_and_loads_anywhere(tiny_recipe, tmp_path, objective, p
 
 
 def test_the_number_of_threads_is_the_recipes(tiny_recipe, tmp_path, monkeypatch):
-    class ToldError(Exception):
+    class ThreadsError(Exception):
         pass
 
-    def told(number):
-        raise ToldError(f"{number} threads")
+    def set_threads(number):
+        raise ThreadsError(f"{number} threads")
 
-    monkeypatch.setattr(monolithic, "set_threads", told)
-    with pytest.raises(ToldError, match="3 threads"):
+    monkeypatch.setattr(monolithic, "set_threads", set_threads)
+    with pytest.raises(ThreadsError, match="3 threads"):
         train_monolithic(load_recipe(tiny_recipe("mono-threads"), ["run.threads=3"]), tmp_path / "model")
 
 
