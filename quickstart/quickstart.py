@@ -84,7 +84,7 @@ def use_shipped_modules(encoder: ModularEncoder) -> None:
     identified = sum(language.modules == code for language, (code, _, _) in zip(found, rows, strict=True))
     translated = sum(rows[near][1] == place for near, (_, place, _) in zip(nearest, rows, strict=True))
     print(f"\nLanguage identified: {identified} of {len(rows)}.")
-    print(f"Nearest neighbour is a translation: {translated} of {len(rows)}.")
+    print(f"Nearest neighbor is a translation: {translated} of {len(rows)}.")
 
 
 def copy_hub(target: Path) -> Path:
@@ -109,7 +109,7 @@ def compare(recipe: Recipe, hub: Path) -> None:
     """Print retrieval accuracy and tokens per sentence for the base and for the new modules."""
     pairs = TrainingData(recipe.plans[LANG]).parallel.held_out
     encoder = ModularEncoder(hub)
-    print(f"{len(pairs)} held-out English-Swedish pairs, from the same catalogues as the training pairs.\n")
+    print(f"{len(pairs)} held-out English-Swedish pairs, from the same catalogs as the training pairs.\n")
     before = figures(encoder, pairs, "base", "base", resolve_base(encoder.hub.info.base_id).load_tokenizer())
     after = figures(encoder, pairs, LANG, recipe.pivot, own_tokenizer(encoder.hub))
     print(f"{'':44}{'before':>10}{'after':>10}")

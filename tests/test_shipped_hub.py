@@ -114,7 +114,7 @@ def test_languages_are_told_apart_and_translations_are_near(encoder):
         assert own > encoder.similarity(vector, far).max().item(), lang
 
 
-def test_order_batches_and_neighbours_change_nothing(encoder):
+def test_order_batches_and_neighbors_change_nothing(encoder):
     texts = [TEXTS[lang] for lang in TEXTS if lang in encoder.languages] + ["Hello", "Сәлем " * 30]
     together = encoder.encode(texts, batch_size=64)
     alone = np.stack([encoder.encode(text) for text in texts])

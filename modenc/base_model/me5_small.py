@@ -194,14 +194,14 @@ def _read_tensors(reader: _Reader, header: _Header) -> dict[str, torch.Tensor]:
     tensors = {}
     for name, kind, size, offset, length in directory:
         raw = reader.data[offset : offset + length]
-        values = np.frombuffer(raw, dtype="<f4").copy() if kind == 0 else _dequantise(raw)
+        values = np.frombuffer(raw, dtype="<f4").copy() if kind == 0 else _dequantize(raw)
         columns = header.ffn if name.endswith("fo.w") else header.hidden
         shape = (size,) if name.endswith((".b", "ln.w")) else (-1, columns)
         tensors[name] = torch.from_numpy(values[:size]).reshape(shape)
     return tensors
 
 
-def _dequantise(raw: bytes) -> npt.NDArray[np.float32]:
+def _dequantize(raw: bytes) -> npt.NDArray[np.float32]:
     blocks = np.frombuffer(raw, dtype=np.dtype([("scale", "<f2"), ("nibbles", "u1", 16)]))
     low = blocks["nibbles"] & 0x0F
     high = blocks["nibbles"] >> 4

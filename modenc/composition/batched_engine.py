@@ -23,9 +23,9 @@ from transformers import PreTrainedModel
 from modenc.composition.adapter_bank import BASE_SLOT, AdapterBank, BankMatrices, RowAdapters
 from modenc.composition.bert import Bert, Layer
 from modenc.composition.body import check_fit
+from modenc.composition.buckets import Bucket, split_batch
 from modenc.composition.kernels import Precision
 from modenc.composition.modules import LanguageModules, vocabulary_nbytes
-from modenc.composition.packing import Bucket, split_batch
 from modenc.languages import BASE
 
 # Merging costs about as much as adding the adapters for this many tokens.
@@ -174,14 +174,18 @@ class BatchedEngine:
         if len(fingerprints) == 1:
             (fingerprint,) = fingerprints
             # One language: everything in the weights.
-            if align and not others and (layers := self._merge(_MergeKey(fingerprint, lang), lang, tokens)):
+            if (
+                align
+                and not others
+                and (layers := self._merged_if_worth(_MergeKey(fingerprint, lang), lang, tokens))
+            ):
                 return layers, False, False
             # Languages with the same LoRA: their alignment differs and is added.
-            if fingerprint and (layers := self._merge(_MergeKey(fingerprint, None), lang, tokens)):
+            if fingerprint and (layers := self._merged_if_worth(_MergeKey(fingerprint, None), lang, tokens)):
                 return layers, False, align
         return self._base_layers, fingerprints != {""}, align
 
-    def _merge(self, key: _MergeKey, lang: str, tokens: int) -> list[Layer] | None:
+    def _merged_if_worth(self, key: _MergeKey, lang: str, tokens: int) -> list[Layer] | None:
         """Return merged weights; ``None`` until enough tokens were computed without them.
 
         ``lang`` is the language in the bank that they are made from, ``tokens`` the size of this batch.

@@ -27,8 +27,8 @@ from modenc.composition.adapter_bank import (
     BankMatrices,
     RowAdapters,
 )
+from modenc.composition.buckets import Bucket
 from modenc.composition.kernels import Dense, Precision, make_dense
-from modenc.composition.packing import Bucket
 
 _DOWN, _UP = "down", "up"
 _SCORES_AT_A_TIME = 400_000

@@ -35,9 +35,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from modenc.cache import cache_dir, new_cache_folder
 from modenc.composition.bert import embed
 from modenc.composition.body import check_fit, compose
+from modenc.composition.buckets import Bucket, split_batch
 from modenc.composition.kernels import has_bf16
 from modenc.composition.modules import LanguageModules
-from modenc.composition.packing import Bucket, split_batch
 from modenc.errors import BaseModelError
 from modenc.languages import BASE
 

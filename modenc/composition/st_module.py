@@ -169,7 +169,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         texts = [text for text in inputs if isinstance(text, TaggedText) and text.tokens is not None]
         if lang is not None or len(texts) < len(inputs):
             texts = self.router.route(as_texts(inputs, self.max_characters)[0], lang)
-        rows = self.prepare(texts, prompt_text(prompt))
+        rows = self.tokenize_missing(texts, prompt_text(prompt))
         lengths = np.array([len(row.ids) for row in rows])
         mask = np.arange(lengths.max()) < lengths[:, None]
         # Padding is never read, but has to be in the row's own vocabulary: the first token is.
@@ -183,18 +183,30 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             "fingerprint": [row.fingerprint for row in rows],
         }
 
-    def prepare(
-        self, texts: Sequence[TaggedText], prompt: str, batch_size: int | None = None
-    ) -> list[Tokens]:
-        """Tokenize texts, unless they have the same tokens already, and order them for batches.
+    def prepare(self, texts: Sequence[TaggedText], prompt: str, batch_size: int) -> None:
+        """Tokenize texts as :meth:`tokenize_missing` does, and order them for batches.
 
         A language with texts for two batches or more has batches of its own; texts of the other languages
         share batches with texts of the same length.
 
         Args:
-            texts: texts whose ``tokens`` are set, and with ``batch_size`` also their ``order``.
+            texts: texts whose ``tokens`` and ``order`` are set.
             prompt: put before each text.
             batch_size: texts in a batch.
+
+        Raises:
+            LanguageGoneError: the hub has lost a language.
+            HubError: a language's modules cannot be used.
+        """
+        rows = self.tokenize_missing(texts, prompt)
+        count = Counter(text.lang for text in texts)
+        frequent = [code for code in count if count[code] >= 2 * batch_size]
+        start = {code: position * _ORDER_STEP for position, code in enumerate(frequent, start=1)}
+        for text, tokens in zip(texts, rows, strict=True):
+            text.order = start.get(text.lang, 0) + len(tokens.ids)
+
+    def tokenize_missing(self, texts: Sequence[TaggedText], prompt: str) -> list[Tokens]:
+        """Set the ``tokens`` of texts, unless they have the same already, and return them.
 
         Raises:
             LanguageGoneError: the hub has lost a language.
@@ -213,20 +225,13 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             tokenized = tokenize(tokenizer, [prefix + text for text in members], self._max_seq_length)
             for text, (ids, cut) in zip(members, tokenized, strict=True):
                 text.tokens = Tokens(prompt, self._max_seq_length, language.fingerprint, ids, cut)
-        rows = [text.tokens for text in texts if text.tokens is not None]
-        if batch_size is not None:
-            count = Counter(text.lang for text in texts)
-            frequent = [code for code in count if count[code] >= 2 * batch_size]
-            start = {code: position * _ORDER_STEP for position, code in enumerate(frequent, start=1)}
-            for text, tokens in zip(texts, rows, strict=True):
-                text.order = start.get(text.lang, 0) + len(tokens.ids)
-        return rows
+        return [text.tokens for text in texts if text.tokens is not None]
 
     def count_cut(self, texts: Sequence[TaggedText], prompt: str) -> int:
         """Count the texts that are cut at :attr:`max_seq_length`, in this process or those of a pool."""
         least = self._max_seq_length // _TOKENS_PER_CHARACTER - len(prompt)
         long = [text for text in texts if text.tokens is not None or len(text) > least]
-        return sum(tokens.cut for tokens in self.prepare(long, prompt))
+        return sum(tokens.cut for tokens in self.tokenize_missing(long, prompt))
 
     def forward(self, features: dict[str, Any], align: bool = True, **_: Any) -> dict[str, Any]:
         """Run all rows through the body, each with its language's modules.

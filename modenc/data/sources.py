@@ -1,4 +1,4 @@
-"""Rows of a recipe's sources: files, public data sets and gettext catalogues, keyed by role."""
+"""Rows of a recipe's sources: files, public data sets and gettext catalogs, keyed by role."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from modenc.data.formats import Row, flatten, read_file
-from modenc.data.gettext_catalogues import read_catalogues
+from modenc.data.gettext_catalogs import read_catalogs
 from modenc.errors import DataError
 from modenc.extras import require_extra
 from modenc.recipe.settings import Source
@@ -47,7 +47,7 @@ def read_resolved_rows(source: Source, root: Path, roles: Sequence[str] = ()) ->
 
 
 def resolve_source(source: Source, lang: str, pivot: str) -> Source:
-    """Fill in ``{lang}`` and ``{pivot}`` in all strings of a source, and the locale of gettext catalogues."""
+    """Fill in ``{lang}`` and ``{pivot}`` in all strings of a source, and the locale of gettext catalogs."""
     changes = {name: _fill(value, lang, pivot) for name, value in vars(source).items()}
     if source.gettext and not source.lang:
         changes["lang"] = lang
@@ -78,7 +78,7 @@ def read_raw_rows(source: Source, root: Path) -> Iterator[Row]:
     """Read all rows of a resolved source, with its own column names.
 
     Raises:
-        DataError: the source cannot be read, or is not exactly one of a file, a data set and catalogues.
+        DataError: the source cannot be read, or is not exactly one of a file, a data set and catalogs.
     """
     given = [source.path is not None, source.dataset is not None, bool(source.gettext)]
     if sum(given) != 1:
@@ -90,7 +90,7 @@ def read_raw_rows(source: Source, root: Path) -> Iterator[Row]:
         return read_file(Path(os.path.expanduser(root), os.path.expanduser(source.path)))
     if source.dataset is not None:
         return read_dataset(source)
-    return read_catalogues(source.gettext, source.lang or "")
+    return read_catalogs(source.gettext, source.lang or "")
 
 
 def read_dataset(source: Source) -> Iterator[Row]:

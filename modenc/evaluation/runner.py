@@ -267,20 +267,20 @@ class _Run:
             fit, choose = (self.rows(task, source, lang, task.pivot) for source in (task.train, task.dev))
             if fit is not None and choose is not None:
                 classifiers[lang] = TopicClassifier(
-                    *self._labelled(fit, lang), *self._labelled(choose, lang), seed=self.seed
+                    *self._labeled(fit, lang), *self._labeled(choose, lang), seed=self.seed
                 )
         for lang in task.languages:
             rows = self.rows(task, task.data, lang, task.pivot)
             if rows is None:
                 continue
-            test = self._labelled(rows, lang)
+            test = self._labeled(rows, lang)
             for metric, fitted_on in (("accuracy", lang), ("zero_shot_accuracy", task.pivot)):
                 if fitted_on in classifiers and not (metric == "zero_shot_accuracy" and lang == task.pivot):
                     languages = (lang,) if fitted_on == lang else (fitted_on, lang)
                     hits = classifiers[fitted_on].is_correct(*test).astype(np.float64)
                     self.record(task.name, metric, languages, hits[:, None])
 
-    def _labelled(self, rows: list[Row], lang: str) -> tuple[Vectors, list[str]]:
+    def _labeled(self, rows: list[Row], lang: str) -> tuple[Vectors, list[str]]:
         return self.encode([row["text"] for row in rows], lang), [row["label"] for row in rows]
 
     def geometry(self, task: Task) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -294,31 +294,45 @@ def _parse(
 ) -> StoredLanguage:
     """Parse those of ``parts`` that exist and have no issue."""
     there = {part for part in parts if files.has(part)}
-    contents: dict[str, bytes] = {}
-    for path in sorted((files.root / "tokenizer").iterdir()) if "tokenizer" in there else ():
-        name = f"tokenizer/{path.name}"
-        if path.name not in TOKENIZER_FILES:
-            files.report(name, f"expected {', '.join(TOKENIZER_FILES)} alone, found another file; delete it")
-        elif (content := files.read(name, TOKENIZER_FILES[path.name])) is not None:
-            contents[path.name] = content
-    tokenizer, embeddings, scales = None, None, None
-    if TOKENIZER_FILE in contents:
-        with files.reporting(f"tokenizer/{TOKENIZER_FILE}"):
-            tokenizer = parse_tokenizer(contents)
+    tokenizer = _parse_tokenizer(files) if "tokenizer" in there else None
+    embeddings, scales = None, None
     if tokenizer is not None and "embeddings" in there:
         name, pieces = PART_FILES["embeddings"][0], len(tokenizer)
         if (content := files.read(name, MOST_HEADER + 4 * pieces * (hidden_size + 1))) is not None:
             with files.reporting(name):
                 embeddings, scales = parse_embeddings(content, pieces, hidden_size)
-    adapters: dict[str, Any] = {"la": {}, "se": {}, "cla": {}}
-    for part in [part for part in adapters if part in there]:
-        config_name, name = PART_FILES[part]
-        config = files.read(config_name, MOST_JSON_BYTES)
-        content = files.read(name, most_adapter_bytes(hidden_size))
-        if config is not None and content is not None:
-            with files.reporting(config_name):
-                settings = json_object(config, Path(config_name).name)
-                with files.reporting(name):
-                    parse = parse_parallel if part == "cla" else parse_lora
-                    adapters[part] = parse(content, settings, hidden_size)
+    adapters = {
+        part: _parse_adapter(files, part, parse, hidden_size) if part in there else {}
+        for part, parse in (("la", parse_lora), ("se", parse_lora), ("cla", parse_parallel))
+    }
     return StoredLanguage(lang, fingerprint, tokenizer, embeddings, scales, **adapters)
+
+
+def _parse_tokenizer(files: _FolderReader) -> ParsedTokenizer | None:
+    """Parse the tokenizer's files; ``None`` if they have an issue."""
+    contents: dict[str, bytes] = {}
+    for path in sorted((files.root / "tokenizer").iterdir()):
+        name = f"tokenizer/{path.name}"
+        if path.name not in TOKENIZER_FILES:
+            files.report(name, f"expected {', '.join(TOKENIZER_FILES)} alone, found another file; delete it")
+        elif (content := files.read(name, TOKENIZER_FILES[path.name])) is not None:
+            contents[path.name] = content
+    if TOKENIZER_FILE in contents:
+        with files.reporting(f"tokenizer/{TOKENIZER_FILE}"):
+            return parse_tokenizer(contents)
+    return None
+
+
+def _parse_adapter(
+    files: _FolderReader, part: str, parse: Callable[..., dict[Any, Any]], hidden_size: int
+) -> dict[Any, Any]:
+    """Parse an adapter's two files; empty if they have an issue."""
+    config_name, name = PART_FILES[part]
+    config = files.read(config_name, MOST_JSON_BYTES)
+    content = files.read(name, most_adapter_bytes(hidden_size))
+    if config is not None and content is not None:
+        with files.reporting(config_name):
+            settings = json_object(config, Path(config_name).name)
+            with files.reporting(name):
+                return parse(content, settings, hidden_size)
+    return {}

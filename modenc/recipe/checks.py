@@ -148,7 +148,7 @@ def _source(path: Place, kind: str, source: Source) -> Iterator[Issue]:
         found = ", or group; found neither" if kind in GROUPED_COLUMNS else "; found none"
         yield Issue(path, f"expected pivot_path, the same rows in the pivot language{found}")
     if source.gettext and kind not in ("text", "parallel"):
-        yield Issue((*path, "gettext"), "catalogues give text and parallel pairs only")
+        yield Issue((*path, "gettext"), "catalogs give text and parallel pairs only")
     for key in ("path", "pivot_path", "dataset", "config", "lang", "group"):
         yield from unknown_placeholders((*path, key), getattr(source, key), ("lang", "pivot"))
 

@@ -44,7 +44,7 @@ class Source:
     dataset: str | None = None
     """Name of a data set for ``datasets.load_dataset``."""
     gettext: tuple[str, ...] = ()
-    """Installed Python packages whose gettext catalogues are read (message id = pivot side)."""
+    """Installed Python packages whose gettext catalogs are read (message id = pivot side)."""
     config: str | None = None
     """Configuration (subset) of ``dataset``."""
     split: str = "train"
@@ -52,7 +52,7 @@ class Source:
     streaming: bool = False
     """Stream ``dataset`` instead of downloading it whole."""
     lang: str | None = None
-    """Locale of the gettext catalogue, when it is not the language's own code (``pt_BR``)."""
+    """Locale of the gettext catalog, when it is not the language's own code (``pt_BR``)."""
     columns: dict[str, str] = field(default_factory=dict)
     """Role → column name, where the names differ from the roles (``{ text = "kk", pivot = "en" }``)."""
     where: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -129,11 +129,8 @@ def load_recipe(
     """
     with _nesting_error(path):
         file = find_recipe(path)
-        tables = merge(_defaults(), read_tables(file))
         issues: list[Issue] = []
-        written = tables.get("languages")
-        spelled = {normalized_or_same(code): code for code in written} if isinstance(written, dict) else {}
-        tables = apply_overrides(normalize_languages(tables, issues), overrides, issues)
+        tables, spelled = _tables(file, overrides, issues)
         header = _header(tables, file.stem, issues)
         own = _language_tables(tables, header.pivot, spelled, issues)
         found: list[Found] = [(None, issue) for issue in issues]
@@ -147,11 +144,11 @@ def load_recipe(
             if inspect is not None:
                 add_issues(found, inspect({lang: plans[lang] for lang in chosen if lang in plans}))
 
-        warnings = issue_lines(found, "warning", own)
+        warnings, notes = (tuple(issue_lines(found, kind, own)) for kind in ("warning", "note"))
         if lines := issue_lines(found, "error", own):
             raise RecipeIssues(header.name, lines, warnings)
-        skipped = _left_out(plans)
-        for line in skipped:
+        left_out = tuple(_left_out(plans))
+        for line in left_out:
             logger.info("%s", line)
         allowed = {lang: replace(plan, data=allowed_data(plan.data)) for lang, plan in plans.items()}
         return Recipe(
@@ -162,9 +159,9 @@ def load_recipe(
             plans=_in_order(allowed, header.pivot),
             text=to_toml({**tables, "name": header.name, "pivot": header.pivot}, order=TOP_LEVEL),
             start_from=header.hubs()[1] if header.hub.start_from else None,
-            left_out=tuple(skipped),
-            warnings=tuple(warnings),
-            notes=tuple(issue_lines(found, "note", own)),
+            left_out=left_out,
+            warnings=warnings,
+            notes=notes,
         )
 
 
@@ -176,6 +173,16 @@ def default_section(name: str) -> Any:
 @cache
 def _defaults() -> dict[str, Any]:
     return read_tables(recipes_folder() / DEFAULTS_FILE)
+
+
+def _tables(
+    file: Path, overrides: Sequence[str], issues: list[Issue]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return a recipe's tables with defaults and overrides, and code → its spelling in the recipe."""
+    tables = merge(_defaults(), read_tables(file))
+    written = tables.get("languages")
+    spelled = {normalized_or_same(code): code for code in written} if isinstance(written, dict) else {}
+    return apply_overrides(normalize_languages(tables, issues), overrides, issues), spelled
 
 
 def _header(tables: dict[str, Any], stem: str, issues: list[Issue]) -> RecipeHeader:

@@ -309,21 +309,15 @@ def train_sentence_model(
     schedule.log(stage.name)
     evaluator = None if dev.empty() else DevEvaluator(dev)
     metrics: dict[str, Any] = {"dev_before": evaluator(model)} if evaluator else {}
-    data = (
-        train
-        if isinstance(train, Dataset)
-        else DatasetDict({name: rows for sets in train.values() for name, rows in sets.items()})
+    if not isinstance(train, Dataset):
+        train = DatasetDict({name: rows for sets in train.values() for name, rows in sets.items()})
+    arguments = training_arguments(
+        schedule.optimizer, stage.plan.run, stage.checkpoints, sentences=True, evaluate=bool(evaluator)
     )
     trainer = SentenceTrainer(
         model=model,
-        args=training_arguments(
-            schedule.optimizer,
-            stage.plan.run,
-            stage.checkpoints,
-            sentences=True,
-            evaluate=evaluator is not None,
-        ),
-        train_dataset=data,
+        args=arguments,
+        train_dataset=train,
         loss=loss,
         evaluator=evaluator,
         optimizers=(optimizer, None),

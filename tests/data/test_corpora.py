@@ -10,7 +10,7 @@ import pytest
 import tiny_models
 import zstandard
 
-from modenc.data.gettext_catalogues import read_catalogues
+from modenc.data.gettext_catalogs import read_catalogs
 from modenc.data.sources import read_rows
 from modenc.errors import DataError
 from modenc.recipe.loader import load_recipe
@@ -166,9 +166,9 @@ def test_a_score_that_is_no_number(plan, tmp_path):
         assert TrainingData(plan).dev
 
 
-def test_catalogues_give_clean_pairs():
-    pytest.importorskip("django", reason="its catalogues are the test's translations")
-    rows = list(read_catalogues(["django"], "tr"))
+def test_catalogs_give_clean_pairs():
+    pytest.importorskip("django", reason="its catalogs are the test's translations")
+    rows = list(read_catalogs(["django"], "tr"))
     assert len(rows) > 300
     texts = [text for row in rows for text in (row["pivot"], row["text"])]
     assert not [text for text in texts if "%(" in text or "</" in text]
@@ -177,4 +177,4 @@ def test_catalogues_give_clean_pairs():
 
 def test_a_package_that_is_not_installed():
     with pytest.raises(DataError, match="pip install no-such-package"):
-        list(read_catalogues(["no-such-package"], "tr"))
+        list(read_catalogs(["no-such-package"], "tr"))

@@ -1,15 +1,15 @@
-"""Gettext catalogues: found, read and turned into sentences."""
+"""Gettext catalogs: found, read and turned into sentences."""
 
 import struct
 
 import pytest
 
-from modenc.data.gettext_catalogues import clean_pair, find_catalogues, read_catalogues, read_mo
+from modenc.data.gettext_catalogs import clean_pair, find_catalogs, read_catalogs, read_mo
 from modenc.errors import DataError
 
 
 def _mo(entries, order="<"):
-    """A compiled catalogue of id → translation, in either byte order."""
+    """A compiled catalog of id → translation, in either byte order."""
     strings = [(key.encode(), text.encode()) for key, text in sorted(entries.items())]
     at = 28 + 16 * len(strings)
     tables, blob = ([], []), b""
@@ -24,12 +24,12 @@ def _mo(entries, order="<"):
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """Makes an importable package with catalogues: locale → entries."""
+    """Makes an importable package with catalogs: locale → entries."""
 
-    def make(**catalogues):
+    def make(**catalogs):
         (tmp_path / "tiny_pkg").mkdir()
         (tmp_path / "tiny_pkg" / "__init__.py").write_text("raise RuntimeError('imported')\n")
-        for locale, entries in catalogues.items():
+        for locale, entries in catalogs.items():
             folder = tmp_path / "tiny_pkg" / "locale" / locale / "LC_MESSAGES"
             folder.mkdir(parents=True)
             (folder / "app.mo").write_bytes(_mo(entries))
@@ -49,7 +49,7 @@ def test_messages_become_pairs(package):
         "%(n)d day ago\0%(n)d days ago": "%(n)d gün önce\0%(n)d günler önce",
         "OK": "OK",
     }
-    rows = list(read_catalogues([package(tr=entries)], "tr"))
+    rows = list(read_catalogs([package(tr=entries)], "tr"))
     assert sorted((row["pivot"], row["text"]) for row in rows) == [
         ("5 day ago", "5 gün önce"),
         ("5 days ago", "5 günler önce"),
@@ -59,17 +59,17 @@ def test_messages_become_pairs(package):
 
 def test_with_three_plural_forms_only_the_general_one_is_paired(package):
     entries = {**HEADER, "%d day\0%d days": "%d день\0%d дня\0%d дней"}
-    rows = list(read_catalogues([package(ru=entries)], "ru"))
+    rows = list(read_catalogs([package(ru=entries)], "ru"))
     assert rows == [{"pivot": "5 days", "text": "5 дней"}]
 
 
 def test_a_locale_with_a_region_serves_where_there_is_none_without(package):
     name = package(tr_TR={**HEADER, "Close": "Kapat"}, pt_BR={**HEADER, "Close": "Fechar"})
-    assert [path.parts[-3] for path in find_catalogues(name, "tr")] == ["tr_TR"]
+    assert [path.parts[-3] for path in find_catalogs(name, "tr")] == ["tr_TR"]
     with pytest.raises(
-        DataError, match=r"catalogue for 'pt_PT', found pt_BR, tr_TR; did you mean lang = 'pt_BR'"
+        DataError, match=r"catalog for 'pt_PT', found pt_BR, tr_TR; did you mean lang = 'pt_BR'"
     ):
-        find_catalogues(name, "pt_PT")
+        find_catalogs(name, "pt_PT")
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -78,10 +78,10 @@ def test_both_byte_orders_are_read(tmp_path, order):
     assert list(read_mo(tmp_path / "x.mo")) == [(["Close"], ["Kapat"])]
 
 
-@pytest.mark.parametrize("data", [b"", b"not a catalogue at all, surely not", _mo({"Close": "Kapat"})[:-8]])
-def test_a_damaged_catalogue_is_named(tmp_path, data):
+@pytest.mark.parametrize("data", [b"", b"not a catalog at all, surely not", _mo({"Close": "Kapat"})[:-8]])
+def test_a_damaged_catalog_is_named(tmp_path, data):
     (tmp_path / "x.mo").write_bytes(data)
-    with pytest.raises(DataError, match=r"x\.mo: not a readable gettext catalogue"):
+    with pytest.raises(DataError, match=r"x\.mo: not a readable gettext catalog"):
         list(read_mo(tmp_path / "x.mo"))
 
 
@@ -111,7 +111,7 @@ def test_white_space_without_end_is_cleaned_at_once():
     assert clean_pair(*pair) == ("One word", "Бір сөз")
 
 
-def test_a_catalogue_whose_strings_overlap_is_refused(tmp_path):
+def test_a_catalog_whose_strings_overlap_is_refused(tmp_path):
     count, length = 2000, 50_000
     header = struct.pack("<7I", 0x950412DE, 0, count, 28, 28, 0, 28)
     table = struct.pack("<2I", length, 28 + 8 * count) * count

@@ -256,7 +256,7 @@ def test_settings_that_are_impossible_together(issues_of, sound, overrides, issu
         ),
         (
             'text = ["a.txt"]\ndev.sts = [{ gettext = ["django"] }]',
-            "data.dev.sts[0].gettext: catalogues give text and parallel pairs only",
+            "data.dev.sts[0].gettext: catalogs give text and parallel pairs only",
         ),
     ],
 )

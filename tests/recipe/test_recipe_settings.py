@@ -54,7 +54,7 @@ def test_defaults_that_the_dataclasses_state_too_agree_with_the_file():
                     assert default((*place, field.name)) == field.default, (*place, field.name)
 
 
-def test_every_default_has_its_reason_above_or_shares_one_with_its_neighbours():
+def test_every_default_has_its_reason_above_or_shares_one_with_its_neighbors():
     lines = (recipes_folder() / DEFAULTS_FILE).read_text(encoding="utf-8").splitlines()
     comments = sum(line.startswith("#") for line in lines)
     values = sum(" = " in line and not line.startswith("#") for line in lines)

@@ -2,7 +2,7 @@
 
 import torch
 
-from modenc.composition.packing import round_up_tokens, split_batch
+from modenc.composition.buckets import round_up_tokens, split_batch
 
 
 def test_buckets_waste_little_and_keep_every_row():

@@ -1,6 +1,6 @@
-"""Sentence pairs from the gettext catalogues in installed Python packages.
+"""Sentence pairs from the gettext catalogs in installed Python packages.
 
-A compiled catalogue (``.mo``) maps English messages to a language's translations: small, clean parallel text
+A compiled catalog (``.mo``) maps English messages to a language's translations: small, clean parallel text
 that needs no download beyond ``pip install``. Placeholders, mark-up and accelerator keys are removed from the
 messages.
 """
@@ -42,7 +42,7 @@ _LEFT_OVER = re.compile(r"[{}<>]|%[(a-zA-Z]|&\w+;")
 _SPACE = re.compile(r"\s+")
 
 
-def read_catalogues(packages: Sequence[str], locale: str) -> Iterator[Row]:
+def read_catalogs(packages: Sequence[str], locale: str) -> Iterator[Row]:
     """Read the translated messages of packages, cleaned, as rows of ``pivot`` (English) and ``text``.
 
     Args:
@@ -51,10 +51,10 @@ def read_catalogues(packages: Sequence[str], locale: str) -> Iterator[Row]:
             there is none without.
 
     Raises:
-        DataError: a package is not installed, or its catalogue for the locale is missing or damaged.
+        DataError: a package is not installed, or its catalog for the locale is missing or damaged.
     """
     for package in packages:
-        for path in find_catalogues(package, locale):
+        for path in find_catalogs(package, locale):
             for ids, forms in read_mo(path):
                 for message, translation in _pairs(ids, forms):
                     pair = clean_pair(message, translation)
@@ -62,7 +62,7 @@ def read_catalogues(packages: Sequence[str], locale: str) -> Iterator[Row]:
                         yield {"pivot": pair[0], "text": pair[1]}
 
 
-def find_catalogues(package: str, locale: str) -> list[Path]:
+def find_catalogs(package: str, locale: str) -> list[Path]:
     """Find the ``.mo`` files of a package for a locale, sorted.
 
     Raises:
@@ -75,12 +75,12 @@ def find_catalogues(package: str, locale: str) -> list[Path]:
                 by_folder[messages.parent.parent].append(messages.parent)
     chosen = {folder for folders in by_folder.values() for folder in _matching(folders, locale)}
     if not chosen:
-        raise DataError(_no_catalogue(package, locale, {f.name for fs in by_folder.values() for f in fs}))
+        raise DataError(_no_catalog(package, locale, {f.name for fs in by_folder.values() for f in fs}))
     return sorted(path for folder in chosen for path in (folder / "LC_MESSAGES").glob("*.mo"))
 
 
 def read_mo(path: Path) -> Iterator[tuple[list[str], list[str]]]:
-    """Read the entries of a compiled catalogue: ids (singular, plural) and translated forms.
+    """Read the entries of a compiled catalog: ids (singular, plural) and translated forms.
 
     Contexts are removed from the ids, and the header entry is left out.
 
@@ -96,9 +96,7 @@ def read_mo(path: Path) -> Iterator[tuple[list[str], list[str]]]:
                 ids = message.decode(charset).rpartition("\x04")[2].split("\0")
                 yield ids, text.decode(charset).split("\0")
     except (struct.error, ValueError, LookupError) as error:
-        raise DataError(
-            f"{path}: not a readable gettext catalogue ({error}); reinstall its package"
-        ) from error
+        raise DataError(f"{path}: not a readable gettext catalog ({error}); reinstall its package") from error
 
 
 def _raw_entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -137,7 +135,7 @@ def _pairs(ids: list[str], forms: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _package_folders(package: str) -> list[Path]:
-    """Return the folders to search for catalogues; the package is not imported."""
+    """Return the folders to search for catalogs; the package is not imported."""
     try:
         spec = find_spec(package) if package.isidentifier() else None
     except (ImportError, ValueError):
@@ -163,17 +161,15 @@ def _matching(folders: Iterable[Path], locale: str) -> list[Path]:
     return exact or [folder for folder, name in names.items() if name.startswith(f"{wanted}_")]
 
 
-def _no_catalogue(package: str, locale: str, locales: set[str]) -> str:
+def _no_catalog(package: str, locale: str, locales: set[str]) -> str:
     if not locales:
-        return (
-            f"package {package}: expected gettext catalogues (locale/{locale}/LC_MESSAGES/*.mo), found none"
-        )
+        return f"package {package}: expected gettext catalogs (locale/{locale}/LC_MESSAGES/*.mo), found none"
     language = locale.replace("-", "_").partition("_")[0]
     same = sorted(other for other in locales if other.replace("-", "_").partition("_")[0] == language)
     near = next(iter(same), None) or closest_match(locale, locales, 0.5)
     hint = f"did you mean lang = {near!r}?" if near else "leave the package out for this language"
     return (
-        f"package {package}: expected a gettext catalogue for {locale!r}, "
+        f"package {package}: expected a gettext catalog for {locale!r}, "
         f"found {', '.join(sorted(locales))}; {hint}"
     )
 
