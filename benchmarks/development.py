@@ -93,7 +93,7 @@ def originals(sets: Mapping[str, Pairs], english: Pairs, base: System) -> Pairs:
     (first, pairs), *others = sets.items()
     gold = [pair[2] for pair in pairs]
     for lang, other in others:
-        if [pair[2] for pair in other] != gold:
+        if len(other) != len(gold) or not np.allclose([pair[2] for pair in other], gold):
             raise DataError(f"expected the scores of {first!r} in {lang!r}, found other ones")
     differs = np.abs(np.subtract.outer(gold, [pair[2] for pair in english])) > _SAME_SCORE
     if (alone := differs.all(axis=1)).any():
