@@ -241,9 +241,8 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         encode = super().encode
 
         def vectors_of(tagged: list[TaggedText]) -> Any:
-            self._load_languages(tagged, prefix, size, options)
-            given = tagged[0] if single else tagged
-            return encode(given, None, prefix, size, *args, align=align, **options)
+            self._load_used(tagged, prefix, size, options)
+            return encode(tagged[0] if single else tagged, None, prefix, size, *args, align=align, **options)
 
         vectors, tagged = with_retries(vectors_of, tagged, lambda _: route(texts, codes))
         self._warn_of_cuts(tagged, prefix)
@@ -255,18 +254,14 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         options |= {"pool": None, "device": None if isinstance(device, list) else device}
         return self.encode([""], *args, lang=BASE, **options)[:0]
 
-    def _load_languages(
-        self, tagged: list[TaggedText], prefix: str, batch_size: int, options: dict[str, Any]
-    ) -> None:
-        """Load the languages of texts, and tokenize the texts unless processes of a pool will.
-
-        Before such processes start, since sentence-transformers 5 waits forever for one that an error ended.
-        """
+    def _load_used(self, tagged: list[TaggedText], prefix: str, size: int, options: dict[str, Any]) -> None:
+        """Load the languages of texts, and tokenize the texts unless processes of a pool will."""
+        # Before such processes start: sentence-transformers 5 waits forever for one that an error has ended.
         if options.get("pool") is not None or isinstance(options.get("device"), list):
             for code in {text.lang for text in tagged} - {BASE}:
                 self._transformer.cache.load(code)
         else:
-            self._transformer.prepare(tagged, prefix, batch_size)
+            self._transformer.prepare(tagged, prefix, size)
 
     def _warn_of_cuts(self, tagged: list[TaggedText], prompt: str) -> None:
         """Warn if texts were cut, but not in a process of a pool."""
@@ -274,8 +269,7 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         if self._counts_cuts:
             with suppress(LanguageGoneError):  # gone after the vectors were computed
                 if cut := module.count_cut(tagged, prompt):
-                    limits = (module.max_seq_length, module.most_positions)
-                    warn_user(TextsCutWarning(cut, len(tagged), *limits))
+                    warn_user(TextsCutWarning(cut, len(tagged), module.max_seq_length, module.most_positions))
 
     @staticmethod
     def _multi_process_worker(device: str, model: ModularEncoder, *queues: Any) -> None:

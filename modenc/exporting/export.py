@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from modenc.base_model import resolve_base
@@ -88,23 +90,15 @@ def export(
         composed = compose(body, modules, align=align)
         batches = list(sample_batches(composed, tokenizer))
         composed.config.save_pretrained(folder)
-        if to == "onnx":
-            run = write_onnx(composed, folder, int8=int8)
-        elif to == "openvino":
-            run = write_openvino(composed, folder, batches, int8=int8)
-        else:
+        if to == FORMATS[0]:
             run = _write_model(widen(body, modules, align=align), folder)
+        else:
+            run = _write_graph(composed, folder, batches, to, int8=int8)
         measured = _describe(agreement(run, composed, batches), code, int8=int8)
         tokenizer.save_pretrained(folder)
-        exported = Exported(
-            card=opened.card(code),
-            info=opened.info,
-            to=to,
-            int8=int8,
-            aligned=align and bool(modules.parallel_adapters),
-            max_length=min(opened.info.max_length, most_positions(body)),
-            agreement=measured,
-        )
+        aligned = align and bool(modules.parallel_adapters)
+        length = min(opened.info.max_length, most_positions(body))
+        exported = Exported(opened.card(code), opened.info, to, int8, aligned, length, measured)
         _write_settings(folder, exported)
         sync_tree(folder)
         replace_folder(folder, output)
@@ -134,6 +128,14 @@ def _write_model(model: PreTrainedModel, folder: Path) -> Run:
     pooler = {"pooler.dense.weight": torch.zeros(size, size), "pooler.dense.bias": torch.zeros(size)}
     model.save_pretrained(folder, state_dict=model.state_dict() | pooler)
     return runner(model)
+
+
+def _write_graph(
+    composed: PreTrainedModel, folder: Path, batches: Sequence[tuple[Tensor, Tensor]], to: str, *, int8: bool
+) -> Run:
+    if to == "onnx":
+        return write_onnx(composed, folder, int8=int8)
+    return write_openvino(composed, folder, batches, int8=int8)
 
 
 def _describe(measured: Agreement, lang: str, *, int8: bool) -> str:

@@ -16,6 +16,11 @@ _PACKAGES = {
     "openvino": '"sentence-transformers[openvino]"',
 }
 
+_ALIGNMENT = {
+    True: "with the alignment adapter: vectors are comparable with those of the hub's other languages",
+    False: "without an alignment adapter",
+}
+
 
 @dataclass(frozen=True)
 class Exported:
@@ -42,18 +47,14 @@ def model_page(exported: Exported) -> str:
     base = base_page(info.base_id)
     # A folder's path would reveal names on this machine.
     own = info.base_id if base else Path(info.base_id).name
-    alignment = (
-        "with the alignment adapter: vectors are comparable with those of the hub's other languages"
-        if exported.aligned
-        else "without an alignment adapter"
-    )
     prompt = f"`{info.prompt}`, put before every text unless another is given" if info.prompt else "none"
     lines = [
         *front_matter(card, "sentence-transformers", "feature-extraction"),
         "",
         f"# {card.name} ({card.lang}) sentence encoder",
         "",
-        f"`{base or own}` with modules for {card.name} merged into its weights by modenc, {alignment}. It is "
+        f"`{base or own}` with modules for {card.name} merged into its weights by modenc, "
+        f"{_ALIGNMENT[exported.aligned]}. It is "
         f"for texts in {card.name}: the other languages of the hub have modules of their own.",
         "",
         f"- Base: `{own}` (fingerprint `{info.base_fingerprint}`)",

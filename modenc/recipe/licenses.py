@@ -12,7 +12,7 @@ from typing import Any
 
 from modenc.provenance import read_record, with_new_keys
 from modenc.recipe.data_settings import COLUMN_ROLES, TRAINED_ON, DataSettings, Source
-from modenc.recipe.issues import Issue, Place
+from modenc.recipe.issues import Issue, Place, dotted
 from modenc.recipe.settings import FRESH, LanguagePlan
 
 # The prefix of several licenses, as in "mixed: CC-BY-4.0, MIT".
@@ -158,3 +158,16 @@ def _licenses_of(lang: str, plans: Mapping[str, LanguagePlan], hubs: Sequence[Pa
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue  # reported when the language is read
     return []
+
+
+def left_out_sources(plans: Mapping[str, LanguagePlan]) -> tuple[str, ...]:
+    """Report the sources whose licenses are not allowed, a line each."""
+    lines = set()
+    for plan in plans.values():
+        for place, kind, source in sources(plan, all_licenses=True):
+            if kind in TRAINED_ON and not is_allowed(source.license, plan.data.licenses):
+                found = source.path or source.dataset or ", ".join(source.gettext)
+                lines.add(
+                    f"{dotted(place)}: {found} ({source.license}) is left out, since data.licenses lacks it"
+                )
+    return tuple(sorted(lines))

@@ -15,7 +15,6 @@ from typing import Any
 from modenc.errors import LanguageError, RecipeError
 from modenc.languages import normalize_code
 from modenc.recipe.checks import check_languages, check_plan, unknown_language, unknown_placeholders
-from modenc.recipe.data_settings import TRAINED_ON
 from modenc.recipe.files import (
     DEFAULTS_FILE,
     apply_overrides,
@@ -35,11 +34,10 @@ from modenc.recipe.issues import (
     Place,
     RecipeIssues,
     add_issues,
-    dotted,
     issue_lines,
     unknown_keys,
 )
-from modenc.recipe.licenses import allowed_data, inherited_licenses, is_allowed, sources, with_records
+from modenc.recipe.licenses import allowed_data, inherited_licenses, left_out_sources, with_records
 from modenc.recipe.missing_files import missing_files, missing_modules
 from modenc.recipe.parse import describe, parse
 from modenc.recipe.settings import FRESH, SECTIONS, LanguagePlan, Recipe
@@ -143,26 +141,10 @@ def load_recipe(
             add_issues(found, _missing(plans, chosen, chosen if need_others else plans, header.hubs()))
             if inspect is not None:
                 add_issues(found, inspect({lang: plans[lang] for lang in chosen if lang in plans}))
-
         warnings, notes = (tuple(issue_lines(found, kind, own)) for kind in ("warning", "note"))
         if lines := issue_lines(found, "error", own):
             raise RecipeIssues(header.name, lines, warnings)
-        left_out = tuple(_left_out(plans))
-        for line in left_out:
-            logger.info("%s", line)
-        allowed = {lang: replace(plan, data=allowed_data(plan.data)) for lang, plan in plans.items()}
-        return Recipe(
-            name=header.name,
-            path=file,
-            pivot=header.pivot,
-            hub=header.hubs()[0],
-            plans=_in_order(allowed, header.pivot),
-            text=to_toml({**tables, "name": header.name, "pivot": header.pivot}, order=TOP_LEVEL),
-            start_from=header.hubs()[1] if header.hub.start_from else None,
-            left_out=left_out,
-            warnings=warnings,
-            notes=notes,
-        )
+        return _recipe(file, header, tables, plans, warnings, notes)
 
 
 def default_section(name: str) -> Any:
@@ -183,6 +165,33 @@ def _tables(
     written = tables.get("languages")
     spelled = {normalized_or_same(code): code for code in written} if isinstance(written, dict) else {}
     return apply_overrides(normalize_languages(tables, issues), overrides, issues), spelled
+
+
+def _recipe(
+    file: Path,
+    header: RecipeHeader,
+    tables: dict[str, Any],
+    plans: Mapping[str, LanguagePlan],
+    warnings: tuple[str, ...],
+    notes: tuple[str, ...],
+) -> Recipe:
+    """Make a recipe of plans without errors, with data of allowed licenses alone."""
+    allowed = {lang: replace(plan, data=allowed_data(plan.data)) for lang, plan in plans.items()}
+    left_out = left_out_sources(plans)
+    for line in left_out:
+        logger.info("%s", line)
+    return Recipe(
+        name=header.name,
+        path=file,
+        pivot=header.pivot,
+        hub=header.hubs()[0],
+        plans=_in_order(allowed, header.pivot),
+        text=to_toml({**tables, "name": header.name, "pivot": header.pivot}, order=TOP_LEVEL),
+        start_from=header.hubs()[1] if header.hub.start_from else None,
+        left_out=left_out,
+        warnings=warnings,
+        notes=notes,
+    )
 
 
 def _header(tables: dict[str, Any], stem: str, issues: list[Issue]) -> RecipeHeader:
@@ -304,18 +313,6 @@ def _missing(
         yield from ((lang, issue) for issue in missing_files(plan))
         yield from ((lang, issue) for issue in missing_modules(plan, plans, trained, hubs))
         yield from ((lang, issue) for issue in inherited_licenses(plan, plans, hubs))
-
-
-def _left_out(plans: Mapping[str, LanguagePlan]) -> list[str]:
-    lines = set()
-    for plan in plans.values():
-        for place, kind, source in sources(plan, all_licenses=True):
-            if kind in TRAINED_ON and not is_allowed(source.license, plan.data.licenses):
-                name = source.path or source.dataset or ", ".join(source.gettext)
-                lines.add(
-                    f"{dotted(place)}: {name} ({source.license}) is left out, since data.licenses lacks it"
-                )
-    return sorted(lines)
 
 
 def _in_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, LanguagePlan]:

@@ -315,12 +315,7 @@ def train_sentence_model(
         schedule.optimizer, stage.plan.run, stage.checkpoints, sentences=True, evaluate=bool(evaluator)
     )
     trainer = SentenceTrainer(
-        model=model,
-        args=arguments,
-        train_dataset=train,
-        loss=loss,
-        evaluator=evaluator,
-        optimizers=(optimizer, None),
+        model, arguments, train, loss=loss, evaluator=evaluator, optimizers=(optimizer, None)
     )
     trainer.batch_order = schedule.batch_order
     auxiliary = trainer.auxiliary()
