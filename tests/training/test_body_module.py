@@ -5,19 +5,26 @@ import tiny_models
 import torch
 
 from modenc.base_model import resolve_base
+from modenc.recipe.settings import LoraSettings
 from modenc.training import body_module
-from modenc.training.adapters_io import add_parallel_adapter
+from modenc.training.adapters_io import add_lora, add_parallel_adapter
 from modenc.training.body_module import BodyModule
 from modenc.training.row_packing import pack_rows
 
 
-def module_with_passes(folder, *, align=False):
+def module_with_passes(folder, *, adapter="", bf16=False):
     """Make a module of a base, and a list that takes the shape of the ids of each of its passes."""
     base = resolve_base(str(folder))
     body = base.load_body()
-    if align:
+    if adapter == "parallel":
         add_parallel_adapter(body, 2)
-    module = BodyModule(body, base.load_tokenizer(), prompt="", max_length=32).eval()
+    if adapter == "lora":
+        body = add_lora(body, LoraSettings(rank=2, alpha=4, dropout=0.0), ["query", "dense"])
+        for parameter in body.parameters():
+            # A fresh LoRA's second matrix is zeros, and the first would have no gradient.
+            if parameter.requires_grad:
+                torch.nn.init.normal_(parameter, std=0.1)
+    module = BodyModule(body, base.load_tokenizer(), prompt="", max_length=32, bf16=bf16).eval()
     passes = []
     body.register_forward_pre_hook(
         lambda _, __, given: passes.append(tuple(given["input_ids"].shape)), with_kwargs=True
@@ -32,10 +39,10 @@ def mixed_texts(rows):
 
 
 @pytest.mark.parametrize("rows", [2, 15, 37])
-@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("adapter", ["", "parallel", "lora"])
 @pytest.mark.parametrize("base", ["tiny_xlmr", "tiny_bert"])
-def test_packed_rows_are_one_padded_pass(request, monkeypatch, base, align, rows):
-    module, passes = module_with_passes(request.getfixturevalue(base), align=align)
+def test_packed_rows_are_one_padded_pass(request, monkeypatch, base, adapter, rows):
+    module, passes = module_with_passes(request.getfixturevalue(base), adapter=adapter)
     # A padding token that a text spells out has a position in BERT, and none in XLM-R.
     pad = module.tokenizer.pad_token
     features = module.preprocess([*mixed_texts(rows)[:-1], f"so {pad} it is"])
@@ -58,6 +65,19 @@ def test_packed_rows_are_one_padded_pass(request, monkeypatch, base, align, rows
     packed, padded = (count * length for count, length in passes)
     assert padded == features["input_ids"].numel()
     assert packed < 0.9 * padded or rows == 2
+
+
+def test_packed_rows_are_one_padded_pass_in_bfloat16(tiny_xlmr, monkeypatch):
+    module, passes = module_with_passes(tiny_xlmr, adapter="parallel", bf16=True)
+    features = module.preprocess(mixed_texts(15))
+    found = []
+    for little in (0.05, 1.0):
+        monkeypatch.setattr(body_module, "_LITTLE_PADDING", little)
+        tokens = module.forward(features)["token_embeddings"]
+        found.append(tokens * features["attention_mask"][..., None])
+    assert len(set(passes)) == 2
+    # bfloat16 has 8 bits.
+    torch.testing.assert_close(*found, atol=5e-2, rtol=5e-2)
 
 
 def test_little_padding_is_computed(tiny_xlmr):
