@@ -20,6 +20,7 @@ from languages import HUB, ROOT, SYSTEMS, cached
 from markdown_rows import head, row, write_table
 
 from modenc import ModularEncoder
+from modenc.data.pairs import read_score
 from modenc.data.sources import read_rows
 from modenc.errors import DataError, ModencError
 from modenc.evaluation.retrieval import unit
@@ -81,7 +82,10 @@ def read_pairs(data: Path, name: str, lang: str) -> Pairs:
     """
     source = Source(path=f"eval/sts/{name}.{lang}.tsv")
     rows = read_rows(source, data, lang, PIVOT, roles=("score", "sentence1", "sentence2"))
-    return [(row["sentence1"], row["sentence2"], float(row["score"])) for row in rows]
+    return [
+        (row["sentence1"], row["sentence2"], read_score(source, number, row["score"]))
+        for number, row in enumerate(rows, start=1)
+    ]
 
 
 def originals(sets: Mapping[str, Pairs], english: Pairs, base: System) -> Pairs:

@@ -18,11 +18,11 @@ def changed_languages(stored: SystemResults, now: dict[str, Any]) -> set[str] | 
     """Find the languages whose modules are not those of stored results.
 
     Args:
-        stored: results of a hub, of which no language has been removed or added since.
+        stored: stored results of the system.
         now: the description of the system to be measured.
 
     Returns:
-        ``None`` if everything must be measured again: something else differs, or files were missing.
+        ``None`` if everything must be measured again: something else differs, or something was skipped.
     """
     described = stored.about["system"]
     shared = [
@@ -58,6 +58,6 @@ def affected(suite: Suite, changed: set[str]) -> Suite:
 
 
 def merged(stored: SystemResults, outcome: Outcome) -> Outcome:
-    """Put newly measured results in the place of stored ones, of which no file was missing."""
+    """Put newly measured results in the place of stored ones, of which none were skipped."""
     results = {result.key: result for result in (*stored.results, *outcome.results)}
     return Outcome(list(results.values()), {**stored.items, **outcome.items}, outcome.skipped)

@@ -111,7 +111,7 @@ def measure(args: argparse.Namespace) -> None:
         about = {**system.describe(), **circumstances(name, encoder, suite, args)}
         stored = stored_results(folder)
         changed = changed_languages(stored, about) if stored else None
-        if stored and stored.about["system"] == about:
+        if stored and not stored.skipped and stored.about["system"] == about:
             logger.info("%s: stored in %s", name, folder)
             continue
         started = time.perf_counter()

@@ -20,9 +20,12 @@ def write_table(page: Path, table: str, begin: str, end: str) -> None:
     """Put a table between the two markers of a page.
 
     Raises:
-        SystemExit: the page does not have both.
+        SystemExit: the page cannot be read, or does not have both.
     """
-    before, found_begin, rest = page.read_text(encoding="utf-8").partition(begin)
+    try:
+        before, found_begin, rest = page.read_text(encoding="utf-8").partition(begin)
+    except OSError as error:
+        raise SystemExit(f"{page}: expected a page, found none to read ({error.strerror})") from error
     _, found_end, after = rest.partition(end)
     if not found_begin or not found_end:
         raise SystemExit(f"{page}: expected the lines {begin!r} and {end!r} around the table, found none")

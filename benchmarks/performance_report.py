@@ -25,7 +25,7 @@ def report(stored_in: Path, sections: Mapping[str, str], notes: Path) -> str:
         'otherwise. "of peak" is the number of operations per second in the base\'s linear layers, as a',
         "share of the fastest float32 product of a large matrix in the same run.",
         "",
-        '"Limited to AVX2" is the same newer processor, whose libraries were limited to it',
+        '"Limited to AVX2" is the same newer processor, whose libraries use nothing newer',
         "(`make bench ISA=avx2`). It stands in for a processor without newer instructions.",
     ]
     points: list[Row] = []

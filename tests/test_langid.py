@@ -194,7 +194,7 @@ def fasttext_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         minn=2,
         maxn=3,
         bucket=200_000,
-        # With fewer, fastText leaves part of its table uninitialised.
+        # With fewer, fastText leaves part of its table uninitialized.
         thread=10,
         verbose=0,
     )

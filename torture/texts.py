@@ -1,4 +1,4 @@
-"""Hostile texts and bytes, and what identifying, tokenising and encoding make of them."""
+"""Hostile texts and bytes, and what identifying, tokenizing and encoding make of them."""
 
 from __future__ import annotations
 

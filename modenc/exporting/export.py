@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import resolve_base
 from modenc.composition.body import compose
@@ -94,15 +94,19 @@ def export(
             run = _write_model(widen(body, modules, align=align), folder)
         else:
             run = _write_graph(composed, folder, batches, to, int8=int8)
-        measured = _describe(agreement(run, composed, batches), code, int8=int8)
-        tokenizer.save_pretrained(folder)
-        aligned = align and bool(modules.parallel_adapters)
-        length = min(opened.info.max_length, most_positions(body))
-        exported = Exported(opened.card(code), opened.info, to, int8, aligned, length, measured)
-        _write_settings(folder, exported)
+        exported = Exported(
+            card=opened.card(code),
+            info=opened.info,
+            to=to,
+            int8=int8,
+            aligned=bool(align and modules.parallel_adapters),
+            max_length=min(opened.info.max_length, most_positions(body)),
+            agreement=_describe(agreement(run, composed, batches), code, int8=int8),
+        )
+        _write_settings(folder, exported, tokenizer)
         sync_tree(folder)
         replace_folder(folder, output)
-    logger.info("%s: %s, %s", output, to, measured)
+    logger.info("%s: %s, %s", output, to, exported.agreement)
     return output
 
 
@@ -154,8 +158,9 @@ def _describe(measured: Agreement, lang: str, *, int8: bool) -> str:
     return f"agrees with modenc within {measured.difference:.0e} (random texts)"
 
 
-def _write_settings(folder: Path, exported: Exported) -> None:
-    """Write sentence-transformers' configuration, for all of its versions, and the README."""
+def _write_settings(folder: Path, exported: Exported, tokenizer: PreTrainedTokenizerFast) -> None:
+    """Write the tokenizer, sentence-transformers' configuration for all of its versions, and the README."""
+    tokenizer.save_pretrained(folder)
     kinds = (("Transformer", ""), ("Pooling", POOLING_FOLDER))
     modules = [
         {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}

@@ -12,4 +12,6 @@ def test_a_table_goes_between_its_markers(program, tmp_path):
     assert page.read_text() == "before\n<!-- from -->\nnew\n<!-- to -->\nafter\n"
     with pytest.raises(SystemExit, match=f"{re.escape(str(page))}: expected the lines"):
         rows.write_table(page, "newer", "<!-- from -->", "<!-- missing -->")
+    with pytest.raises(SystemExit, match=r"none\.md: expected a page, found none to read \(No such file"):
+        rows.write_table(tmp_path / "none.md", "newer", "<!-- from -->", "<!-- to -->")
     assert "new\n" in page.read_text()

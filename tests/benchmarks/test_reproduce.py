@@ -264,7 +264,7 @@ def test_objectives_on_captions_stand_beside_what_they_start_from(reproduce, tmp
 
 @pytest.fixture
 def called(reproduce, tmp_path, monkeypatch):
-    """The words of every call of modenc; trainings and judgements only leave their files."""
+    """The words of every call of modenc; trainings and evaluations only leave their files."""
     calls = []
 
     def call(verb, *words):

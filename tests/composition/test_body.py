@@ -21,7 +21,7 @@ from modenc.training.vocabulary import trim
 TEXTS = ["the cat sat on the mat", "a dog ran in the park", "good morning"]
 
 
-def _randomise(model, fragment, seed):
+def _randomize(model, fragment, seed):
     torch.manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -40,7 +40,7 @@ def _reference(base, layout):
     body.set_input_embeddings(torch.nn.Embedding.from_pretrained(table, padding_idx=pad))
     adapters.init(body)
     body.add_adapter("cla", config=ParBnConfig(reduction_factor=4))
-    _randomise(body, "adapters.cla", 1)
+    _randomize(body, "adapters.cla", 1)
     body.save_adapter(str(layout.cla), "cla", use_safetensors=True)
     body.set_active_adapters("cla")
     model = get_peft_model(
@@ -49,7 +49,7 @@ def _reference(base, layout):
     model.add_adapter(
         "se", LoraConfig(r=2, lora_alpha=6, target_modules=ALL_LINEAR_LAYERS, exclude_modules=".*adapter.*")
     )
-    _randomise(model, "lora_", 2)
+    _randomize(model, "lora_", 2)
     model.save_pretrained(layout.root, save_embedding_layers=False)
     model.base_model.set_adapter(["la", "se"])
     return model.eval(), tokenizer
