@@ -120,9 +120,10 @@ class LanguageAdaptationSettings:
     """Stage 2: embeddings and a LoRA on query, key and value learn the language's text."""
 
     objective: AdaptationObjective
-    """``mlm`` (paper), ``distill`` from the base's sentence vectors, both, or ``none``. ``pivot``: learn the
-    frozen pivot's vectors from the data and with the losses of ``[alignment]``, on a body with the adapter
-    that stage 3 starts from; embeddings learn most from translations."""
+    """``mlm`` (paper), or ``none``. ``distill``: learn the sentence vectors of the base's own vocabulary, as
+    new pieces must. ``pivot``: learn the frozen pivot's vectors from the data and with the losses of
+    ``[alignment]``. Both with the adapter in place that stage 3 starts from, unless that is fresh.
+    ``mlm+distill``: masked words and the vectors of the base without an adapter."""
     lora: LoraSettings
     """The language adapter LA."""
     optimizer: OptimizerSettings

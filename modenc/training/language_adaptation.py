@@ -22,7 +22,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.composition.body import compose
 from modenc.composition.modules import LanguageModules, read_lora
-from modenc.recipe.settings import LanguageAdaptationSettings
+from modenc.recipe.settings import FRESH, LanguageAdaptationSettings
 from modenc.training.adapters_io import ATTENTION_LAYERS, add_lora, pack_frozen, restored, save_lora
 from modenc.training.alignment import PublishedEncoder, learn_from_pivot
 from modenc.training.body_module import cached_vectors, encode_texts, sentence_model
@@ -32,7 +32,7 @@ from modenc.training.mixing import schedule_data
 from modenc.training.objectives.distillation import DistillationLoss
 from modenc.training.objectives.masked_lm import MaskedLM
 from modenc.training.processes import process_state, rows_a_step
-from modenc.training.stage import Stage, published_adapter
+from modenc.training.stage import WITH_START, Stage, published_adapter
 from modenc.training.trainers import BodyTrainer, run_trainer, train_sentence_model, training_arguments
 from modenc.training.vocabulary import save_embeddings
 
@@ -50,9 +50,7 @@ def train_language_adaptation(stage: Stage) -> dict[str, Any]:
     if settings.objective == "none" or (onto_pivot and stage.plan.lang == stage.plan.pivot):
         return {}
     tokenizer = stage.tokenizer_before()
-    model = add_lora(
-        _body_of_stage_three(stage) if onto_pivot else stage.body_before(), settings.lora, ATTENTION_LAYERS
-    )
+    model = add_lora(_with_start(stage, stage.body_before()), settings.lora, ATTENTION_LAYERS)
     pack_frozen(model)
     embeddings = model.get_input_embeddings()
     embeddings.weight.requires_grad_(settings.train_embeddings and stage.plan.vocabulary.method != "base")
@@ -156,11 +154,14 @@ def _block_set(blocks: Blocks) -> Dataset:
     return Dataset(pa.table({"input_ids": column}))
 
 
-def _body_of_stage_three(stage: Stage) -> PreTrainedModel:
-    """Load the body of this stage with the SE of ``sentence_encoding.start`` merged."""
-    adapter = published_adapter(stage, stage.plan.sentence_encoding.start)
+def _with_start(stage: Stage, body: PreTrainedModel) -> PreTrainedModel:
+    """Merge the SE that stage 3 starts from, if it does not start afresh, unless masked words are learned."""
+    start = stage.plan.sentence_encoding.start
+    if start == FRESH or stage.plan.language_adaptation.objective not in WITH_START:
+        return body
+    adapter = published_adapter(stage, start)
     encoding = LanguageModules(stage.plan.lang, None, None, read_lora(adapter, stage.base.hidden_size), {})
-    return compose(stage.body_before(), encoding, align=False)
+    return compose(body, encoding, align=False)
 
 
 def _learn_from_pivot(
@@ -201,13 +202,14 @@ def _distill(
     optimizer = settings.optimizer
     texts = sample(stage.data.text.train, optimizer.steps * rows_a_step(optimizer), plan.run.seed)
     held_out = stage.data.text.held_out[:200]
-    base = sentence_model(stage.base.load_body(), stage.base.load_tokenizer(), plan, settings.max_length)
-    logger.info("  the base's own vectors of %d sentences", len(texts))
+    body = _with_start(stage, stage.base.load_body())
+    base = sentence_model(body, stage.base.load_tokenizer(), plan, settings.max_length)
+    logger.info("  vectors with the base's vocabulary, of %d sentences", len(texts))
     cached = stage.folder / "teacher.npy"
     with process_state().main_process_first():
         teacher = cached_vectors(cached, partial(encode_texts, base, texts))
     teacher_held_out = encode_texts(base, held_out)
-    del base  # large, and not needed while the student learns
+    del base, body  # large, and not needed while the student learns
     # With the base's vocabulary the student starts at the teacher's vectors: the start would always win.
     dev = DevInputs(teacher_texts=held_out, teacher=teacher_held_out, start_may_win=False, weights=scaled)
     student = sentence_model(model, tokenizer, plan, settings.max_length)

@@ -42,6 +42,9 @@ PIVOT_LOSSES = (
 )
 """Settings of ``[alignment]`` that stage 2 also reads where it learns from the pivot."""
 
+WITH_START = ("distill", "pivot")
+"""Objectives of stage 2 that learn with the adapter in place that stage 3 starts from."""
+
 _FORMAT = 3
 _STARTED, _DONE = "started.json", "done.json"
 
@@ -252,7 +255,8 @@ def modules_needed(plan: LanguagePlan, name: str) -> list[tuple[str, str]]:
     """List the other languages whose published modules a stage reads, each with a folder (``""``: all)."""
     learns = _learns_from_pivot(plan, name)
     needed: list[tuple[str, str]] = []
-    if name == "sentence_encoding" or (learns and name == "language_adaptation"):
+    with_start = learns or plan.language_adaptation.objective == "distill"
+    if name == "sentence_encoding" or (with_start and name == "language_adaptation"):
         needed.append((plan.sentence_encoding.start, "se/"))
     if learns and plan.alignment.partners == "pivot":
         warmup = plan.emma_x.warmup_languages if plan.alignment.objective == "emma_x" else ()

@@ -1,6 +1,6 @@
 r"""Distillation of a language's new vocabulary from the base's own sentence vectors.
 
-With unit vectors s_i of the student and t_i of the teacher (the base with its own tokenizer) for the
+With unit vectors s_i of the student and t_i of the teacher (the same with the base's vocabulary) for the
 sentences of a batch: ``L = mean_i (1 - s_i·t_i) + mean_ij (s_i·s_j - t_i·t_j)²``. The second term
 keeps the geometry between sentences; ``mlm+distill`` adds a weighted masked-LM loss.
 """
