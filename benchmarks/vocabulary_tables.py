@@ -10,6 +10,10 @@ from typing import Any
 from markdown_rows import head, row
 
 FOLDER = "vocabularies"
+_CURVES = {
+    "sts": "learning from the pivot: within",
+    "teacher_cosine": "learning the base's vectors: mean cosine x 100",
+}
 LARGEST_LOSS = 0.3
 LEAST_SAVED = 15.0
 """Conditions for shipping a vocabulary: most points lost within and across, least % of tokens saved.
@@ -37,7 +41,6 @@ def vocabulary_section(results: Path) -> list[str]:
         *_compared(stored),
         "",
         *_learned(stored),
-        "",
     ]
 
 
@@ -58,23 +61,27 @@ def _compared(stored: Stored) -> Iterator[str]:
 
 
 def _learned(stored: Stored) -> Iterator[str]:
-    """Similarity within the language on the training's own development rows, by rows read."""
-    points = {key: _curve(figures) for key, figures in stored.items()}
-    steps = sorted({rows for curve in points.values() for rows in curve})
-    yield from head(["within, by sentences read", *(f"{rows:,}" for rows in steps)])
-    for (method, lang), curve in points.items():
-        cells = [f"{curve[rows]:.1f}" if rows in curve else "" for rows in steps]
-        yield row([f"{lang}, {method}", *cells])
+    """Write what stage 2's own development rows show, by sentences read, a table for each measure."""
+    for name, heading in _CURVES.items():
+        points = {key: curve for key, figures in stored.items() if (curve := _curve(figures, name))}
+        if not points:
+            continue
+        counts = sorted({count for curve in points.values() for count in curve})
+        yield from head([f"{heading}, by sentences read", *(f"{count:,}" for count in counts)])
+        for (method, lang), curve in points.items():
+            cells = [f"{curve[count]:.1f}" if count in curve else "" for count in counts]
+            yield row([f"{lang}, {method}", *cells])
+        yield ""
 
 
-def _curve(figures: dict[str, Any]) -> dict[int, float]:
-    """Sentences read → similarity."""
+def _curve(figures: dict[str, Any], name: str) -> dict[int, float]:
+    """Sentences read → a measure."""
     last = max((point["step"] for point in figures["learned"]), default=0)
     # A scored pair has two.
     sentences = sum(
-        part["rows_seen"] * (2 if name == "scored" else 1) for name, part in figures["sets"].items()
+        part["rows_seen"] * (2 if kind == "scored" else 1) for kind, part in figures["sets"].items()
     )
     rows = {0: figures["dev_before"] or {}} | {
         round(sentences * point["step"] / last): point for point in figures["learned"] if point["step"]
     }
-    return {count: point["sts"] for count, point in rows.items() if "sts" in point}
+    return {count: point[name] for count, point in rows.items() if name in point}
