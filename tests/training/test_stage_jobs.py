@@ -35,9 +35,13 @@ def test_only_alignment_waits_for_the_pivot(tiny_recipe):
 
 def test_what_starts_from_another_waits_for_it(tiny_recipe):
     path = tiny_recipe("relatives")
-    found = named(stage_jobs(load_recipe(path, ["languages.kk.sentence_encoding.start=en"])))
+    starts = ["languages.kk.sentence_encoding.start=en"]
+    found = named(stage_jobs(load_recipe(path, [*starts, "language_adaptation.objective=mlm"])))
     assert found["kk.language_adaptation"] == ["kk.vocabulary"]
     assert found["kk.sentence_encoding"] == ["en.alignment*", "kk.language_adaptation"]
+    # Distillation already has English's adapter in place.
+    found = named(stage_jobs(load_recipe(path, starts)))
+    assert found["kk.language_adaptation"] == ["en.alignment*", "kk.vocabulary"]
     # If the pivot starts from another language, that language is aligned after the pivot.
     found = named(stage_jobs(load_recipe(path, EN_STARTS_FROM_KK)))
     assert found["en.sentence_encoding"] == ["kk.sentence_encoding*", "en.language_adaptation"]
