@@ -45,7 +45,18 @@ def vocabulary_section(results: Path) -> list[str]:
 
 
 def _compared(stored: Stored) -> Iterator[str]:
-    headings = ("vocabulary", "tokens", "saved %", "speed", "within", "shipped", "across", "shipped", "ships")
+    headings = (
+        "vocabulary",
+        "learned from",
+        "tokens",
+        "saved %",
+        "speed",
+        "within",
+        "shipped",
+        "across",
+        "shipped",
+        "ships",
+    )
     yield from head(headings)
     for (method, lang), figures in stored.items():
         own, shipped = figures[method], figures["shipped"]
@@ -54,7 +65,13 @@ def _compared(stored: Stored) -> Iterator[str]:
         losses = [shipped[name] - own[name] for name in ("within", "across")]
         kept = round(max(losses), 1) <= LARGEST_LOSS
         good = kept and round(saved, 1) >= LEAST_SAVED and low > 1
-        cells = [f"{own['tokens']:.1f}", f"{saved:.1f}", f"{middle:.2f} [{low:.2f}, {high:.2f}]"]
+        distilled = any("teacher_cosine" in point for point in figures["learned"])
+        cells = [
+            "the base" if distilled else "the pivot",
+            f"{own['tokens']:.1f}",
+            f"{saved:.1f}",
+            f"{middle:.2f} [{low:.2f}, {high:.2f}]",
+        ]
         for name in ("within", "across"):
             cells += [f"{own[name]:.1f}", f"{shipped[name]:.1f}"]
         yield row([f"{lang}, {method}", *cells, "yes" if good else "no"])
