@@ -102,11 +102,12 @@ def originals(sets: Mapping[str, Pairs], english: Pairs, base: System) -> Pairs:
     differs = np.abs(np.subtract.outer(gold, [pair[2] for pair in english])) > _SAME_SCORE
     if (alone := differs.all(axis=1)).any():
         raise DataError(f"expected English pairs of all scores, found none of {gold[int(alone.argmax())]}")
+    theirs = [unit(base.encode([str(pair[side]) for pair in english], PIVOT)) for side in (0, 1)]
     likeness = np.zeros(differs.shape)
     for lang, own_pairs in sets.items():
         for side in (0, 1):
             own = unit(base.encode([str(pair[side]) for pair in own_pairs], lang))
-            likeness += own @ unit(base.encode([str(pair[side]) for pair in english], PIVOT)).T
+            likeness += own @ theirs[side].T
     found = np.where(differs, -np.inf, likeness).argmax(axis=1)
     return [(*english[number][:2], score) for number, score in zip(found, gold, strict=True)]
 

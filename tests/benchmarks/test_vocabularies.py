@@ -1,20 +1,16 @@
 """RESULTS.md's section on vocabularies: what is worked out from stored figures."""
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 SHIPPED = {"tokens": 20.0, "within": 84.0, "across": 70.0}
 
 
 @pytest.fixture
-def section(monkeypatch, tmp_path):
+def section(program, tmp_path):
     """The section of figures that are stored first."""
-    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
-    from vocabulary_tables import vocabulary_section
+    vocabulary_section = program("vocabulary_tables").vocabulary_section
 
     def lines(**own):
         folder = tmp_path / "results" / "vocabularies"
