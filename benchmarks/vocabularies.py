@@ -1,9 +1,9 @@
 """Vocabularies of a language's own against the base's pieces: tokens, speed, similarity within and across.
 
 ``python benchmarks/vocabularies.py --data DIR`` trains recipes/vocabularies/ for languages that
-runs/vocabularies/ lacks, measures each against the same language of the shipped hub, both aligned, and stores
-the figures in benchmarks/results/vocabularies/; RESULTS.md shows them. What ships is chosen by these figures,
-so they are of the development sets: 200 pairs, the same ones in five languages.
+runs/vocabularies/ lacks, measures each against the same language with the base's pieces, both aligned,
+and stores the figures in benchmarks/results/vocabularies/; RESULTS.md shows them. What ships is chosen by
+these figures, so they are of the development sets: 200 pairs, the same ones in five languages.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from modenc.training.vocabulary import tokens_per_sentence
 logger = logging.getLogger("vocabularies")
 
 ROOT = Path(__file__).resolve().parents[1]
-HUB = ROOT / "adapters_hub" / "me5-small"
 RUNS = ROOT / "runs" / "vocabularies"
 RESULTS = ROOT / "benchmarks" / "results" / "vocabularies"
+BASE_PIECES = "base_pieces"
 METHODS = ("extend", "focus")
 LANGUAGES = ("kk", "ky", "ug", "uz")
 PARTNERS = ("az", *LANGUAGES)
@@ -54,10 +54,12 @@ def main() -> None:
     parser.add_argument("--lang", action="append", choices=LANGUAGES, help="only this; may be repeated")
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    for lang in PARTNERS:
+        train(BASE_PIECES, lang, args.data)
     for method in args.method or METHODS:
         for lang in args.lang or LANGUAGES:
             stored = RESULTS / f"{method}.{lang}.json"
-            if is_of(stored, shipped_fingerprints()):
+            if is_of(stored, base_pieces_fingerprints()):
                 logger.info("%s %s: stored in %s", method, lang, stored)
                 continue
             train(method, lang, args.data)
@@ -67,21 +69,21 @@ def main() -> None:
             logger.info("%s %s: %s", method, lang, json.dumps(figures))
 
 
-def shipped_fingerprints() -> dict[str, str]:
-    """Return language → fingerprint of its modules in the shipped hub."""
-    hub = Hub.open(HUB)
+def base_pieces_fingerprints() -> dict[str, str]:
+    """Return language → fingerprint of its modules with the base's pieces."""
+    hub = Hub.open(_hub(BASE_PIECES))
     return {lang: hub.card(lang).fingerprint() for lang in PARTNERS}
 
 
 def is_of(stored: Path, fingerprints: dict[str, str]) -> bool:
-    """Say whether results are stored that were compared with the hub as it is."""
+    """Say whether results are stored that were compared with these modules."""
     return (
         stored.is_file() and json.loads(stored.read_text(encoding="utf-8"))["compared_with"] == fingerprints
     )
 
 
 def train(method: str, lang: str, data: Path) -> None:
-    """Train a language with a vocabulary of its own; nothing where that is done.
+    """Train a language with a vocabulary of its own, or with the base's pieces; nothing where that is done.
 
     Raises:
         CalledProcessError: the training failed.
@@ -92,20 +94,21 @@ def train(method: str, lang: str, data: Path) -> None:
 
 
 def measured(method: str, lang: str, data: Path) -> dict[str, Any]:
-    """Measure a vocabulary, the shipped modules, and the base's embeddings with English's modules.
+    """Measure a vocabulary, the base's pieces, and the base's embeddings with English's modules.
 
     Returns:
         ``tokens``: a development sentence's, special tokens not counted; ``within`` and ``across``: Spearman
-        x 100 of the pairs, across as the mean with the other languages as they ship; ``texts_per_s``: medians
-        of sentences of running text, ours and the shipped hub's in turn; ``learned``: on the development rows
-        of the training by steps; ``rows_a_step`` and how many rows each kind of text has.
+        x 100 of the pairs, across as the mean with the other languages with the base's pieces;
+        ``texts_per_s``: medians of sentences of running text, ours and the base's pieces' in turn;
+        ``learned``: on the development rows of the training by steps; ``rows_a_step`` and how many rows each
+        kind of text has.
     """
-    shipped, own = _encoder(HUB), _encoder(RUNS / method / "hub")
+    compared, own = _encoder(BASE_PIECES), _encoder(method)
     pairs = _pairs(lang, data)
     texts = [text for pair in pairs for text in pair[1:]]
     systems = {
-        "base": (shipped, shipped.hub.info.pivot),
-        "shipped": (shipped, lang),
+        "base": (compared, compared.hub.info.pivot),
+        BASE_PIECES: (compared, lang),
         method: (own, lang),
     }
     others = [other for other in PARTNERS if other != lang]
@@ -120,14 +123,14 @@ def measured(method: str, lang: str, data: Path) -> dict[str, Any]:
     running = _running_text(lang, data)
     seconds = paired(
         lambda: own.encode(running, lang=lang, batch_size=_BATCH),
-        lambda: shipped.encode(running, lang=lang, batch_size=_BATCH),
+        lambda: compared.encode(running, lang=lang, batch_size=_BATCH),
         _RUNS,
     )
-    for name, runs in zip((method, "shipped"), seconds, strict=True):
+    for name, runs in zip((method, BASE_PIECES), seconds, strict=True):
         figures[name]["texts_per_s"] = len(running) / float(np.median(runs))
     ratios = np.array(seconds[1]) / np.array(seconds[0])
     figures["speed_ratio"] = [float(value) for value in np.percentile(ratios, (50, 25, 75))]
-    figures["compared_with"] = shipped_fingerprints()
+    figures["compared_with"] = base_pieces_fingerprints()
     card = Hub.open(own.hub.path).card(lang)
     learned = card.stages["language_adaptation"]
     figures["learned"] = learned["metrics"].get("dev", [])
@@ -137,9 +140,13 @@ def measured(method: str, lang: str, data: Path) -> dict[str, Any]:
     return figures
 
 
+def _hub(method: str) -> Path:
+    return RUNS / method / "hub"
+
+
 @cache
-def _encoder(hub: Path) -> ModularEncoder:
-    return ModularEncoder(hub, compute="fp32")
+def _encoder(method: str) -> ModularEncoder:
+    return ModularEncoder(_hub(method), compute="fp32")
 
 
 def _tokenizer(encoder: ModularEncoder, lang: str) -> PreTrainedTokenizerFast:
@@ -163,8 +170,8 @@ def _sides(encoder: ModularEncoder, lang: str, pairs: Sequence[tuple[float, str,
 
 
 @cache
-def _shipped(lang: str, data: Path) -> Sides:
-    return _sides(_encoder(HUB), lang, _pairs(lang, data))
+def _partner(lang: str, data: Path) -> Sides:
+    return _sides(_encoder(BASE_PIECES), lang, _pairs(lang, data))
 
 
 def _similarity(sides: Sides, pairs: Sequence[tuple[float, str, str]]) -> float:
@@ -174,7 +181,7 @@ def _similarity(sides: Sides, pairs: Sequence[tuple[float, str, str]]) -> float:
 
 def _across(sides: Sides, other: str, lang: str, data: Path) -> float:
     """Return the mean accuracy of both directions."""
-    theirs, pairs = _shipped(other, data), _pairs(lang, data)
+    theirs, pairs = _partner(other, data), _pairs(lang, data)
     return (_similarity((sides[0], theirs[1]), pairs) + _similarity((theirs[0], sides[1]), pairs)) / 2
 
 

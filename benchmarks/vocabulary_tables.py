@@ -52,17 +52,17 @@ def _compared(stored: Stored) -> Iterator[str]:
         "saved %",
         "speed",
         "within",
-        "shipped",
+        "base's pieces",
         "across",
-        "shipped",
+        "base's pieces",
         "ships",
     )
     yield from head(headings)
     for (method, lang), figures in stored.items():
-        own, shipped = figures[method], figures["shipped"]
+        own, compared = figures[method], figures["base_pieces"]
         saved = 100 * (1 - own["tokens"] / figures["base"]["tokens"])
         middle, low, high = figures["speed_ratio"]
-        losses = [shipped[name] - own[name] for name in ("within", "across")]
+        losses = [compared[name] - own[name] for name in ("within", "across")]
         kept = round(max(losses), 1) <= LARGEST_LOSS
         good = kept and round(saved, 1) >= LEAST_SAVED and low > 1
         distilled = any("teacher_cosine" in point for point in figures["learned"])
@@ -73,7 +73,7 @@ def _compared(stored: Stored) -> Iterator[str]:
             f"{middle:.2f} [{low:.2f}, {high:.2f}]",
         ]
         for name in ("within", "across"):
-            cells += [f"{own[name]:.1f}", f"{shipped[name]:.1f}"]
+            cells += [f"{own[name]:.1f}", f"{compared[name]:.1f}"]
         yield row([f"{lang}, {method}", *cells, "yes" if good else "no"])
 
 
