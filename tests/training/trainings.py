@@ -69,7 +69,7 @@ def kill_once_there(words, pattern):
     with subprocess.Popen(
         command, env={**os.environ, "HF_HUB_OFFLINE": "1"}, stderr=subprocess.DEVNULL
     ) as process:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while process.poll() is None and not glob.glob(str(pattern)):
             assert time.monotonic() < deadline
             time.sleep(0.02)
