@@ -9,7 +9,7 @@ from trainings import (
     NO_DEV,
     fingerprints,
     hashes,
-    kill_once_there,
+    kill_once_saved,
     resumptions,
     training_again_changes_nothing,
     undisturbed,
@@ -102,7 +102,7 @@ def test_a_killed_training_of_all_pairs_resumes(tiny_recipe, tmp_path, caplog):
     steps = [*ALL_PAIRS, "alignment.optimizer.steps=60"]
     right = undisturbed(path, steps, tmp_path)
     words = ["train", str(path), *steps]
-    kill_once_there(words, path.parent / "runs" / "all_pairs" / "checkpoint-*/trainer_state.json")
+    kill_once_saved(words, path.parent / "runs" / "all_pairs")
     hub = Hub.open(path.parent / "hub")
     assert verify_hub(hub) == []
     assert resumptions(words, caplog) == 1

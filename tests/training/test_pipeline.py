@@ -19,7 +19,7 @@ from trainings import (
     SCORED_PAIRS,
     fingerprints,
     hashes,
-    kill_once_there,
+    kill_once_saved,
     resumptions,
     training_again_changes_nothing,
     undisturbed,
@@ -302,7 +302,7 @@ def test_a_killed_run_resumes_and_the_hub_stays_whole(copied, tmp_path, caplog, 
     words = ["train", str(copied), "--lang", "kk", *steps]
     right = undisturbed(copied, steps, tmp_path, ["kk"])
     folder = copied.parent / "runs" / "kk" / stage
-    kill_once_there(words, folder / "checkpoints" / part / "checkpoint-*/trainer_state.json")
+    kill_once_saved(words, folder / "checkpoints" / part)
     hub = Hub.open(copied.parent / "hub")
     assert verify_hub(hub) == []
     # In the second phase the first one's checkpoint is found, too, and nothing of it is trained again.

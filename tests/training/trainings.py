@@ -1,6 +1,5 @@
 """Helpers for trainings that are killed, resumed or left alone, and for comparing their results."""
 
-import glob
 import hashlib
 import os
 import shutil
@@ -15,6 +14,7 @@ from modenc.cli.main import main
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.training.pipeline import train
+from modenc.training.trainers import last_checkpoint
 
 SCORED_PAIRS = "data.scored_pairs=['sts.{pivot}.tsv']"
 # Without dev data the last weights are kept, whatever so short a training does to the scores.
@@ -63,14 +63,14 @@ def resumptions(words, caplog):
     return caplog.text.count("resuming from checkpoint-")
 
 
-def kill_once_there(words, pattern):
-    """Kill ``modenc`` as soon as it has written a file that matches ``pattern``."""
+def kill_once_saved(words, folder):
+    """Kill ``modenc`` as soon as the folder has a checkpoint that was written to its end."""
     command = [sys.executable, "-m", "modenc.cli", *words]
     with subprocess.Popen(
         command, env={**os.environ, "HF_HUB_OFFLINE": "1"}, stderr=subprocess.DEVNULL
     ) as process:
         deadline = time.monotonic() + 300
-        while process.poll() is None and not glob.glob(str(pattern)):
+        while process.poll() is None and last_checkpoint(folder) is None:
             assert time.monotonic() < deadline
             time.sleep(0.02)
         assert process.poll() is None, "finished before it could be killed"
