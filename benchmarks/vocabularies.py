@@ -97,11 +97,12 @@ def measured(method: str, lang: str, data: Path) -> dict[str, Any]:
     """Measure a vocabulary, the base's pieces, and the base's embeddings with English's modules.
 
     Returns:
-        ``tokens``: a development sentence's, special tokens not counted; ``within`` and ``across``: Spearman
-        x 100 of the pairs, across as the mean with the other languages with the base's pieces;
-        ``texts_per_s``: medians of sentences of running text, ours and the base's pieces' in turn;
-        ``learned``: on the development rows of the training by steps; ``rows_a_step`` and how many rows each
-        kind of text has.
+        ``tokens``: mean tokens of a development sentence, without special tokens; ``within`` and ``across``:
+        Spearman x 100 of the pairs, across as the mean over the other languages, which have the base's
+        pieces; ``texts_per_s``: medians of sentences of running text, ours and the base's pieces' in turn;
+        ``speed_ratio``: median and quartiles of ours over theirs; ``compared_with``: fingerprints of the
+        modules compared with; ``learned``, ``dev_before`` and ``sets``: stage 2's scores on its development
+        rows, by steps and before the first, and the rows of each kind; ``vocabulary``: the card's counts.
     """
     compared, own = _encoder(BASE_PIECES), _encoder(method)
     pairs = _pairs(lang, data)
@@ -180,7 +181,7 @@ def _similarity(sides: Sides, pairs: Sequence[tuple[float, str, str]]) -> float:
 
 
 def _across(sides: Sides, other: str, lang: str, data: Path) -> float:
-    """Return the mean accuracy of both directions."""
+    """Return Spearman x 100, the mean of both directions."""
     theirs, pairs = _partner(other, data), _pairs(lang, data)
     return (_similarity((sides[0], theirs[1]), pairs) + _similarity((theirs[0], sides[1]), pairs)) / 2
 
