@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,9 @@ from pathlib import Path
 
 from modenc.errors import StorageError
 from modenc.storage import disk_errors
+
+COMMIT = re.compile(r"[0-9a-f]{40}")
+"""Hash of a commit on Hugging Face."""
 
 
 def cache_dir() -> Path:

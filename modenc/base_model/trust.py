@@ -22,7 +22,7 @@ from huggingface_hub.errors import OfflineModeIsEnabled
 from transformers import AutoConfig, PretrainedConfig
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
-from modenc.cache import fetched_marker
+from modenc.cache import COMMIT, fetched_marker
 from modenc.errors import BaseModelError, ModencError
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,6 @@ logger = logging.getLogger(__name__)
 _SECONDS = 10.0
 # No pickles and no code; .txt, .model and .spm are vocabularies.
 _FETCHED = ["*.json", "*.safetensors", "*.txt", "*.model", "*.spm"]
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHARD = re.compile(r"[\w.-]+\.safetensors")
 # Other values may name a repository, whose code transformers would import, or a package.
 _ATTENTION = (None, "eager", "sdpa")
@@ -99,7 +98,7 @@ def model_folder(
         allow_patterns=_FETCHED,
         ignore_patterns=None if subfolders else ["*/*"],
     )
-    pinned = revision is not None and _COMMIT.fullmatch(revision)
+    pinned = revision is not None and COMMIT.fullmatch(revision)
     fetched = fetched_marker("base", location, revision, subfolders, cache or constants.HF_HUB_CACHE)
     if pinned and fetched.exists():
         with suppress(Exception):  # removed from the cache since

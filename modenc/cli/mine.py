@@ -28,7 +28,7 @@ from modenc.extras import require_extra
 
 if TYPE_CHECKING:
     from modenc.evaluation.systems import System
-    from modenc.mining import Mined, SearchSettings
+    from modenc.mining import Mined
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> None:
     columns = _checked(args)
     dev = None if args.dev is None else list(_dev_pairs(args.dev, args.lang))
     encoder = open_encoder(args)
-    from modenc.mining import mine
+    from modenc.mining import SearchSettings, mine
 
     bars: dict[str, Any] = {}
 
@@ -97,7 +97,9 @@ def run(args: argparse.Namespace) -> None:
         threshold=args.threshold,
         dev=dev,
         output=args.output,
-        settings=_settings(args),
+        settings=SearchSettings(
+            args.neighbors, args.exact_rows, int(args.index_memory * 10**9), args.shard_size
+        ),
         progress=progress,
     )
     for bar in bars.values():
@@ -154,12 +156,6 @@ def _dev_pairs(path: Path, langs: list[str]) -> Iterator[tuple[str, str]]:
     for number, row in enumerate(read_file(path), start=1):
         first, second = (text_in_column(row, lang, path, number) for lang in langs)
         yield first, second
-
-
-def _settings(args: argparse.Namespace) -> SearchSettings:
-    from modenc.mining import SearchSettings
-
-    return SearchSettings(args.neighbors, args.exact_rows, int(args.index_memory * 10**9), args.shard_size)
 
 
 def _system(args: argparse.Namespace, encoder: Any) -> System:

@@ -94,7 +94,8 @@ def run_list(args: argparse.Namespace) -> None:
         modenc recipe list
     """
     from modenc.evaluation.suite import load_suite, suites_folder
-    from modenc.recipe.loader import load_recipe, shipped_recipes
+    from modenc.recipe.files import shipped_recipes
+    from modenc.recipe.loader import load_recipe
 
     recipes = [
         {"name": name, "purpose": purpose(path), "languages": [*load_recipe(path, check_files=False).plans]}
@@ -208,8 +209,7 @@ def run_copy(args: argparse.Namespace) -> None:
         modenc recipe copy my_language -o mine.toml
         modenc recipe copy german_korean
     """
-    from modenc.recipe.files import recipes_folder
-    from modenc.recipe.loader import find_recipe
+    from modenc.recipe.files import find_recipe, recipes_folder
 
     source, target = find_recipe(args.recipe), args.output
     if target.is_dir():

@@ -8,14 +8,13 @@ from pathlib import Path
 
 from modenc.data.filters import FilterReport, RowShape, TextFilter
 from modenc.data.formats import Row, read_file
+from modenc.data.joining import PARALLEL_ROLES
 from modenc.data.language_check import Filters
 from modenc.data.pairs import ParallelRow
 from modenc.data.sources import read_rows
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier
 from modenc.recipe.settings import Source
-
-_ROLES = ("pivot", "text")
 
 
 def read_bitext(path: Path, lang: str, pivot: str, columns: dict[str, str]) -> Iterator[Row]:
@@ -36,7 +35,7 @@ def read_bitext(path: Path, lang: str, pivot: str, columns: dict[str, str]) -> I
                 f"{', '.join(map(repr, found))}; name the right one with --{role}-column"
             )
     # The file is given as root, since braces in a source's path are placeholders.
-    return read_rows(Source(path="", columns=named), path.resolve(), lang, pivot, roles=_ROLES)
+    return read_rows(Source(path="", columns=named), path.resolve(), lang, pivot, roles=PARALLEL_ROLES)
 
 
 def filter_bitext(
@@ -58,7 +57,7 @@ def filter_bitext(
     filters = Filters(min_chars=1, max_chars=max_chars)
     text_filter = TextFilter(filters, lang, identifier, pivot)
     pivot_filter = TextFilter(replace(filters, deduplicate=False), pivot, identifier, lang)
-    rows = text_filter.select(rows, RowShape(required=_ROLES, in_language=("text",)))
-    rows = pivot_filter.select(rows, RowShape(required=_ROLES, in_language=("pivot",)))
+    rows = text_filter.select(rows, RowShape(required=PARALLEL_ROLES, in_language=("text",)))
+    rows = pivot_filter.select(rows, RowShape(required=PARALLEL_ROLES, in_language=("pivot",)))
     pairs = [ParallelRow(row["pivot"], row["text"]) for row in rows]
     return pairs, (text_filter.report, pivot_filter.report)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import platform
 import secrets
 import socket
 import sys
@@ -55,7 +56,8 @@ def cluster(address: str | None = None) -> Iterator[None]:
         name = address or os.environ.get("RAY_ADDRESS", "this machine")
         raise ClusterError(
             f"{name}: expected a Ray cluster, found none that this process can join ({_first_line(error)}); "
-            f"it needs Ray {ray.__version__} and Python {_python()}; see ray status --address {name}"
+            f"it needs Ray {ray.__version__} and Python {platform.python_version()}; see "
+            f"ray status --address {name}"
         ) from error
     try:
         # Ray prints messages about nodes to standard output, which a script may read.
@@ -249,7 +251,3 @@ def plain_errors(name: str) -> Iterator[None]:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def _python() -> str:
-    return ".".join(map(str, sys.version_info[:3]))

@@ -62,7 +62,7 @@ def _figures(systems: Sequence[SystemResults]) -> Iterator[tuple[str, Figure]]:
         for result in system.results
         if result.low is not None
     ):
-        if _count_sets(systems, task, metric) <= _MOST_BARS:
+        if len(_language_sets(systems, task, metric)) <= _MOST_BARS:
             yield f"{task}-{metric}", _plot_bars(systems, task, metric)
     tasks = dict.fromkeys(result.task for system in systems for result in system.results)
     for task, metric in product(tasks, ("spearman", "xsim_error")):
@@ -84,10 +84,11 @@ def _figures(systems: Sequence[SystemResults]) -> Iterator[tuple[str, Figure]]:
             yield f"training-{stage}-{system.name}", _plot_dev_curves(curves, f"{system.name}: {stage}")
 
 
-def _count_sets(systems: Sequence[SystemResults], task: str, metric: str) -> int:
-    """Count the languages and pairs of languages of a metric."""
+def _language_sets(systems: Sequence[SystemResults], task: str, metric: str) -> list[tuple[str, ...]]:
+    """List the languages and pairs of languages of a metric."""
     results = (result for system in systems for result in system.results)
-    return len({result.languages for result in results if (result.task, result.metric) == (task, metric)})
+    found = (result.languages for result in results if (result.task, result.metric) == (task, metric))
+    return list(dict.fromkeys(found))
 
 
 def _dev_curves(system: SystemResults) -> dict[str, dict[str, list[tuple[int, float]]]]:
@@ -135,14 +136,7 @@ def _plot_map(rows: Items, languages: Sequence[str], title: str) -> Figure:
 
 def _plot_bars(systems: Sequence[SystemResults], task: str, metric: str) -> Figure:
     """Plot bars with 95 % intervals, a color for each system."""
-    languages = list(
-        dict.fromkeys(
-            result.languages
-            for system in systems
-            for result in system.results
-            if (result.task, result.metric) == (task, metric)
-        )
-    )
+    languages = _language_sets(systems, task, metric)
     figure, axes = _subplots(max(4.0, 1.1 * len(languages) * len(systems) ** 0.5), 3.5)
     width = 0.8 / len(systems)
     for number, system in enumerate(systems):

@@ -10,6 +10,8 @@ from scipy.stats import spearmanr
 
 from modenc.evaluation.retrieval import Vectors
 
+_NEIGHBORS = 8
+
 
 def pair_cosines(left: Vectors, right: Vectors) -> Vectors:
     """Return the cosines [n] of rows i of ``left`` [n, d] and ``right`` [n, d]."""
@@ -28,19 +30,18 @@ def mean_spearman(items: npt.NDArray[np.float64]) -> float:
     return float(np.mean([spearmanr(column, items[:, -1]).statistic for column in items[:, :-1].T]) * 100)
 
 
-def cross_similarity(vectors: Vectors, pivot: Vectors, neighbors: int = 8) -> float:
+def cross_similarity(vectors: Vectors, pivot: Vectors) -> float:
     """Measure cross-lingual similarity without gold scores: cosines within the pivot take their place.
 
-    Each sentence is compared with its own translation and with those nearest to that one. Spearman
+    Each sentence is compared with its own translation and with the eight nearest to that one. Spearman
     correlation, times 100, of these cosines with the cosines between the translations alone.
 
     Args:
         vectors: unit rows [n, d] of sentences.
         pivot: unit rows [n, d] of their translations.
-        neighbors: how many translations, beside its own, each sentence is compared with.
     """
     within = pivot @ pivot.T
-    near = np.argsort(-within, axis=1)[:, : neighbors + 1]
+    near = np.argsort(-within, axis=1)[:, : _NEIGHBORS + 1]
     across = np.take_along_axis(vectors @ pivot.T, near, axis=1)
     return float(spearmanr(across.ravel(), np.take_along_axis(within, near, axis=1).ravel()).statistic * 100)
 

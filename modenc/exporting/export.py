@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import resolve_base
@@ -92,8 +90,10 @@ def export(
         composed.config.save_pretrained(folder)
         if to == FORMATS[0]:
             run = _write_model(widen(body, modules, align=align), folder)
+        elif to == "onnx":
+            run = write_onnx(composed, folder, int8=int8)
         else:
-            run = _write_graph(composed, folder, batches, to, int8=int8)
+            run = write_openvino(composed, folder, batches, int8=int8)
         exported = Exported(
             card=opened.card(code),
             info=opened.info,
@@ -132,14 +132,6 @@ def _write_model(model: PreTrainedModel, folder: Path) -> Run:
     pooler = {"pooler.dense.weight": torch.zeros(size, size), "pooler.dense.bias": torch.zeros(size)}
     model.save_pretrained(folder, state_dict=model.state_dict() | pooler)
     return runner(model)
-
-
-def _write_graph(
-    composed: PreTrainedModel, folder: Path, batches: Sequence[tuple[Tensor, Tensor]], to: str, *, int8: bool
-) -> Run:
-    if to == "onnx":
-        return write_onnx(composed, folder, int8=int8)
-    return write_openvino(composed, folder, batches, int8=int8)
 
 
 def _describe(measured: Agreement, lang: str, *, int8: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from modenc.errors import HubError
@@ -58,6 +58,13 @@ class HubInfo:
     """Text put before every text."""
     max_length: int
     """Number of tokens at which texts are cut."""
+
+    def differences(self, found: HubInfo) -> str:
+        """Name each value that differs in ``found``; empty if none does."""
+        pairs = ((item.name, getattr(self, item.name), getattr(found, item.name)) for item in fields(self))
+        return "; ".join(
+            f"{name}: expected {own!r}, found {other!r}" for name, own, other in pairs if own != other
+        )
 
 
 def info_issues(info: HubInfo) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -132,15 +131,9 @@ def _cards_there(repository: Repository, commit: str, there: list[str], info: Hu
             )
         return {}
     found = RemoteHub.at(repository, commit)
-    different = [
-        f"{key}: expected {value!r}, found {getattr(found.info, key)!r}"
-        for key, value in asdict(info).items()
-        if getattr(found.info, key) != value
-    ]
-    if different:
+    if different := info.differences(found.info):
         raise HubError(
-            f"{repository} is another kind of hub ({'; '.join(different)}); nothing was uploaded. Give "
-            "another id"
+            f"{repository} is another kind of hub ({different}); nothing was uploaded. Give another id"
         )
     return {code: found.card(code) for code in found.languages()}
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from modenc.cache import Marker, cache_dir, fetched_marker
+from modenc.cache import COMMIT, Marker, cache_dir, fetched_marker
 from modenc.errors import HubError
 from modenc.hub import atomic_folder
 from modenc.hub.card import Card
@@ -37,7 +37,6 @@ logger = logging.getLogger(__name__)
 
 ROOT_FILES = (HUB_FILE, MODULES_FILE, CONFIG_FILE, f"{POOLING_FOLDER}/config.json")
 """Files of a hub that belong to no language."""
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _CARD = re.compile(rf"[a-z]{{2,8}}/{re.escape(CARD_FILE)}")
 # Least bytes of a piece of a vocabulary in a tokenizer.json, with its quotes, number and commas.
 _LEAST_PIECE = 5
@@ -154,7 +153,7 @@ class RemoteHub(Hub):
             StorageError: the cache cannot be written.
         """
         known = fetched_marker("revision", repository.name, revision)
-        pinned = bool(revision and _COMMIT.fullmatch(revision))
+        pinned = bool(revision and COMMIT.fullmatch(revision))
         commit = str(revision) if pinned else next(iter(known.lines()), "")
         root = _root(repository, commit)
         whole = bool(commit) and not _missing(root, _marker(repository, commit))

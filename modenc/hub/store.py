@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from modenc.errors import HubError
@@ -103,13 +103,8 @@ class Hub(HubReader):
             raise HubError(f"{root}: {'; '.join(issues)}; no such hub could be opened")
         if (root / HUB_FILE).exists():
             hub = cls.open(root)
-            different = [
-                f"{item.name}: expected {getattr(info, item.name)!r}, found {getattr(hub.info, item.name)!r}"
-                for item in fields(HubInfo)
-                if getattr(info, item.name) != getattr(hub.info, item.name)
-            ]
-            if different:
-                raise HubError(f"{root} is another kind of hub ({'; '.join(different)}); use another folder")
+            if different := info.differences(hub.info):
+                raise HubError(f"{root} is another kind of hub ({different}); use another folder")
         else:
             _refuse_other_files(root, None if source is None else source.path)
         with disk_errors(root, _INCOMPLETE), atomic_folder.writing_files(root):

@@ -90,7 +90,8 @@ class Search:
 
     def encode(self, done: int, progress: Progress) -> None:
         """Make the vectors, except the first ``done`` shards."""
-        self._make("encoding", list(self._encoding()), 0, done, progress)
+        units = [_Unit(rows, side) for side in (0, 1) for rows in self._blocks(side)]
+        self._make("encoding", units, 0, done, progress)
 
     def search(self, done: int, progress: Progress) -> tuple[Neighbors, Neighbors]:
         """Find the neighbors of both sides, except the first ``done`` shards; returns all neighbors."""
@@ -108,10 +109,6 @@ class Search:
                 with disk_errors(self.shards.folder, KEPT), self.shards.writing(number) as stream:
                     np.save(stream, made)
             progress(stage, len(todo.rows), total)
-
-    def _encoding(self) -> Iterator[_Unit]:
-        for side in (0, 1):
-            yield from (_Unit(rows, side) for rows in self._blocks(side))
 
     def _searching(self) -> Iterator[_Unit]:
         for side in (0, 1):

@@ -24,7 +24,6 @@ from modenc.recipe.files import (
     normalized_or_same,
     read_tables,
     recipes_folder,
-    shipped_recipes,
     to_toml,
 )
 from modenc.recipe.issues import (
@@ -43,8 +42,6 @@ from modenc.recipe.parse import describe, parse
 from modenc.recipe.settings import FRESH, SECTIONS, LanguagePlan, Recipe
 
 logger = logging.getLogger(__name__)
-
-__all__ = ["default_section", "find_recipe", "load_recipe", "shipped_recipes"]
 
 TOP_LEVEL = ("name", "pivot", "hub", *SECTIONS, "languages")
 SHARED = ("base", "hub", "monolithic", "name", "pivot")

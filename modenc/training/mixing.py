@@ -45,10 +45,6 @@ class BatchOrder:
         rounds = math.ceil(max(map(sum, self.groups)) / self.processes)
         return rounds * self.processes * len(self.groups)
 
-    def group_at(self, batch: int) -> int:
-        """Return the group of a batch of the pass."""
-        return batch // self.processes % len(self.groups)
-
     def order(self, group: int) -> npt.NDArray[np.intp]:
         """Spread a group's sets evenly: for each batch of a pass over the group, the number of its set."""
         counts = self.groups[group]
@@ -88,7 +84,7 @@ class BatchOrderSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]
             for group, sizes in enumerate(self.batch_order.groups)
         ]
         for place in range(len(self)):
-            yield next(batches[self.batch_order.group_at(place)])
+            yield next(batches[place // self.batch_order.processes % len(batches)])
 
     def _endless(self, group: int, sets: Sequence[int]) -> Iterator[list[int]]:
         ends = np.cumsum([len(rows) for rows in self.dataset.datasets])

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from modenc.base_model.trust import check_config, has_safetensors, model_errors, model_folder, refuse_adapter
+from modenc.cache import COMMIT
 from modenc.errors import BaseModelError
 from modenc.extras import require_extra
+from modenc.hub.files import sha256
 from modenc.translation.language_tags import language_tags
 from modenc.translation.steps import Translation
 
 _MOST_TOKENS = 512
 """Longest text in tokens: no family was trained on longer ones."""
 _EXPECTED = "a translation model's folder, or its id on Hugging Face"
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _DIGITS = 16
 
 
@@ -239,7 +239,7 @@ def find_model(name: str) -> tuple[str, Path]:
 
 def _commit_of(folder: Path) -> str | None:
     """Return the commit of a downloaded model's folder; None for other folders."""
-    fetched = folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name)
+    fetched = folder.parent.name == "snapshots" and COMMIT.fullmatch(folder.name)
     return folder.name if fetched else None
 
 
@@ -250,8 +250,7 @@ def model_fingerprint(folder: Path) -> str:
     hasher = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         if path.is_file() and not path.name.startswith(".") and path.suffix.lower() != ".md":
-            with path.open("rb") as stream:
-                hasher.update(f"{path.name}\0{hashlib.file_digest(stream, 'sha256').hexdigest()}\n".encode())
+            hasher.update(f"{path.name}\0{sha256(path)}\n".encode())
     return hasher.hexdigest()[:_DIGITS]
 
 

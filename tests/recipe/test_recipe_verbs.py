@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from modenc.cli.main import main
-from modenc.recipe.loader import load_recipe, shipped_recipes
+from modenc.recipe.files import shipped_recipes
+from modenc.recipe.loader import load_recipe
 
 
 def test_list_shows_every_shipped_recipe_with_its_languages(capsys):

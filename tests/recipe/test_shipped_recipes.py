@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
-from modenc.recipe.files import recipes_folder
-from modenc.recipe.loader import load_recipe, shipped_recipes
+from modenc.recipe.files import recipes_folder, shipped_recipes
+from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import PAPER_SECTIONS
 
 SHIPPED = shipped_recipes()
