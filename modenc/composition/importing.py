@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -21,7 +21,7 @@ from modenc.composition.modules import read_modules
 from modenc.composition.st_module import load_body
 from modenc.errors import HubError, OptionError
 from modenc.hub.card import Card
-from modenc.hub.checks.adapters import most_adapter_bytes, parse_lora, parse_parallel
+from modenc.hub.checks.adapters import PARSERS, most_adapter_bytes
 from modenc.hub.checks.tensors import deserialized
 from modenc.hub.files import json_object, json_text, read_text
 from modenc.hub.layout import PART_FILES, HubInfo, LanguageLayout
@@ -31,11 +31,6 @@ from modenc.languages import language_name, normalize_code
 
 logger = logging.getLogger(__name__)
 
-_PARSERS: dict[str, Callable[[bytes, dict[str, Any], int], Any]] = {
-    "la": parse_lora,
-    "se": parse_lora,
-    "cla": parse_parallel,
-}
 _BASE_KEY = {"la": "base_model_name_or_path", "se": "base_model_name_or_path", "cla": "model_name"}
 _VERSION_KEY = {"la": "peft_version", "se": "peft_version", "cla": "version"}
 _HOW_TO_SAVE = {
@@ -121,7 +116,7 @@ def _copy(part: str, folder: Path, staging: Path, info: HubInfo, *, force: bool)
         content = weights.read_bytes()
         deserialized(content, _TYPES)
         content = save(_renamed(part, load(content)))
-        _PARSERS[part](content, config, info.hidden_size)
+        PARSERS[part](content, config, info.hidden_size)
     except HubError as error:
         raise HubError(
             f"{folder}: {error}; modenc cannot compute with this adapter, and the hub is as it was"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,11 +14,10 @@ from typing import Any
 from modenc.errors import HubError, LanguageError
 from modenc.hub.card import Card, FileRecord
 from modenc.hub.checks.adapters import (
+    PARSERS,
     LoraWeights,
     ParallelWeights,
     most_adapter_bytes,
-    parse_lora,
-    parse_parallel,
 )
 from modenc.hub.checks.folder import ADVICE, HubIssue, listing_issues, raise_issues
 from modenc.hub.checks.tensors import MOST_HEADER, Array, parse_embeddings
@@ -301,10 +300,7 @@ def _parse(
         if (content := files.read(name, MOST_HEADER + 4 * pieces * (hidden_size + 1))) is not None:
             with files.reporting(name):
                 embeddings, scales = parse_embeddings(content, pieces, hidden_size)
-    adapters = {
-        part: _parse_adapter(files, part, parse, hidden_size) if part in there else {}
-        for part, parse in (("la", parse_lora), ("se", parse_lora), ("cla", parse_parallel))
-    }
+    adapters = {part: _parse_adapter(files, part, hidden_size) if part in there else {} for part in PARSERS}
     return StoredLanguage(lang, fingerprint, tokenizer, embeddings, scales, **adapters)
 
 
@@ -323,9 +319,7 @@ def _parse_tokenizer(files: _FolderReader) -> ParsedTokenizer | None:
     return None
 
 
-def _parse_adapter(
-    files: _FolderReader, part: str, parse: Callable[..., dict[Any, Any]], hidden_size: int
-) -> dict[Any, Any]:
+def _parse_adapter(files: _FolderReader, part: str, hidden_size: int) -> dict[Any, Any]:
     """Parse an adapter's two files; empty if they have an issue."""
     config_name, name = PART_FILES[part]
     config = files.read(config_name, MOST_JSON_BYTES)
@@ -334,5 +328,5 @@ def _parse_adapter(
         with files.reporting(config_name):
             settings = json_object(config, Path(config_name).name)
             with files.reporting(name):
-                return parse(content, settings, hidden_size)
+                return PARSERS[part](content, settings, hidden_size)
     return {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,6 +140,14 @@ def parse_parallel(content: bytes, config: dict[str, Any], hidden_size: int) -> 
     _check_size(tensors, hidden_size)
     check_numbers(tensors)
     return {layer: ParallelWeights(**weights, scaling=scaling) for layer, weights in sorted(layers.items())}
+
+
+PARSERS: dict[str, Callable[[bytes, dict[str, Any], int], dict[Any, Any]]] = {
+    "la": parse_lora,
+    "se": parse_lora,
+    "cla": parse_parallel,
+}
+"""Part → its parser, of the weights' bytes, the configuration and the hidden size."""
 
 
 def _parallel_scaling(settings: object) -> float:
