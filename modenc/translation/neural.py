@@ -12,7 +12,6 @@ from modenc.base_model.trust import check_config, has_safetensors, model_errors,
 from modenc.cache import COMMIT
 from modenc.errors import BaseModelError
 from modenc.extras import require_extra
-from modenc.hub.files import sha256
 from modenc.translation.language_tags import language_tags
 from modenc.translation.steps import Translation
 
@@ -250,7 +249,8 @@ def model_fingerprint(folder: Path) -> str:
     hasher = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         if path.is_file() and not path.name.startswith(".") and path.suffix.lower() != ".md":
-            hasher.update(f"{path.name}\0{sha256(path)}\n".encode())
+            with path.open("rb") as stream:
+                hasher.update(f"{path.name}\0{hashlib.file_digest(stream, 'sha256').hexdigest()}\n".encode())
     return hasher.hexdigest()[:_DIGITS]
 
 
