@@ -23,6 +23,7 @@ import numpy.typing as npt
 from measure import paired
 from scipy.stats import spearmanr
 from transformers import PreTrainedTokenizerFast
+from vocabulary_tables import BASE_PIECES
 
 from modenc import ModularEncoder
 from modenc.composition.modules import to_modules
@@ -34,12 +35,15 @@ from modenc.training.vocabulary import tokens_per_sentence
 logger = logging.getLogger("vocabularies")
 
 ROOT = Path(__file__).resolve().parents[1]
+SHIPPED = ROOT / "adapters_hub" / "me5-small"
 RUNS = ROOT / "runs" / "vocabularies"
 RESULTS = ROOT / "benchmarks" / "results" / "vocabularies"
-BASE_PIECES = "base_pieces"
 METHODS = ("extend", "focus")
 LANGUAGES = ("kk", "ky", "ug", "uz")
 PARTNERS = ("az", *LANGUAGES)
+OWN_PIECES = ("ug",)
+"""Languages that ship with pieces of their own; base_pieces.toml trains them with the base's."""
+
 _RUNS, _BATCH = 7, 64
 
 Vectors = npt.NDArray[np.float32]
@@ -54,7 +58,7 @@ def main() -> None:
     parser.add_argument("--lang", action="append", choices=LANGUAGES, help="only this; may be repeated")
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    for lang in PARTNERS:
+    for lang in OWN_PIECES:
         train(BASE_PIECES, lang, args.data)
     for method in args.method or METHODS:
         for lang in args.lang or LANGUAGES:
@@ -71,8 +75,7 @@ def main() -> None:
 
 def base_pieces_fingerprints() -> dict[str, str]:
     """Return language → fingerprint of its modules with the base's pieces."""
-    hub = Hub.open(_hub(BASE_PIECES))
-    return {lang: hub.card(lang).fingerprint() for lang in PARTNERS}
+    return {lang: Hub.open(_base_pieces_hub(lang)).card(lang).fingerprint() for lang in PARTNERS}
 
 
 def is_of(stored: Path, fingerprints: dict[str, str]) -> bool:
@@ -104,7 +107,7 @@ def measured(method: str, lang: str, data: Path) -> dict[str, Any]:
         modules compared with; ``learned``, ``dev_before`` and ``sets``: stage 2's scores on its development
         rows, by steps and before the first, and the rows of each kind; ``vocabulary``: the card's counts.
     """
-    compared, own = _encoder(BASE_PIECES), _encoder(method)
+    compared, own = _encoder(_base_pieces_hub(lang)), _encoder(_hub(method))
     pairs = _pairs(lang, data)
     texts = [text for pair in pairs for text in pair[1:]]
     systems = {
@@ -145,9 +148,13 @@ def _hub(method: str) -> Path:
     return RUNS / method / "hub"
 
 
+def _base_pieces_hub(lang: str) -> Path:
+    return _hub(BASE_PIECES) if lang in OWN_PIECES else SHIPPED
+
+
 @cache
-def _encoder(method: str) -> ModularEncoder:
-    return ModularEncoder(_hub(method), compute="fp32")
+def _encoder(hub: Path) -> ModularEncoder:
+    return ModularEncoder(hub, compute="fp32")
 
 
 def _tokenizer(encoder: ModularEncoder, lang: str) -> PreTrainedTokenizerFast:
@@ -172,7 +179,7 @@ def _sides(encoder: ModularEncoder, lang: str, pairs: Sequence[tuple[float, str,
 
 @cache
 def _partner(lang: str, data: Path) -> Sides:
-    return _sides(_encoder(BASE_PIECES), lang, _pairs(lang, data))
+    return _sides(_encoder(_base_pieces_hub(lang)), lang, _pairs(lang, data))
 
 
 def _similarity(sides: Sides, pairs: Sequence[tuple[float, str, str]]) -> float:

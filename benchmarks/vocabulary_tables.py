@@ -10,6 +10,9 @@ from typing import Any
 from markdown_rows import head, row
 
 FOLDER = "vocabularies"
+BASE_PIECES = "base_pieces"
+"""Key of the figures that vocabularies are compared with."""
+
 _CURVES = {
     "sts": "learning from the pivot: within",
     "teacher_cosine": "learning the base's vectors: mean cosine x 100",
@@ -59,7 +62,7 @@ def _compared(stored: Stored) -> Iterator[str]:
     )
     yield from head(headings)
     for (method, lang), figures in stored.items():
-        own, compared = figures[method], figures["base_pieces"]
+        own, compared = figures[method], figures[BASE_PIECES]
         saved = 100 * (1 - own["tokens"] / figures["base"]["tokens"])
         middle, low, high = figures["speed_ratio"]
         losses = [compared[name] - own[name] for name in ("within", "across")]
