@@ -88,7 +88,7 @@ def _quickstart() -> tuple[Any, list[str]]:
 
     hub = (ROOT / "adapters_hub" / "me5-small").as_posix()
     recipe = load_recipe(ROOT / "recipes" / "quickstart.toml", [f'hub.path="{hub}"'])
-    plan = recipe.plans["tr"]
+    (plan,) = recipe.plans.values()
     return plan, TrainingData(plan, recipe.plans).text.train
 
 

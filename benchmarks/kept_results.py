@@ -10,8 +10,8 @@ from modenc.evaluation.runner import Outcome
 from modenc.evaluation.suite import Suite
 
 _OF_EACH_LANGUAGE = ("modules", "dev_curves", "bytes")
-# Older results lack it; "precision" says the same.
-_REPEATED = ("compute",)
+# Older results lack these.
+_ADDED = ("compute", "fallback", "prompt", "pooling", "max_length")
 
 
 def changed_languages(stored: SystemResults, now: dict[str, Any]) -> set[str] | None:
@@ -25,9 +25,9 @@ def changed_languages(stored: SystemResults, now: dict[str, Any]) -> set[str] | 
         ``None`` if everything must be measured again: something else differs, or something was skipped.
     """
     described = stored.about["system"]
+    left_out = {*_OF_EACH_LANGUAGE, *(key for key in _ADDED if key not in described)}
     shared = [
-        {key: value for key, value in about.items() if key not in (*_OF_EACH_LANGUAGE, *_REPEATED)}
-        for about in (described, now)
+        {key: value for key, value in about.items() if key not in left_out} for about in (described, now)
     ]
     old, new = described.get("modules", {}), now.get("modules", {})
     if stored.skipped or shared[0] != shared[1] or old.keys() != new.keys():

@@ -41,6 +41,9 @@ def main() -> None:
     args = parser.parse_args()
     encoder = ModularEncoder(HUB)
     for lang in args.only if args.only is not None else sorted({*TATOEBA, *STS}):
+        if lang in encoder.languages:
+            print(f"{lang}: has modules in the hub, so it needs no fallback; skipped", flush=True)
+            continue
         stored = json.loads(STORED.read_text()) if STORED.exists() else {}
         row = stored.setdefault(lang, {})
         if lang in TATOEBA:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from markdown_rows import row
-from variants import BASE, VARIANTS, Variant
+from variants import VARIANTS, Variant
 
 from modenc.evaluation.results import SystemResults, load_results
-from modenc.evaluation.significance import p_value, spearman_samples
+from modenc.evaluation.significance import METRICS, Floats, p_value, resample_metric
 
 Stored = Sequence[tuple[Variant, list[SystemResults]]]
+
+APART = ("tatoeba",)
+"""Test sets whose items differ between languages; rows of all other sets are translations of each other."""
 
 _SHARES = ("retrieval_accuracy", "mining_f1", "mining_f1_cosine")
 _CHANCE = 0.05
@@ -51,25 +55,30 @@ def mean_cell(runs: Sequence[SystemResults], keys: Sequence[str], digits: int) -
 
 
 def difference_p(run: SystemResults, other: SystemResults, keys: Sequence[str]) -> float:
-    """Return the two-sided p of the difference between two runs' means over the same similarity sets.
+    """Return the two-sided p of the difference between two runs' means over the same test sets.
 
-    Rows of sets of the same length are translations and resampled together; other sets are resampled
-    separately. NaN if no set was measured.
+    Both are resampled on the same items, see :func:`resampled`. NaN if no set has stored items.
     """
-    known = [key for key in keys if ".spearman." in key and key in run.items and key in other.items]
+    known = [key for key in keys if key.split(".")[1] in METRICS and key in run.items and key in other.items]
     if not known:
         return float("nan")
-    gaps = [
-        spearman_samples(run.items[key], seed=run.seed) - spearman_samples(other.items[key], seed=run.seed)
-        for key in known
-    ]
-    return p_value(np.mean(gaps, axis=0))
+    return p_value(np.mean([resampled(run, key) - resampled(other, key) for key in known], axis=0))
+
+
+def resampled(run: SystemResults, key: str) -> Floats:
+    """Compute a result's values [samples] on resampled items.
+
+    Rows of sets of the same length are translations and drawn together, but for those of :data:`APART`.
+    """
+    task, metric, languages = key.split(".")
+    seed = zlib.crc32(languages.encode()) if task in APART else run.seed
+    return resample_metric(metric, run.items[key], seed)
 
 
 def unpaired_p(run: SystemResults, other: SystemResults, keys: Sequence[str]) -> float:
     """Return the two-sided p of the difference of two mean percentages, as if of different test items.
 
-    It is for results whose items are not stored; items in common would make it smaller. It uses the normal
+    It is for mining F1, whose items are not stored; items in common would make it smaller. It uses the normal
     distribution, with the deviation of a share among as many items. NaN if a result is no percentage.
     """
     figures = [figure for key in keys for figure in (run.find(key), other.find(key)) if figure is not None]
@@ -85,10 +94,10 @@ def compared(
 ) -> list[str]:
     """Make cells: the difference of two rows, its p if known, and whether it agrees with the paper.
 
-    The difference is the mean over the seeds of both; the base has no seed.
+    The difference is that of the two means over seeds, as the tables have them; p is of the first seeds.
     """
-    pairs = list(zip(_seeded(high, low), _seeded(low, high), strict=False))
-    ours = float(np.mean([mean_of(one, keys) - mean_of(other, keys) for one, other in pairs]))
+    means = [np.mean([mean_of(run, keys) for run in runs]) for runs in (high, low)]
+    ours = float(means[0] - means[1])
     if np.isnan(ours):
         return ["", "", "not measured"]
     p = difference_p(high[0], low[0], keys)
@@ -98,10 +107,6 @@ def compared(
     if p > _CHANCE:
         verdict = f"{verdict}, within chance".removeprefix(", ")
     return [f"{ours:+.1f}", "" if np.isnan(p) else f"{p:.3f}", verdict]
-
-
-def _seeded(runs: Sequence[SystemResults], others: Sequence[SystemResults]) -> Sequence[SystemResults]:
-    return list(runs) * len(others) if runs[0].name.removeprefix("captions_").startswith(BASE) else runs
 
 
 def interval_rows(stored: Stored, keys: Sequence[str]) -> Iterator[str]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from run_results import resampled
 
 from modenc.errors import DataError
 from modenc.evaluation.results import SystemResults, load_results
-from modenc.evaluation.significance import Floats, percentile_interval, resample_metric
+from modenc.evaluation.significance import Floats, percentile_interval
 
 FOLDER = "eighteen"
 SYSTEMS = ("base", "no_align", "align")
@@ -22,9 +22,6 @@ ORDER = (
     *("ja", "ko", "zh", "tr", "az", "uz", "kk", "ky", "ug"),
 )
 """Languages in tables and pictures, relatives beside each other; others follow."""
-
-# Test sets whose items differ between languages; rows of all other sets are translations of each other.
-_APART = ("tatoeba",)
 
 
 @dataclass(frozen=True)
@@ -72,9 +69,7 @@ class StoredSystem:
     def samples(self, key: str) -> Floats:
         """Values [samples] on resampled items; rows that are translations are drawn together."""
         if key not in self._samples:
-            task, metric, languages = key.split(".")
-            seed = zlib.crc32(languages.encode()) if task in _APART else self.run.seed
-            self._samples[key] = resample_metric(metric, self.run.items[key], seed)
+            self._samples[key] = resampled(self.run, key)
         return self._samples[key]
 
     def mean(self, keys: Sequence[str]) -> Figure:

@@ -79,6 +79,10 @@ class ModularSystem:
             "compute": [settings.compute, settings.precision(self.encoder.device)],
             "align": self.align,
             "identify": self.identify,
+            "fallback": self.encoder[0].router.fallback,
+            "prompt": hub.info.prompt,
+            "pooling": hub.info.pooling,
+            "max_length": self.encoder.max_seq_length,
             "modules": {lang: hub.card(lang).fingerprint() for lang in hub.languages()},
             "dev_curves": {lang: _dev_curves(hub.card(lang)) for lang in hub.languages()},
         }

@@ -232,8 +232,8 @@ def test_the_comparison_on_captions_stands_beside_the_small_one(reproduce, tmp_p
     assert "| STS within | full_m − base | +7.1 | +4.0 | +11.0 | 0.00" in findings[0]
     assert findings[0].endswith("| agrees |")
     # Of the small comparison there is no mod_m, nor on captions full_c.
-    # And on the seed that both have: with seed 14 full_m is at 81.0.
-    assert "| STS within | mod_m − full_m | +2.5 |  | -2.0 |" in findings[1]
+    # The difference is that of the means in the table, whatever seeds they have.
+    assert "| STS within | mod_m − full_m | +2.5 |  | -3.0 |" in findings[1]
     sets = (
         "| captions_mod_m | 82.0 [81.0, 83.0] | 78.0 [77.0, 79.0] | 74.0 [73.0, 75.0] | 60.0 [59.0, 61.0] |"
     )
