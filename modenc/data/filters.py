@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, fields
 from itertools import islice
 
@@ -27,6 +27,7 @@ class FilterReport:
     too_long: int = 0
     identical: int = 0
     duplicate: int = 0
+    in_evaluation_data: int = 0
     wrong_script: int = 0
     wrong_language: int = 0
     cleaned: int = 0
@@ -63,7 +64,8 @@ class TextFilter:
 
     Duplicates are rows with the same letters and digits, among all rows that the filter has seen. For
     translations, ``pivot`` is the other side's language: see
-    :class:`~modenc.data.language_check.LanguageCheck`.
+    :class:`~modenc.data.language_check.LanguageCheck`. Rows with a text of ``not_in``, a set of
+    :func:`~modenc.data.text.letters_key`, are dropped.
     """
 
     def __init__(
@@ -72,8 +74,10 @@ class TextFilter:
         lang: str,
         identifier: LanguageIdentifier | None,
         pivot: str | None = None,
+        not_in: Set[str] = frozenset(),
     ) -> None:
         self._filters = filters
+        self._not_in = not_in
         self._check = LanguageCheck(lang, identifier, pivot, filters)
         self._counts: Counter[str] = Counter()
         self._seen: set[int] = set()
@@ -121,8 +125,10 @@ class TextFilter:
         cleaned = {role: clean(row.get(role, "")) for role in roles}
         self._counts["cleaned"] += any(removed for _, removed in cleaned.values())
         normal = {role: text for role, (text, _) in cleaned.items()}
-        if shape.optional is not None and self._length_reason(normal[shape.optional]):
-            normal[shape.optional] = ""
+        if (role := shape.optional) is not None and (
+            self._length_reason(normal[role]) or letters_key(normal[role]) in self._not_in
+        ):
+            normal[role] = ""
         return normal if shape.score is None else normal | {shape.score: row[shape.score]}
 
     def _drop_reason(self, texts: Sequence[str], keys: Sequence[str]) -> str | None:
@@ -133,6 +139,8 @@ class TextFilter:
                 return reason
         if len(keys) > 1 and len(set(keys)) < len(keys):
             return "identical"
+        if not self._not_in.isdisjoint(keys):
+            return "in_evaluation_data"
         if self._filters.deduplicate and self._is_repeated("\n".join(keys)):
             return "duplicate"
         return None

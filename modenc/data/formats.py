@@ -23,6 +23,7 @@ from modenc.data.limits import (
 )
 from modenc.errors import DataError
 from modenc.suggest import closest_match
+from modenc.texts import is_missing
 
 Row = dict[str, str]
 
@@ -104,7 +105,7 @@ def _flatten_into(row: Row, values: Iterable[tuple[object, Any]], prefix: str, n
             with suppress(UnicodeDecodeError):
                 row[column] = value.decode("utf-8")
         else:
-            row[column] = NonText("" if value is None else str(value))
+            row[column] = NonText("" if is_missing(value) else str(value))
 
 
 def _flattened(record: dict[str, Any], where: str, number: int) -> Row:

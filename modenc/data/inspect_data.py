@@ -15,7 +15,14 @@ from pathlib import Path
 
 from modenc.data.inspect_rows import InspectedSource, inspect_source
 from modenc.data.inspect_sizes import check_sizes
-from modenc.data.joining import CROSS_ROLES, PARALLEL_ROLES, SCORED_ROLES, TRIPLET_ROLES, pivot_source
+from modenc.data.joining import (
+    CROSS_ROLES,
+    PARALLEL_ROLES,
+    SCORED_ROLES,
+    TRIPLET_ROLES,
+    joined_by_line,
+    pivot_source,
+)
 from modenc.data.language_check import Filters, LanguageCheck, is_same_language
 from modenc.data.pairs import read_score
 from modenc.data.sources import describe_source, resolve_source
@@ -25,6 +32,7 @@ from modenc.langid import LanguageIdentifier, get_identifier
 from modenc.recipe.data_settings import GROUPED_COLUMNS, TRAINED_ON
 from modenc.recipe.issues import Found, Issue, Level, Place
 from modenc.recipe.licenses import sources
+from modenc.recipe.parse import select_settings
 from modenc.recipe.settings import LanguagePlan, Source
 
 _ROLES: dict[str, tuple[str, ...]] = {
@@ -119,7 +127,7 @@ def _inspect_files(
         return
     grouped = kind in GROUPED_COLUMNS and bool(resolved.group)
     joined = resolved.pivot_path is not None and kind in _JOINED and not grouped
-    plain = str(resolved.path).removesuffix(".gz").removesuffix(".zst").endswith(".txt")
+    plain = joined and joined_by_line(resolved)
     key = () if plain or not joined else (resolved.key,)
     roles = (*_JOINED[kind], *key) if joined else _ROLES[kind]
     if grouped:
@@ -200,6 +208,7 @@ def _check_languages(
     lang, plan = expected
     texts = [normalize(row[role]) for row in source.sample for role in roles if row.get(role)]
     try:
-        LanguageCheck(lang, identifier, filters=Filters.of(plan.data)).check_language_share(texts)
+        check = LanguageCheck(lang, identifier, filters=select_settings(Filters, plan.data))
+        check.check_language_share(texts)
     except DataError as error:
         yield Issue(path, f"{source.name}: {error}", level="warning")

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from modenc.data.inspect_rows import InspectedSource
 from modenc.recipe.issues import Issue, Level
 from modenc.recipe.paper_settings import data_for_alignment
-from modenc.recipe.settings import LanguagePlan, VocabularySettings
+from modenc.recipe.settings import LanguagePlan, OptimizerSettings, VocabularySettings
 
 # Least lines of a corpus, as in training_sets.TEXT.
 _MIN_LINES = 50
@@ -32,7 +32,9 @@ def check_sizes(plan: LanguagePlan, inspected: Mapping[str, Sequence[InspectedSo
         inspected: kind of data → its sources.
     """
     yield from _check_text(plan, inspected.get("text", ()))
-    for place, steps, batch, kinds in _pair_stages(plan):
+    for place, optimizer, kinds in _pair_stages(plan):
+        steps, batch = optimizer.steps, optimizer.batch_size
+        at_once = batch * optimizer.gradient_accumulation
         sources = [source for kind in kinds for source in inspected.get(kind, ())]
         rows = sum(source.training_rows for source in sources)
         if not steps or not rows or not all(source.is_exact for source in sources):
@@ -46,8 +48,8 @@ def check_sizes(plan: LanguagePlan, inspected: Mapping[str, Sequence[InspectedSo
                     f"{count:,}; add data, or use a smaller batch_size"
                 )
                 yield Issue((*place, "optimizer", "batch_size"), message, level="warning")
-        elif (passes := steps * batch / rows) > _MAX_PASSES:
-            message = f"{steps} steps of {batch} show each of {rows:,} rows {passes:.0f} times"
+        elif (passes := steps * at_once / rows) > _MAX_PASSES:
+            message = f"{steps} steps of {at_once} show each of {rows:,} rows {passes:.0f} times"
             yield Issue((*place, "optimizer", "steps"), message, level="note")
 
 
@@ -85,15 +87,13 @@ def _check_pieces(vocabulary: VocabularySettings, lines: int, words: Collection[
     yield Issue(("vocabulary", key), message, level=level)
 
 
-def _pair_stages(plan: LanguagePlan) -> Iterator[tuple[tuple[str, ...], int, int, tuple[str, ...]]]:
-    """Yield the section, steps, batch size and kinds of data of each stage that reads pairs."""
+def _pair_stages(plan: LanguagePlan) -> Iterator[tuple[tuple[str, ...], OptimizerSettings, tuple[str, ...]]]:
+    """Yield the section, optimizer and kinds of data of each stage that reads pairs."""
     encoding, alignment = plan.sentence_encoding, plan.alignment
     kinds = tuple(name for name in data_for_alignment(alignment.objective, plan.emma_x) if name != "text")
     if plan.language_adaptation.objective == "pivot" and plan.lang != plan.pivot:
-        optimizer = plan.language_adaptation.optimizer
-        yield ("language_adaptation",), optimizer.steps, optimizer.batch_size, kinds
+        yield ("language_adaptation",), plan.language_adaptation.optimizer, kinds
     if "mnrl" in encoding.objective:
-        optimizer = encoding.optimizer
-        yield ("sentence_encoding",), optimizer.steps, optimizer.batch_size, ("paraphrases",)
+        yield ("sentence_encoding",), encoding.optimizer, ("paraphrases",)
     if alignment.objective != "none" and plan.lang != plan.pivot:
-        yield ("alignment",), alignment.optimizer.steps, alignment.optimizer.batch_size, kinds
+        yield ("alignment",), alignment.optimizer, kinds

@@ -11,8 +11,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from modenc.data.formats import Row, file_format
-from modenc.data.sources import describe_source, read_raw_rows, read_resolved_rows
+from modenc.data.formats import Row
+from modenc.data.sources import describe_source, read_raw_rows, read_resolved_rows, select_rows
 from modenc.errors import DataError
 from modenc.recipe.settings import Source
 
@@ -33,11 +33,14 @@ def read_parallel(source: Source, root: Path) -> Iterator[Row]:
     """
     if source.pivot_path is None:
         return read_resolved_rows(source, root, PARALLEL_ROLES)
-    if {file_format(Path(path or "")) for path in (source.path, source.pivot_path)} == {".txt"}:
-        sides = _zip_lines(source, root)
-    else:
-        sides = _join(source, root, ("text",))
+    sides = _zip_lines(source, root) if joined_by_line(source) else _join(source, root, ("text",))
     return ({"text": own["text"], "pivot": other["text"]} for own, other in sides)
+
+
+def joined_by_line(source: Source) -> bool:
+    """Check whether the files of a joined, resolved source are both text, joined line by line, on no key."""
+    names = [str(name).lower() for name in (source.path, source.pivot_path)]
+    return all(name.removesuffix(".gz").removesuffix(".zst").endswith(".txt") for name in names)
 
 
 def read_paraphrases(source: Source, root: Path) -> Iterator[Row]:
@@ -159,9 +162,9 @@ def pivot_source(source: Source, root: Path) -> Source:
 
 
 def _zip_lines(source: Source, root: Path) -> Iterator[tuple[Row, Row]]:
-    """Pair the rows of two text files line by line."""
+    """Pair the rows of two text files line by line, without the pairs of which a side does not pass."""
     other = pivot_source(source, root)
-    sides = [read_resolved_rows(side, root, ("text",)) for side in (source, other)]
+    sides = [read_raw_rows(side, root) for side in (source, other)]
     for number, (row, pivot_row) in enumerate(zip_longest(*sides), start=1):
         if row is None or pivot_row is None:
             rest = number + sum(1 for _ in sides[1 if row is None else 0])
@@ -170,7 +173,13 @@ def _zip_lines(source: Source, root: Path) -> Iterator[tuple[Row, Row]]:
                 f"expected as many lines in {describe_source(source)} as in {describe_source(other)}, "
                 f"found {counts[0]:,} and {counts[1]:,}; align the files line by line"
             )
-        yield row, pivot_row
+        # Filtered in pairs: lines left out of one file would shift it against the other.
+        own, pivot = (
+            next(select_rows([line], side, ("text",)), None)
+            for line, side in ((row, source), (pivot_row, other))
+        )
+        if own is not None and pivot is not None:
+            yield own, pivot
 
 
 def _join(source: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
@@ -198,8 +207,10 @@ def _by_key(source: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tupl
         DataError: two rows have the same key.
     """
     seen: set[str] = set()
+    # A column that has a role is found under it.
+    column = next((role for role, name in source.columns.items() if name == source.key), source.key)
     for row in read_resolved_rows(source, root, (*roles, source.key)):
-        key = row[source.key]
+        key = row[column]
         if key in seen:
             raise DataError(
                 f"{describe_source(source)}: expected each {source.key!r} once, found {key!r} again; "

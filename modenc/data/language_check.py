@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 
@@ -13,8 +13,7 @@ from langcodes import Language, tag_distance
 from modenc.data.text import count_letters
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier
-from modenc.languages import dominant_script, expected_scripts, language_name
-from modenc.recipe.settings import DataSettings
+from modenc.languages import dominant_script, expected_scripts, language_name, normalize_code
 
 # Of 14,000 lines with 20 letters or more, in ten languages, the identifier gets 57 wrong; of the lines with
 # this confidence, 2.
@@ -49,11 +48,6 @@ class Filters:
     min_language_share: float = 0.5
     """Smallest share of a corpus that must be in its language."""
 
-    @classmethod
-    def of(cls, settings: DataSettings) -> Filters:
-        """Return the filters of a recipe's ``data``."""
-        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
-
 
 DEFAULT_FILTERS = Filters()
 
@@ -62,7 +56,7 @@ class LanguageCheck:
     """Check of lines against the script and language that they should be in.
 
     Args:
-        lang: expected language.
+        lang: code of the expected language; with a script in it (``ace_Arab``), only that one is expected.
         identifier: identifies languages; None skips that check.
         pivot: language of the other side, for translations. If the identifier does not know ``lang``, lines
             are at least checked not to be in the pivot (MuSR, section 4.1).
@@ -76,9 +70,9 @@ class LanguageCheck:
         pivot: str | None = None,
         filters: Filters = DEFAULT_FILTERS,
     ) -> None:
-        self.lang = lang
-        self.min_share = filters.min_language_share
         self._scripts = expected_scripts(lang) if filters.check_script else frozenset()
+        self.lang = lang = normalize_code(lang)
+        self.min_share = filters.min_language_share
         known: Collection[str] | None = getattr(identifier, "languages_known", None)
         # An identifier that does not know the language identifies each line as another.
         knows_lang = known is None or lang in known

@@ -95,11 +95,19 @@ def limited_batches(source: BinaryIO, path: Path) -> Iterator[pa.RecordBatch]:
         batch_size=_PARQUET_ROWS_AT_ONCE
     ):
         for part in _split(batch, path, before):
-            columns = [
-                column.dictionary_decode() if _is_encoded(column) else column for column in part.columns
-            ]
-            yield type(part).from_arrays(columns, names=part.schema.names)
+            yield type(part).from_arrays(list(map(_readable, part.columns)), names=part.schema.names)
         before += batch.num_rows
+
+
+def _readable(column: pa.Array) -> pa.Array:
+    """Decode a dictionary, and write times in nanoseconds as text, since only pandas has objects for them."""
+    import pyarrow as pa
+
+    if _is_encoded(column):
+        return column.dictionary_decode()
+    if pa.types.is_temporal(column.type) and getattr(column.type, "unit", "") == "ns":
+        return column.cast(pa.int64() if pa.types.is_duration(column.type) else pa.string())
+    return column
 
 
 def _split(batch: pa.RecordBatch, path: Path, before: int) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from modenc.data.formats import Row
 from modenc.data.joining import SCORED_ROLES
-from modenc.data.sources import describe_source, read_rows
+from modenc.data.sources import describe_source, read_resolved_rows, resolve_source
 from modenc.data.text import normalize
 from modenc.errors import DataError
 from modenc.recipe.settings import Source
@@ -73,8 +73,8 @@ def load_sts(
     """
     rows: list[ScoredRow] = []
     for source in sources:
-        found = read_rows(source, root, lang, pivot, roles=SCORED_ROLES)
-        for row in check_scores(source, found):
+        resolved = resolve_source(source, lang, pivot)
+        for row in check_scores(resolved, read_resolved_rows(resolved, root, SCORED_ROLES)):
             first, second = (normalize(row[role]) for role in ("sentence1", "sentence2"))
             rows.append(ScoredRow(first, second, float(row["score"])))
     if rows and len({row.score for row in rows}) == 1:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from modenc.data.filters import FilterReport, RowShape, TextFilter
 from modenc.data.formats import Row
@@ -33,7 +33,7 @@ from modenc.data.joining import (
 from modenc.data.language_check import DEFAULT_FILTERS, Filters
 from modenc.data.pairs import CrossRow, CrossScoredRow, ParallelRow, ParaphraseRow, ScoredRow, check_scores
 from modenc.data.sources import describe_source, read_resolved_rows, resolve_source
-from modenc.data.text import stable_hash
+from modenc.data.text import letters_key, stable_hash
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier
 from modenc.recipe.settings import Source
@@ -134,6 +134,7 @@ def load(
     filters: Filters = DEFAULT_FILTERS,
     identifier: LanguageIdentifier | None = None,
     held_out: int = 0,
+    not_in: Set[str] = frozenset(),
 ) -> TrainingSet[T]:
     """Read and filter sources; duplicates are dropped across all of them. Without sources the set is empty.
 
@@ -146,12 +147,13 @@ def load(
         filters: conditions for keeping rows.
         identifier: identifies languages; None skips that check.
         held_out: number of rows to hold out, of kinds with a ``held_out_role``.
+        not_in: rows with one of these texts, as ``letters_key`` writes them, are dropped.
 
     Raises:
         DataError: a source cannot be read, a score is no number, fewer than ``kind.min_rows`` rows are
             usable, or too small a share of them is in the language.
     """
-    row_filter = TextFilter(filters, lang, identifier)
+    row_filter = TextFilter(filters, lang, identifier, not_in=not_in)
     found: list[Row] = []
     records: list[SourceRecord] = []
     for source in sources:
@@ -174,7 +176,7 @@ def load(
                 "sources or loosen the filters (data.min_chars, data.max_chars, data.check_language)"
             )
         logger.info("%s %s: %s", lang, kind.name.replace("_", " "), summary)
-    parts = [found] if kind.held_out_role is None else _hold_out(found, held_out, kind.held_out_role)
+    parts = [found] if kind.held_out_role is None else _hold_out(found, held_out, kind)
     train, *rest = [[_make_row(kind, row) for row in part] for part in parts]
     return TrainingSet(train, rest[0] if rest else [], row_filter.report, records, _fingerprint(train, *rest))
 
@@ -196,19 +198,20 @@ def _name(source: Source, taken: Collection[str]) -> str:
     return name if name not in taken else f"{name} #{len(taken) + 1}"
 
 
-def _hold_out(rows: list[Row], count: int, role: str) -> tuple[list[Row], list[Row]]:
+def _hold_out(rows: list[Row], count: int, kind: DataKind[Any]) -> tuple[list[Row], list[Row]]:
     """Split rows into training rows and at most ``count`` held-out rows.
 
-    The choice depends on the texts under ``role`` alone, so that it hardly changes when sources are added. No
-    training row has a held-out text.
+    The choice depends on the texts under ``held_out_role`` alone, so that it hardly changes when sources are
+    added. No training row has a text of a held-out row, in either language.
     """
-    keys = [stable_hash(row[role], _HELD_OUT_SALT) for row in rows]
     first: dict[int, Row] = {}
-    for key, row in zip(keys, rows, strict=True):
-        first.setdefault(key, row)
+    for row in rows:
+        first.setdefault(stable_hash(row[kind.held_out_role or ""], _HELD_OUT_SALT), row)
     chosen = set(sorted(first)[: min(count, int(len(first) * _MAX_HELD_OUT_SHARE))])
-    train = [row for key, row in zip(keys, rows, strict=True) if key not in chosen]
-    return train, [row for key, row in first.items() if key in chosen]
+    held_out = [row for key, row in first.items() if key in chosen]
+    texts = {letters_key(row[role]) for row in held_out for role in kind.shape.required}
+    train = [row for row in rows if texts.isdisjoint(letters_key(row[role]) for role in kind.shape.required)]
+    return train, held_out
 
 
 def _fingerprint(*parts: Sequence[object]) -> str:

@@ -88,7 +88,10 @@ class Source:
 
 @dataclass(frozen=True)
 class DevSettings:
-    """Sources of the development sets, which checkpoints are chosen by; never trained on."""
+    """Sources of the development sets, which checkpoints are chosen by.
+
+    Pairs and translations with one of their sentences are left out of the training data; running text is not.
+    """
 
     sts: tuple[Source, ...] = ()
     """Rows with roles ``sentence1``, ``sentence2``, ``score``: Spearman of cosine."""

@@ -23,6 +23,7 @@ from modenc.data.pairs import CrossRow, CrossScoredRow
 from modenc.errors import RecipeError
 from modenc.evaluation.retrieval import Vectors
 from modenc.hub.store import Hub
+from modenc.recipe.parse import select_settings
 from modenc.recipe.settings import PAPER_SECTIONS, AlignmentSettings
 from modenc.training.adapters_io import (
     add_parallel_adapter,
@@ -33,7 +34,6 @@ from modenc.training.adapters_io import (
 from modenc.training.body_module import cached_vectors, content_key, encode_texts, sentence_model
 from modenc.training.data_access import TrainingData, sample
 from modenc.training.dev import DevInputs, Scaled
-from modenc.training.objectives import options
 from modenc.training.objectives.pivot_loss import AlignmentOptions, PivotAlignmentLoss, ScoredAlignmentLoss
 from modenc.training.phases import objective_inputs, run_phases
 from modenc.training.processes import process_state, rows_a_step
@@ -159,7 +159,7 @@ def learn_from_pivot(
     sets = {kind: {kind: _dataset(found, pivot_row, own_row)} for kind, found in rows.items()}
     if scored:
         sets = {"scored": {"scored": _scored_dataset(scored, pivot_row)}, **sets}
-    weights, losses = options(AlignmentOptions, settings), dict[str, nn.Module]()
+    weights, losses = select_settings(AlignmentOptions, settings), dict[str, nn.Module]()
     for kind in sets:
         loss = "mnrl" if kind == "paraphrase" else settings.parallel_loss
         losses[kind] = (
@@ -189,18 +189,14 @@ def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -
 
 
 def _all_rows(data: TrainingData, objective: str) -> dict[str, list[Any]]:
-    """Collect the rows of each kind, without sentences of held-out translations: one file may have both."""
-    held_out = data.parallel.held_out if data.plan.data.parallel else []
-    texts, pivots = {row.text for row in held_out}, {row.pivot for row in held_out}
+    """Collect the rows of each kind."""
     rows: dict[str, list[Any]] = {}
     if objective in ("joint", "paraphrase"):
-        cross = data.cross_paraphrases.train
-        rows["paraphrase"] = [row for row in cross if row.text not in texts and row.pivot not in pivots]
+        rows["paraphrase"] = data.cross_paraphrases.train
     if objective in ("joint", "parallel", "scored+parallel"):
         rows["parallel"] = [CrossRow(row.text, row.pivot, None) for row in data.parallel.train]
     if "scored" in objective:
-        pairs = data.cross_scored_pairs.train
-        rows["scored"] = [row for row in pairs if row.pivot1 not in pivots and row.pivot2 not in pivots]
+        rows["scored"] = data.cross_scored_pairs.train
     return rows
 
 

@@ -11,11 +11,16 @@ from typing import Any, TypeVar
 from modenc.data import training_sets as kinds
 from modenc.data.language_check import Filters
 from modenc.data.pairs import ParallelRow, ScoredRow, load_sts
+from modenc.data.text import letters_key
 from modenc.data.training_sets import DataKind, TrainingSet, load
 from modenc.langid import get_identifier
+from modenc.recipe.parse import select_settings
 from modenc.recipe.settings import LanguagePlan
 
 Row = TypeVar("Row")
+
+_ACROSS = (kinds.CROSS_PARAPHRASES, kinds.CROSS_SCORED_PAIRS)
+"""Kinds of data whose files may also have the translations that are held out of the parallel pairs."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +43,10 @@ def _rows(kind: DataKind[Row]) -> cached_property[TrainingSet[Row]]:
             self.plan.lang,
             self.plan.pivot,
             root=data.root,
-            filters=Filters.of(data),
+            filters=select_settings(Filters, data),
             identifier=self.identifier,
             held_out=held_out.get(kind.name, 0),
+            not_in=frozenset() if kind is kinds.TEXT else self.evaluated_on(across=kind in _ACROSS),
         )
 
     return cached_property(read)
@@ -84,6 +90,18 @@ class TrainingData:
             for name in ("sts", "cross_sts")
         )
         return DevRows(sts, cross_sts)
+
+    def evaluated_on(self, *, across: bool) -> frozenset[str]:
+        """Return the sentences that pairs and translations must not have, as ``letters_key`` writes them.
+
+        Args:
+            across: include the held-out translations, not only the development sets.
+        """
+        rows = (*self.dev.sts, *self.dev.cross_sts)
+        texts = [text for row in rows for text in (row.sentence1, row.sentence2)]
+        if across and self.plan.data.parallel:
+            texts += [text for row in self.parallel.held_out for text in row]
+        return frozenset(map(letters_key, texts))
 
     def held_out_translations(self) -> list[ParallelRow]:
         """Return the held-out translations; none where EMMA-X learns without the language's translations."""

@@ -23,7 +23,7 @@ from transformers import TrainerCallback
 
 from modenc.evaluation.retrieval import Vectors, mean_accuracy_at_1
 from modenc.evaluation.sts import cross_similarity, pair_cosines, spearman
-from modenc.storage import whole_file
+from modenc.storage import whole_file, write_atomically
 from modenc.training.body_module import encode_texts
 from modenc.training.processes import process_state
 from modenc.training.progress import readable
@@ -203,8 +203,7 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
         return max(found, key=lambda entry: entry["score"]) if found else None
 
     def _write_history(self, path: Path) -> None:
-        with whole_file(path) as temporary:
-            temporary.write_text(json.dumps(self.history, indent=1))
+        write_atomically(path, json.dumps(self.history, indent=1))
 
 
 def _read(path: Path) -> list[dict[str, float]]:

@@ -25,11 +25,11 @@ from transformers import set_seed
 from modenc.data.pairs import ParallelRow
 from modenc.errors import RecipeError
 from modenc.recipe.paper_settings import data_for_alignment
+from modenc.recipe.parse import select_settings
 from modenc.recipe.settings import AlignmentSettings, LanguagePlan, MonolithicSettings, OptimizerSettings
 from modenc.training.data_access import TrainingData, draw_rows, sample
 from modenc.training.dev import DevInputs
 from modenc.training.mixing import log_drawn_rows
-from modenc.training.objectives import options
 from modenc.training.objectives.contrast import ContrastiveLoss
 from modenc.training.objectives.crossconst import CrossConstLoss
 from modenc.training.objectives.decoder import TargetTexts, TransformerSize, VectorDecoder
@@ -209,10 +209,10 @@ def _vmsst(inputs: ObjectiveInputs) -> Iterator[Phase]:
     texts = list(dict.fromkeys(pairs.texts))
     own = {text: number for number, text in enumerate(texts)}
     targets, table = _targets(inputs, [*texts, *pairs.distinct])
-    settings, size = plan.vmsst, options(TransformerSize, plan.decoder)
+    settings, size = plan.vmsst, select_settings(TransformerSize, plan.decoder)
     variant: Any = inputs.settings.objective  # one of the three in _PHASES
     auxiliary = SourceSeparation(
-        variant, table, 1 + len(inputs.pairs), size, options(SeparationOptions, settings)
+        variant, table, 1 + len(inputs.pairs), size, select_settings(SeparationOptions, settings)
     )
     loss = VmsstLoss(
         inputs.model,
@@ -234,7 +234,7 @@ def _musr(inputs: ObjectiveInputs) -> Iterator[Phase]:
     steps = inputs.steps(plan.musr.sampling_exponent)
     pairs = _translations(inputs, steps, plan.musr.sampling_exponent, decoded=True)
     targets, table = _targets(inputs, pairs.distinct)
-    size = options(TransformerSize, plan.decoder)
+    size = select_settings(TransformerSize, plan.decoder)
     decoder = VectorDecoder(table, inputs.stage.base.hidden_size, size, injection="input")
     pivot = inputs.vectors(pairs.distinct)
     first, second = (
@@ -262,7 +262,8 @@ def _musr(inputs: ObjectiveInputs) -> Iterator[Phase]:
 def _emma_x(inputs: ObjectiveInputs) -> Iterator[Phase]:
     plan, steps = inputs.plan, inputs.steps()
     settings, rate = plan.emma_x, plan.emma_x.classifier_learning_rate
-    auxiliary = EmmaXAuxiliary(inputs.model, inputs.stage.base.hidden_size, options(EmmaXOptions, settings))
+    options = select_settings(EmmaXOptions, settings)
+    auxiliary = EmmaXAuxiliary(inputs.model, inputs.stage.base.hidden_size, options)
     early = round(steps * settings.warmup_share)
     if early and inputs.warmup_pairs is not None:
         left, right = inputs.warmup_pairs()

@@ -27,7 +27,7 @@ from modenc.errors import HubError, RecipeError
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.settings import FRESH, PAPER_SECTIONS, STAGES, DevSettings, LanguagePlan
-from modenc.storage import whole_file
+from modenc.storage import whole_file, write_atomically
 from modenc.training.data_access import TrainingData
 from modenc.training.processes import process_state
 
@@ -167,8 +167,8 @@ def finish(stage: Stage, metrics: dict[str, Any]) -> StageRecord:
     metrics = {**metrics, "threads": torch.get_num_threads()}
     record = StageRecord(stage.fingerprint, stage_settings(stage.plan, stage.name), metrics)
     if process_state().is_main_process:
-        with whole_file(stage.folder / _DONE) as temporary:
-            temporary.write_text(json.dumps(dataclasses.asdict(record), indent=1, default=float))
+        content = json.dumps(dataclasses.asdict(record), indent=1, default=float)
+        write_atomically(stage.folder / _DONE, content)
         shutil.rmtree(stage.checkpoints, ignore_errors=True)
     process_state().wait_for_everyone()
     return record

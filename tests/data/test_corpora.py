@@ -11,6 +11,7 @@ import tiny_models
 import zstandard
 
 from modenc.data.gettext_catalogs import read_catalogs
+from modenc.data.pairs import load_sts
 from modenc.data.sources import read_rows
 from modenc.errors import DataError
 from modenc.recipe.loader import load_recipe
@@ -81,7 +82,7 @@ def plan(tmp_path, tiny_xlmr):
         f'name = "r"\npivot = "en"\n[hub]\npath = "{tmp_path}/hub"\n[base]\nmodel = "{tiny_xlmr}"\n'
         f'[data]\nroot = "{tmp_path}"\ntext = ["t.txt"]\nparaphrases = ["p.tsv"]\n'
         'parallel = [{ path = "x.tsv", columns = { pivot = "en", text = "kk" } }]\n'
-        'cross_paraphrases = [{ path = "p.tsv", pivot_path = "p.en.tsv" }]\ndev.sts = ["s.tsv"]\n'
+        'cross_paraphrases = [{ path = "p.tsv", pivot_path = "p.en.tsv" }]\n'
         "[languages.en]\n[languages.kk]\n"
     )
     return load_recipe(path, check_files=False).plans["kk"]
@@ -135,7 +136,7 @@ def test_paraphrases_and_their_join_with_the_pivots(plan, tmp_path):
     pairs = TrainingData(plan).paraphrases
     assert len(pairs.train) == 80
     assert sum(row.negative is None for row in pairs.train) == 40
-    cross = TrainingData(plan).cross_paraphrases
+    cross = TrainingData(replace(plan, data=replace(plan.data, parallel=()))).cross_paraphrases
     english, kazakh = tiny_models.sentences("en"), tiny_models.sentences("kk")
     first, second = cross.train[2:4]
     assert (first.text, first.pivot, first.pivot_negative) == (kazakh[2], english[3], english[-3])
@@ -150,6 +151,42 @@ def test_held_out_pivot_sentences_are_not_trained_on(plan, tmp_path):
     assert not {row.pivot for row in parallel.held_out} & {row.pivot for row in parallel.train}
 
 
+def test_no_side_of_a_held_out_translation_is_trained_on(plan, tmp_path):
+    """Two English sentences of one Kazakh one."""
+    kazakh, english = (tiny_models.sentences(lang) for lang in ("kk", "en"))
+    rows = [f"{english[i]}\t{kazakh[i // 2]}{'!' * (i % 2)}" for i in range(200)]
+    _lines(tmp_path / "x.tsv", ["en\tkk", *rows])
+    parallel = TrainingData(plan).parallel
+    held_out = {row.text.rstrip("!") for row in parallel.held_out}
+    assert len(parallel.held_out) == 20
+    assert not held_out & {row.text.rstrip("!") for row in parallel.train}
+    assert len(parallel.train) == 200 - 2 * len(held_out)
+
+
+def test_sentences_that_are_evaluated_on_are_in_no_pairs(plan, tmp_path):
+    """Those of the development set in no pairs, those of held-out translations in no pairs across."""
+    kazakh, english = (tiny_models.sentences(lang) for lang in ("kk", "en"))
+    _lines(tmp_path / "x.tsv", ["en\tkk", *map("\t".join, zip(english, kazakh, strict=True))])
+    _triplets(tmp_path)
+    both = zip(kazakh[:40:2], kazakh[1:40:2], "0123" * 5, english[:40:2], english[1:40:2], strict=True)
+    _lines(tmp_path / "s.tsv", ["sentence1\tsentence2\tscore\tp1\tp2", *map("\t".join, both)])
+    dev = [f"{kazakh[0].upper()} !\t{english[3]}\t1", f"{kazakh[201]}\t{kazakh[202]}\t2"]
+    _lines(tmp_path / "dev.tsv", ["sentence1\tsentence2\tscore", *dev])
+    pivots = Source(path="s.tsv", columns={"sentence1": "p1", "sentence2": "p2"})
+    own = replace(plan.data, scored_pairs=(Source(path="s.tsv"), pivots))
+    before = TrainingData(replace(plan, data=own))
+    counts = [len(before.scored_pairs.train), len(before.paraphrases.train)]
+    data = TrainingData(replace(plan, data=replace(own, dev=replace(own.dev, sts=(Source(path="dev.tsv"),)))))
+    # Kazakh's first pair, and the second of English ones; the first paraphrase; four translations.
+    assert len(data.scored_pairs.train) == counts[0] - 2
+    assert len(data.paraphrases.train) == counts[1] - 1
+    assert data.parallel.report.kept == before.parallel.report.kept - 4
+    assert data.parallel.report.in_evaluation_data == 4
+    pairs = {text for row in data.parallel.held_out for text in row}
+    assert pairs & {text for row in before.cross_paraphrases.train for text in row[:2]} == set()
+    assert len(before.cross_paraphrases.train) < 160
+
+
 def test_parallel_files_of_unequal_length(plan, tmp_path):
     _lines(tmp_path / "x.kk.txt", tiny_models.sentences("kk"))
     _lines(tmp_path / "x.en.txt", tiny_models.sentences("en")[:-1])
@@ -160,10 +197,26 @@ def test_parallel_files_of_unequal_length(plan, tmp_path):
     assert len(TrainingData(replace(plan, data=data)).parallel.train) == 288
 
 
+def test_filters_keep_parallel_files_aligned(plan, tmp_path):
+    """A pair goes if either of its lines does."""
+    kazakh, english = (tiny_models.sentences(lang)[:80] for lang in ("kk", "en"))
+    kazakh[10] = english[20] = "-"
+    _lines(tmp_path / "x.kk.txt", kazakh)
+    _lines(tmp_path / "x.en.txt", english)
+    source = Source(path="x.{lang}.txt", pivot_path="x.{pivot}.txt", where_not={"text": ("-",)})
+    data = replace(plan.data, parallel=(source,))
+    parallel = TrainingData(replace(plan, data=data)).parallel
+    expected = {(a, b) for a, b in zip(english, kazakh, strict=True) if "-" not in (a, b)}
+    assert {*parallel.train, *parallel.held_out} == expected
+    _lines(tmp_path / "x.en.txt", english[:-1])
+    with pytest.raises(DataError, match=r"as many lines in x\.kk\.txt as in x\.en\.txt, found 80 and 79"):
+        assert TrainingData(replace(plan, data=data)).parallel
+
+
 def test_a_score_that_is_no_number(plan, tmp_path):
     _lines(tmp_path / "s.tsv", ["score\tsentence1\tsentence2", "high\tа\tб"])
     with pytest.raises(DataError, match=r"s\.tsv, row 1: expected a number as score, found 'high'"):
-        assert TrainingData(plan).dev
+        load_sts([Source(path="s.tsv")], plan.lang, root=tmp_path)
 
 
 def test_catalogs_give_clean_pairs():

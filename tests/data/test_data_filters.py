@@ -8,6 +8,7 @@ from modenc.data.text import letters_key, normalize
 from modenc.errors import DataError
 from modenc.langid import Identification
 from modenc.recipe.loader import default_section
+from modenc.recipe.parse import select_settings
 
 TEXT = RowShape(required=("text",), in_language=("text",))
 PAIR = RowShape(required=("anchor", "positive"), in_language=("anchor", "positive"), optional="negative")
@@ -34,7 +35,7 @@ FILTERS = Filters(min_chars=4, max_chars=60)
 
 def test_the_default_filters_are_a_recipes():
     data = default_section("data")
-    assert Filters.of(data) == Filters()
+    assert select_settings(Filters, data) == Filters()
 
 
 def _kept(lines, lang="kk", identifier=None):
@@ -124,6 +125,16 @@ def test_a_bad_negative_goes_alone_and_a_pair_of_one_sentence_goes_whole():
         {"anchor": "бірінші сөйлем", "positive": "екінші сөйлем", "negative": ""}
     ]
     assert (text_filter.report.identical, text_filter.report.wrong_script) == (1, 1)
+
+
+def test_rows_with_a_sentence_of_evaluation_data_are_dropped():
+    rows = [
+        {"anchor": "бірінші сөйлем", "positive": "екінші сөйлем", "negative": "ҮШІНШІ сөйлем!"},
+        {"anchor": "төртінші сөйлем", "positive": "«Үшінші» сөйлем"},
+    ]
+    text_filter = TextFilter(FILTERS, "kk", None, not_in={letters_key("үшінші сөйлем")})
+    assert [row["negative"] for row in text_filter.select(rows, PAIR)] == [""]
+    assert text_filter.report.summary() == "read 2, kept 1 (1 in evaluation data)"
 
 
 def test_batches_keep_all_rows_in_order():

@@ -70,6 +70,23 @@ def test_repeat_shows_rows_again_but_not_in_the_held_out_ones(read, tmp_path):
     assert (record.role, record.source, record.license, record.rows) == ("text", "t.txt", "CC0-1.0", 100)
 
 
+def test_rows_without_a_value_in_the_group_make_no_pair(read, tmp_path):
+    """As pandas writes a missing value."""
+    rows = [(KK[0], "NaN"), (KK[1], "NaN"), (KK[2], "null"), (KK[3], "1"), (KK[4], "1")]
+    lines = (f'{{"text": {json.dumps(text)}, "image": {image}}}\n' for text, image in rows)
+    (tmp_path / "g.jsonl").write_text("".join(lines), encoding="utf-8")
+    pairs = read(PARAPHRASES, Source(path="g.jsonl", group="image"))
+    assert [(row.anchor, row.positive) for row in pairs.train] == [(KK[3], KK[4])]
+
+
+def test_a_key_may_have_a_role(read, tmp_path):
+    _write(tmp_path / "k.kk.tsv", ("text", "id"), *((KK[i], EN[i]) for i in range(3)))
+    _write(tmp_path / "k.en.tsv", ("text", "id"), *((EN[i], EN[i]) for i in range(3)))
+    source = Source(path="k.kk.tsv", pivot_path="k.en.tsv", key="id", columns={"text": "text", "note": "id"})
+    pairs = read(PARALLEL, source, held_out=0)
+    assert [tuple(row) for row in pairs.train] == [(EN[i], KK[i]) for i in range(3)]
+
+
 def test_held_out_lines_hardly_change_when_text_is_added(read, tmp_path):
     _write(tmp_path / "t.txt", *([line] for line in KK[:300]))
     before = read(TEXT, Source(path="t.txt"))
