@@ -221,10 +221,12 @@ def _filtered(args: argparse.Namespace, job: TranslationJob) -> tuple[Translatio
     from modenc.translation.pair_filter import PairFilter, make_similarity
 
     source, target = job.layout.source, job.layout.target
+    # As it was given: of languages with several scripts, models have a code for each.
+    written = _languages(args)[-1:] or [target]
     if args.min_similarity is None:
-        return job, PairFilter(job.filters, source, target)
+        return job, PairFilter(job.filters, source, written[0])
     from modenc.evaluation.systems import open_hub_or_base
 
     system, _ = open_hub_or_base(args.hub)
     similarity = make_similarity(system.encode, source, target)
-    return replace(job, encoder=system.describe()), PairFilter(job.filters, source, target, similarity)
+    return replace(job, encoder=system.describe()), PairFilter(job.filters, source, written[0], similarity)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from langcodes.data_dicts import ALL_SCRIPTS
 
 from modenc.data.columns import text_in_column
 from modenc.data.formats import NonText, Row
@@ -17,6 +20,9 @@ from modenc.translation.tables import OutputRow, typed
 UNKNOWN, SIMILARITY = "unknown", "similarity"
 """Columns of scores: largest share of unknown words in a row's translations, and their smallest cosine."""
 
+# A language with a script or a region: "eng_Latn", "en-US". By BCP 47, "en_text" would be a code, too.
+_CODE = re.compile(r"[A-Za-z]{2,3}(?:[_-](?P<script>[A-Za-z]{4}))?(?:[_-][A-Z]{2})?")
+
 
 @dataclass(frozen=True)
 class OutputColumns:
@@ -25,6 +31,9 @@ class OutputColumns:
     A translation replaces the text of its column, and the original moves to ``COLUMN_SOURCE``
     (``sentence1_en``). A column called by the source's code (``en``) keeps its text, and the translation goes
     into a column called by the target's code.
+
+    Raises:
+        DataError: two columns have the same output column.
     """
 
     columns: tuple[str, ...]
@@ -39,6 +48,15 @@ class OutputColumns:
     """Whether to add the column of shares of unknown words."""
     similarity: bool = False
     """Whether to add the column of cosines."""
+
+    def __post_init__(self) -> None:
+        named: dict[str, str] = {}
+        for column in self.columns:
+            if (first := named.setdefault(self.output_column(column), column)) != column:
+                raise DataError(
+                    f"expected one column with the name of the language {self.source!r}, found {first!r} and "
+                    f"{column!r}; the translations of both would go into {self.target!r}: rename one"
+                )
 
     def texts(self, row: Row, path: Path, number: int) -> list[str]:
         """Return the normalized texts to translate; null becomes an empty text.
@@ -85,7 +103,9 @@ class OutputColumns:
 
     def output_column(self, column: str) -> str:
         """Return the column that the translations of ``column`` go into."""
-        return self.target if find_code(column) == self.source else column
+        code = _CODE.fullmatch(column)
+        is_code = code is not None and (code["script"] or "Latn").title() in ALL_SCRIPTS
+        return self.target if is_code and find_code(column) == self.source else column
 
     def _new_columns(self) -> Iterator[str]:
         for column in self.columns:

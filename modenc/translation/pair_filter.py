@@ -56,7 +56,7 @@ class PairFilter:
     Args:
         settings: conditions for keeping a translation.
         source: code of the texts' language.
-        target: code of the translations' language.
+        target: code of the translations' language, perhaps with its script (``ace_Arab``).
         similarity: computes the cosines for ``min_similarity``; None if that is None.
     """
 

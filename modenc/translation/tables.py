@@ -104,15 +104,26 @@ def _write_parquet(path: Path, columns: Columns, rows: Iterable[OutputRow]) -> N
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = pa.schema([(name, _arrow_type(types)) for name, types in columns.items()])
-    texts = {field.name for field in schema if field.type == pa.string()}
-    converted = (
-        {name: _field(value) if name in texts and value is not None else value for name, value in row.items()}
-        for row in rows
-    )
+    types = {name: _arrow_type(found) for name, found in columns.items()}
+    schema = pa.schema([(_utf8(name), type_) for name, type_ in types.items()])
+
+    def converted(name: str, value: Value) -> Value:
+        if value is None:
+            return None
+        if types[name] == pa.string():
+            return _utf8(_field(value))
+        # Arrow converts no integer above 2^53.
+        return float(value) if types[name] == pa.float64() else value
+
+    remaining = ({_utf8(name): converted(name, value) for name, value in row.items()} for row in rows)
     with pq.ParquetWriter(path, schema) as writer:
-        while batch := list(islice(converted, _ROWS_AT_ONCE)):
+        while batch := list(islice(remaining, _ROWS_AT_ONCE)):
             writer.write_table(pa.Table.from_pylist(batch, schema))
+
+
+def _utf8(text: str) -> str:
+    """Replace lone surrogates, which JSON may hold and UTF-8 does not, as the text formats do."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _arrow_type(types: set[type]) -> pa.DataType:

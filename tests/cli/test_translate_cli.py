@@ -130,6 +130,14 @@ def test_values_keep_their_types(translate, tmp_path):
     schema = pq.read_schema(tmp_path / "o.parquet")
     kinds = {"id": pa.int64(), "score": pa.float64(), "ok": pa.bool_(), "en": pa.string(), "kk": pa.string()}
     assert {name: schema.field(name).type for name in kinds} == kinds
+    # JSON may hold half a character, and an integer that Arrow does not convert, in a column of numbers.
+    odd = [{"en": "a dog", "note": "\ud83d", "n": 2**53 + 1}, {"en": "a cat", "note": "", "n": 0.5}]
+    source.write_text("".join(json.dumps(row) + "\n" for row in odd), encoding="utf-8")
+    assert translate(source, tmp_path / "odd.parquet", "--column", "en") == 0
+    assert pq.read_table(tmp_path / "odd.parquet").select(["note", "n"]).to_pylist() == [
+        {"note": "?", "n": float(2**53)},
+        {"note": "", "n": 0.5},
+    ]
     assert translate(tmp_path / "o.parquet", tmp_path / "again.tsv", "--column", "note") == 2
 
 

@@ -36,6 +36,14 @@ def test_each_reason(text, result, reason):
     assert cosines == [None]
 
 
+def test_a_target_with_a_script_is_expected_in_that_script():
+    arabic = Translation("اي كيتاب نيو باگوس بت، لون جي باجا ليوة")
+    for target, reason in (("ace_Arab", ""), ("ace", "wrong_script"), ("ace_Latn", "wrong_script")):
+        assert PairFilter(FilterSettings(max_length_ratio=9), "en", target).check([(EN, arabic)])[0] == [
+            reason
+        ]
+
+
 def test_settings_can_let_pass():
     settings = FilterSettings(max_unknown=1, max_length_ratio=100, check_language=False)
     pairs = [(EN, Translation(KK * 5, unknown=1)), (EN, Translation("Учитель читает книгу."))]
@@ -90,3 +98,11 @@ def test_columns_called_by_the_language_keep_their_text(tmp_path):
     assert without.output_row({"eng": "a"}, ["a"], results[:1], [0.5]) == {"kk": "A", "similarity": 0.5}
     with pytest.raises(DataError, match="row 3: expected no column 'kk', which is an output column"):
         layout.texts({**row, "kk": "c"}, tmp_path / "t.tsv", 3)
+    for code in ("en", "eng_Latn", "en-US"):
+        assert OutputColumns((code,), "en", "kk").output_column(code) == "kk"
+    # "text" and "first" would pass for a script and a variant of BCP 47.
+    names = ("en_text", "en_first", "en_second", "en_title")
+    layout = OutputColumns(names, "en", "kk")
+    assert [layout.output_column(name) for name in names] == list(names)
+    with pytest.raises(DataError, match="found 'en' and 'eng'; the translations of both would go into 'kk'"):
+        OutputColumns(("en", "eng"), "en", "kk")
