@@ -17,7 +17,7 @@ import numpy as np
 from modenc.errors import DataError
 from modenc.evaluation.runner import Outcome, Result
 from modenc.evaluation.significance import Floats, Items, p_value, resample_metric
-from modenc.storage import whole_file
+from modenc.storage import write_atomically
 
 RESULTS_FILE = "results.json"
 _ITEMS_FILE = "items.npz"
@@ -84,8 +84,7 @@ def save_results(results: SystemResults, folder: Path) -> None:
         "skipped": list(results.skipped),
         "results": [_finite(asdict(result)) for result in results.results],
     }
-    with whole_file(folder / RESULTS_FILE) as temporary:
-        temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_atomically(folder / RESULTS_FILE, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def _finite(entry: dict[str, Any]) -> dict[str, Any]:

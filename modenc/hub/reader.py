@@ -89,10 +89,11 @@ class HubReader:
             HubError: the folder is gone or not readable.
         """
         try:
-            folders = [folder for folder in self.path.iterdir() if (folder / CARD_FILE).is_file()]
+            # Names first: other folders, such as a volume's lost+found, may be closed to this user.
+            folders = [folder for folder in self.path.iterdir() if _is_code(folder.name)]
+            found = [folder.name for folder in folders if (folder / CARD_FILE).is_file()]
         except OSError as error:
             raise HubError(f"{self.path}: the hub cannot be read any more ({error.strerror})") from error
-        found = [folder.name for folder in folders if _is_code(folder.name)]
         return sorted(found, key=lambda lang: (lang != self.info.pivot, lang))
 
     def card(self, lang: str) -> Card:

@@ -184,10 +184,19 @@ class Hub(HubReader):
 
         Raises:
             HubError: there is no such language, its files differ from its card, or it was made for another
-                base; the hub is left as it was.
+                base or, as its hub says, for another pivot, pooling or prompt; the hub is left as it was.
             StorageError: the disk is full or read-only; the hub is left as it was.
         """
-        return self._copy_in(Path(folder), lang, _KEPT)
+        source = language_folder(Path(folder), lang)
+        if (source.parent / HUB_FILE).is_file():
+            found = read_info(source.parent)
+            used = replace(self.info, pivot=found.pivot, pooling=found.pooling, prompt=found.prompt)
+            if different := self.info.differences(used):
+                raise HubError(
+                    f"{source}: its hub is used in another way than {self.path} ({different}), so its "
+                    "vectors would be others here; install it into a hub with the same settings"
+                )
+        return self._copy_in(source, lang, _KEPT)
 
     def _copy_in(self, folder: Path, lang: str | None, kept: str) -> Card:
         source = language_folder(folder, lang)

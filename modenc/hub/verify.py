@@ -14,21 +14,17 @@ from modenc.hub.store import Hub
 from modenc.languages import normalize_code
 
 
-def verify_hub(hub: Hub, lang: str | None = None, base_fingerprint: str | None = None) -> list[HubIssue]:
+def verify_hub(hub: Hub, lang: str | None = None) -> list[HubIssue]:
     """Recompute all checksums and check all parts; returns the issues found.
 
     Args:
         hub: the hub.
         lang: language to check; ``None``: the whole hub.
-        base_fingerprint: fingerprint of a base that the hub should fit.
 
     Raises:
         HubError: the hub lacks the language ``lang``.
     """
     issues: list[HubIssue] = []
-    if base_fingerprint is not None and base_fingerprint != hub.info.base_fingerprint:
-        message = f"expected the base {hub.info.base_fingerprint}, found {base_fingerprint}"
-        issues.append(HubIssue("hub.json", message))
     if lang is not None:
         hub.layout(lang)
     else:

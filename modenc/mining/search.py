@@ -138,6 +138,7 @@ class Search:
         assert todo.part is not None
         whole = _Unit(range(0), todo.side, todo.part)
         if self._searcher[0] != whole:
+            self._searcher = (None, None)  # its memory is free before the next one is built
             self._searcher = (whole, self._open(1 - todo.side, todo.part))
         assert self._searcher[1] is not None
         found = self._searcher[1](self._vectors(todo.side, todo.rows))

@@ -27,8 +27,10 @@ def is_allowed(license_: str, licenses: Sequence[str]) -> bool:
     """
     if not licenses:
         return True
+    allowed = set(map(_key, licenses))
     names = _names(license_)
-    return bool(names) and names.keys() <= set(map(_key, licenses))
+    # One license's own name may have "and" or a comma in it.
+    return _key(license_) in allowed or (bool(names) and names.keys() <= allowed)
 
 
 def joint_license(licenses: Sequence[str]) -> str:
@@ -113,13 +115,19 @@ def unstated_licenses(plan: LanguagePlan) -> Iterator[Issue]:
 
 
 def inherited_licenses(
-    plan: LanguagePlan, plans: Mapping[str, LanguagePlan], hubs: Sequence[Path]
+    plan: LanguagePlan, trained: Mapping[str, LanguagePlan], hubs: Sequence[Path]
 ) -> Iterator[Issue]:
-    """Yield modules that a language builds on and whose licenses are not stated or not allowed."""
+    """Yield modules that a language builds on and whose licenses are not stated or not allowed.
+
+    Args:
+        plan: plan of the language.
+        trained: plans of the languages that are trained before it; others' modules are in one of ``hubs``.
+        hubs: folders of hubs.
+    """
     if not plan.data.licenses:
         return
     for lang, place in builds_on(plan).items():
-        found = _licenses_of(lang, plans, hubs)
+        found = list(_licenses_of(lang, trained, hubs, (plan.lang,)))
         modules, depends_on = f"the modules of {lang!r} were trained on texts", (("data", "licenses"),)
         if not all(name.strip() for name in found):
             message = (
@@ -145,10 +153,22 @@ def builds_on(plan: LanguagePlan) -> dict[str, Place]:
     return languages
 
 
-def _licenses_of(lang: str, plans: Mapping[str, LanguagePlan], hubs: Sequence[Path]) -> list[str]:
-    if lang in plans:
-        kept = allowed_data(plans[lang].data)
-        return [source.license for kind in TRAINED_ON for source in getattr(kept, kind)]
+def _licenses_of(
+    lang: str, trained: Mapping[str, LanguagePlan], hubs: Sequence[Path], before: tuple[str, ...]
+) -> Iterator[str]:
+    """Yield the licenses of a language's modules, and of the modules that these build on."""
+    if lang in before:
+        return  # languages that wait for each other are reported when they are put in order
+    if lang not in trained:
+        yield from _licenses_in_card(lang, hubs)
+        return
+    kept = allowed_data(trained[lang].data)
+    yield from (source.license for kind in TRAINED_ON for source in getattr(kept, kind))
+    for other in builds_on(trained[lang]):
+        yield from _licenses_of(other, trained, hubs, (*before, lang))
+
+
+def _licenses_in_card(lang: str, hubs: Sequence[Path]) -> list[str]:
     for hub in hubs:
         try:
             card = with_new_keys(json.loads((hub / lang / "card.json").read_text(encoding="utf-8")))

@@ -306,10 +306,10 @@ def _missing(
         if lang not in plans:
             yield None, Issue(("languages",), unknown_language(lang, plans))
             continue
-        plan = plans[lang]
+        plan, first = plans[lang], {other: plans[other] for other in trained if other in plans}
         yield from ((lang, issue) for issue in missing_files(plan))
         yield from ((lang, issue) for issue in missing_modules(plan, plans, trained, hubs))
-        yield from ((lang, issue) for issue in inherited_licenses(plan, plans, hubs))
+        yield from ((lang, issue) for issue in inherited_licenses(plan, first, hubs))
 
 
 def _in_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, LanguagePlan]:

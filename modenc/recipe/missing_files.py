@@ -40,7 +40,7 @@ def _missing_file(path: Place, name: str, root: Path, must_have: str | None) -> 
     file = root / os.path.expanduser(name)
     if os.path.isfile(file):
         return
-    if not os.path.isdir(root) and not Path(name).is_absolute():
+    if not os.path.isdir(root) and not os.path.isabs(os.path.expanduser(name)):
         # One line for the folder, instead of one for every file in it.
         message = f"expected a folder, found none at '{root}'; override it with data.root=DIR"
         yield Issue(("data", "root"), message)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import itertools
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -202,6 +203,37 @@ def test_install_a_languages_folder(hub: Hub, tmp_path: Path) -> None:
     assert other.install(hub.path, "aze") == other.card("az")
     assert other.languages() == ["az", "kk"]
     assert not list(other.path.glob(".*"))
+
+
+@pytest.mark.parametrize("change", [{"prompt": "passage: "}, {"pooling": "cls"}, {"pivot": "kk"}])
+def test_modules_are_not_installed_where_they_would_be_used_in_another_way(
+    hub: Hub, tmp_path: Path, change: dict[str, str]
+) -> None:
+    other = Hub.create(tmp_path / "other", replace(INFO, **change))
+    (name, value), *_ = change.items()
+    for folder, lang in ((hub.path, "kk"), (hub.path / "kk", None)):
+        with pytest.raises(HubError, match=f"used in another way.*{name}: expected '{value}'.*same settings"):
+            other.install(folder, lang)
+    assert other.languages() == []
+
+
+def test_a_folder_that_is_closed_to_the_user_is_no_language(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as ``lost+found`` of a volume; the tests' user may be root, to whom nothing is closed."""
+    (hub.path / "lost+found").mkdir()
+    stat = os.stat
+
+    def closed(path: Any, **options: Any) -> os.stat_result:
+        if "lost+found/" in str(path):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return stat(path, **options)
+
+    monkeypatch.setattr(os, "stat", closed)
+    assert hub.languages() == ["en", "az", "kk"]
+    assert [str(issue) for issue in verify_hub(hub)] == [
+        "lost+found: expected a language's folder, found one without card.json"
+    ]
 
 
 def full_after(times: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from modenc.errors import RecipeError
 from modenc.recipe.licenses import is_allowed
 from modenc.recipe.loader import load_recipe
 
@@ -43,6 +44,7 @@ objective = "parallel"
 def test_every_part_of_a_license_must_be_on_the_list(license_, allowed):
     assert is_allowed(license_, ("CC0-1.0", "cc by-sa 4.0", "MIT")) is allowed
     assert is_allowed(license_, ())
+    assert is_allowed("CC-BY-2.0-FR and WMT (research)", ("cc-by-2.0-fr and wmt (research)",))
 
 
 def test_other_sources_are_left_out_and_named(write, caplog):
@@ -99,6 +101,29 @@ def test_a_language_of_the_recipe_with_other_licenses_brings_them_too(issues_of,
     options = [f"data.root={tmp_path}", "sentence_encoding.start=en", "languages.en.data.licenses=[]"]
     (issue,) = issues_of(RECIPE, *options, check_files=True)
     assert issue.startswith("sentence_encoding.start: the modules of 'en' were trained on texts under CC")
+
+
+def test_licenses_come_from_the_hub_for_languages_that_are_not_trained_now(write, tmp_path):
+    """Kazakh starts from Turkish, and that from Azerbaijani; all are in the recipe, two in the hub."""
+    for lang, license_ in {"en": "MIT", "az": "CC-BY-NC-4.0", "tr": "MIT"}.items():
+        (tmp_path / "hub" / lang).mkdir(parents=True)
+        (tmp_path / "hub" / lang / "card.json").write_text(json.dumps({"licenses": [license_]}))
+    for lang in ("en", "kk", "az", "tr"):
+        for name in ("news.{}.txt", "voice.{}.txt", "{}.tsv", "dev.{}.tsv"):
+            (tmp_path / name.format(lang)).touch()
+    options = [
+        f"hub.path={tmp_path / 'hub'}",
+        f"data.root={tmp_path}",
+        "languages.tr.sentence_encoding.start=az",
+    ]
+    options += ["languages.kk.sentence_encoding.start=tr"]
+    recipe = write(RECIPE + "[languages.az]\n[languages.tr]\n")
+    load_recipe(recipe, options)  # all are trained, on allowed texts
+    load_recipe(recipe, options, languages=["kk"])  # Turkish as the hub's card states it
+    with pytest.raises(RecipeError, match="start: the modules of 'az' were trained on texts under CC-BY-NC"):
+        load_recipe(recipe, options, languages=["tr"])
+    with pytest.raises(RecipeError, match="start: the modules of 'tr' were trained on texts under CC-BY-NC"):
+        load_recipe(recipe, options, languages=["kk", "tr"])
 
 
 @pytest.mark.parametrize("key", ["license", "licence"])

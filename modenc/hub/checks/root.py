@@ -24,7 +24,7 @@ def root_issues(root: Path, languages: list[str]) -> Iterator[HubIssue]:
         if name.startswith("."):
             # Other programs keep hidden files here, such as a download cache; only code is reported.
             yield from _code_in(path, name)
-        elif (path / CARD_FILE).is_file():
+        elif os.path.isfile(path / CARD_FILE):  # False, not an error, in a folder that is closed to this user
             yield HubIssue(None, _misnamed(name), name)
         elif path.is_dir():
             yield HubIssue(name, f"expected a language's folder, found one without {CARD_FILE}")
