@@ -14,6 +14,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from modenc.composition.options import (
     ComputeSettings,
     NotTrained,
+    check_device,
     prompt_text,
     refuse_in_call,
     refuse_in_push,
@@ -90,6 +91,7 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
     ) -> None:
         """Open a hub; the arguments and errors are those of the class."""
         refuse_without_effect(options)
+        check_device(device)
         for name in ("modules", "model_name_or_path"):
             options.pop(name, None)
         access = {name: options.pop(name) for name in ("token", "local_files_only") if name in options}
@@ -169,12 +171,15 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         """
         return self._transformer.router.identify(as_texts(texts, self.max_characters)[0])
 
-    def route(self, texts: Any, lang: str | Sequence[str | None] | None = None) -> list[TaggedText]:
+    def route(
+        self, texts: Any, lang: str | Sequence[str | None] | None = None, *, first: int = 0
+    ) -> list[TaggedText]:
         """Tag each text with the language whose modules :meth:`encode` uses for it.
 
         Args:
             texts: a text or several, as for :meth:`encode`.
             lang: as for :meth:`encode`.
+            first: number of the first text in messages, if these are a part of more.
 
         Returns:
             Strings whose ``lang`` is a code, or ``base``; :meth:`encode` accepts them.
@@ -189,7 +194,7 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
             ['en', 'kk']
         """
         found, single = as_texts(texts, self.max_characters)
-        return self._transformer.router.route(found, reusable_codes(lang, single=single))
+        return self._transformer.router.route(found, reusable_codes(lang, single=single), first=first)
 
     def encode(
         self,

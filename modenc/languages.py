@@ -18,6 +18,8 @@ from modenc.suggest import LONGEST
 BASE = "base"
 """Value in place of a language code: the base's own tokenizer and weights, without modules."""
 
+_LONGEST_CODE = 100
+
 # Valid subtags that name no language: undetermined, multiple, uncoded, no linguistic content.
 _NO_LANGUAGE = frozenset({"und", "mul", "mis", "zxx"})
 
@@ -56,11 +58,14 @@ def normalize_code(code: str) -> str:
     return language
 
 
-@lru_cache(maxsize=4096)
 def find_code(code: str) -> str | None:
     """Return :func:`normalize_code` of a code, or None if it names no language; guesses nothing."""
-    if not isinstance(code, str):
-        return None
+    # Longer ones must not fill the cache's memory.
+    return _find_code(code) if isinstance(code, str) and len(code) <= _LONGEST_CODE else None
+
+
+@lru_cache(maxsize=4096)
+def _find_code(code: str) -> str | None:
     try:
         # Replaces deprecated codes, and those that a macrolanguage covers.
         language = Language.get(standardize_tag(code.strip(), macro=True)).language

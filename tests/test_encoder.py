@@ -386,6 +386,11 @@ def test_wrong_options_are_explained(encoder, act, message):
         ({"max_memory": "9" * 400 + "GB"}, "max_memory: expected bytes"),
         ({"base": 5}, "base: expected 'me5-small', a folder or"),
         ({"verify": "no"}, "verify: expected full or sizes, found 'no'"),
+        (
+            {"device": "gpu"},
+            r"device: expected one that PyTorch has here, such as 'cpu', found 'gpu' \(Expected",
+        ),
+        ({"device": ""}, "device: expected one that PyTorch has here"),
     ],
 )
 def test_wrong_settings_are_explained(fresh, options, message):
@@ -494,6 +499,8 @@ def test_fallback_error_is_raised_for_other_languages_texts(fresh):
     encoder = fresh(identifier=None, fallback="error")
     with pytest.raises(LanguageError, match=r"text 1: identified as German \(de\) with .* en, az, kk alone"):
         encoder.encode([TEXTS[0], GERMAN])
+    with pytest.raises(LanguageError, match="text 71: identified as German"):
+        encoder.route([TEXTS[0], GERMAN], first=70)
     assert encoder.identify([GERMAN])[0].modules == "error"
     assert np.isfinite(encoder.encode([TEXTS[0], "123", "😀"])).all()
 
@@ -504,6 +511,13 @@ def test_an_unsure_text_goes_to_the_fallback_and_says_so(fresh):
     # A text without letters is of no language; there is nothing to be sure of.
     encoder = fresh(min_confidence=0.95, fallback="error")
     assert near(encoder.encode("12345"), encoder.encode("12345", lang="en"))
+
+
+@pytest.mark.parametrize("start", [" " * 2500, "\n" * 5000, "1 " * 1100, "— " * 999 + "\ufeff" * 3])
+def test_a_text_is_identified_by_its_letters_however_late_they_come(fresh, start):
+    kazakh = "Балалар мектепке ерте келіп, жаңа кітаптарды оқып отыр."
+    (found,) = fresh(identifier=None).identify([start + kazakh])
+    assert (found.code, found.modules) == ("kk", "kk")
 
 
 def test_an_identifier_without_match_decides_by_its_language(fresh):
@@ -567,6 +581,7 @@ def test_a_script_that_contradicts_the_code_warns_once(fresh):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         encoder.encode(TEXTS[0], lang="kk")
+        encoder.encode(TEXTS[0], lang="kk-x-other")
     assert len([warning for warning in caught if "given as" in str(warning.message)]) == 1
 
 

@@ -4,8 +4,10 @@ import pytest
 
 from modenc.errors import LanguageError
 from modenc.languages import (
+    _find_code,
     dominant_script,
     expected_scripts,
+    find_code,
     language_name,
     main_scripts,
     normalize_code,
@@ -33,6 +35,13 @@ def test_what_is_no_language_is_refused(code: str) -> None:
         LanguageError, match="expected a language code such as 'kk', 'kaz' or 'kaz_Cyrl', found"
     ):
         normalize_code(code)
+
+
+def test_endless_codes_are_refused_and_not_kept() -> None:
+    before = _find_code.cache_info().currsize
+    for number in range(3):
+        assert find_code(f"kk-x-{number}" + "a" * 1000) is None
+    assert _find_code.cache_info().currsize == before
 
 
 def test_what_is_no_text_is_refused() -> None:

@@ -241,6 +241,8 @@ def encode_texts(
     encoder: ModularEncoder,
     texts: list[str],
     langs: Sequence[str | None] | None = None,
+    *,
+    first: int = 0,
     **options: Any,
 ) -> tuple[NDArray[np.float32], list[str]]:
     """Encode texts according to a command's arguments.
@@ -252,6 +254,7 @@ def encode_texts(
         encoder: computes the vectors.
         texts: texts in any languages.
         langs: language of each text; None: that of ``--lang``.
+        first: number of the first text, for messages.
         **options: arguments of ``ModularEncoder.encode``.
 
     Returns:
@@ -260,7 +263,7 @@ def encode_texts(
     from modenc.errors import TextsCutWarning
 
     # Languages are chosen here, since ``encode`` does not return them.
-    tagged = encoder.route(texts, given_language(args) if langs is None else langs)
+    tagged = encoder.route(texts, given_language(args) if langs is None else langs, first=first)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TextsCutWarning)
         vectors = encoder.encode(

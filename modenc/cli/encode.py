@@ -6,7 +6,6 @@ import argparse
 import json
 import logging
 import sys
-from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +25,10 @@ from modenc.cli.arguments import (
     progress_bar,
     report_cuts,
 )
-from modenc.cli.encode_job import batches, encode_options, encode_shard, make_job
-from modenc.cli.text_io import STDIN, check_output, has_columns, read_texts, source_files
+from modenc.cli.encode_job import batches, encode_options, encode_shard, files_state, make_job
+from modenc.cli.text_io import LANG_COLUMN, STDIN, check_output, has_columns, read_texts, source_files
 from modenc.cli.vector_shards import VectorShards, check_format
-from modenc.errors import OptionError
+from modenc.errors import DataError, LanguageError, OptionError
 
 if TYPE_CHECKING:
     from modenc.encoder import ModularEncoder
@@ -78,6 +77,7 @@ def run(args: argparse.Namespace) -> None:
     # Options are checked before torch is imported and before shards of an earlier run could be removed.
     is_distributed = on_cluster(args)
     width = _checked_width(args)
+    files = files_state(args.input)
     counts = None if args.input == STDIN else _counts(args)
     encoder = open_encoder(args)
     if args.output == STDOUT:
@@ -86,11 +86,11 @@ def run(args: argparse.Namespace) -> None:
         store = VectorShards(args.output, width, _TYPES[args.precision])
         with store.alone():
             if counts is None or not is_distributed:
-                count, shards = _fill(args, encoder, store, counts)
+                count, shards = _fill(args, encoder, store, counts, files)
             else:
                 from modenc.cli.encode_on_cluster import encode_missing_shards
 
-                count, shards = encode_missing_shards(args, encoder, store, counts)
+                count, shards = encode_missing_shards(args, encoder, store, counts, files)
             store.join(shards)
         logger.info("%s: %d vectors of %d numbers", args.output, count, width)
     report_cuts(args, encoder)
@@ -124,26 +124,44 @@ def _checked_width(args: argparse.Namespace) -> int:
 
 
 def _counts(args: argparse.Namespace) -> dict[str, int]:
-    """Count the texts of each file; all are read, so that faults are found before hours of work."""
+    """Count the texts of each file; all are read, so that faults are found before hours of work.
+
+    Raises:
+        DataError: a file cannot be read, or a language's code is none; the message says where.
+    """
+    from modenc.languages import BASE, normalize_code
+
     files = source_files(args.input)
-    if args.lang_column:
-        for file in files:
-            deque(read_texts(file, args.lang_column, option="--lang-column"), maxlen=0)
+    known = {"", BASE}
+    for file in files if args.lang_column else ():
+        for number, code in enumerate(read_texts(file, args.lang_column, option=LANG_COLUMN), start=1):
+            if (code := code.strip()) not in known:
+                try:
+                    normalize_code(code)
+                except LanguageError as error:
+                    raise DataError(f"{file}, row {number}, {args.lang_column!r}: {error}") from error
+                known.add(code)
     return {file: sum(1 for _ in read_texts(file, args.column)) for file in files}
 
 
 def _print(args: argparse.Namespace, encoder: ModularEncoder) -> None:
+    first = 0
     for texts, langs in batches(args, encoder.max_characters, None):
-        vectors, codes = encode_texts(args, encoder, texts, langs, **encode_options(args))
+        vectors, codes = encode_texts(args, encoder, texts, langs, first=first, **encode_options(args))
+        first += len(texts)
         for code, vector in zip(codes, vectors.tolist(), strict=True):
             sys.stdout.write(json.dumps({"language": code, "vector": vector}) + "\n")
 
 
 def _fill(
-    args: argparse.Namespace, encoder: ModularEncoder, store: VectorShards, counts: dict[str, int] | None
+    args: argparse.Namespace,
+    encoder: ModularEncoder,
+    store: VectorShards,
+    counts: dict[str, int] | None,
+    files: dict[str, Any],
 ) -> tuple[int, int]:
     """Encode the missing shards; returns the numbers of all texts and shards."""
-    job, total = make_job(args, encoder), None if counts is None else sum(counts.values())
+    job, total = make_job(args, encoder, files), None if counts is None else sum(counts.values())
     done = store.begin(job, resumable=args.input != STDIN)
     if args.input == STDIN:
         logger.info("standard input cannot be read twice: an interrupted run starts over")
@@ -159,7 +177,7 @@ def _fill(
             if store.shard(done).is_file():  # a run on a cluster finishes shards in any order
                 bar.update(len(texts))
             else:
-                vectors, codes = encode_shard(args, encoder, texts, langs, job)
+                vectors, codes = encode_shard(args, encoder, texts, langs, job, first=count)
                 store.write(done, count, vectors, codes)
             done, count = done + 1, count + len(texts)
         hook.remove()

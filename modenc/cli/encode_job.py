@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import AUTO, encode_texts, given_language
-from modenc.cli.text_io import STDIN, batched, read_texts, source_files
+from modenc.cli.text_io import LANG_COLUMN, STDIN, batched, read_texts, source_files
 from modenc.errors import DataError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def batches(
         found = chain.from_iterable(read_texts(file, name, limit, option) for file in files)
         return islice(found, skip, None)
 
-    languages = column(args.lang_column, "--lang-column") if args.lang_column else None
+    languages = column(args.lang_column, LANG_COLUMN) if args.lang_column else None
     for batch in batched(column(args.column, "--column", max_characters), args.shard_size):
         if languages is None:
             yield batch, None
@@ -56,14 +56,18 @@ def encode_shard(
     texts: list[str],
     langs: Sequence[str | None] | None,
     job: dict[str, Any],
+    *,
+    first: int,
 ) -> tuple[NDArray[Any], list[str]]:
     """Encode a shard to vectors and languages, with the same bytes in any process and order of shards.
+
+    ``first`` is the number of its first text, for messages.
 
     Raises:
         DataError: the input or the hub has changed since ``job`` was made.
     """
     encoder.reset()
-    result = encode_texts(args, encoder, texts, langs, **encode_options(args))
+    result = encode_texts(args, encoder, texts, langs, first=first, **encode_options(args))
     _check_unchanged(job, input_state(args, encoder.hub))
     return result
 
@@ -89,16 +93,22 @@ def _check_unchanged(job: dict[str, Any], now: dict[str, Any]) -> None:
         warnings.warn(f"{job['hub']} changed during the run: vectors are of both its states", stacklevel=2)
 
 
-def make_job(args: argparse.Namespace, encoder: ModularEncoder) -> dict[str, Any]:
-    """Return all that must be equal for finished shards to be used again."""
+def make_job(args: argparse.Namespace, encoder: ModularEncoder, files: dict[str, Any]) -> dict[str, Any]:
+    """Return all that must be equal for finished shards to be used again.
+
+    Args:
+        args: arguments of the command.
+        encoder: computes the vectors.
+        files: :func:`files_state` from before the texts were counted.
+    """
     job: dict[str, Any] = {name: getattr(args, name) for name in _JOB}
-    job["compute"] = _actual_precision(args.compute, encoder.device)
+    job["compute"] = actual_precision(args.compute, encoder.device)
     if args.input != STDIN:
         job["input"] = str(Path(args.input).resolve())
-    return job | {"hub": str(encoder.hub.path.resolve())} | input_state(args, encoder.hub)
+    return job | {"hub": str(encoder.hub.path.resolve())} | input_state(args, encoder.hub) | files
 
 
-def _actual_precision(compute: str, device: torch.device) -> str:
+def actual_precision(compute: str, device: torch.device) -> str:
     """Return the precision that ``compute`` means on ``device``; it can differ between machines."""
     from modenc.composition.options import ComputeSettings
 
@@ -118,13 +128,20 @@ def input_state(args: argparse.Namespace, hub: Hub) -> dict[str, Any]:
         fallback = args.fallback or hub.info.pivot  # by default the pivot or the base
         used = {normalize_code(code) for code in (lang, fallback) if code not in (BASE, ERROR)}
         codes = [code for code in codes if code in used]
-    state: dict[str, Any] = {"modules": modules_fingerprint(hub, codes)}
-    if args.input != STDIN:
-        found = [Path(file).stat() for file in source_files(args.input)]
-        sizes, dates = [one.st_size for one in found], [one.st_mtime_ns for one in found]
-        alone = len(found) == 1  # as shards were described before folders could be read
-        state |= {"size": sizes[0] if alone else sizes, "date": dates[0] if alone else dates}
-    return state
+    return {"modules": modules_fingerprint(hub, codes)} | files_state(args.input)
+
+
+def files_state(source: str) -> dict[str, Any]:
+    """Return the sizes and dates of the input's files; nothing of standard input."""
+    if source == STDIN:
+        return {}
+    try:
+        found = [Path(file).stat() for file in source_files(source)]
+    except FileNotFoundError:
+        return {}  # reported when it is read
+    sizes, dates = [one.st_size for one in found], [one.st_mtime_ns for one in found]
+    alone = len(found) == 1  # as shards were described before folders could be read
+    return {"size": sizes[0] if alone else sizes, "date": dates[0] if alone else dates}
 
 
 def modules_fingerprint(hub: Hub, codes: Iterable[str]) -> str:

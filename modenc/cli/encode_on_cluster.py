@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import open_encoder, open_hub, progress_bar
-from modenc.cli.encode_job import batches, encode_shard, input_state, make_job
+from modenc.cli.encode_job import actual_precision, batches, encode_shard, input_state, make_job
 from modenc.cli.vector_shards import VectorShards
 from modenc.distributed.cluster import Place, check_nodes, cluster
 from modenc.distributed.shards import Work, map_shards
@@ -25,12 +25,19 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_Shard = tuple[int, list[str], Sequence[str | None] | None]
+"""Number of the first text, texts, languages."""
+
 
 def encode_missing_shards(
-    args: argparse.Namespace, encoder: ModularEncoder, store: VectorShards, counts: dict[str, int]
+    args: argparse.Namespace,
+    encoder: ModularEncoder,
+    store: VectorShards,
+    counts: dict[str, int],
+    files: dict[str, Any],
 ) -> tuple[int, int]:
     """Encode the missing shards; returns the numbers of all texts and shards."""
-    job, total = make_job(args, encoder), sum(counts.values())
+    job, total = make_job(args, encoder, files), sum(counts.values())
     store.begin(job, resumable=True)
     shards = math.ceil(total / args.shard_size)
     missing = store.missing(shards)
@@ -41,8 +48,8 @@ def encode_missing_shards(
         return total, shards
     node_args = arguments_for_nodes(args, encoder.hub)
     read = partial(_read, node_args, encoder.max_characters, counts)
-    files = f"{args.input} and {args.hub}"
-    check = partial(difference_on_node, node_args, files, input_state, job)
+    names = f"{args.input} and {args.hub}"
+    check = partial(difference_on_node, node_args, names, input_state, job)
     # The number of threads affects the last digits, so it is the same on all nodes.
     threads = set_threads(0)
     make_worker = partial(_make_worker, node_args, job, threads)
@@ -88,26 +95,29 @@ def difference_on_node(
 
 def _read(
     args: argparse.Namespace, max_characters: int, counts: dict[str, int], numbers: Sequence[int]
-) -> Iterator[tuple[list[str], Sequence[str | None] | None]]:
+) -> Iterator[_Shard]:
     """Read the texts and languages of shards with ascending numbers."""
     first, wanted = numbers[0], set(numbers)
     shards = islice(batches(args, max_characters, counts, first * args.shard_size), numbers[-1] - first + 1)
-    yield from (shard for number, shard in enumerate(shards, first) if number in wanted)
+    for number, (texts, langs) in enumerate(shards, first):
+        if number in wanted:
+            yield number * args.shard_size, texts, langs
 
 
 def _make_worker(args: argparse.Namespace, job: dict[str, Any], threads: int) -> Work:
     """Open an encoder, and return a function: shard → vectors, languages, number of truncated texts."""
     encoder = open_encoder(args)
     set_threads(threads)
-    compute = make_job(args, encoder)["compute"]
+    compute = actual_precision(args.compute, encoder.device)
     if compute != job["compute"]:
         raise ClusterError(
             f"expected nodes that compute in {job['compute']}, as here, found one for which --compute "
             f"{args.compute} is {compute}; use --compute fp32"
         )
 
-    def work(shard: tuple[list[str], Sequence[str | None] | None]) -> Any:
+    def work(shard: _Shard) -> Any:
         args.cut = 0
-        return *encode_shard(args, encoder, *shard, job), args.cut
+        first, texts, langs = shard
+        return *encode_shard(args, encoder, texts, langs, job, first=first), args.cut
 
     return work

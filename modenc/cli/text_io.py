@@ -13,6 +13,8 @@ from modenc.errors import DataError
 from modenc.texts import clean
 
 STDIN = "-"
+LANG_COLUMN = "--lang-column"
+"""Option whose column may have null, as an empty text."""
 LINES_AT_ONCE, CHARACTERS_AT_ONCE = 1024, 1 << 26
 """Limits for :func:`batched`, in commands that print a line for each text."""
 
@@ -69,7 +71,7 @@ def _raw_texts(source: str, column: str, option: str) -> Iterator[str]:
         return
     path, column = Path(source), column if has_columns(source) else "text"
     for number, row in enumerate(read_file(path), start=1):
-        yield text_in_column(row, column, path, number, option)
+        yield text_in_column(row, column, path, number, option, may_be_null=option == LANG_COLUMN)
 
 
 def check_output(output: Path, source: str | Path) -> None:

@@ -118,6 +118,22 @@ def whole(value: Any, name: str, most: int = MOST) -> int:
     return number
 
 
+def check_device(device: str | torch.device | None) -> None:
+    """Check that PyTorch can compute on a device; ``None`` is the best one there is.
+
+    Raises:
+        OptionError: it cannot.
+    """
+    try:
+        torch.empty(0, device=device)
+    # A PyTorch that was built without CUDA raises AssertionError.
+    except (RuntimeError, AssertionError, TypeError, ValueError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise OptionError(
+            f"device: expected one that PyTorch has here, such as 'cpu', found {device!r:.60} ({reason:.200})"
+        ) from error
+
+
 def prompt_text(prompt: Any) -> str:
     """Return a prompt as text; ``None`` is the empty one.
 

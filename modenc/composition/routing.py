@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from modenc.user_warnings import warn_user
 ERROR = "error"
 _IDENTIFY_CHARACTERS = 2000
 _SCRIPT_CHARACTERS = 200
+_LETTER = re.compile(r"[^\W\d_]")
 # Tries if a language is replaced during a call; four were seen with two replacements a second.
 _TRIES = 10
 
@@ -128,14 +130,15 @@ class LanguageRouter:
             )
         if not texts:
             return []
-        distinct = list(dict.fromkeys(str(text[:_IDENTIFY_CHARACTERS]) for text in texts))
+        excerpts = [_excerpt(text, _IDENTIFY_CHARACTERS) for text in texts]
+        distinct = list(dict.fromkeys(excerpts))
         found = {}
         for text, match in zip(distinct, self._match(distinct, available), strict=True):
             match = self._without_letters(text, match, available)
             code, sure = match.found.code, match.share >= self._settings.min_confidence
             modules = (match.language if sure or code == UNDETERMINED else None) or fallback
             found[text] = Routing(code, match.found.confidence, modules, match.share), match
-        return [found[text[:_IDENTIFY_CHARACTERS]] for text in texts]
+        return [found[excerpt] for excerpt in excerpts]
 
     def _match(self, texts: Sequence[str], available: Sequence[str]) -> Sequence[Match]:
         if self._identifier is None:
@@ -171,12 +174,15 @@ class LanguageRouter:
         pivot = self._hub.info.pivot
         return Match(Identification(UNDETERMINED, 0.0), pivot if pivot in available else available[0], 0.0)
 
-    def route(self, texts: Sequence[str], lang: str | Sequence[str | None] | None = None) -> list[TaggedText]:
+    def route(
+        self, texts: Sequence[str], lang: str | Sequence[str | None] | None = None, *, first: int = 0
+    ) -> list[TaggedText]:
         """Tag each text with the code of its modules, or :data:`BASE`; the result is not tokenized.
 
         Args:
             texts: plain texts, or :class:`~modenc.texts.TaggedText`, which have a language.
             lang: the language of all texts, or of each (``None``: identify it).
+            first: number of the first text, for messages.
 
         Raises:
             LanguageError: a code is unknown, ``lang`` has another length than ``texts``, or a text has no
@@ -185,9 +191,10 @@ class LanguageRouter:
         given = _codes_given(texts, lang)
         resolved = {code: self._resolve(code) for code in dict.fromkeys(given) if code is not None}
         if lang is not None:
-            self._check_scripts(texts, given)
+            self._check_scripts(texts, given, first)
         open_rows = [row for row, code in enumerate(given) if code is None]
-        identified = iter(self._route_identified([texts[row] for row in open_rows], open_rows))
+        numbers = [first + row for row in open_rows]
+        identified = iter(self._route_identified([texts[row] for row in open_rows], numbers))
         codes = (next(identified) if code is None else resolved[code] for code in given)
         return [TaggedText(text, code) for text, code in zip(texts, codes, strict=True)]
 
@@ -239,15 +246,16 @@ class LanguageRouter:
         )
         return fallback
 
-    def _check_scripts(self, texts: Sequence[str], given: Sequence[str | None]) -> None:
-        for position, (text, code) in enumerate(zip(texts, given, strict=True)):
-            if code is None or code == BASE or ("script", code) in self._warned:
+    def _check_scripts(self, texts: Sequence[str], given: Sequence[str | None], first: int) -> None:
+        for position, (text, code) in enumerate(zip(texts, given, strict=True), first):
+            if code is None or code == BASE:
                 continue
             expected = expected_scripts(code)
-            script = dominant_script(text[:_SCRIPT_CHARACTERS])
+            script = dominant_script(_excerpt(text, _SCRIPT_CHARACTERS))
             if expected and script and script not in expected:
+                # Once for all its codes, of which a server's clients can send any number (``kk-x-...``).
                 self._warn_once(
-                    ("script", code),
+                    ("script", normalize_code(code)),
                     f"text {position} is given as {code!r}, written in {', '.join(sorted(expected))}, but it "
                     f"is in {script}; check lang=, or leave it out to have languages identified",
                 )
@@ -259,6 +267,13 @@ class LanguageRouter:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_identifier": None}
+
+
+def _excerpt(text: str, length: int) -> str:
+    """Return the start of a text, or from its first letter on if there are only blanks or digits before."""
+    letter = _LETTER.search(text)
+    start = letter.start() if letter is not None and letter.start() > length // 2 else 0
+    return str(text[start : start + length])
 
 
 def _named(code: str) -> str:

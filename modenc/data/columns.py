@@ -10,7 +10,9 @@ from modenc.errors import DataError
 from modenc.suggest import closest_match
 
 
-def text_in_column(row: Row, column: str, path: Path, number: int, option: str = "") -> str:
+def text_in_column(
+    row: Row, column: str, path: Path, number: int, option: str = "", *, may_be_null: bool = False
+) -> str:
     """Return the text that a row has in a column.
 
     Args:
@@ -19,6 +21,7 @@ def text_in_column(row: Row, column: str, path: Path, number: int, option: str =
         path: the row's file, for messages.
         number: the row's number, from 1, for messages.
         option: the option that named the column, such as ``--column``, for messages.
+        may_be_null: return an empty text for null instead of raising an error.
 
     Raises:
         DataError: there is no such column, or its value is no text (null, a number).
@@ -26,12 +29,12 @@ def text_in_column(row: Row, column: str, path: Path, number: int, option: str =
     if column not in row:
         raise DataError(_no_column(path, number, column, list(row), option))
     text = row[column]
-    if isinstance(text, NonText):
+    if isinstance(text, NonText) and (text or not may_be_null):
         raise DataError(
             f"{text.place}: expected a text in {column!r}, found {str(text)[:60] or 'null'}; drop the row, "
             "or write the text in quotes"
         )
-    return text
+    return str(text)
 
 
 def _no_column(path: Path, number: int, column: str, found: Sequence[str], option: str) -> str:

@@ -183,7 +183,8 @@ def check_nodes(check: Check) -> None:
 
 
 def _probe(check: Check, expected: dict[str, str], folder: str) -> str | None:
-    _go_to(folder)
+    with suppress(OSError):  # paths may all be absolute
+        os.chdir(folder)
     found = _versions()
     if found != expected:
         return f"expected {_listed(expected)}, as where modenc was started; found {_listed(found)}"
@@ -208,21 +209,15 @@ def beginning(check: Check) -> Callable[[], None]:
     """Return a function that prepares a process on a node.
 
     It sets the working directory and log level of this process there, and raises a :class:`ClusterError` if
-    ``check`` returns a message.
+    the versions of packages differ or ``check`` returns a message.
     """
-    return partial(_begin, check, os.getcwd(), logging.getLogger().getEffectiveLevel())
+    return partial(_begin, check, _versions(), os.getcwd(), logging.getLogger().getEffectiveLevel())
 
 
-def _begin(check: Check, folder: str, level: int) -> None:
-    _go_to(folder)
+def _begin(check: Check, expected: dict[str, str], folder: str, level: int) -> None:
     logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
-    if problem := check():
+    if problem := _probe(check, expected, folder):
         raise ClusterError(f"node {ray.util.get_node_ip_address()}: {problem}")
-
-
-def _go_to(folder: str) -> None:
-    with suppress(OSError):  # paths may all be absolute
-        os.chdir(folder)
 
 
 @contextmanager

@@ -35,7 +35,7 @@ def map_shards(
         read: called in tasks, on parts of ``numbers``.
         make_worker: called once in each actor; the worker that it returns stays in memory for all its shards.
         place: cores and GPUs of each actor.
-        check: called by each actor on its node before it starts.
+        check: called on its node by each actor and reading task before it starts.
 
     Yields:
         Shard number and result; each number once, in any order.
@@ -47,9 +47,10 @@ def map_shards(
     DataContext.get_current().enable_progress_bars = False
     workers = min(place.capacity, len(numbers))
     done: set[int] = set()
+    begin = beginning(check)
     with plain_errors("shards"):
         shards = ray.data.read_datasource(
-            _Shards(numbers, read),
+            _Shards(numbers, read, begin),
             override_num_blocks=min(len(numbers), _READS_A_WORKER * workers),
             num_cpus=0,  # or actors that take all cores would wait for ever
         )
@@ -57,7 +58,7 @@ def map_shards(
             _Worker,
             batch_size=1,
             compute=ActorPoolStrategy(min_size=1, initial_size=workers, max_size=workers),
-            fn_constructor_args=(beginning(check), make_worker),
+            fn_constructor_args=(begin, make_worker),
             **place.options(),
         )
         for row in results.iter_rows():
@@ -71,10 +72,11 @@ def map_shards(
 class _Shards(Datasource):  # type: ignore[misc]
     """Source of shards, read by as many tasks as Ray asks for."""
 
-    def __init__(self, numbers: Sequence[int], read: Read) -> None:
+    def __init__(self, numbers: Sequence[int], read: Read, begin: Callable[[], None]) -> None:
         super().__init__()
         self.numbers = numbers
         self.read = read
+        self.begin = begin
 
     def estimate_inmemory_data_size(self) -> int | None:
         """Return ``None``: the size is not known."""
@@ -84,14 +86,19 @@ class _Shards(Datasource):  # type: ignore[misc]
         """Make a read task for each range of shard numbers."""
         parts = np.array_split(np.asarray(self.numbers, dtype=np.int64), min(parallelism, len(self.numbers)))
         return [
-            ReadTask(partial(_blocks, part.tolist(), self.read), BlockMetadata(len(part), None, None, None))
+            ReadTask(
+                partial(_blocks, part.tolist(), self.read, self.begin),
+                BlockMetadata(len(part), None, None, None),
+            )
             for part in parts
         ]
 
 
 # Errors are returned as results, since Ray Data's own errors hide their cause.
-def _blocks(numbers: Sequence[int], read: Read) -> Iterator[pa.Table]:
+def _blocks(numbers: Sequence[int], read: Read, begin: Callable[[], None]) -> Iterator[pa.Table]:
     try:
+        # Ray places reading tasks on nodes without free cores, too, and on those that joined later.
+        begin()
         for number, content in zip(numbers, read(numbers), strict=True):
             yield _block(number, content)
     except ModencError as error:

@@ -21,6 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 import modenc
+from modenc.composition.routing import Routing
 from modenc.errors import LanguageError
 from modenc.evaluation.retrieval import unit
 from modenc.langid import UNDETERMINED
@@ -112,7 +113,10 @@ class _Routes:
         codes = codes_of(body.lang, len(body.texts))
         encoder = self._encoder()
         encoded = await self._encoded(request, body.texts, codes, align=body.align)
-        found = await run_in_threadpool(encoder.identify, body.texts)
+        try:
+            found = await run_in_threadpool(encoder.identify, body.texts)
+        except LanguageError:  # no language of the hub can be identified; those given were used
+            found = [Routing(UNDETERMINED, 0.0, modules, 0.0) for modules in encoded.languages]
         languages = [
             {"code": own.code, "name": _name(own.code), "confidence": round(own.confidence, 4)}
             | {"modules": modules, "modules_name": _name(modules)}

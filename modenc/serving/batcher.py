@@ -75,6 +75,8 @@ class _Portion(NamedTuple):
     request: _Request
     texts: Sequence[str]
     langs: Sequence[str | None]
+    first: int
+    """Number of its first text in the request."""
 
 
 class Batcher:
@@ -193,7 +195,7 @@ class Batcher:
                     continue
                 end = request.taken + min(room, request.left)
                 span = slice(request.taken, end)
-                portions.append(_Portion(request, request.texts[span], request.langs[span]))
+                portions.append(_Portion(request, request.texts[span], request.langs[span], span.start))
                 self._waiting -= end - request.taken
                 request.taken = end
                 if request.left:
@@ -220,7 +222,9 @@ class Batcher:
         encoder = self.encoder
         assert encoder is not None
         texts = [text for portion in portions for text in portion.texts]
-        tagged = encoder.route(texts, [lang for portion in portions for lang in portion.langs])
+        # If a text is refused, each portion is encoded alone, and the message says which text of its request.
+        langs = [lang for portion in portions for lang in portion.langs]
+        tagged = encoder.route(texts, langs, first=portions[0].first)
         batch = self._settings.batch_size
         vectors = encoder.encode(tagged, align=align, batch_size=batch, show_progress_bar=False)
         tokens = _tokens(encoder, tagged)

@@ -67,7 +67,11 @@ async def invalid_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     issues, first = [], None
     for issue in error.errors():
-        place = ".".join(str(part) for part in issue["loc"] if isinstance(part, int) or part.islower())
+        # Besides the fields, which are in lower case, places have pydantic's names of types.
+        *outer, last = issue["loc"]
+        place = ".".join(str(part) for part in outer if isinstance(part, int) or part.islower())
+        if issue["type"] == "extra_forbidden" or isinstance(last, int) or last.islower():
+            place = f"{place}.{last!s:.80}"
         place = place.removeprefix("body").removeprefix(".")
         message = _ISSUES.get(issue["type"], issue["msg"])
         if issue["type"] == "json_invalid":

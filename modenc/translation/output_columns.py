@@ -10,7 +10,7 @@ from pathlib import Path
 from langcodes.data_dicts import ALL_SCRIPTS
 
 from modenc.data.columns import text_in_column
-from modenc.data.formats import NonText, Row
+from modenc.data.formats import Row
 from modenc.data.text import normalize
 from modenc.errors import DataError
 from modenc.languages import find_code
@@ -76,8 +76,7 @@ class OutputColumns:
                 )
         texts = []
         for column in self.columns:
-            null = isinstance(row.get(column), NonText) and not row[column]
-            texts.append("" if null else normalize(text_in_column(row, column, path, number)))
+            texts.append(normalize(text_in_column(row, column, path, number, may_be_null=True)))
         return texts
 
     def output_row(

@@ -210,7 +210,7 @@ def test_auto_is_the_job_of_what_it_comes_to(encode, texts, tmp_path, monkeypatc
 @pytest.mark.parametrize(("fast", "beside"), [(True, "bf16"), (False, "fp32")])
 def test_int8_is_the_job_of_what_its_machine_computes_beside_it(monkeypatch, fast, beside):
     monkeypatch.setattr("modenc.composition.options.has_bf16", lambda device: fast)
-    assert encode_job._actual_precision("int8", torch.device("cpu")) == f"int8 and {beside}"
+    assert encode_job.actual_precision("int8", torch.device("cpu")) == f"int8 and {beside}"
 
 
 @pytest.mark.parametrize("change", ["input", "setting"])
@@ -566,6 +566,41 @@ def test_a_fault_in_the_last_row_is_found_before_the_first_is_encoded(encode, tm
     assert encode(tmp_path / "t.jsonl", tmp_path / "v.npy", "--shard-size", "2") == 2
     assert "line 10: expected a text in 'text', found null" in capsys.readouterr().err
     assert seen == []
+
+
+def test_a_wrong_code_in_the_last_row_is_found_first_and_placed(encode, tmp_path, monkeypatch, capsys):
+    rows = [{"text": "a", "code": code} for code in ("en", None, "base", " kaz ", "English")]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = (tmp_path / "t.jsonl", tmp_path / "v.npy", "--lang-column", "code", "--shard-size", "2")
+    with monkeypatch.context() as patch:
+        seen = _cut_off_after(patch, 0)
+        assert encode(*words) == 2
+    assert "t.jsonl, row 5, 'code': expected a language code such as" in capsys.readouterr().err
+    assert seen == []
+    # Null means an unknown language, as an empty field does.
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:-1]))
+    assert encode(*words) == 0
+
+
+def test_a_refused_text_is_numbered_in_the_file(encode, tmp_path, capsys):
+    lines = ["The children are reading."] * 7 + ["Das Wetter ist heute wirklich schön in Berlin."]
+    (tmp_path / "t.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert encode(tmp_path / "t.txt", tmp_path / "v.npy", "--shard-size", "3", "--fallback", "error") == 2
+    assert "text 7: identified as German" in capsys.readouterr().err
+
+
+def test_an_input_that_grows_while_it_is_counted_is_not_mixed(encode, texts, tmp_path, monkeypatch, capsys):
+    real = encode_verb.open_encoder
+
+    def growing(args):
+        with texts.open("a") as file:
+            file.write("one more line\n")
+        return real(args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(encode_verb, "open_encoder", growing)
+        assert encode(texts, tmp_path / "v.npy") == 2
+    assert "changed while it was encoded (differing: size, date)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".parquet"])

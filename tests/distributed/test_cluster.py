@@ -127,6 +127,9 @@ def dying(path):
 @pytest.mark.cluster
 def test_shards_come_back_once_each_with_their_results(head, add_node):
     # In here, since nodes do not have this module.
+    def folders(numbers):
+        return [str(Path.cwd()) for _ in numbers]
+
     def refusing():
         def work(content):
             raise RecipeError(f"no shard {content}")
@@ -139,6 +142,8 @@ def test_shards_come_back_once_each_with_their_results(head, add_node):
         numbers = [0, 2, 3, 7]
         found = list(map_shards(numbers, list, lambda: lambda content: content * 10, place, lambda: None))
         assert sorted(found) == [(0, 0), (2, 20), (3, 30), (7, 70)]
+        here = dict(map_shards(numbers, folders, lambda: lambda content: content, place, lambda: None))
+        assert set(here.values()) == {str(Path.cwd())}
         with pytest.raises(RecipeError, match=r"^no shard 5$"):
             list(map_shards([5], list, refusing, place, lambda: None))
         with pytest.raises(ClusterError, match=r"node [\d.]+: no disk$"):

@@ -118,6 +118,7 @@ def test_models(client):
         ({"input": "a", "encoding_format": "hex"}, "encoding_format: Input should be 'float' or 'base64'"),
         ({"input": "a", "dimensions": 0}, "dimensions: Input should be greater than or equal to 1"),
         ({"input": "a", "extra_body": {"langs": "kk"}}, "langs: unknown field"),
+        ({"input": "a", "extra_body": {"encodingFormat": "float"}}, "encodingFormat: unknown field"),
         ({"input": "a", "extra_body": {"lang": "kazakhish"}}, "lang: expected a language code .*'kazakhish'"),
         ({"input": "a", "extra_body": {"lang": ["kk", "kk"]}}, "one for each of the 1 texts, found 2"),
         ({"input": "a", "extra_body": {"lang": 5}}, "lang: expected a language code.* found 5"),
