@@ -36,7 +36,7 @@ from modenc.training.data_access import TrainingData, sample
 from modenc.training.dev import DevInputs, Scaled
 from modenc.training.objectives.pivot_loss import AlignmentOptions, PivotAlignmentLoss, ScoredAlignmentLoss
 from modenc.training.phases import objective_inputs, run_phases
-from modenc.training.processes import process_state, rows_a_step
+from modenc.training.processes import process_state, rows_a_step, uses_bf16
 from modenc.training.stage import Stage, published_modules
 from modenc.training.trainers import train_sentence_model
 
@@ -78,7 +78,9 @@ class PublishedEncoder:
 
     def encode(self, texts: list[str], max_length: int) -> Vectors:
         """Encode sentences, cut at ``max_length`` tokens, as unit vectors [texts, hidden]."""
-        key = content_key(self.fingerprint, str(self.align), str(max_length), *texts)
+        # Vectors in fp32 keep the key from before there was a choice.
+        precision = ["bf16"] if uses_bf16(self.stage.plan.run) else []
+        key = content_key(self.fingerprint, str(self.align), str(max_length), *precision, *texts)
 
         def encoded() -> Vectors:
             base = self.stage.base
@@ -215,7 +217,7 @@ def dev_with_pivot(stage: Stage, pivot: PublishedEncoder, length: int, scaled: S
     """Collect the language's development sets, with the pivot's vectors of sentences cut at ``length``."""
     cross, held_out = stage.data.dev.cross_sts, stage.data.held_out_translations()
     return DevInputs(
-        sts=stage.data.dev.sts,
+        sts=[stage.data.dev.sts],
         cross_sts_texts=[(row[1], row[2]) for row in cross],
         cross_sts_pivot=pivot.encode([row[0] for row in cross], length) if cross else None,
         parallel_texts=[row.text for row in held_out],

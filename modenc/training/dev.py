@@ -38,8 +38,8 @@ Scaled = Callable[[], AbstractContextManager[None]]
 class DevInputs:
     """Texts and vectors that :class:`DevEvaluator` scores a model on; the score leaves out empty fields."""
 
-    sts: Sequence[tuple[str, str, float]] = ()
-    """Sentence pairs of the language with gold scores."""
+    sts: Sequence[Sequence[tuple[str, str, float]]] = ()
+    """Sentence pairs with gold scores, a set for each language, each on a scale of its own."""
     cross_sts_texts: Sequence[tuple[str, float]] = ()
     """Sentences in the language, one of each cross-lingual pair, with gold scores."""
     cross_sts_pivot: Vectors | None = None
@@ -59,7 +59,7 @@ class DevInputs:
 
     def empty(self) -> bool:
         """Check whether there is nothing to measure."""
-        return not (self.sts or self.cross_sts_texts or self.parallel_texts or self.teacher_texts)
+        return not (any(self.sts) or self.cross_sts_texts or self.parallel_texts or self.teacher_texts)
 
 
 class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
@@ -79,10 +79,8 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
 
     def _measure(self, model: SentenceTransformer, data: DevInputs) -> dict[str, float]:
         scores: dict[str, float] = {}
-        if data.sts:
-            left = encode_texts(model, [row[0] for row in data.sts])
-            right = encode_texts(model, [row[1] for row in data.sts])
-            scores["sts"] = spearman(left, right, [row[2] for row in data.sts])
+        if sets := list(filter(None, data.sts)):
+            scores["sts"] = float(np.mean([_spearman(model, rows) for rows in sets]))
         if data.cross_sts_pivot is not None:
             vectors = encode_texts(model, [row[0] for row in data.cross_sts_texts])
             scores["cross_sts"] = spearman(
@@ -96,6 +94,11 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
             vectors = encode_texts(model, list(data.teacher_texts))
             scores["teacher_cosine"] = float(pair_cosines(vectors, data.teacher).mean() * 100)
         return {**scores, "score": float(np.mean(list(scores.values())))}
+
+
+def _spearman(model: SentenceTransformer, rows: Sequence[tuple[str, str, float]]) -> float:
+    left, right, scores = zip(*rows, strict=True)
+    return spearman(encode_texts(model, list(left)), encode_texts(model, list(right)), list(scores))
 
 
 _BEST, _HISTORY = "best.safetensors", "dev.json"

@@ -88,7 +88,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     if settings.objective in PROJECTED:
         model.append(_projection(model, base.hidden_size))
     data = {lang: TrainingData(plan) for lang, plan in plans.items()}
-    dev = DevInputs(sts=[row for own in data.values() for row in own.dev.sts])
+    dev = DevInputs(sts=[own.dev.sts for own in data.values()])
     work = plan.run.work_dir / "monolithic"
     with disk_errors(plan.run.work_dir, _KEPT), training_lock(plan.run.work_dir), _staging(output) as staging:
         _begin(work, plan, data)

@@ -71,7 +71,7 @@ def _learn_objective(stage: Stage, model: SentenceTransformer) -> dict[str, Any]
         model,
         train,
         {name: loss for sets in train.values() for name in sets},
-        DevInputs(sts=stage.data.dev.sts),
+        DevInputs(sts=[stage.data.dev.sts]),
         drawn_from=drawn_from,
     )
 
@@ -86,7 +86,7 @@ def _learn_scores(stage: Stage, model: SentenceTransformer) -> dict[str, Any]:
         model,
         _columns(rows, "sentence1", "sentence2", "score"),
         CoSENTLoss(model, scale=settings.scale),
-        DevInputs(sts=stage.data.dev.sts),
+        DevInputs(sts=[stage.data.dev.sts]),
     )
 
 

@@ -149,7 +149,7 @@ def test_the_dev_set_judges_the_weights_that_are_published(tiny_xlmr):
     model = SentenceTransformer(modules=[module, Pooling(32, "mean")])
     lines = tiny_models.sentences("kk")
     texts = list(zip(lines, lines[1:] + lines[:1], strict=True))[:150]
-    data = DevInputs(sts=[(*pair, i / 10) for i, pair in enumerate(texts)])
+    data = DevInputs(sts=[[(*pair, i / 10) for i, pair in enumerate(texts)], []])
     before = {name: parameter.clone() for name, parameter in body.named_parameters()}
     whole = DevEvaluator(data)(model)["sts"]
     share = DevEvaluator(replace(data, weights=partial(scaled_adapter, body, 0.25)))(model)["sts"]

@@ -249,10 +249,13 @@ class EmmaXLoss(TranslationLoss):
 
     auxiliary: EmmaXAuxiliary
 
+    def begin_step(self, _: int) -> None:
+        """Move the slow copy, once an optimizer step however many passes it has."""
+        self.auxiliary.momentum.follow(self.model)
+
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None) -> Tensor:
         """Compute the sum of the encoder's and the classifier's losses; each gets a gradient from its own."""
         (features,) = sentence_features
-        self.auxiliary.momentum.follow(self.model)
         slow = unit(self.auxiliary.momentum(self.model, features)["sentence_embedding"])
         own = unit(self.model(dict(features))["sentence_embedding"])
         with torch.autocast(own.device.type, enabled=False):
