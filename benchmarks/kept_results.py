@@ -25,7 +25,7 @@ def changed_languages(stored: SystemResults, now: dict[str, Any]) -> set[str] | 
         ``None`` if everything must be measured again: something else differs, or something was skipped.
     """
     described = stored.about["system"]
-    left_out = {*_OF_EACH_LANGUAGE, *(key for key in _ADDED if key not in described)}
+    left_out = {*_OF_EACH_LANGUAGE, *(key for key in _ADDED if key not in described or key not in now)}
     shared = [
         {key: value for key, value in about.items() if key not in left_out} for about in (described, now)
     ]

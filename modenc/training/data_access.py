@@ -98,7 +98,7 @@ class TrainingData:
             across: include the held-out translations, not only the development sets.
         """
         rows = (*self.dev.sts, *self.dev.cross_sts)
-        texts = [text for row in rows for text in (row.sentence1, row.sentence2)]
+        texts = [text for row in rows for text in row[:2]]
         if across and self.plan.data.parallel:
             texts += [text for row in self.parallel.held_out for text in row]
         return frozenset(map(letters_key, texts))

@@ -41,7 +41,7 @@ from modenc.training.objectives.emma_x import (
     EmmaXWarmup,
 )
 from modenc.training.objectives.vmsst import Sentences, SeparationOptions, SourceSeparation, VmsstLoss
-from modenc.training.processes import process_state, rows_a_step
+from modenc.training.processes import rows_a_step
 from modenc.training.stage import Stage
 from modenc.training.trainers import AuxiliaryModel, train_auxiliary, train_sentence_model
 
@@ -261,11 +261,6 @@ def _musr(inputs: ObjectiveInputs) -> Iterator[Phase]:
 
 def _emma_x(inputs: ObjectiveInputs) -> Iterator[Phase]:
     plan, steps = inputs.plan, inputs.steps()
-    if (processes := process_state().num_processes) > 1:
-        raise RecipeError(
-            f"emma_x: expected one process, found {processes}, whose classifiers and queues would differ; "
-            "train it in one, with a larger gradient_accumulation"
-        )
     settings, rate = plan.emma_x, plan.emma_x.classifier_learning_rate
     options = select_settings(EmmaXOptions, settings)
     auxiliary = EmmaXAuxiliary(inputs.model, inputs.stage.base.hidden_size, options)

@@ -82,3 +82,9 @@ def language_lock(lang: str, work_dir: Path, hub: Hub, wait: float = 0) -> Itera
             except OSError as error:
                 logger.warning("other trainings of %s for %s are not noticed: %s", lang, hub.path, error)
         yield
+
+
+def average(tensor: torch.Tensor) -> None:
+    """Replace a tensor by its mean over all processes; the same shape and type in each."""
+    torch.distributed.all_reduce(tensor)
+    tensor /= process_state().num_processes

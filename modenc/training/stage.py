@@ -237,8 +237,6 @@ def stage_fingerprint(
         "data": data_fingerprint,
         "before": before,
     }
-    if plan.run.precision != "auto":  # which is not hashed, so that nodes of a cluster may differ
-        content["precision"] = plan.run.precision
     if dev_fingerprint:  # without any, a stage keeps the fingerprint of the time when rows were not hashed
         content["dev"] = dev_fingerprint
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()

@@ -37,7 +37,7 @@ from modenc.training.mixing import (
     forward_set_epoch,
     schedule_data,
 )
-from modenc.training.processes import process_state, uses_bf16
+from modenc.training.processes import average, process_state, uses_bf16
 from modenc.training.progress import LossLines, LossProgress, on_terminal, readable
 from modenc.training.stage import Stage
 
@@ -110,7 +110,8 @@ class SentenceTrainer(_TrainableCheckpoints, SentenceTransformerTrainer):  # typ
 class LossSteps(TrainerCallback):  # type: ignore[misc]
     """Callback that clears, averages over processes and clips the gradients of the losses' auxiliary modules.
 
-    The trainers do so for the model alone. A loss with a method ``begin_step`` is given the step's number.
+    The trainers do so for the model alone. A loss with a method ``begin_step`` is given the step's number;
+    tensors of auxiliary modules' method ``averaged`` are averaged over processes in each step, too.
     """
 
     def __init__(self, losses: Iterable[nn.Module], auxiliary: nn.Module) -> None:
@@ -132,8 +133,10 @@ class LossSteps(TrainerCallback):  # type: ignore[misc]
             for parameter in learning:
                 if parameter.grad is None:
                     parameter.grad = torch.zeros_like(parameter)
-                torch.distributed.all_reduce(parameter.grad)
-                parameter.grad /= processes
+                average(parameter.grad)
+            for module in self.auxiliary.modules():
+                for tensor in getattr(module, "averaged", tuple)():
+                    average(tensor.data)
         if args.max_grad_norm:
             nn.utils.clip_grad_norm_(learning, args.max_grad_norm)
 

@@ -230,10 +230,10 @@ def test_a_step_on_unpaired_text_is_equations_6_and_7():
     loss = EmmaXLoss(encoder, auxiliary, pivot)
     with torch.no_grad():
         encoder.layer.weight.add_(0.1)
-    loss.begin_step(0)
     states, means = torch.randn(4, HIDDEN), auxiliary.means.clone()
     slow_weight = auxiliary.momentum.get_buffer("slow_0").lerp(encoder.layer.weight, 0.5)
     slow = unit(functional.linear(states, slow_weight, encoder.layer.bias)).detach()
+    loss.begin_step(0)
     torch.manual_seed(3)
     drawn = unit(pivot[torch.randint(5, (4,))])
     own = unit(encoder({"states": states})["sentence_embedding"])

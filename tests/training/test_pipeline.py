@@ -334,6 +334,7 @@ def test_rows_of_one_meaning_train_sentence_encoding_and_alignment(copied):
             f'languages.kk.data.cross_paraphrases=[{{{grouped}, columns={{text="kk", pivot="en"}}}}]',
             "languages.kk.alignment.objective=paraphrase",
             "alignment.keep_weight=0.0",
+            *NO_DEV,
         ],
     )
     train(recipe, languages=["en", "kk"])

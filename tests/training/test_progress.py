@@ -1,6 +1,7 @@
 """Output of a training: readable log lines, and progress bars on terminals alone."""
 
 import logging
+import re
 import sys
 import warnings
 from types import SimpleNamespace
@@ -49,7 +50,7 @@ def test_a_log_of_a_training_is_for_people(tiny_recipe, caplog, capfd):
         assert main(["train", str(path), "--lang", "en", *words]) == 0
     said = caplog.text + capfd.readouterr().err
     assert "  dev at step 2: sts " in said
-    assert "rows read of 60" in said
+    assert re.search(r"rows read of \d\d \(", said)
     for noise in ("{'", "[RANK", "pin_memory", "it/s", "%|", "warnings.warn", "\r"):
         assert noise not in said
 

@@ -171,6 +171,10 @@ class EmmaXAuxiliary(nn.Module):
         self.momentum = MomentumCopy(model, options.momentum)
         self.options = options
 
+    def averaged(self) -> Iterable[Tensor]:
+        """Return what each process sets by its own batches, to be averaged over all in each step."""
+        return (*self.classifier.parameters(), self.means, self.measured)
+
     def temperatures(self) -> Tensor:
         """Return τ_1 … τ_{N-1}."""
         return torch.linspace(self.options.temperature, self.options.temperature_top, len(self.means) - 1)
