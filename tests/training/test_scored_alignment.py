@@ -43,9 +43,7 @@ def test_alignment_learns_from_scored_pairs(copied, objective):
         "languages.kk.data.cross_paraphrases=[]",
     ]
     keep = "alignment.keep_weight=" + ("0.0" if objective == "scored" else "1.0")
-    recipe = load_recipe(
-        copied, [*settings, CROSS_SCORED, keep, f"languages.kk.alignment.objective={objective}"]
-    )
+    recipe = load_recipe(copied, [*settings, keep, f"languages.kk.alignment.objective={objective}"])
     train(recipe, languages=["kk"])
     card = Hub.open(copied.parent / "hub").card("kk")
     assert card.stages["alignment"]["metrics"]["steps"] == 4
