@@ -1,4 +1,4 @@
-# make quickstart | docs | dist | test | test-fast | test-cluster | test-avx2 | test-next | check | audit | lock | torture | bench DATA=... | reproduce DATA=...      VENV=.venv PYTHON=python3
+# make quickstart | docs | dist | test | test-fast | test-end-to-end | test-cluster | test-avx2 | test-next | check | audit | lock | torture | bench DATA=... | reproduce DATA=...      VENV=.venv PYTHON=python3
 
 VENV ?= .venv
 PYTHON ?= python3
@@ -6,14 +6,15 @@ BIN := $(VENV)/bin
 NEXT_VENV ?= .venv-next
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help quickstart docs dist test test-fast test-cluster test-avx2 test-next check audit lock torture bench reproduce
+.PHONY: help quickstart docs dist test test-fast test-end-to-end test-cluster test-avx2 test-next check audit lock torture bench reproduce
 
 help:
 	@echo "make quickstart   use the shipped modules, then train a language that is not shipped (minutes)"
 	@echo "make docs         build the documentation into site/, strictly"
 	@echo "make dist         build wheel and sdist, install the wheel alone and encode with it (DIST_VENV=DIR)"
-	@echo "make test         the whole test suite but for test-cluster (twelve minutes on two cores)"
+	@echo "make test         the test suite but for test-end-to-end and test-cluster (eight minutes on two cores)"
 	@echo "make test-fast    its tests that take less than a second each (a minute)"
+	@echo "make test-end-to-end its tests that kill programs, fill disks or run long (five minutes)"
 	@echo "make test-cluster its tests on a Ray cluster of several nodes (minutes)"
 	@echo "make test-avx2    the whole suite, with the libraries limited to AVX2 (on any newer x86-64)"
 	@echo "make test-next    its encoding half on the newest transformers and sentence-transformers ($(NEXT_VENV))"
@@ -48,11 +49,15 @@ dist: $(INSTALLED)
 
 # A worker a core; each takes up to 3 GB, so never more than four.
 WORKERS := -n logical --maxprocesses 4 --dist worksteal
+USUAL := not cluster and not end_to_end
 test: $(INSTALLED)
-	$(BIN)/python -m pytest $(WORKERS) -m "not cluster"
+	$(BIN)/python -m pytest $(WORKERS) -m "$(USUAL)"
 
 test-fast: $(INSTALLED)
 	$(BIN)/python -m pytest $(WORKERS) -m "not slow"
+
+test-end-to-end: $(INSTALLED)
+	$(BIN)/python -m pytest $(WORKERS) -m end_to_end
 
 # One worker: each would have a cluster of its own.
 test-cluster: $(INSTALLED)
@@ -69,7 +74,7 @@ test-next:
 	$(NEXT_VENV)/bin/python -m pip install -qq --upgrade pip
 	$(NEXT_VENV)/bin/python -m pip install -qq "torch>=2.6,<2.14"
 	$(NEXT_VENV)/bin/python -m pip install -qq -e ".[dev]" "transformers>=5,<6" "sentence-transformers>=6,<7"
-	$(NEXT_VENV)/bin/python -m pytest $(WORKERS) -m "not cluster"
+	$(NEXT_VENV)/bin/python -m pytest $(WORKERS) -m "$(USUAL)"
 
 # Strict: what cannot be looked up counts as a fault.
 audit: $(INSTALLED)

@@ -13,7 +13,7 @@ import rivals
 import texts
 import traffic
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.end_to_end]
 
 needs_training = pytest.mark.skipif(
     importlib.util.find_spec("peft") is None, reason="the training half is not installed"

@@ -107,7 +107,7 @@ class Batcher:
         self._oldest = 0.0
         self._rate = 0.0
         self._changed = threading.Condition()
-        self._stopping = False
+        self._draining = self._stopping = False
         self._thread = threading.Thread(target=self._work, name="modenc-encoder", daemon=True)
         metrics.waiting.set_function(lambda: self._waiting)
 
@@ -125,10 +125,16 @@ class Batcher:
         """Open the encoder and start to encode."""
         self._thread.start()
 
+    def drain(self) -> None:
+        """Encode at once from now on, without waiting for full batches: no more requests will come."""
+        with self._changed:
+            self._draining = True
+            self._changed.notify()
+
     def stop(self) -> None:
         """Stop after all accepted requests are answered."""
         with self._changed:
-            self._stopping = True
+            self._draining = self._stopping = True
             self._changed.notify()
         self._thread.join()
 
@@ -182,7 +188,7 @@ class Batcher:
                 self._changed.wait()
             if not self._queue:
                 return None
-            while not self._stopping and self._waiting < most:
+            while not self._draining and self._waiting < most:
                 seconds = self._oldest + self._settings.window - time.monotonic()
                 if seconds <= 0:
                     break

@@ -19,12 +19,16 @@ from modenc.serving.metrics import Metrics
 from modenc.serving.settings import ServeSettings
 
 
+def make_batcher(hub, window):
+    encoder = ModularEncoder(hub.path, fallback="error")
+    settings = ServeSettings("tiny", batch_size=8, window=window, max_waiting=100, max_texts=100)
+    return Batcher(lambda: encoder, settings, Metrics(), lambda: None)
+
+
 @pytest.fixture
 def batcher(tiny_hub):
     """Of batches of 8; not started."""
-    encoder = ModularEncoder(tiny_hub.path, fallback="error")
-    settings = ServeSettings("tiny", batch_size=8, window=0.0, max_waiting=100, max_texts=100)
-    return Batcher(lambda: encoder, settings, Metrics(), lambda: None)
+    return make_batcher(tiny_hub, window=0.0)
 
 
 def submit(batcher, texts, lang="kk", *, align=True):
@@ -39,6 +43,15 @@ def test_a_large_request_does_not_hold_up_a_small_one(batcher):
     batcher.start()
     batcher.stop()
     assert ended == ["small", "large"]
+
+
+def test_a_server_that_ends_waits_for_no_full_batch(tiny_hub):
+    batcher = make_batcher(tiny_hub, window=3600.0)
+    waiting = submit(batcher, sentences("kk")[:3])
+    batcher.start()
+    batcher.drain()
+    assert waiting.result(timeout=120).vectors.shape == (3, 32)
+    batcher.stop()
 
 
 def test_a_fault_is_that_of_its_request_alone(batcher):

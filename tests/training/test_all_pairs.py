@@ -96,6 +96,7 @@ def test_alignment_alone_refuses_unfinished_earlier_stages(tiny_recipe):
     assert not list((path.parent / "runs").rglob("done.json"))
 
 
+@pytest.mark.end_to_end
 def test_a_killed_training_of_all_pairs_resumes(tiny_recipe, tmp_path, caplog):
     path = tiny_recipe("all-pairs-killed")
     train(load_recipe(path, ALL_PAIRS), stages=STAGES[:3])

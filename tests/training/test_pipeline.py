@@ -285,6 +285,7 @@ def test_wrong_names_are_named(trained):
         train(recipe, stages=["vocab"])
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize(
     ("stage", "part"),
     [
@@ -347,6 +348,7 @@ def test_rows_of_one_meaning_train_sentence_encoding_and_alignment(copied):
 
 
 # EMMA-X: a loss with a classifier, a queue and a momentum copy of the wrapped model.
+@pytest.mark.end_to_end
 @pytest.mark.parametrize(
     "overrides",
     [[], ["alignment.objective=emma_x", "alignment.keep_weight=0.0", "emma_x.queue=16"]],

@@ -24,6 +24,7 @@ SETTINGS = [
 
 
 @pytest.mark.slow
+@pytest.mark.end_to_end
 def test_two_processes_train_what_one_does_with_twice_the_batch(tiny_recipe, tiny_xlmr, tmp_path):
     base = shutil.copytree(tiny_xlmr, tmp_path / "base")
     edit_json(base / "config.json", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
