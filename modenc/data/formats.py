@@ -8,6 +8,7 @@ import gzip
 import io
 import json
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -224,6 +225,11 @@ def _header(path: Path, names: list[str]) -> list[str]:
     limit = name_limit()
     for name in names:
         limit.add(f"{name}.", f"{path}, line 1: ")
+    # Columns without a name cannot be asked for, so there may be several.
+    if twice := next((name for name, count in Counter(names).items() if name and count > 1), None):
+        raise DataError(
+            f"{path}, line 1: expected column names that differ, found {twice[:_MOST_SHOWN]!r} twice; rename one"
+        )
     return names
 
 

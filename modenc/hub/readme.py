@@ -50,7 +50,7 @@ def license_fields(licenses: Iterable[str]) -> dict[str, str]:
 def base_page(base_id: str) -> str | None:
     """Return the Hugging Face id of a base; None for a folder."""
     page = HUB_PAGES.get(base_id, base_id.partition("@")[0])
-    return page if re.fullmatch(r"[\w.-]+/[\w.-]+", page) else None
+    return page if re.fullmatch(r"\w[\w.-]*/[\w.-]+", page) else None
 
 
 def front_matter(card: Card, library: str, *tags: str) -> list[str]:

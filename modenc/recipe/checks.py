@@ -31,7 +31,7 @@ def check_plan(plan: LanguagePlan) -> Iterator[Issue]:
     yield from _least_and_most(plan)
     yield from _steps(plan)
     for path, kind, source in sources(plan):
-        yield from _source(path, kind, source)
+        yield from _source(path, kind, source, plan.pivot)
     yield from unknown_placeholders(("run", "work_dir"), str(plan.run.work_dir), ("recipe",))
     yield from unstated_licenses(plan)
 
@@ -136,7 +136,7 @@ def _steps(plan: LanguagePlan) -> Iterator[Issue]:
             yield Issue((stage, "optimizer", "steps"), message, depends_on)
 
 
-def _source(path: Place, kind: str, source: Source) -> Iterator[Issue]:
+def _source(path: Place, kind: str, source: Source, pivot: str) -> Iterator[Issue]:
     origins = [key for key in ("path", "dataset", "gettext") if getattr(source, key)]
     if len(origins) != 1:
         found = " and ".join(origins) or "none"
@@ -149,6 +149,9 @@ def _source(path: Place, kind: str, source: Source) -> Iterator[Issue]:
         yield Issue(path, f"expected pivot_path, the same rows in the pivot language{found}")
     if source.gettext and kind not in ("text", "parallel"):
         yield Issue((*path, "gettext"), "catalogs give text and parallel pairs only")
+    if source.gettext and kind == "parallel" and pivot != "en":
+        message = f"catalogs give pairs with English only, found the pivot {pivot}; remove the source"
+        yield Issue((*path, "gettext"), message)
     for key in ("path", "pivot_path", "dataset", "config", "lang", "group"):
         yield from unknown_placeholders((*path, key), getattr(source, key), ("lang", "pivot"))
 

@@ -81,6 +81,8 @@ def test_a_file_of_another_kind_is_called_damaged(tmp_path):
     [
         ("x.tsv", "a\tb\n1\t2\n1\t2\t3\n", r"line 3: expected 2 fields \(a, b\), found 3"),
         ("x.tsv", "", "expected a header line"),
+        ("x.tsv", "en\t\t\ten\n1\t2\t3\t4\n", "line 1: expected column names that differ, found 'en' twice"),
+        ("x.csv", "a,b,a\n1,2,3\n", "line 1: expected column names that differ, found 'a' twice"),
         ("x.csv", "", "expected a header line"),
         ("x.csv", 'a,b\n"1,2\n', "not valid CSV"),
         ("x.jsonl", '{"a": 1}\n{"a": \n', "line 2: not valid JSON"),

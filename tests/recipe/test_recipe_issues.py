@@ -285,6 +285,13 @@ def test_a_fault_at_the_top_is_said_once_and_one_in_a_language_for_that_language
     )
 
 
+def test_catalogs_are_english(issues_of, write, sound):
+    overrides = ['data.parallel=[{gettext=["django"]}]', "pivot=kk"]
+    load_recipe(write(sound), overrides[:1], check_files=False)
+    message = "catalogs give pairs with English only, found the pivot kk; remove the source"
+    assert any(f"data.parallel[0].gettext: {message}" in line for line in issues_of(sound, *overrides))
+
+
 def test_two_codes_of_one_language(issues_of, sound):
     assert issues_of(sound + "[languages.kaz_Cyrl]") == (
         "languages.kaz_Cyrl: the same language as languages.kk; keep one",
