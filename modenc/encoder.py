@@ -19,8 +19,8 @@ from modenc.composition.options import (
     refuse_in_call,
     refuse_in_push,
     refuse_training,
-    refuse_without_effect,
     whole,
+    with_effect,
 )
 from modenc.composition.routing import Routing, RoutingSettings, with_retries
 from modenc.composition.st_module import ModularTransformer
@@ -90,16 +90,13 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         """Open a hub; the arguments and errors are those of the class."""
-        refuse_without_effect(options)
+        options = with_effect(options)
         check_device(device)
-        for name in ("modules", "model_name_or_path"):
-            options.pop(name, None)
         access = {name: options.pop(name) for name in ("token", "local_files_only") if name in options}
         opened = open_hub(hub, revision=revision, **access)
         info = opened.info
         routing = RoutingSettings(fallback, min_confidence, identifier)
-        computing = ComputeSettings(compute, max_memory, verify)
-        transformer = ModularTransformer(opened, base, routing, computing)
+        transformer = ModularTransformer(opened, base, routing, ComputeSettings(compute, max_memory, verify))
         prompts = {name: info.prompt for name in PROMPT_NAMES} | dict(options.pop("prompts", None) or {})
         options.setdefault("similarity_fn_name", "cosine")
         modules = [transformer, Pooling(info.hidden_size, info.pooling)]
@@ -238,8 +235,7 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         texts, single = as_texts(options.pop("sentences", inputs), self.max_characters)
         codes = reusable_codes(lang, single=single)
         route = self._transformer.router.route
-        tagged = route(texts, codes)
-        if not tagged:
+        if not (tagged := route(texts, codes)):
             return self._no_vectors(prompt_name, prompt, batch_size, *args, align=align, **options)
         prefix = prompt_text(self._resolve_prompt(prompt, prompt_name))
         size = whole(batch_size, "batch_size")

@@ -156,8 +156,8 @@ def refuse_training(encoder: nn.Module, _: Any) -> None:
         raise OptionError(NO_TRAINING)
 
 
-def refuse_without_effect(options: Mapping[str, Any]) -> None:
-    """Refuse options of ``SentenceTransformer`` that have no effect here, unless they are empty.
+def with_effect(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of ``SentenceTransformer`` that have an effect here; others must be empty.
 
     Raises:
         OptionError: such an option is given; the message says what to do instead.
@@ -177,6 +177,7 @@ def refuse_without_effect(options: Mapping[str, Any]) -> None:
     for name, instead in WITHOUT_EFFECT.items():
         if options.get(name):
             raise OptionError(f"{name}: expected none, since it would change nothing; {instead}")
+    return {name: value for name, value in options.items() if name not in WITHOUT_EFFECT}
 
 
 def refuse_in_call(options: Mapping[str, Any]) -> None:

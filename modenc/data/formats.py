@@ -228,7 +228,8 @@ def _header(path: Path, names: list[str]) -> list[str]:
     # Columns without a name cannot be asked for, so there may be several.
     if twice := next((name for name, count in Counter(names).items() if name and count > 1), None):
         raise DataError(
-            f"{path}, line 1: expected column names that differ, found {twice[:_MOST_SHOWN]!r} twice; rename one"
+            f"{path}, line 1: expected column names that differ, found {twice[:_MOST_SHOWN]!r} twice; "
+            "rename one"
         )
     return names
 
