@@ -14,9 +14,9 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from modenc.composition.options import (
     ComputeSettings,
     NotTrained,
+    call_options,
     check_device,
     prompt_text,
-    refuse_in_call,
     refuse_in_push,
     refuse_training,
     whole,
@@ -133,7 +133,7 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         return self._transformer.cache.nbytes
 
     def reset(self) -> None:
-        """Compute the next batch, to the last digit, as if it were the first; languages stay in memory."""
+        """Free merged weights, so that the next vectors are bit-equal to a new encoder's; languages stay."""
         self._transformer.cache.reset()
 
     def load(self, codes: str | Iterable[str]) -> None:
@@ -230,20 +230,20 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
             HubError: a language's modules are damaged or made for another base.
             OptionError: ``batch_size`` or a prompt is invalid, or an option would have no effect.
         """
-        refuse_in_call(options)
+        options = call_options(args, options)
         # ``sentences`` was the name before sentence-transformers 5.4.
         texts, single = as_texts(options.pop("sentences", inputs), self.max_characters)
         codes = reusable_codes(lang, single=single)
         route = self._transformer.router.route
         if not (tagged := route(texts, codes)):
-            return self._no_vectors(prompt_name, prompt, batch_size, *args, align=align, **options)
+            return self._no_vectors(prompt_name, prompt, batch_size, align=align, **options)
         prefix = prompt_text(self._resolve_prompt(prompt, prompt_name))
         size = whole(batch_size, "batch_size")
         encode = super().encode
 
         def vectors_of(tagged: list[TaggedText]) -> Any:
             self._load_used(tagged, prefix, size, options)
-            return encode(tagged[0] if single else tagged, None, prefix, size, *args, align=align, **options)
+            return encode(tagged[0] if single else tagged, None, prefix, size, align=align, **options)
 
         vectors, tagged = with_retries(vectors_of, tagged, lambda _: route(texts, codes))
         self._warn_of_cuts(tagged, prefix)

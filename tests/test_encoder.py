@@ -405,6 +405,19 @@ def test_an_array_of_one_code_and_a_broken_prompt_are_taken(encoder):
     )
 
 
+@pytest.mark.parametrize("texts", [TEXTS[:2], []])
+def test_positional_options_are_those_of_sentence_transformers(encoder, texts):
+    given = (False, "sentence_embedding", "float32", False, True, "cpu", True)
+    named = encoder.encode(
+        texts, batch_size=8, convert_to_tensor=True, device="cpu", normalize_embeddings=True
+    )
+    assert torch.equal(encoder.encode(texts, None, None, 8, *given), named)
+    with pytest.raises(TypeError, match="multiple values for argument 'device'"):
+        encoder.encode(texts, None, None, 8, *given, device="cpu")
+    with pytest.raises(TypeError, match="too many positional"):
+        encoder.encode(texts, None, None, 8, *given, *[None] * 9)
+
+
 def test_no_texts_have_vectors_of_the_usual_shape(encoder):
     empty = encoder.encode([])
     assert (empty.shape, empty.dtype) == ((0, HIDDEN), np.float32)

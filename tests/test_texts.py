@@ -76,12 +76,13 @@ def test_clean(text, expected):
 
 def test_long_text_is_cut_after_its_leading_space():
     assert clean(" " * 50 + "abc" * 50, 9) == "abcabcabc"
+    assert clean("\x00" * 50 + " \x1b " + "abc" * 50, 9) == "abcabcabc"
 
 
 def test_tagged_text_is_a_text_that_keeps_its_language_when_sent_on():
     tagged = pickle.loads(pickle.dumps(TaggedText("Қайырлы таң", "kk")))
     assert (tagged, tagged.lang) == ("Қайырлы таң", "kk")
     cut = clean(TaggedText("Қай\x00ырлы", "kk"), 5)
-    assert (cut, cut.lang) == ("Қайы", "kk")
+    assert (cut, cut.lang) == ("Қайыр", "kk")
     tagged.tokens = Tokens("", 9, 0, array("i", [5]))
     assert clean(tagged, 3) is tagged

@@ -30,7 +30,7 @@ Matrices = dict[Any, tuple[Tensor, ...]]
 
 
 class BankMatrices(NamedTuple):
-    """Matrices of all slots, or of one slot without the first dimension; never resized in place."""
+    """Stacked matrices of all slots; those of one slot lack the first dimension. Never resized in place."""
 
     lora: Matrices
     """(Layer number, name of the linear layer) → A [slots, rank, in] and B [slots, rank, out]."""

@@ -38,7 +38,7 @@ class _MergeKey(NamedTuple):
 
     lora_fingerprint: str
     """Fingerprint of the merged LA and SE."""
-    aligned: str | None
+    alignment_of: str | None
     """Language whose alignment adapter is included."""
 
 
@@ -97,7 +97,7 @@ class BatchedEngine:
             self._bank.free(self._languages.pop(code).slot)
             fingerprints = {language.lora_fingerprint for language in self._languages.values()}
             for key in list(self._tokens):
-                if key.aligned == code or key.lora_fingerprint not in fingerprints:
+                if key.alignment_of == code or key.lora_fingerprint not in fingerprints:
                     self._drop(key)
 
     def shrink(self, excess: int = 0) -> None:
@@ -149,8 +149,9 @@ class BatchedEngine:
         tables = {language.slot: language.embeddings for language in present.values()}
         output: Tensor | None = None
         for bucket in split_batch(ids, mask, [present[code].slot for code in languages]):
-            layers, lora, aligned = self._choose_layers(present, align, bucket.tokens)
-            added = BankMatrices(matrices.lora if lora else {}, matrices.parallel_adapters if aligned else {})
+            layers, add_lora, add_alignment = self._choose_layers(present, align, bucket.tokens)
+            adapters = matrices.parallel_adapters if add_alignment else {}
+            added = BankMatrices(matrices.lora if add_lora else {}, adapters)
             words = self._word_embeddings(bucket, tables)
             hidden = self._bert.run(words, bucket, layers, RowAdapters(added, bucket))
             if bucket.mask is not None:
@@ -195,7 +196,7 @@ class BatchedEngine:
             enough = self._tokens[key] >= _TOKENS_BEFORE_MERGING
             if key not in self._merged and enough and self._has_room():
                 adapters = self._bank.slot_matrices(self._languages[lang].slot)
-                if key.aligned is None:
+                if key.alignment_of is None:
                     adapters = BankMatrices(adapters.lora, {})
                 self._merged[key] = self._bert.merged_layers(adapters)
                 for oldest in list(self._merged)[:-_MOST_MERGED]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from numbers import Integral
 from typing import Any
 
 import torch
+from sentence_transformers import SentenceTransformer
 from torch import nn
 
 from modenc.composition.int8 import PACKAGES
@@ -16,6 +18,9 @@ from modenc.composition.kernels import Precision, has_bf16
 from modenc.errors import OptionError
 from modenc.extras import require_extra
 
+_ENCODE = inspect.signature(SentenceTransformer.encode)
+# The encoder and the four arguments that its own encode names.
+_OWN = tuple(_ENCODE.parameters)[:5]
 MOST = 2**31 - 1
 """Largest whole number that the libraries take."""
 COMPUTE = ("fp32", "bf16", "int8", "auto")
@@ -180,12 +185,20 @@ def with_effect(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name not in WITHOUT_EFFECT}
 
 
-def refuse_in_call(options: Mapping[str, Any]) -> None:
-    """Refuse options of ``SentenceTransformer.encode`` that have no effect here.
+def call_options(args: tuple[Any, ...], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of ``SentenceTransformer.encode`` by name.
+
+    Args:
+        args: positional arguments after ``batch_size``.
+        options: keyword arguments.
 
     Raises:
-        OptionError: such an option is given; the message says what to do instead.
+        TypeError: an option is given twice, or there are too many.
+        OptionError: an option has no effect here; the message says what to do instead.
     """
+    bound = _ENCODE.bind_partial(*_OWN, *args, **options)
+    named = dict(zip(_ENCODE.parameters, bound.args, strict=False)) | bound.kwargs
+    options = {name: value for name, value in named.items() if name not in _OWN}
     if options.get("processing_kwargs"):
         raise OptionError(f"processing_kwargs: expected none, since they would change nothing; {_TOKENIZERS}")
     # encode_query and encode_document pass their own.
@@ -194,6 +207,7 @@ def refuse_in_call(options: Mapping[str, Any]) -> None:
             f"task: expected none, found {options['task']!r:.60}, which would change nothing; modules are of "
             "languages, not of tasks: give prompt= or prompt_name="
         )
+    return options
 
 
 def refuse_in_push(options: Mapping[str, Any]) -> None:

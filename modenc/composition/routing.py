@@ -51,9 +51,9 @@ class Routing(Identification):
     modules: str
     """Code of the language whose modules encode the text, or the fallback ``base`` or ``error``."""
     share: float
-    """Probability, 0 to 1, of the hub's likeliest language against all of the hub and the likeliest other
-    language; the hub's languages get a prior. ``min_confidence`` is compared with it. It is 0 for texts
-    without letters, which always go to the pivot."""
+    """Probability, 0 to 1, of the hub's likeliest language, given that the text is in one of the hub's
+    languages, which get a prior, or in the likeliest other one. ``min_confidence`` is compared with it. It is
+    0 for texts without letters, which always go to the pivot."""
 
 
 class LanguageRouter:

@@ -94,6 +94,12 @@ def _finite(entry: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _result(entry: dict[str, Any]) -> Result:
+    """Read a result as :func:`_finite` wrote it; bounds of None stay, since there may be none."""
+    value = float("nan") if entry["value"] is None else entry["value"]
+    return Result(**{**entry, "value": value, "languages": tuple(entry["languages"])})
+
+
 def load_results(folder: Path) -> SystemResults:
     """Read the files of :func:`save_results`.
 
@@ -105,9 +111,7 @@ def load_results(folder: Path) -> SystemResults:
         content = json.loads(path.read_text(encoding="utf-8"))
         with np.load(folder / _ITEMS_FILE) as stored:
             items = {key: stored[key] for key in stored.files}
-        results = [
-            Result(**{**entry, "languages": tuple(entry["languages"])}) for entry in content["results"]
-        ]
+        results = [_result(entry) for entry in content["results"]]
         name, suite, seed, seconds = (content[key] for key in ("name", "suite", "seed", "seconds"))
         about = {key: content[key] for key in ("system", "versions", "hardware", "created")}
         skipped = tuple(content["skipped"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -78,9 +79,10 @@ class PublishedEncoder:
 
     def encode(self, texts: list[str], max_length: int) -> Vectors:
         """Encode sentences, cut at ``max_length`` tokens, as unit vectors [texts, hidden]."""
-        # Vectors in fp32 keep the key from before there was a choice.
-        precision = ["bf16"] if uses_bf16(self.stage.plan.run) else []
-        key = content_key(self.fingerprint, str(self.align), str(max_length), *precision, *texts)
+        plan = self.stage.plan
+        # A language without trained files has the same fingerprint on every base.
+        modules = (self.stage.base.fingerprint, repr(asdict(plan.base)), self.fingerprint, str(self.align))
+        key = content_key(*modules, str(max_length), str(uses_bf16(plan.run)), *texts)
 
         def encoded() -> Vectors:
             base = self.stage.base

@@ -57,7 +57,7 @@ def train_language_adaptation(stage: Stage) -> dict[str, Any]:
     start = embeddings.weight.detach().clone() if embeddings.weight.requires_grad else None
     scaled = partial(scaled_update, model, start, settings.strength)
     if onto_pivot:
-        metrics = _learn_from_pivot(stage, model, tokenizer, scaled)
+        metrics = _adapt_to_pivot(stage, model, tokenizer, scaled)
     elif settings.objective == "distill":
         metrics = _distill(stage, model, None, tokenizer, scaled)
     else:
@@ -164,7 +164,7 @@ def _with_start(stage: Stage, body: PreTrainedModel) -> PreTrainedModel:
     return compose(body, encoding, align=False)
 
 
-def _learn_from_pivot(
+def _adapt_to_pivot(
     stage: Stage, model: PeftModel, tokenizer: PreTrainedTokenizerFast, scaled: Scaled
 ) -> dict[str, Any]:
     settings = stage.plan.language_adaptation

@@ -43,7 +43,7 @@ PIVOT_LOSSES = (
 """Settings of ``[alignment]`` that stage 2 also reads where it learns from the pivot."""
 
 WITH_START = ("distill", "pivot")
-"""Objectives of stage 2 that learn with the adapter in place that stage 3 starts from."""
+"""Objectives of stage 2 that train with stage 3's initial adapter (``sentence_encoding.start``) in place."""
 
 _FORMAT = 3
 _STARTED, _DONE = "started.json", "done.json"
@@ -211,7 +211,7 @@ def stage_settings(plan: LanguagePlan, name: str) -> dict[str, Any]:
         del content["storage"]
     if name == "language_adaptation" and plan.language_adaptation.strength == 1:
         del content["strength"]
-    if name == "language_adaptation" and _learns_from_pivot(plan, name):
+    if name == "language_adaptation" and _reads_pivot(plan, name):
         # Only the losses: the adapter's size and strength concern stage 4 alone.
         content["alignment"] = {key: getattr(plan.alignment, key) for key in PIVOT_LOSSES}
         content["start"] = plan.sentence_encoding.start
@@ -253,7 +253,7 @@ def _dev_settings(dev: DevSettings) -> dict[str, Any]:
 
 def modules_needed(plan: LanguagePlan, name: str) -> list[tuple[str, str]]:
     """List the other languages whose published modules a stage reads, each with a folder (``""``: all)."""
-    learns = _learns_from_pivot(plan, name)
+    learns = _reads_pivot(plan, name)
     needed: list[tuple[str, str]] = []
     with_start = learns or plan.language_adaptation.objective == "distill"
     if name == "sentence_encoding" or (with_start and name == "language_adaptation"):
@@ -274,7 +274,7 @@ def _data_fingerprint(data: TrainingData, name: str, hub: Hub) -> str:
     return hashlib.sha256("\n".join(fingerprints).encode()).hexdigest() if fingerprints else "nothing"
 
 
-def _learns_from_pivot(plan: LanguagePlan, name: str) -> bool:
+def _reads_pivot(plan: LanguagePlan, name: str) -> bool:
     objectives = {
         "language_adaptation": plan.language_adaptation.objective == "pivot",
         "alignment": plan.alignment.objective != "none",
@@ -289,7 +289,7 @@ def _dev_fingerprint(data: TrainingData, name: str) -> str:
     if name == "sentence_encoding":
         if plan.sentence_encoding.objective != "none" or plan.sentence_encoding.scored_steps:
             rows += data.dev.sts
-    elif _learns_from_pivot(plan, name):
+    elif _reads_pivot(plan, name):
         if plan.alignment.partners == "all":
             return ""  # training all pairs evaluates nothing
         rows += [*data.dev.sts, ["cross"], *data.dev.cross_sts] if data.dev.cross_sts else data.dev.sts

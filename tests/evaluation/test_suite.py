@@ -172,6 +172,16 @@ def test_results_come_back_as_they_were_stored_and_stand_side_by_side(suite, dat
     assert "Not found, skipped: nowhere.ky.tsv." in table
 
 
+def test_a_metric_that_is_not_a_number_stays_so(suite, data, tmp_path):
+    world = World("mine")
+    whole = make_results("mine", suite.name, 1, 2.0, world.describe(), run_suite(world, suite, data, seed=1))
+    nothing = dataclasses.replace(whole.results[0], value=float("nan"), low=None, high=None)
+    save_results(dataclasses.replace(whole, results=(nothing,)), tmp_path)
+    again = load_results(tmp_path)
+    assert np.isnan(again.results[0].value)
+    assert "| nan |" in markdown([again])
+
+
 def test_no_results_to_load(tmp_path):
     with pytest.raises(DataError, match="expected results of `modenc eval`, found none to read"):
         load_results(tmp_path)

@@ -13,6 +13,7 @@ from tiny_recipe import save_tiny_recipe
 from trainings import NO_DEV, hashes
 
 from modenc import ModularEncoder
+from modenc.base_model import resolve_base
 from modenc.cli.main import main
 from modenc.evaluation.retrieval import mean_accuracy_at_1
 from modenc.evaluation.sts import spearman
@@ -22,10 +23,12 @@ from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.training import base_comparison as comparison_module
 from modenc.training import publishing
+from modenc.training.alignment import PublishedEncoder
 from modenc.training.base_comparison import ComparisonRows, compare_with_base, log_comparison
 from modenc.training.data_access import DevRows, TrainingData
 from modenc.training.monolithic import train_monolithic
 from modenc.training.pipeline import train
+from modenc.training.stage import Stage
 
 LOST = {
     "rows": {"sts": 20},
@@ -66,6 +69,17 @@ def test_the_figures_are_those_of_the_hub(trained, tmp_path):
         right = encoder.encode([row.text for row in pairs], lang=own, align=align)
         assert found[system]["retrieval"] == pytest.approx(mean_accuracy_at_1(left, right), abs=0.1)
     assert {path.name[:5] for path in (tmp_path / "cache").iterdir()} == {"base-"}
+
+
+def test_cached_vectors_are_of_the_same_prompt(trained, tmp_path):
+    vectors = []
+    for prompt in ("query: ", "passage: "):
+        settings = [f"run.work_dir={tmp_path}", f"base.prompt={prompt}"]
+        plan = load_recipe(trained, settings, check_files=False).plans["kk"]
+        base = resolve_base(plan.base.model)
+        stage = Stage("alignment", plan, base, TrainingData(plan), folder=tmp_path, before=None)
+        vectors.append(PublishedEncoder(stage).encode(["Good morning"], 32))
+    assert not np.allclose(*vectors, atol=1e-3)
 
 
 def test_the_base_encodes_once(trained, tmp_path, monkeypatch):
