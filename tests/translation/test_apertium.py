@@ -1,6 +1,7 @@
 """Apertium by a program that imitates it, and by the real one where it is installed."""
 
 import shutil
+from contextlib import ExitStack
 
 import pytest
 
@@ -81,6 +82,17 @@ def test_a_sentence_that_hangs_costs_itself_alone(fake_apertium, before):
     found = Apertium("eng-kaz", seconds=0.5).translate(texts)
     assert texts_of(found) == [before.upper(), "", "THREE", "FOUR"]
     assert [result.failed for result in found] == ["", "timed_out", "", ""]
+
+
+def test_a_process_may_have_many_open_files(fake_apertium, tmp_path):
+    """``select`` takes no file whose number is 1,024 or more."""
+    resource = pytest.importorskip("resource")
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < 1200:
+        pytest.skip("fewer than 1,200 open files are allowed here")
+    with ExitStack() as files:
+        for _ in range(1030):
+            files.enter_context((tmp_path / "open").open("a"))
+        assert texts_of(Apertium("eng-kaz").translate(["one", "two"])) == ["ONE", "TWO"]
 
 
 def test_many_sentences_are_one_start(fake_apertium):
