@@ -12,7 +12,7 @@ help:
 	@echo "make quickstart   use the shipped modules, then train a language that is not shipped (minutes)"
 	@echo "make docs         build the documentation into site/, strictly"
 	@echo "make dist         build wheel and sdist, install the wheel alone and encode with it (DIST_VENV=DIR)"
-	@echo "make test         the test suite but for test-end-to-end and test-cluster (eight minutes on two cores)"
+	@echo "make test         the test suite but for test-end-to-end and test-cluster (five to eight minutes on two cores)"
 	@echo "make test-fast    its tests that take less than a second each (a minute)"
 	@echo "make test-end-to-end its tests that kill programs, fill disks or run long (five minutes)"
 	@echo "make test-cluster its tests on a Ray cluster of several nodes (minutes)"
