@@ -19,8 +19,8 @@ from modenc.composition.options import (
     prompt_text,
     refuse_in_push,
     refuse_training,
+    refuse_without_effect,
     whole,
-    with_effect,
 )
 from modenc.composition.routing import Routing, RoutingSettings, with_retries
 from modenc.composition.st_module import ModularTransformer
@@ -90,7 +90,7 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         """Open a hub; the arguments and errors are those of the class."""
-        options = with_effect(options)
+        options = refuse_without_effect(options)
         check_device(device)
         access = {name: options.pop(name) for name in ("token", "local_files_only") if name in options}
         opened = open_hub(hub, revision=revision, **access)

@@ -90,12 +90,13 @@ def clean(text: str, max_characters: int) -> str:
     """
     if isinstance(text, TaggedText):
         return text if text.tokens is not None else TaggedText(clean(str(text), max_characters), text.lang)
+    text = _CONTROL.sub("", text)
     if len(text) > max_characters:
-        text = _CONTROL.sub("", text).lstrip()[:max_characters]
+        text = text.lstrip()[:max_characters]
     if _SURROGATE.search(text):
         # Surrogate pairs, which some JSON readers produce, are joined; lone surrogates are dropped.
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
-    return _CONTROL.sub("", text)
+    return text
 
 
 def _found(thing: Any) -> str:

@@ -161,8 +161,11 @@ def refuse_training(encoder: nn.Module, _: Any) -> None:
         raise OptionError(NO_TRAINING)
 
 
-def with_effect(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of ``SentenceTransformer`` that have an effect here; others must be empty.
+def refuse_without_effect(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Refuse options of ``SentenceTransformer`` that have no effect here, unless they are empty.
+
+    Returns:
+        The other options.
 
     Raises:
         OptionError: such an option is given; the message says what to do instead.

@@ -21,7 +21,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel, resolve_base
 from modenc.composition.language_cache import CacheEntry, LanguageCache
-from modenc.composition.options import ComputeSettings, prompt_text, whole, with_effect
+from modenc.composition.options import ComputeSettings, prompt_text, refuse_without_effect, whole
 from modenc.composition.routing import LanguageRouter, RoutingSettings
 from modenc.errors import BaseModelError, HubError, LanguageError, OptionError
 from modenc.hub.checks.tokenizer import TokenizerPanic, panics_caught
@@ -100,7 +100,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         if unknown := sorted(settings.keys() - {*routing, *compute}):
             expected = ", ".join(["base", *routing, *compute])
             raise HubError(f"model_kwargs: expected {expected}, found {', '.join(unknown)}")
-        with_effect({name: options[name] for name in _LOADING_OPTIONS if name in options})
+        refuse_without_effect({name: options[name] for name in _LOADING_OPTIONS if name in options})
         access = {key: options[key] for key in ("token", "revision", "local_files_only") if key in options}
         hub = open_hub(model_name_or_path, **access, subfolder=subfolder)
         return cls(

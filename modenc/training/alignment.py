@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -32,12 +31,12 @@ from modenc.training.adapters_io import (
     save_parallel_adapter,
     scaled_adapter,
 )
-from modenc.training.body_module import cached_vectors, content_key, encode_texts, sentence_model
+from modenc.training.body_module import base_key, cached_vectors, content_key, encode_texts, sentence_model
 from modenc.training.data_access import TrainingData, sample
 from modenc.training.dev import DevInputs, Scaled
 from modenc.training.objectives.pivot_loss import AlignmentOptions, PivotAlignmentLoss, ScoredAlignmentLoss
 from modenc.training.phases import objective_inputs, run_phases
-from modenc.training.processes import process_state, rows_a_step, uses_bf16
+from modenc.training.processes import process_state, rows_a_step
 from modenc.training.stage import Stage, published_modules
 from modenc.training.trainers import train_sentence_model
 
@@ -79,10 +78,9 @@ class PublishedEncoder:
 
     def encode(self, texts: list[str], max_length: int) -> Vectors:
         """Encode sentences, cut at ``max_length`` tokens, as unit vectors [texts, hidden]."""
-        plan = self.stage.plan
         # A language without trained files has the same fingerprint on every base.
-        modules = (self.stage.base.fingerprint, repr(asdict(plan.base)), self.fingerprint, str(self.align))
-        key = content_key(*modules, str(max_length), str(uses_bf16(plan.run)), *texts)
+        base = base_key(self.stage.base, self.stage.plan)
+        key = content_key(*base, self.fingerprint, str(self.align), str(max_length), *texts)
 
         def encoded() -> Vectors:
             base = self.stage.base

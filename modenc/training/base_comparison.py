@@ -11,7 +11,7 @@ import copy
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache, cached_property, partial
 
 from sentence_transformers import SentenceTransformer
@@ -40,9 +40,8 @@ from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.settings import LanguagePlan
 from modenc.training.adapters_io import pack_frozen
-from modenc.training.body_module import cached_vectors, content_key, encode_texts, sentence_model
+from modenc.training.body_module import base_key, cached_vectors, content_key, encode_texts, sentence_model
 from modenc.training.data_access import TrainingData
-from modenc.training.processes import uses_bf16
 from modenc.training.vocabulary import tokens_per_sentence
 
 logger = logging.getLogger(__name__)
@@ -145,7 +144,7 @@ class _Encoders:
     def of_base(self, texts: list[str]) -> Vectors:
         """Encode with the base; the vectors are cached on disk, since no training changes them."""
         plan = self.plan
-        key = content_key(self.base.fingerprint, repr(asdict(plan.base)), str(uses_bf16(plan.run)), *texts)
+        key = content_key(*base_key(self.base, plan), *texts)
 
         def encoded() -> Vectors:
             # Packing replaces layers, so it gets a copy, which shares the weights.

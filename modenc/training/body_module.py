@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from modenc.base_model import BaseModel
 from modenc.composition.bert import position_ids
 from modenc.composition.st_module import most_positions
 from modenc.evaluation.retrieval import Vectors
@@ -136,6 +138,11 @@ def encode_texts(model: SentenceTransformer, texts: list[str]) -> Vectors:
 def content_key(*content: str) -> str:
     """Hash all of ``content`` to a short file name."""
     return hashlib.sha256("\x1f".join(content).encode("utf-8", "backslashreplace")).hexdigest()[:24]
+
+
+def base_key(base: BaseModel, plan: LanguagePlan) -> tuple[str, ...]:
+    """Return what vectors depend on beside modules and texts: base, prompt, pooling and precision."""
+    return base.fingerprint, repr(asdict(plan.base)), str(uses_bf16(plan.run))
 
 
 def cached_vectors(path: Path, encode: Callable[[], Vectors]) -> Vectors:
