@@ -57,7 +57,7 @@ def focus_files(data: Path, folder: Path) -> None:
     """Write what FOCUS starts from: a tokenizer of 50,000 tokens, and fastText vectors of them."""
     import fasttext
 
-    from modenc.training.vocabulary import train_like
+    from modenc.training.tokenizers import train_like
 
     texts = [line for path in sorted((data / "mono").glob("*.txt.gz")) for line in lines(path)]
     target = train_like(resolve_base("me5-small").load_tokenizer(), texts, 50_000)

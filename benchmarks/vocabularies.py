@@ -30,7 +30,7 @@ from modenc.composition.modules import to_modules
 from modenc.data.sources import read_rows
 from modenc.hub.store import Hub
 from modenc.recipe.settings import Source
-from modenc.training.vocabulary import tokens_per_sentence
+from modenc.training.tokenizers import tokens_per_sentence
 
 logger = logging.getLogger("vocabularies")
 

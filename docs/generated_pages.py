@@ -31,7 +31,7 @@ def recipe_reference() -> Iterator[str]:
         default: Any = defaults
         for name in place:
             default = default.get(name, "") if isinstance(default, dict) else ""
-        if isinstance(default, dict):
+        if isinstance(default, dict) and default:
             title = f"[{'.'.join(place)}]" if place else "At the top"
             yield f"\n## {title}\n\n{_plain(text)}\n\n| key | default | meaning |\n|---|---|---|"
         else:

@@ -111,8 +111,9 @@ class VocabularySettings:
     fasttext_epochs: PositiveInt
     """Passes of fastText over the tokenized text."""
     storage: EmbeddingStorage
-    """Format of the embeddings. ``int8`` halves their size, with a scale for each piece: a number changes by
-    a 254th of its piece's largest number at most, and later stages train on the changed ones."""
+    """Format of the embeddings; ``int8``: half the size; a number moves by a 254th of its piece's largest."""
+    transliteration: dict[str, str]
+    """Character → text in its place, for the language's tokenizer; ``ш = "sh"`` gives ``Ш`` → ``Sh``."""
 
 
 @dataclass(frozen=True)

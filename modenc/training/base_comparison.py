@@ -42,7 +42,7 @@ from modenc.recipe.settings import LanguagePlan
 from modenc.training.adapters_io import pack_frozen
 from modenc.training.body_module import base_key, cached_vectors, content_key, encode_texts, sentence_model
 from modenc.training.data_access import TrainingData
-from modenc.training.vocabulary import tokens_per_sentence
+from modenc.training.tokenizers import tokens_per_sentence
 
 logger = logging.getLogger(__name__)
 

@@ -209,6 +209,8 @@ def stage_settings(plan: LanguagePlan, name: str) -> dict[str, Any]:
     # Stages that were finished before these settings existed stay finished.
     if name == "vocabulary" and plan.vocabulary.storage == "float16":
         del content["storage"]
+    if name == "vocabulary" and not plan.vocabulary.transliteration:
+        del content["transliteration"]
     if name == "language_adaptation" and plan.language_adaptation.strength == 1:
         del content["strength"]
     if name == "language_adaptation" and _reads_pivot(plan, name):

@@ -16,7 +16,7 @@ from modenc.composition.modules import concatenate, read_lora, read_modules
 from modenc.errors import HubError
 from modenc.hub.layout import LanguageLayout
 from modenc.training.adapters_io import ALL_LINEAR_LAYERS, ATTENTION_LAYERS
-from modenc.training.vocabulary import trim
+from modenc.training.tokenizers import trim
 
 TEXTS = ["the cat sat on the mat", "a dog ran in the park", "good morning"]
 

@@ -104,7 +104,7 @@ def test_a_languages_own_setting_is_explained_like_the_sections():
 
 def _leaves(table: dict[str, Any], place: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     for key, value in table.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and value:
             yield from _leaves(value, (*place, key))
         else:
             yield (*place, key)

@@ -7,6 +7,7 @@ import pytest
 import tiny_models
 import torch
 from tokenizers import normalizers
+from transformers import PreTrainedTokenizerFast
 
 from modenc.base_model import resolve_base
 from modenc.composition.modules import read_modules
@@ -16,16 +17,16 @@ from modenc.recipe.loader import load_recipe
 from modenc.training import language_adaptation
 from modenc.training.language_adaptation import pack
 from modenc.training.stage import Stage
-from modenc.training.vocabulary import (
+from modenc.training.tokenizers import (
     extend,
-    save_tokenizer,
     special_pairs,
     tokenizer_model,
     tokens_per_sentence,
     train_like,
-    train_vocabulary,
+    transliterate,
     trim,
 )
+from modenc.training.vocabulary import save_tokenizer, train_vocabulary
 
 TEXTS = ["the cat sat on the mat", "a dog ran in the park", "good morning to the cat"] * 5
 
@@ -154,3 +155,39 @@ def test_a_tokenizer_that_no_hub_takes_is_refused_before_anything_is_trained(tin
     )
     with pytest.raises(BaseModelError, match=r"cannot be a language's own \(expected components that make"):
         save_tokenizer(tokenizer, tmp_path)
+
+
+def test_a_character_map_counts_as_what_it_makes_of_a_character(tiny_xlmr, tmp_path):
+    tokenizer = resolve_base(str(tiny_xlmr)).load_tokenizer()
+    save_tokenizer(transliterate(tokenizer, {"ш": "shch"}), tmp_path)
+    with pytest.raises(BaseModelError, match=r"at most 200 characters of one, found 288\)"):
+        save_tokenizer(transliterate(tokenizer, {"ш": "sh" * 4}), tmp_path)
+
+
+UZBEK = {"ш": "sh", "а": "a", "ʻ": "'", "ъ": ""}
+
+
+@pytest.mark.parametrize("text", ["ШашʻЪ", "Шаʻъш, Аа", "саша"])
+def test_characters_are_transliterated_before_a_text_is_cut(base, text):
+    tokenizer = base.load_tokenizer()
+    latin = {"Ш": "Sh", "А": "A", "Ъ": "", **UZBEK}
+    expected = tokenizer("".join(latin.get(char, char) for char in text))["input_ids"]
+    assert transliterate(tokenizer, UZBEK)(text)["input_ids"] == expected
+    assert tokenizer(text)["input_ids"] != expected
+
+
+def test_a_transliterating_tokenizer_leaves_other_texts_alone_and_is_kept(base, tmp_path):
+    tokenizer = base.load_tokenizer()
+    own = transliterate(tokenizer, {"ш": "shch", "ʻ": "'"})
+    assert [own(text)["input_ids"] for text in TEXTS] == [tokenizer(text)["input_ids"] for text in TEXTS]
+    trimmed, _ = trim(own, TEXTS, 10_000)
+    save_tokenizer(trimmed, tmp_path)
+    loaded = PreTrainedTokenizerFast.from_pretrained(tmp_path / "tokenizer")
+    assert loaded("ш the cat")["input_ids"] == trimmed("shch the cat")["input_ids"]
+
+
+def test_trimming_keeps_the_pieces_of_transliterated_texts(base):
+    own = transliterate(base.load_tokenizer(), {"т": "t", "һ": "h", "е": "e"})
+    trimmed, _ = trim(own, ["тһе тһе"], 20)
+    assert trimmed.unk_token_id not in trimmed("the")["input_ids"]
+    assert trimmed("тһе")["input_ids"] == trimmed("the")["input_ids"]

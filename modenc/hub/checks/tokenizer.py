@@ -36,10 +36,10 @@ _EXPRESSION = re.compile(
 )
 _MODELS = ("Unigram", "WordPiece", "WordLevel")
 _LISTS = ("normalizers", "pretokenizers", "processors", "decoders")
-# Component → most characters that it makes of one; 1 for other components.
-_GROWTH = {"NFC": 3, "NFD": 4, "NFKC": 18, "NFKD": 18, "Precompiled": _MOST_MAPPED, "Lowercase": 3}
+# Component → most characters that it makes of one; 1 for other components. A character map's are counted.
+_GROWTH = {"NFC": 3, "NFD": 4, "NFKC": 18, "NFKD": 18, "Lowercase": 3}
 _GROWTH |= {"BertNormalizer": 4, "ByteLevel": 5, "Metaspace": 2}
-_MOST_GROWTH = 100
+_MOST_GROWTH = 200
 _MARKS = ("Metaspace", "ByteLevel")
 _AROUND = ("TemplateProcessing", "BertProcessing", "RobertaProcessing")
 _MOST_SCORE = 1e6
@@ -171,6 +171,8 @@ def _components(content: Any) -> list[dict[str, Any]]:
 def _growth(component: dict[str, Any]) -> int:
     if component["type"] == "Prepend":
         return 1 + len(component["prepend"])
+    if component["type"] == "Precompiled":
+        return max(1, *(len(text.decode(errors="replace")) for text in _replacements(component)))
     return _GROWTH.get(component["type"], 1)
 
 
@@ -187,7 +189,7 @@ def _component_issues(component: dict[str, Any]) -> Iterator[str]:
         if kind == "Replace" and len(text := component["content"]) > max(1, len(pattern.get("String", ""))):
             yield f"Replace: expected what is no longer than what it replaces, found {text!r:.60}"
     if kind == "Precompiled":
-        yield from _map_issues(base64.b64decode(component["precompiled_charsmap"], validate=True))
+        yield from _map_issues(component)
     if kind == "TemplateProcessing":
         ids = [number for token in component["special_tokens"].values() for number in token["ids"]]
         if len(component["single"]) + len(component["pair"]) + len(ids) > 3 * _MOST_AROUND:
@@ -200,13 +202,23 @@ def _component_issues(component: dict[str, Any]) -> Iterator[str]:
             yield f"TemplateProcessing: expected a text once in its place, found {single} and {pair}"[:200]
 
 
-def _map_issues(blob: bytes) -> Iterator[str]:
-    """Check a sentencepiece map: the trie's length, its units, then NUL-terminated replacements."""
+def _map_issues(component: dict[str, Any]) -> Iterator[str]:
+    blob = _charsmap(component)
     size = int.from_bytes(blob[:4], "little")
     if len(blob) < 4 or size % 4 or not 0 < size <= len(blob) - 4:
         yield "expected a whole precompiled character map, found a damaged one"
-    elif any(len(text) > _MOST_MAPPED for text in blob[4 + size :].split(b"\0")):
+    elif any(len(text) > _MOST_MAPPED for text in _replacements(component)):
         yield f"expected character maps to at most {_MOST_MAPPED} bytes, found more"
+
+
+def _charsmap(component: dict[str, Any]) -> bytes:
+    return base64.b64decode(component["precompiled_charsmap"], validate=True)
+
+
+def _replacements(component: dict[str, Any]) -> list[bytes]:
+    """List the replacements of a sentencepiece map: the trie's length, its units, then these, with NULs."""
+    blob = _charsmap(component)
+    return blob[4 + int.from_bytes(blob[:4], "little") :].split(b"\0")
 
 
 def _length_issues(content: dict[str, Any]) -> Iterator[str]:
