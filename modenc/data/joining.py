@@ -143,7 +143,7 @@ class GroupPairing:
 
 def pivot_source(source: Source, root: Path) -> Source:
     """Return the pivot's file of a joined, resolved source, without filters on columns that it lacks."""
-    other = replace(source, path=source.pivot_path, pivot_path=None)
+    other = replace(source, path=source.pivot_path, pivot_path=None, corrections="")
     if not any(getattr(source, key) for key in FILTERS):
         return other
     try:

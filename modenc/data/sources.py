@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from modenc.data.corrections import corrected, corrections_file, read_corrections
 from modenc.data.formats import Row, flatten, read_file
 from modenc.data.gettext_catalogs import read_catalogs
 from modenc.errors import DataError
@@ -87,7 +88,11 @@ def read_raw_rows(source: Source, root: Path) -> Iterator[Row]:
             "give each source a table of its own"
         )
     if source.path is not None:
-        return read_file(Path(os.path.expanduser(root), os.path.expanduser(source.path)))
+        rows = read_file(Path(os.path.expanduser(root), os.path.expanduser(source.path)))
+        if not source.corrections:
+            return rows
+        table = read_corrections(corrections_file(source.corrections, root))
+        return corrected(rows, table, source.columns.get("pivot", "pivot"))
     if source.dataset is not None:
         return read_dataset(source)
     return read_catalogs(source.gettext, source.lang or "")

@@ -12,6 +12,9 @@ from modenc.recipe.licenses import allowed_data, fill, sources, unstated_license
 from modenc.recipe.paper_settings import PAPER_SECTIONS, data_for_alignment
 from modenc.recipe.settings import FRESH, LanguagePlan
 
+LONGEST_REPLACEMENT = 4
+"""Characters that one is transliterated to at most; hubs accept tokenizers that make no more of a text."""
+
 # Settings that decide which data a stage reads.
 _CHOICES = (
     ("vocabulary", "method"),
@@ -46,6 +49,23 @@ def _vocabulary(plan: LanguagePlan) -> Iterator[Issue]:
     if message and plan.vocabulary.method == "extend":
         depends_on: tuple[Place, ...] = (("vocabulary", "method"), ("vocabulary", "size"))
         yield Issue(("vocabulary", "new_pieces"), message, depends_on)
+    yield from _transliteration(plan)
+
+
+def _transliteration(plan: LanguagePlan) -> Iterator[Issue]:
+    replacements = plan.vocabulary.transliteration
+    path: Place = ("vocabulary", "transliteration")
+    if replacements and plan.vocabulary.method == "base":
+        message = (
+            "a tokenizer of the language's own reads it: expected vocabulary.method = 'trim', 'extend' or "
+        )
+        yield Issue(path, f"{message}'focus', found 'base'", (("vocabulary", "method"),))
+    for character, text in replacements.items():
+        if len(character) != 1:
+            yield Issue((*path, character), f"expected a single character as the key, found {character!r}")
+        if len(text) > LONGEST_REPLACEMENT or not text.isprintable():
+            found = f"expected at most {LONGEST_REPLACEMENT} printable characters, found {text!r:.40}"
+            yield Issue((*path, character), found)
 
 
 def _adapted_to_pivot(plan: LanguagePlan) -> Iterator[Issue]:
@@ -152,7 +172,10 @@ def _source(path: Place, kind: str, source: Source, pivot: str) -> Iterator[Issu
     if source.gettext and kind == "parallel" and pivot != "en":
         message = f"catalogs give pairs with English only, found the pivot {pivot}; remove the source"
         yield Issue((*path, "gettext"), message)
-    for key in ("path", "pivot_path", "dataset", "config", "lang", "group"):
+    if source.corrections and source.path is None:
+        message = "corrections are for the texts of a path, found none; remove them"
+        yield Issue((*path, "corrections"), message)
+    for key in ("path", "pivot_path", "dataset", "config", "lang", "group", "corrections"):
         yield from unknown_placeholders((*path, key), getattr(source, key), ("lang", "pivot"))
 
 

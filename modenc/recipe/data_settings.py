@@ -74,6 +74,9 @@ class Source:
     (``image``). Then the roles are ``text``, and for ``cross_paraphrases`` also ``pivot``. Rows of a group
     are paired in order, the first with the second, the third with the fourth; for ``cross_paraphrases`` each
     text is paired with the other row's ``pivot``. Rows without a value are left out."""
+    corrections: str = ""
+    """A table of ``word`` and ``replacement`` for the texts of ``path`` (all columns but the pivot's): what a
+    translator gets wrong again and again. Relative to ``data.root``, or else to the shipped recipes."""
     limit: NonNegativeInt = 0
     """Number of rows to take at most (0: all), counted after joining and pairing."""
     repeat: PositiveInt = 1

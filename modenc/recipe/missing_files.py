@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
+from modenc.recipe.files import recipes_folder
 from modenc.recipe.issues import Issue, Place
 from modenc.recipe.licenses import builds_on, fill, sources
 from modenc.recipe.settings import LanguagePlan
@@ -31,6 +32,10 @@ def missing_files(plan: LanguagePlan) -> Iterator[Issue]:
                 # The file of another language is not a misspelling.
                 must_have = plan.lang if "{lang}" in name else None
                 yield from _missing_file((*path, key), filled, plan.data.root, must_have)
+        if source.corrections and "{" not in (filled := fill(source.corrections, plan)):
+            shipped = recipes_folder() / filled
+            if not shipped.is_file():
+                yield from _missing_file((*path, "corrections"), filled, plan.data.root, plan.lang)
         if missing := " ".join(package for package in source.gettext if not _is_installed(package)):
             message = f"expected installed Python packages, found no {missing}; run: pip install {missing}"
             yield Issue((*path, "gettext"), message)

@@ -131,6 +131,19 @@ def test_a_wrong_value_is_said_with_its_place(issues_of, sound, override, issue)
             "vocabulary.new_pieces: 'extend' needs 1 or more, found 0; method = 'trim' adds no pieces",
         ),
         (
+            ["vocabulary.transliteration={'ш'='sh'}"],
+            "vocabulary.transliteration: a tokenizer of the language's own reads it: expected "
+            "vocabulary.method = 'trim', 'extend' or 'focus', found 'base'",
+        ),
+        (
+            ["vocabulary.method=trim", "vocabulary.transliteration={sh='ш'}"],
+            "vocabulary.transliteration.sh: expected a single character as the key, found 'sh'",
+        ),
+        (
+            ["vocabulary.method=trim", "vocabulary.transliteration={'ш'='shhhh'}"],
+            "vocabulary.transliteration.ш: expected at most 4 printable characters, found 'shhhh'",
+        ),
+        (
             ["languages.kk.language_adaptation.objective=pivot"],
             "languages.kk.language_adaptation.objective: 'pivot' learns with the adapter that stage 3 starts "
             "from: expected a language's code as sentence_encoding.start, found 'fresh'; set start = \"en\"",
@@ -313,6 +326,29 @@ def test_missing_files_are_issues_with_the_nearest_file_named(issues_of, sound, 
     assert issues_of(sound, f"data.root={tmp_path}", check_files=True) == (
         f"data.text[0].path: expected a file, found none at '{tmp_path}/kk.txt'; "
         "did you mean 'kk.txt.gz'? (for kk)",
+    )
+
+
+def test_corrections_are_looked_for_among_the_shipped_ones_too(issues_of, write, sound, tmp_path: Path):
+    names = ("kk.txt", "en.txt", "pairs.en.tsv", "pairs.kk.tsv", "kk-en.tsv", "words.kk.tsv", "words.en.tsv")
+    for name in names:
+        (tmp_path / name).touch()
+    text = "data.text=[{path='{lang}.txt', corrections='%s'}]"
+    root = f"data.root={tmp_path}"
+    for found in ("words.{lang}.tsv", "corrections/az.tsv"):
+        load_recipe(write(sound), [root, text % found])
+    (tmp_path / "words.en.tsv").rename(tmp_path / "word.en.tsv")
+    assert issues_of(sound, root, text % "word.{lang}.tsv", check_files=True) == (
+        f"data.text[0].corrections: expected a file, found none at '{tmp_path}/word.kk.tsv'; "
+        "did you mean 'words.kk.tsv'? (for kk)",
+    )
+
+
+def test_corrections_need_a_file_of_texts(issues_of, sound):
+    overrides = ['data.text=[{dataset="x", corrections="words.tsv"}]']
+    assert any(
+        "data.text[0].corrections: corrections are for the texts of a path, found none; remove them" in line
+        for line in issues_of(sound, *overrides)
     )
 
 

@@ -1,0 +1,71 @@
+"""Corrections of machine-translated texts: a table of words that a translator gets wrong again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import regex
+
+from modenc.data.formats import NonText, Row, read_file
+from modenc.errors import DataError
+from modenc.recipe.files import recipes_folder
+
+COLUMNS = ("word", "replacement")
+
+# Letters, with apostrophes inside: "Tom'un", "qal’a".
+_WORD = regex.compile(r"[\p{L}\p{M}]+(?:['’‘][\p{L}\p{M}]+)*")
+
+
+def corrections_file(name: str, root: Path) -> Path:
+    """Find a table of corrections: in the data root, or else among the shipped recipes."""
+    return file if (file := root / name).is_file() else recipes_folder() / name
+
+
+def read_corrections(path: Path) -> dict[str, str]:
+    """Read a table with the columns ``word``, in lower case, and ``replacement``, which may be empty.
+
+    Raises:
+        DataError: the file is missing, lacks a column, or has a word twice or that is no word.
+    """
+    table: dict[str, str] = {}
+    for number, row in enumerate(read_file(path), start=1):
+        if missing := [column for column in COLUMNS if column not in row]:
+            found = ", ".join(row)
+            raise DataError(
+                f"{path}: expected the columns {', '.join(COLUMNS)}, found {found}: no {missing[0]}"
+            )
+        word = row["word"]
+        if not _WORD.fullmatch(word) or word != _lower(word):
+            raise DataError(f"{path}, row {number}: expected a word in lower case, found {word!r:.60}")
+        if word in table:
+            raise DataError(f"{path}, row {number}: expected each word once, found {word!r:.60} again")
+        table[word] = row["replacement"]
+    return table
+
+
+def correct(text: str, table: Mapping[str, str]) -> str:
+    """Replace whole words of a text; a capital letter at the start of a word stays one."""
+
+    def replacement(match: regex.Match[str]) -> str:
+        word = str(match.group())
+        found = table.get(_lower(word))
+        if found is None:
+            return word
+        return found[:1].upper() + found[1:] if word[0].isupper() else found
+
+    return str(_WORD.sub(replacement, text))
+
+
+def corrected(rows: Iterable[Row], table: Mapping[str, str], pivot: str) -> Iterator[Row]:
+    """Correct all columns of the rows but that of the ``pivot``."""
+    for row in rows:
+        yield {
+            column: value if column == pivot or isinstance(value, NonText) else correct(value, table)
+            for column, value in row.items()
+        }
+
+
+def _lower(word: str) -> str:
+    # Else the Turkish capital İ would become two characters.
+    return word.replace("İ", "i").lower()
