@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import regex
@@ -19,6 +20,7 @@ _WORD = regex.compile(r"[\p{L}\p{M}]+(?:['’‘][\p{L}\p{M}]+)*")
 
 def corrections_file(name: str, root: Path) -> Path:
     """Find a table of corrections: in the data root, or else among the shipped recipes."""
+    name = os.path.expanduser(name)
     return file if (file := root / name).is_file() else recipes_folder() / name
 
 
@@ -57,11 +59,11 @@ def correct(text: str, table: Mapping[str, str]) -> str:
     return str(_WORD.sub(replacement, text))
 
 
-def corrected(rows: Iterable[Row], table: Mapping[str, str], pivot: str) -> Iterator[Row]:
-    """Correct all columns of the rows but that of the ``pivot``."""
+def corrected(rows: Iterable[Row], table: Mapping[str, str], kept: Collection[str]) -> Iterator[Row]:
+    """Correct all columns of the rows but the ``kept`` ones."""
     for row in rows:
         yield {
-            column: value if column == pivot or isinstance(value, NonText) else correct(value, table)
+            column: value if column in kept or isinstance(value, NonText) else correct(value, table)
             for column, value in row.items()
         }
 

@@ -92,7 +92,8 @@ def read_raw_rows(source: Source, root: Path) -> Iterator[Row]:
         if not source.corrections:
             return rows
         table = read_corrections(corrections_file(source.corrections, root))
-        return corrected(rows, table, source.columns.get("pivot", "pivot"))
+        pivot = source.columns.get("pivot", "pivot")
+        return corrected(rows, table, {pivot, source.key, source.group, *source.where, *source.where_not})
     if source.dataset is not None:
         return read_dataset(source)
     return read_catalogs(source.gettext, source.lang or "")

@@ -75,7 +75,7 @@ class Source:
     are paired in order, the first with the second, the third with the fourth; for ``cross_paraphrases`` each
     text is paired with the other row's ``pivot``. Rows without a value are left out."""
     corrections: str = ""
-    """A table of ``word`` and ``replacement`` for the texts of ``path`` (all columns but the pivot's): what a
+    """A table of ``word`` and ``replacement`` for the texts of ``path`` (not of its pivot column): what a
     translator gets wrong again and again. Relative to ``data.root``, or else to the shipped recipes."""
     limit: NonNegativeInt = 0
     """Number of rows to take at most (0: all), counted after joining and pairing."""

@@ -32,13 +32,18 @@ def missing_files(plan: LanguagePlan) -> Iterator[Issue]:
                 # The file of another language is not a misspelling.
                 must_have = plan.lang if "{lang}" in name else None
                 yield from _missing_file((*path, key), filled, plan.data.root, must_have)
-        if source.corrections and "{" not in (filled := fill(source.corrections, plan)):
-            shipped = recipes_folder() / filled
-            if not shipped.is_file():
-                yield from _missing_file((*path, "corrections"), filled, plan.data.root, plan.lang)
+        name = source.corrections
+        if name and "{" not in (filled := fill(name, plan)) and not _is_shipped(filled):
+            must_have = plan.lang if "{lang}" in name else None
+            yield from _missing_file((*path, "corrections"), filled, plan.data.root, must_have)
         if missing := " ".join(package for package in source.gettext if not _is_installed(package)):
             message = f"expected installed Python packages, found no {missing}; run: pip install {missing}"
             yield Issue((*path, "gettext"), message)
+
+
+def _is_shipped(name: str) -> bool:
+    """Say whether a file is among the shipped recipes."""
+    return (recipes_folder() / os.path.expanduser(name)).is_file()
 
 
 def _missing_file(path: Place, name: str, root: Path, must_have: str | None) -> Iterator[Issue]:

@@ -53,7 +53,7 @@ def test_a_source_is_corrected_in_all_columns_but_the_pivots(root):
 
 def test_the_pivots_file_is_left_alone(root):
     for lang in ("az", "en"):
-        _write(root / f"scored.{lang}.tsv", "id\tscore\tsentence1\tsentence2", "1\t3\tsnow\tgarda")
+        _write(root / f"scored.{lang}.tsv", "id\tscore\tsentence1\tsentence2", "gar\t3\tsnow\tgarda")
     source = Source(path="scored.az.tsv", pivot_path="scored.en.tsv", corrections="words.tsv")
     (row,) = read_cross_scored(source, root)
     texts = [value for value in row.values() if value in ("snow", "garda", "qar", "qarda")]
