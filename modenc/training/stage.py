@@ -245,10 +245,12 @@ def stage_fingerprint(
 
 
 def _dev_settings(dev: DevSettings) -> dict[str, Any]:
-    """Return dev sets as plain values, without ``group``: none has it, and older fingerprints lack it."""
+    """Return dev sets as plain values, without what older fingerprints lack: ``group``, which none has."""
     content = dataclasses.asdict(dev)
     for source in (*content["sts"], *content["cross_sts"]):
         del source["group"]
+        if not source["corrections"]:
+            del source["corrections"]
         source["licence"] = source.pop("license")
     return content
 
