@@ -99,8 +99,7 @@ class VocabularySettings:
     method: VocabularyMethod
     """``focus`` (paper): a new tokenizer with FOCUS embeddings. ``trim``: the base's pieces that the text
     uses, and likely ones. ``extend``: ``trim`` and new pieces by FOCUS. ``base``: the base's vocabulary."""
-    # A tokenizer needs the base's special tokens, an alphabet and some pieces.
-    size: Annotated[int, at_least(300)]
+    size: Annotated[int, at_least(300)]  # at least the base's special tokens, an alphabet and some pieces
     """Number of pieces, special tokens included."""
     new_pieces: NonNegativeInt
     """``extend`` only: number of new pieces among ``size``."""
@@ -111,9 +110,10 @@ class VocabularySettings:
     fasttext_epochs: PositiveInt
     """Passes of fastText over the tokenized text."""
     storage: EmbeddingStorage
-    """Format of the embeddings; ``int8``: half the size; a number moves by a 254th of its piece's largest."""
+    """Format of the embeddings. ``int8`` halves their size: a number changes by a 254th of its piece's
+    largest at most, and later stages train on the changed ones."""
     transliteration: dict[str, str]
-    """Character → text in its place, for the language's tokenizer; ``ш = "sh"`` gives ``Ш`` → ``Sh``."""
+    """Character → text in its place, for the language's tokenizer; ``"ш" = "sh"`` gives ``Ш`` → ``Sh``."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Tokenizers made from a base's: trained like it, trimmed, extended, or reading other characters."""
+"""Tokenizers made from that of a base: trained like it, trimmed, extended or transliterating."""
 
 from __future__ import annotations
 

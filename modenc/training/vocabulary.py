@@ -49,9 +49,8 @@ def train_vocabulary(stage: Stage) -> dict[str, Any]:
     settings, prompt = stage.plan.vocabulary, stage.plan.base.prompt
     if settings.method == "base" or not process_state().is_main_process:
         return {}
-    base = stage.base.load_tokenizer()
-    if settings.transliteration:
-        base = transliterate(base, settings.transliteration)
+    bases_own = stage.base.load_tokenizer()
+    base = transliterate(bases_own, settings.transliteration) if settings.transliteration else bases_own
     table = stage.base.load_body().get_input_embeddings().weight.detach().clone()
     texts = _sampled(stage.data.text.train, settings.max_sentences, stage.plan.run.seed)
     if settings.method == "trim":
@@ -68,7 +67,7 @@ def train_vocabulary(stage: Stage) -> dict[str, Any]:
         embeddings = focus_embeddings(stage, tokenizer, base, table, texts)
     for target, source in special_pairs(tokenizer, base):
         embeddings[target] = table[source]
-    report = _report(tokenizer, base, texts, stage.data.text.held_out)
+    report = _report(tokenizer, bases_own, texts, stage.data.text.held_out)
     logger.info("  vocabulary: %s", readable(report))
     save_tokenizer(tokenizer, stage.modules)
     save_embeddings(embeddings.float(), stage.modules, settings.storage)
