@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -10,18 +9,11 @@ import regex
 
 from modenc.data.formats import NonText, Row, read_file
 from modenc.errors import DataError
-from modenc.recipe.files import recipes_folder
 
 COLUMNS = ("word", "replacement")
 
 # Letters, with apostrophes inside: "Tom'un", "qal’a".
 _WORD = regex.compile(r"[\p{L}\p{M}]+(?:['’‘][\p{L}\p{M}]+)*")
-
-
-def corrections_file(name: str, root: Path) -> Path:
-    """Find a table of corrections: in the data root, or else among the shipped recipes."""
-    name = os.path.expanduser(name)
-    return file if (file := root / name).is_file() else recipes_folder() / name
 
 
 def read_corrections(path: Path) -> dict[str, str]:
@@ -59,11 +51,12 @@ def correct(text: str, table: Mapping[str, str]) -> str:
     return str(_WORD.sub(replacement, text))
 
 
-def corrected(rows: Iterable[Row], table: Mapping[str, str], kept: Collection[str]) -> Iterator[Row]:
-    """Correct all columns of the rows but the ``kept`` ones."""
+def corrected(rows: Iterable[Row], path: Path, columns: Collection[str]) -> Iterator[Row]:
+    """Correct the ``columns`` of the rows by the table at ``path``; see :func:`read_corrections`."""
+    table = read_corrections(path)
     for row in rows:
         yield {
-            column: value if column in kept or isinstance(value, NonText) else correct(value, table)
+            column: value if column not in columns or isinstance(value, NonText) else correct(value, table)
             for column, value in row.items()
         }
 

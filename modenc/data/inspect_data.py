@@ -96,9 +96,8 @@ def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
         for path, kind, source in sources(plan):
             if kind in _IN_LANGUAGE:
                 resolved = resolve_source(source, plan.lang, plan.pivot)
-                rows = replace(
-                    resolved, limit=0, repeat=1, license="", translator="", lang=resolved.lang or ""
-                )
+                rows = replace(resolved, limit=0, repeat=1, license="", translator="", corrections="")
+                rows = replace(rows, lang=resolved.lang or "")
                 users[(kind, repr(rows))].append((lang, path, resolved))
     for (kind, _), entries in users.items():
         languages = dict.fromkeys(lang for lang, _, _ in entries)

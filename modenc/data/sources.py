@@ -10,11 +10,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from modenc.data.corrections import corrected, corrections_file, read_corrections
+from modenc.data.corrections import corrected
 from modenc.data.formats import Row, flatten, read_file
 from modenc.data.gettext_catalogs import read_catalogs
 from modenc.errors import DataError
 from modenc.extras import require_extra
+from modenc.recipe.data_settings import TEXT_ROLES
+from modenc.recipe.files import find_data_file
 from modenc.recipe.settings import Source
 from modenc.suggest import closest_match
 
@@ -91,9 +93,8 @@ def read_raw_rows(source: Source, root: Path) -> Iterator[Row]:
         rows = read_file(Path(os.path.expanduser(root), os.path.expanduser(source.path)))
         if not source.corrections:
             return rows
-        table = read_corrections(corrections_file(source.corrections, root))
-        pivot = source.columns.get("pivot", "pivot")
-        return corrected(rows, table, {pivot, source.key, source.group, *source.where, *source.where_not})
+        columns = {source.columns.get(role, role) for role in TEXT_ROLES}
+        return corrected(rows, find_data_file(source.corrections, root), columns)
     if source.dataset is not None:
         return read_dataset(source)
     return read_catalogs(source.gettext, source.lang or "")

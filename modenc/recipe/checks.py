@@ -13,7 +13,7 @@ from modenc.recipe.paper_settings import PAPER_SECTIONS, data_for_alignment
 from modenc.recipe.settings import FRESH, LanguagePlan
 
 LONGEST_REPLACEMENT = 4
-"""Characters that one is transliterated to at most; hubs accept tokenizers that make no more of a text."""
+"""Most characters in place of one: with more, hubs could refuse a tokenizer whose base normalizes to NFKC."""
 
 # Settings that decide which data a stage reads.
 _CHOICES = (
@@ -175,6 +175,8 @@ def _source(path: Place, kind: str, source: Source, pivot: str) -> Iterator[Issu
     if source.corrections and source.path is None:
         message = "corrections are for the texts of a path, found none; remove them"
         yield Issue((*path, "corrections"), message)
+    if source.corrections and path[:2] == ("data", "dev"):
+        yield Issue((*path, "corrections"), "development sets are evaluated as they are; remove them")
     for key in ("path", "pivot_path", "dataset", "config", "lang", "group", "corrections"):
         yield from unknown_placeholders((*path, key), getattr(source, key), ("lang", "pivot"))
 

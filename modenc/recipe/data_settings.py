@@ -22,6 +22,9 @@ COLUMN_ROLES: dict[str, tuple[str, ...]] = {
 }
 """Kind of data → roles of the columns."""
 
+TEXT_ROLES = frozenset(role for roles in COLUMN_ROLES.values() for role in roles) - {"pivot", "score"}
+"""Roles of the columns with texts in the language."""
+
 GROUPED_COLUMNS: dict[str, tuple[str, ...]] = {
     "paraphrases": ("text",),
     "cross_paraphrases": ("text", "pivot"),
@@ -75,8 +78,8 @@ class Source:
     are paired in order, the first with the second, the third with the fourth; for ``cross_paraphrases`` each
     text is paired with the other row's ``pivot``. Rows without a value are left out."""
     corrections: str = ""
-    """A table of ``word`` and ``replacement`` for the texts of ``path`` (not of its pivot column): what a
-    translator gets wrong again and again. Relative to ``data.root``, or else to the shipped recipes."""
+    """A table of ``word`` and ``replacement`` for the language's texts in ``path``: what a translator
+    gets wrong again and again. Relative to ``data.root``, or else to the shipped recipes."""
     limit: NonNegativeInt = 0
     """Number of rows to take at most (0: all), counted after joining and pairing."""
     repeat: PositiveInt = 1

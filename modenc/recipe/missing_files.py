@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
-from modenc.recipe.files import recipes_folder
+from modenc.recipe.files import find_data_file
 from modenc.recipe.issues import Issue, Place
 from modenc.recipe.licenses import builds_on, fill, sources
 from modenc.recipe.settings import LanguagePlan
@@ -33,17 +33,13 @@ def missing_files(plan: LanguagePlan) -> Iterator[Issue]:
                 must_have = plan.lang if "{lang}" in name else None
                 yield from _missing_file((*path, key), filled, plan.data.root, must_have)
         name = source.corrections
-        if name and "{" not in (filled := fill(name, plan)) and not _is_shipped(filled):
+        if name and "{" not in (filled := fill(name, plan)):
             must_have = plan.lang if "{lang}" in name else None
-            yield from _missing_file((*path, "corrections"), filled, plan.data.root, must_have)
+            file = str(find_data_file(filled, plan.data.root))
+            yield from _missing_file((*path, "corrections"), file, plan.data.root, must_have)
         if missing := " ".join(package for package in source.gettext if not _is_installed(package)):
             message = f"expected installed Python packages, found no {missing}; run: pip install {missing}"
             yield Issue((*path, "gettext"), message)
-
-
-def _is_shipped(name: str) -> bool:
-    """Say whether a file is among the shipped recipes."""
-    return (recipes_folder() / os.path.expanduser(name)).is_file()
 
 
 def _missing_file(path: Place, name: str, root: Path, must_have: str | None) -> Iterator[Issue]:

@@ -245,12 +245,10 @@ def stage_fingerprint(
 
 
 def _dev_settings(dev: DevSettings) -> dict[str, Any]:
-    """Return dev sets as plain values, without what older fingerprints lack: ``group``, which none has."""
+    """Return dev sets as plain values, without what none has and older fingerprints lack."""
     content = dataclasses.asdict(dev)
     for source in (*content["sts"], *content["cross_sts"]):
-        del source["group"]
-        if not source["corrections"]:
-            del source["corrections"]
+        del source["group"], source["corrections"]
         source["licence"] = source.pop("license")
     return content
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from modenc.data.corrections import correct, corrections_file, read_corrections
+from modenc.data.corrections import correct, read_corrections
 from modenc.data.joining import read_cross_scored, read_parallel
 from modenc.data.sources import read_rows
 from modenc.errors import DataError
-from modenc.recipe.files import recipes_folder
+from modenc.recipe.files import find_data_file, recipes_folder
 from modenc.recipe.settings import Source
 
 TABLE = {"haggında": "haqqında", "garda": "qarda", "tom'un": "Tomun", "beyaz": "ağ", "vb": ""}
@@ -67,6 +67,15 @@ def test_text_files_are_corrected_and_the_name_takes_the_languages_code(root):
     assert [row["text"] for row in read_rows(source, root, "az", "en")] == ["Qarda", "snow"]
 
 
+def test_columns_without_texts_are_left_alone(root):
+    _write(root / "pairs.tsv", "en\ttext\tsource\tid", "Snow\tGar\tsnow\tgar")
+    source = Source(
+        path="pairs.tsv", columns={"pivot": "en"}, where={"source": ("snow",)}, corrections="words.tsv"
+    )
+    (row,) = read_parallel(source, root)
+    assert row == {"pivot": "Snow", "text": "Qar", "source": "snow", "id": "gar"}
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
@@ -87,8 +96,8 @@ def test_the_shipped_tables_are_found_and_sound(tmp_path):
     assert [path.stem for path in tables] == ["az", "ky", "uz"]
     for path in tables:
         name = f"corrections/{path.name}"
-        assert corrections_file(name, tmp_path) == path
+        assert find_data_file(name, tmp_path) == path
         assert len(read_corrections(path)) > 300
     (tmp_path / "corrections").mkdir()
     _write(tmp_path / "corrections" / "az.tsv", "word\treplacement", "a\tb")
-    assert read_corrections(corrections_file("corrections/az.tsv", tmp_path)) == {"a": "b"}
+    assert read_corrections(find_data_file("corrections/az.tsv", tmp_path)) == {"a": "b"}

@@ -352,6 +352,12 @@ def test_corrections_need_a_file_of_texts(issues_of, sound):
     )
 
 
+def test_development_sets_are_not_corrected(issues_of, sound):
+    overrides = ["data.dev.sts=[{path='dev.{lang}.tsv', corrections='corrections/az.tsv'}]"]
+    issue = "data.dev.sts[0].corrections: development sets are evaluated as they are; remove them"
+    assert any(issue in line for line in issues_of(sound, *overrides))
+
+
 def test_a_missing_root_is_one_issue(issues_of, sound):
     assert issues_of(sound, "data.root=nowhere", check_files=True) == (
         "data.root: expected a folder, found none at 'nowhere'; override it with data.root=DIR",
