@@ -16,6 +16,10 @@ COLUMNS = ("word", "replacement")
 _WORD = regex.compile(r"[\p{L}\p{M}]+(?:['’‘][\p{L}\p{M}]+)*")
 
 
+# Languages with two letters i, ı and i, whose capitals are I and İ (Unicode's SpecialCasing.txt).
+_DOTTED_AND_DOTLESS = ("az", "tr")
+
+
 def read_corrections(path: Path) -> dict[str, str]:
     """Read a table with the columns ``word``, in lower case, and ``replacement``, which may be empty.
 
@@ -30,7 +34,7 @@ def read_corrections(path: Path) -> dict[str, str]:
                 f"{path}: expected the columns {', '.join(COLUMNS)}, found {found}: no {missing[0]}"
             )
         word = row["word"]
-        if not _WORD.fullmatch(word) or word != _lower(word):
+        if not _WORD.fullmatch(word) or word != _lower(word, lang=""):
             raise DataError(f"{path}, row {number}: expected a word in lower case, found {word!r:.60}")
         if word in table:
             raise DataError(f"{path}, row {number}: expected each word once, found {word!r:.60} again")
@@ -38,29 +42,37 @@ def read_corrections(path: Path) -> dict[str, str]:
     return table
 
 
-def correct(text: str, table: Mapping[str, str]) -> str:
-    """Replace whole words of a text; a capital letter at the start of a word stays one."""
+def correct(text: str, table: Mapping[str, str], lang: str) -> str:
+    """Replace whole words of a text in ``lang``; a capital letter at the start of a word stays one."""
 
     def replacement(match: regex.Match[str]) -> str:
         word = str(match.group())
-        found = table.get(_lower(word))
+        found = table.get(_lower(word, lang))
         if found is None:
             return word
-        return found[:1].upper() + found[1:] if word[0].isupper() else found
+        return _capital(found[:1], lang) + found[1:] if word[0].isupper() else found
 
     return str(_WORD.sub(replacement, text))
 
 
-def corrected(rows: Iterable[Row], path: Path, columns: Collection[str]) -> Iterator[Row]:
+def corrected(rows: Iterable[Row], path: Path, columns: Collection[str], lang: str) -> Iterator[Row]:
     """Correct the ``columns`` of the rows by the table at ``path``; see :func:`read_corrections`."""
     table = read_corrections(path)
     for row in rows:
         yield {
-            column: value if column not in columns or isinstance(value, NonText) else correct(value, table)
+            column: value
+            if column not in columns or isinstance(value, NonText)
+            else correct(value, table, lang)
             for column, value in row.items()
         }
 
 
-def _lower(word: str) -> str:
-    # Else the Turkish capital İ would become two characters.
+def _lower(word: str, lang: str) -> str:
+    if lang in _DOTTED_AND_DOTLESS:
+        word = word.replace("I", "ı")
+    # Else İ would become two characters.
     return word.replace("İ", "i").lower()
+
+
+def _capital(letter: str, lang: str) -> str:
+    return "İ" if letter == "i" and lang in _DOTTED_AND_DOTLESS else letter.upper()

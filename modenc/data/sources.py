@@ -50,9 +50,9 @@ def read_resolved_rows(source: Source, root: Path, roles: Sequence[str] = ()) ->
 
 
 def resolve_source(source: Source, lang: str, pivot: str) -> Source:
-    """Fill in ``{lang}`` and ``{pivot}`` in all strings of a source, and the locale of gettext catalogs."""
+    """Fill in ``{lang}`` and ``{pivot}`` in all strings of a source, and its ``lang`` if rows depend on it."""
     changes = {name: _fill(value, lang, pivot) for name, value in vars(source).items()}
-    if source.gettext and not source.lang:
+    if (source.gettext or source.corrections) and not source.lang:
         changes["lang"] = lang
     return replace(source, **changes)
 
@@ -94,7 +94,7 @@ def read_raw_rows(source: Source, root: Path) -> Iterator[Row]:
         if not source.corrections:
             return rows
         columns = {source.columns.get(role, role) for role in TEXT_ROLES}
-        return corrected(rows, find_data_file(source.corrections, root), columns)
+        return corrected(rows, find_data_file(source.corrections, root), columns, source.lang or "")
     if source.dataset is not None:
         return read_dataset(source)
     return read_catalogs(source.gettext, source.lang or "")

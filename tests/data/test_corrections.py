@@ -25,11 +25,16 @@ TABLE = {"haggında": "haqqında", "garda": "qarda", "tom'un": "Tomun", "beyaz":
     ],
 )
 def test_whole_words_are_replaced_and_keep_their_capital(text, expected):
-    assert correct(text, TABLE) == expected
+    assert correct(text, TABLE, "uz") == expected
 
 
-def test_the_turkish_capital_i_is_found_in_lower_case():
-    assert correct("İyul İYUL", {"iyul": "iyul ayı"}) == "Iyul ayı Iyul ayı"
+@pytest.mark.parametrize(
+    ("lang", "expected"),
+    [("az", "İyul ayı Ilıq İl İl"), ("tr", "İyul ayı Ilıq İl İl"), ("uz", "Iyul ayı ILIK Il Il")],
+)
+def test_the_two_letters_i_keep_their_dots(lang, expected):
+    table = {"iyul": "iyul ayı", "ılık": "ılıq", "yıl": "il", "sene": "il"}
+    assert correct("İyul ILIK Yıl Sene", table, lang) == expected
 
 
 def _write(path: Path, *lines: str) -> None:
@@ -65,6 +70,14 @@ def test_text_files_are_corrected_and_the_name_takes_the_languages_code(root):
     _write(root / "text.txt", "Garda", "snow")
     source = Source(path="text.txt", corrections="words.{lang}.tsv")
     assert [row["text"] for row in read_rows(source, root, "az", "en")] == ["Qarda", "snow"]
+
+
+def test_the_language_decides_on_capital_letters(root):
+    _write(root / "words.tsv", "word\treplacement", "yıl\til")
+    _write(root / "text.txt", "Yıl")
+    source = Source(path="text.txt", corrections="words.tsv")
+    texts = {lang: [row["text"] for row in read_rows(source, root, lang, "en")] for lang in ("az", "uz")}
+    assert texts == {"az": ["İl"], "uz": ["Il"]}
 
 
 def test_columns_without_texts_are_left_alone(root):
