@@ -47,7 +47,8 @@ def correct(text: str, table: Mapping[str, str], lang: str) -> str:
 
     def replacement(match: regex.Match[str]) -> str:
         word = str(match.group())
-        found = table.get(_lower(word, lang))
+        # The dot of a capital İ is often left out.
+        found = table.get(_lower(word, lang), table.get(_lower(word, lang="")))
         if found is None:
             return word
         return _capital(found[:1], lang) + found[1:] if word[0].isupper() else found
