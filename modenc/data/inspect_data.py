@@ -95,8 +95,8 @@ def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
     for lang, plan in plans.items():
         for path, kind, source in sources(plan):
             if kind in _IN_LANGUAGE:
-                resolved = resolve_source(source, plan.lang, plan.pivot)
-                rows = replace(resolved, limit=0, repeat=1, license="", translator="", corrections="")
+                resolved = resolve_source(replace(source, corrections=""), plan.lang, plan.pivot)
+                rows = replace(resolved, limit=0, repeat=1, license="", translator="")
                 rows = replace(rows, lang=resolved.lang or "")
                 users[(kind, repr(rows))].append((lang, path, resolved))
     for (kind, _), entries in users.items():

@@ -50,7 +50,7 @@ def read_resolved_rows(source: Source, root: Path, roles: Sequence[str] = ()) ->
 
 
 def resolve_source(source: Source, lang: str, pivot: str) -> Source:
-    """Fill in ``{lang}`` and ``{pivot}`` in all strings of a source, and its ``lang`` if rows depend on it."""
+    """Fill in ``{lang}`` and ``{pivot}`` in all strings of a source, and the language its rows are in."""
     changes = {name: _fill(value, lang, pivot) for name, value in vars(source).items()}
     if (source.gettext or source.corrections) and not source.lang:
         changes["lang"] = lang

@@ -108,6 +108,7 @@ class SourceRecord:
     rows: int
     """Number of rows used."""
     translator: str = ""
+    """Who translated the rows and, after a comma, the table of words they were corrected with."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ def load(
         usable = list(row_filter.select(islice(rows, source.limit or None), kind.shape))
         name = _name(resolved, {record.source for record in records})
         found += usable * source.repeat
-        records.append(SourceRecord(kind.name, name, source.license, len(usable), source.translator))
+        records.append(SourceRecord(kind.name, name, source.license, len(usable), _credit(resolved)))
     row_filter.check_language_share()
     if sources:
         count, summary = row_filter.report.kept, row_filter.report.summary()
@@ -186,6 +187,11 @@ def _make_row(kind: DataKind[T], row: Row) -> T:
     values: list[str | float | None] = [row[role] for role in shape.required]
     values += [row[shape.optional] or None] if shape.optional else []
     return kind.row(*values, *([float(row[shape.score])] if shape.score else []))
+
+
+def _credit(source: Source) -> str:
+    corrected = f"corrected with {source.corrections}" if source.corrections else ""
+    return ", ".join(filter(None, (source.translator, corrected)))
 
 
 def _name(source: Source, taken: Collection[str]) -> str:

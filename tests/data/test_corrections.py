@@ -7,6 +7,7 @@ import pytest
 from modenc.data.corrections import correct, read_corrections
 from modenc.data.joining import read_cross_scored, read_parallel
 from modenc.data.sources import read_rows
+from modenc.data.training_sets import PARALLEL, load
 from modenc.errors import DataError
 from modenc.recipe.files import find_data_file, recipes_folder
 from modenc.recipe.settings import Source
@@ -91,6 +92,16 @@ def test_columns_without_texts_are_left_alone(root):
     )
     (row,) = read_parallel(source, root)
     assert row == {"pivot": "Snow", "text": "Qar", "source": "snow", "id": "gar"}
+
+
+@pytest.mark.parametrize(
+    ("translator", "credit"),
+    [("a rule", "a rule, corrected with words.tsv"), ("", "corrected with words.tsv")],
+)
+def test_records_of_sources_name_the_table(root, translator, credit):
+    source = Source(path="pairs.tsv", columns={"pivot": "en"}, translator=translator, corrections="words.tsv")
+    (record,) = load(PARALLEL, [source], "az", root=root).sources
+    assert record.translator == credit
 
 
 @pytest.mark.parametrize(
