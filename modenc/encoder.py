@@ -239,10 +239,15 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
             return self._no_vectors(prompt_name, prompt, batch_size, align=align, **options)
         prefix = prompt_text(self._resolve_prompt(prompt, prompt_name))
         size = whole(batch_size, "batch_size")
-        encode = super().encode
+        encode, transformer = super().encode, self._transformer
+        in_pool = options.get("pool") is not None or isinstance(options.get("device"), list)
 
         def vectors_of(tagged: list[TaggedText]) -> Any:
-            self._load_used(tagged, prefix, size, options)
+            if not in_pool:
+                transformer.prepare(tagged, prefix, size)
+            # Before a pool starts: sentence-transformers 5 waits forever if an error ends a process.
+            for code in {text.lang for text in tagged if in_pool} - {BASE}:
+                transformer.cache.load(code)
             return encode(tagged[0] if single else tagged, None, prefix, size, align=align, **options)
 
         vectors, tagged = with_retries(vectors_of, tagged, lambda _: route(texts, codes))
@@ -254,15 +259,6 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         device = options.get("device")
         options |= {"pool": None, "device": None if isinstance(device, list) else device}
         return self.encode([""], *args, lang=BASE, **options)[:0]
-
-    def _load_used(self, tagged: list[TaggedText], prefix: str, size: int, options: dict[str, Any]) -> None:
-        """Load the languages of texts, and tokenize the texts unless processes of a pool will."""
-        # Before such processes start: sentence-transformers 5 waits forever for one that an error has ended.
-        if options.get("pool") is not None or isinstance(options.get("device"), list):
-            for code in {text.lang for text in tagged} - {BASE}:
-                self._transformer.cache.load(code)
-        else:
-            self._transformer.prepare(tagged, prefix, size)
 
     def _warn_of_cuts(self, tagged: list[TaggedText], prompt: str) -> None:
         """Warn if texts were cut, but not in a process of a pool."""

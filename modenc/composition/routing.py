@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Real
 from pathlib import Path
 from reprlib import repr as short_repr
@@ -77,10 +78,15 @@ class LanguageRouter:
         self._hub = hub
         self._settings = settings
         self._warned: set[tuple[str, str]] = set()
-        self._identifier: LanguageIdentifier | None = None
         self._given_fallback = settings.fallback
         if settings.fallback not in (None, BASE, ERROR):
             self._given_fallback = self.require(settings.fallback)
+
+    @cached_property
+    def _identifier(self) -> LanguageIdentifier:
+        """The identifier, whose model is loaded for the first text without a language."""
+        given = self._settings.identifier
+        return get_identifier(given) if given is None or isinstance(given, str | Path) else given
 
     @property
     def fallback(self) -> str:
@@ -132,26 +138,19 @@ class LanguageRouter:
             return []
         excerpts = [_excerpt(text, _IDENTIFY_CHARACTERS) for text in texts]
         distinct = list(dict.fromkeys(excerpts))
+        self._warn_of_unknown(available, getattr(self._identifier, "languages_known", None))
+        matches: Sequence[Match]
+        if (match_all := getattr(self._identifier, "match", None)) is not None:
+            matches = match_all(distinct, available)
+        else:
+            matches = [_match_of(found, available) for found in self._identifier.identify(distinct)]
         found = {}
-        for text, match in zip(distinct, self._match(distinct, available), strict=True):
+        for text, match in zip(distinct, matches, strict=True):
             match = self._without_letters(text, match, available)
             code, sure = match.found.code, match.share >= self._settings.min_confidence
             modules = (match.language if sure or code == UNDETERMINED else None) or fallback
             found[text] = Routing(code, match.found.confidence, modules, match.share), match
         return [found[excerpt] for excerpt in excerpts]
-
-    def _match(self, texts: Sequence[str], available: Sequence[str]) -> Sequence[Match]:
-        if self._identifier is None:
-            given = self._settings.identifier
-            self._identifier = (
-                get_identifier(given) if given is None or isinstance(given, str | Path) else given
-            )
-        self._warn_of_unknown(available, getattr(self._identifier, "languages_known", None))
-        match = getattr(self._identifier, "match", None)
-        if match is not None:
-            matches: Sequence[Match] = match(texts, available)
-            return matches
-        return [_match_of(found, available) for found in self._identifier.identify(texts)]
 
     def _warn_of_unknown(self, available: Sequence[str], known: Set[str] | None) -> None:
         """Warn of languages of the hub that the identifier does not know."""
@@ -266,7 +265,7 @@ class LanguageRouter:
             warn_user(message)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_identifier": None}
+        return {name: value for name, value in vars(self).items() if name != "_identifier"}
 
 
 def _excerpt(text: str, length: int) -> str:
