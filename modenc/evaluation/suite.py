@@ -147,6 +147,9 @@ def _check(task: Task, position: int, issues: list[Issue]) -> None:
             filters = (source.where, source.where_not, source.at_least, source.at_most)
             known = (*TASK_COLUMNS[task.kind], *(name for names in filters for name in names))
             issues += unknown_keys(source.columns, known, (*place, key, "columns"), "unknown role")
+            if source.corrections:
+                message = "suites evaluate texts as they are; remove them"
+                issues.append(Issue((*place, key, "corrections"), message))
     for pair, (left, right) in zip(task.pairs, task.language_pairs(), strict=True):
         if not left or not right:
             message = f"expected two codes with a hyphen between them, found {pair!r}"
