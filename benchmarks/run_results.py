@@ -12,7 +12,7 @@ from markdown_rows import row
 from variants import VARIANTS, Variant
 
 from modenc.evaluation.results import SystemResults, load_results
-from modenc.evaluation.significance import METRICS, Floats, p_value, resample_metric
+from modenc.evaluation.significance import RESAMPLED_METRICS, Floats, p_value, resample_metric
 
 Stored = Sequence[tuple[Variant, list[SystemResults]]]
 
@@ -59,7 +59,11 @@ def difference_p(run: SystemResults, other: SystemResults, keys: Sequence[str]) 
 
     Both are resampled on the same items, see :func:`resampled`. NaN if no set has stored items.
     """
-    known = [key for key in keys if key.split(".")[1] in METRICS and key in run.items and key in other.items]
+    known = [
+        key
+        for key in keys
+        if key.split(".")[1] in RESAMPLED_METRICS and key in run.items and key in other.items
+    ]
     if not known:
         return float("nan")
     return p_value(np.mean([resampled(run, key) - resampled(other, key) for key in known], axis=0))

@@ -16,11 +16,11 @@ from modenc.composition.options import (
     NotTrained,
     call_options,
     check_device,
+    positive_int,
     prompt_text,
     refuse_in_push,
     refuse_training,
     refuse_without_effect,
-    whole,
 )
 from modenc.composition.routing import Routing, RoutingSettings, with_retries
 from modenc.composition.st_module import ModularTransformer
@@ -238,13 +238,13 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         if not (tagged := route(texts, codes)):
             return self._no_vectors(prompt_name, prompt, batch_size, align=align, **options)
         prefix = prompt_text(self._resolve_prompt(prompt, prompt_name))
-        size = whole(batch_size, "batch_size")
+        size = positive_int(batch_size, "batch_size")
         encode, transformer = super().encode, self._transformer
         in_pool = options.get("pool") is not None or isinstance(options.get("device"), list)
 
         def vectors_of(tagged: list[TaggedText]) -> Any:
             if not in_pool:
-                transformer.prepare(tagged, prefix, size)
+                transformer.tokenize_and_order(tagged, prefix, size)
             # Before a pool starts: sentence-transformers 5 waits forever if an error ends a process.
             for code in {text.lang for text in tagged if in_pool} - {BASE}:
                 transformer.cache.load(code)
@@ -281,7 +281,7 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
             return infer(inputs, **options)
 
         def vectors_of(inputs: list[TaggedText]) -> Any:
-            self._transformer.prepare(inputs, options.get("prompt") or "", options["batch_size"])
+            self._transformer.tokenize_and_order(inputs, options.get("prompt") or "", options["batch_size"])
             return infer(inputs, **options)
 
         return with_retries(vectors_of, inputs, self._transformer.router.route)[0]

@@ -111,7 +111,7 @@ class ComputeSettings:
         return "bf16" if self.compute == "bf16" or (self.compute == "auto" and has_bf16(device)) else "fp32"
 
 
-def whole(value: Any, name: str, most: int = MOST) -> int:
+def positive_int(value: Any, name: str, most: int = MOST) -> int:
     """Return an option's value as an int, from 1 to ``most``.
 
     Raises:

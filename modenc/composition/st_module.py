@@ -21,7 +21,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel, resolve_base
 from modenc.composition.language_cache import CacheEntry, LanguageCache
-from modenc.composition.options import ComputeSettings, prompt_text, refuse_without_effect, whole
+from modenc.composition.options import ComputeSettings, positive_int, prompt_text, refuse_without_effect
 from modenc.composition.routing import LanguageRouter, RoutingSettings
 from modenc.errors import BaseModelError, HubError, LanguageError, OptionError
 from modenc.hub.checks.tokenizer import TokenizerPanic, panics_caught
@@ -130,7 +130,9 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
 
     @max_seq_length.setter
     def max_seq_length(self, value: int) -> None:
-        self._max_seq_length = whole(value, "max_seq_length (the base's positions)", self.most_positions)
+        self._max_seq_length = positive_int(
+            value, "max_seq_length (the base's positions)", self.most_positions
+        )
 
     @property
     def max_characters(self) -> int:
@@ -183,7 +185,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             "fingerprint": [row.fingerprint for row in rows],
         }
 
-    def prepare(self, texts: Sequence[TaggedText], prompt: str, batch_size: int) -> None:
+    def tokenize_and_order(self, texts: Sequence[TaggedText], prompt: str, batch_size: int) -> None:
         """Tokenize texts as :meth:`tokenize_missing` does, and order them for batches.
 
         A language with texts for two batches or more has batches of its own; texts of the other languages

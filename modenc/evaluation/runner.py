@@ -29,7 +29,7 @@ from modenc.evaluation.multiway import (
 )
 from modenc.evaluation.retrieval import Vectors
 from modenc.evaluation.significance import (
-    METRICS,
+    RESAMPLED_METRICS,
     Floats,
     Items,
     percentile_interval,
@@ -134,9 +134,9 @@ class _Run:
         return np.stack([known[text] for text in texts])
 
     def record(self, task: str, metric: str, languages: tuple[str, ...], items: Items) -> None:
-        """Add a metric of items [n, k], of :data:`METRICS`, with its interval."""
+        """Add a metric of items [n, k], of :data:`RESAMPLED_METRICS`, with its interval."""
         low, high = percentile_interval(resample_metric(metric, items, self.seed))
-        result = Result(task, metric, languages, METRICS[metric](items), len(items), low, high)
+        result = Result(task, metric, languages, RESAMPLED_METRICS[metric](items), len(items), low, high)
         self.outcome.results.append(result)
         self.outcome.items[result.key] = items
         logger.info("  %s %.2f [%.2f, %.2f]", result.key, result.value, low, high)

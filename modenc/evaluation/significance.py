@@ -26,7 +26,7 @@ def percent_of_misses(items: Items) -> float:
     return float(100 - items.mean() * 100)
 
 
-METRICS: dict[str, Statistic] = {
+RESAMPLED_METRICS: dict[str, Statistic] = {
     "spearman": mean_spearman,
     "accuracy": percent_of_hits,
     "zero_shot_accuracy": percent_of_hits,
@@ -38,10 +38,10 @@ METRICS: dict[str, Statistic] = {
 
 
 def resample_metric(metric: str, items: Items, seed: int) -> Floats:
-    """Compute a metric of :data:`METRICS` on resampled ``items`` [n, k]: values [samples]."""
+    """Compute a metric of :data:`RESAMPLED_METRICS` on resampled ``items`` [n, k]: values [samples]."""
     if metric == "spearman":
         return spearman_samples(items, seed=seed)
-    return bootstrap_samples(items, METRICS[metric], seed=seed)
+    return bootstrap_samples(items, RESAMPLED_METRICS[metric], seed=seed)
 
 
 def bootstrap_samples(items: Items, statistic: Statistic, *, seed: int, samples: int = SAMPLES) -> Floats:

@@ -182,7 +182,7 @@ def _recipe(
         path=file,
         pivot=header.pivot,
         hub=header.hubs()[0],
-        plans=_in_order(allowed, header.pivot),
+        plans=_training_order(allowed, header.pivot),
         text=to_toml({**tables, "name": header.name, "pivot": header.pivot}, order=TOP_LEVEL),
         start_from=header.hubs()[1] if header.hub.start_from else None,
         left_out=left_out,
@@ -312,7 +312,7 @@ def _missing(
         yield from ((lang, issue) for issue in inherited_licenses(plan, first, hubs))
 
 
-def _in_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, LanguagePlan]:
+def _training_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, LanguagePlan]:
     """Order languages for training: each after those that it builds on, and otherwise the pivot first."""
     ordered: dict[str, LanguagePlan] = {}
 
