@@ -243,11 +243,12 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         in_pool = options.get("pool") is not None or isinstance(options.get("device"), list)
 
         def vectors_of(tagged: list[TaggedText]) -> Any:
-            if not in_pool:
+            if in_pool:
+                # Here first: sentence-transformers 5 waits forever for a process that an error has ended.
+                for code in {text.lang for text in tagged} - {BASE}:
+                    transformer.cache.load(code)
+            else:
                 transformer.tokenize_and_order(tagged, prefix, size)
-            # Before a pool starts: sentence-transformers 5 waits forever if an error ends a process.
-            for code in {text.lang for text in tagged if in_pool} - {BASE}:
-                transformer.cache.load(code)
             return encode(tagged[0] if single else tagged, None, prefix, size, align=align, **options)
 
         vectors, tagged = with_retries(vectors_of, tagged, lambda _: route(texts, codes))

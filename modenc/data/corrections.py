@@ -9,6 +9,7 @@ import regex
 
 from modenc.data.formats import NonText, Row, read_file
 from modenc.errors import DataError
+from modenc.languages import find_code
 
 COLUMNS = ("word", "replacement")
 
@@ -16,8 +17,8 @@ COLUMNS = ("word", "replacement")
 _WORD = regex.compile(r"[\p{L}\p{M}]+(?:['’‘][\p{L}\p{M}]+)*")
 
 
-# Languages with two letters i, ı and i, whose capitals are I and İ (Unicode's SpecialCasing.txt).
-_DOTTED_AND_DOTLESS = ("az", "tr")
+# Languages with two letters i, ı and i, whose capitals are I and İ.
+_DOTTED_AND_DOTLESS_I = ("az", "crh", "gag", "tr")
 
 
 def read_corrections(path: Path) -> dict[str, str]:
@@ -51,7 +52,7 @@ def correct(text: str, table: Mapping[str, str], lang: str) -> str:
         found = table.get(_lower(word, lang), table.get(_lower(word, lang="")))
         if found is None:
             return word
-        return _capital(found[:1], lang) + found[1:] if word[0].isupper() else found
+        return _upper(found[:1], lang) + found[1:] if word[0].isupper() else found
 
     return str(_WORD.sub(replacement, text))
 
@@ -69,11 +70,11 @@ def corrected(rows: Iterable[Row], path: Path, columns: Collection[str], lang: s
 
 
 def _lower(word: str, lang: str) -> str:
-    if lang in _DOTTED_AND_DOTLESS:
+    if find_code(lang) in _DOTTED_AND_DOTLESS_I:
         word = word.replace("I", "ı")
     # Else İ would become two characters.
     return word.replace("İ", "i").lower()
 
 
-def _capital(letter: str, lang: str) -> str:
-    return "İ" if letter == "i" and lang in _DOTTED_AND_DOTLESS else letter.upper()
+def _upper(letter: str, lang: str) -> str:
+    return "İ" if letter == "i" and find_code(lang) in _DOTTED_AND_DOTLESS_I else letter.upper()

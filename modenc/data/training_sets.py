@@ -108,7 +108,7 @@ class SourceRecord:
     rows: int
     """Number of rows used."""
     translator: str = ""
-    """Who translated the rows and, after a comma, the table of words they were corrected with."""
+    """What translated the rows and, after a comma, the table of words they were corrected with."""
 
 
 @dataclass(frozen=True)
@@ -190,8 +190,9 @@ def _make_row(kind: DataKind[T], row: Row) -> T:
 
 
 def _credit(source: Source) -> str:
-    corrected = f"corrected with {source.corrections}" if source.corrections else ""
-    return ", ".join(filter(None, (source.translator, corrected)))
+    if not source.corrections:
+        return source.translator
+    return f"{source.translator or 'a translator without a name'}, corrected with {source.corrections}"
 
 
 def _name(source: Source, taken: Collection[str]) -> str:

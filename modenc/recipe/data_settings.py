@@ -55,7 +55,8 @@ class Source:
     streaming: bool = False
     """Stream ``dataset`` instead of downloading it whole."""
     lang: str | None = None
-    """Locale of the gettext catalog, when it is not the language's own code (``pt_BR``)."""
+    """Locale of the gettext catalog, when it is not the language's own code (``pt_BR``). Else, the
+    language whose capital letters ``corrections`` follow."""
     columns: dict[str, str] = field(default_factory=dict)
     """Role → column name, where the names differ from the roles (``{ text = "kk", pivot = "en" }``)."""
     where: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -6,14 +6,19 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
 from modenc.data import training_sets as kinds
+from modenc.data.corrections import correct, read_corrections
 from modenc.data.language_check import Filters
 from modenc.data.pairs import ParallelRow, ScoredRow, load_sts
+from modenc.data.sources import resolve_source
 from modenc.data.text import letters_key
 from modenc.data.training_sets import DataKind, TrainingSet, load
 from modenc.langid import get_identifier
+from modenc.recipe.files import find_data_file
+from modenc.recipe.licenses import sources
 from modenc.recipe.parse import select_settings
 from modenc.recipe.settings import LanguagePlan
 
@@ -98,10 +103,18 @@ class TrainingData:
             across: include the held-out translations, not only the development sets.
         """
         rows = (*self.dev.sts, *self.dev.cross_sts)
-        texts = [text for row in rows for text in row[:2]]
+        evaluated = [text for row in rows for text in row[:2]]
+        # Training texts are compared after their correction, so one that was the same would be missed.
+        tables = [read_corrections(path) for path in self._corrections()]
+        texts = evaluated + [correct(text, table, self.plan.lang) for table in tables for text in evaluated]
         if across and self.plan.data.parallel:
             texts += [text for row in self.parallel.held_out for text in row]
         return frozenset(map(letters_key, texts))
+
+    def _corrections(self) -> list[Path]:
+        lang, pivot = self.plan.lang, self.plan.pivot
+        named = (resolve_source(source, lang, pivot).corrections for _, _, source in sources(self.plan))
+        return [find_data_file(name, self.plan.data.root) for name in dict.fromkeys(named) if name]
 
     def held_out_translations(self) -> list[ParallelRow]:
         """Return the held-out translations; none where EMMA-X learns without the language's translations."""

@@ -118,7 +118,7 @@ def stage_jobs(
             for folder in [*folders, *([plans[0].run.work_dir / _ALL_PAIRS] if all_pairs else [])]:
                 discard(folder)
     early = [name for name in chosen if name != "alignment"]
-    order = [(plan, early) for plan in plans if early] if all_pairs else _with_stages(recipe, plans, chosen)
+    order = [(plan, early) for plan in plans if early] if all_pairs else _stage_order(recipe, plans, chosen)
     jobs: list[StageJob] = []
     published: dict[str, int] = {}
     for plan, names in order:
@@ -197,7 +197,7 @@ class _Training:
         if _aligns_all_pairs(plans, stages):
             return self._train_all_pairs(plans, stages)
         folders: dict[str, Path | None] = {}
-        for plan, names in _with_stages(self.recipe, plans, stages):
+        for plan, names in _stage_order(self.recipe, plans, stages):
             work = plan.run.work_dir
             with disk_errors(work, _KEPT), language_lock(plan.lang, work, self.hub, self.wait):
                 trained = self.train_stages(plan, names)
@@ -288,7 +288,7 @@ class _Training:
         }
 
 
-def _with_stages(
+def _stage_order(
     recipe: Recipe, plans: Sequence[LanguagePlan], stages: Sequence[str]
 ) -> Iterator[tuple[LanguagePlan, Sequence[str]]]:
     """Yield plans with the stages to train; languages that the pivot starts from are aligned after it."""

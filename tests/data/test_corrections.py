@@ -96,7 +96,10 @@ def test_columns_without_texts_are_left_alone(root):
 
 @pytest.mark.parametrize(
     ("translator", "credit"),
-    [("a rule", "a rule, corrected with words.tsv"), ("", "corrected with words.tsv")],
+    [
+        ("a rule", "a rule, corrected with words.tsv"),
+        ("", "a translator without a name, corrected with words.tsv"),
+    ],
 )
 def test_records_of_sources_name_the_table(root, translator, credit):
     source = Source(path="pairs.tsv", columns={"pivot": "en"}, translator=translator, corrections="words.tsv")
