@@ -102,9 +102,8 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             raise HubError(f"model_kwargs: expected {expected}, found {', '.join(unknown)}")
         refuse_without_effect({name: options[name] for name in _LOADING_OPTIONS if name in options})
         access = {key: options[key] for key in ("token", "revision", "local_files_only") if key in options}
-        hub = open_hub(model_name_or_path, **access, subfolder=subfolder)
         return cls(
-            hub,
+            open_hub(model_name_or_path, **access, subfolder=subfolder),
             base,
             RoutingSettings(**{name: settings[name] for name in routing if name in settings}),
             ComputeSettings(**{name: settings[name] for name in compute if name in settings}),
@@ -130,9 +129,8 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
 
     @max_seq_length.setter
     def max_seq_length(self, value: int) -> None:
-        self._max_seq_length = positive_int(
-            value, "max_seq_length (the base's positions)", self.most_positions
-        )
+        name = "max_seq_length (the base's positions)"
+        self._max_seq_length = positive_int(value, name, self.most_positions)
 
     @property
     def max_characters(self) -> int:
