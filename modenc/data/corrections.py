@@ -35,7 +35,7 @@ def read_corrections(path: Path) -> dict[str, str]:
                 f"{path}: expected the columns {', '.join(COLUMNS)}, found {found}: no {missing[0]}"
             )
         word = row["word"]
-        if not _WORD.fullmatch(word) or word != _lower(word, lang=""):
+        if not _WORD.fullmatch(word) or word != _lower(word):
             raise DataError(f"{path}, row {number}: expected a word in lower case, found {word!r:.60}")
         if word in table:
             raise DataError(f"{path}, row {number}: expected each word once, found {word!r:.60} again")
@@ -45,14 +45,18 @@ def read_corrections(path: Path) -> dict[str, str]:
 
 def correct(text: str, table: Mapping[str, str], lang: str) -> str:
     """Replace whole words of a text in ``lang``; a capital letter at the start of a word stays one."""
+    two_letters_i = find_code(lang) in _DOTTED_AND_DOTLESS_I
 
     def replacement(match: regex.Match[str]) -> str:
         word = str(match.group())
-        # The dot of a capital İ is often left out.
-        found = table.get(_lower(word, lang), table.get(_lower(word, lang="")))
+        found = table.get(_lower(word.replace("I", "ı"))) if two_letters_i else None
+        if found is None:  # the dot of a capital İ is often left out
+            found = table.get(_lower(word))
         if found is None:
             return word
-        return _upper(found[:1], lang) + found[1:] if word[0].isupper() else found
+        if not word[0].isupper():
+            return found
+        return ("İ" if two_letters_i and found[:1] == "i" else found[:1].upper()) + found[1:]
 
     return str(_WORD.sub(replacement, text))
 
@@ -69,12 +73,6 @@ def corrected(rows: Iterable[Row], path: Path, columns: Collection[str], lang: s
         }
 
 
-def _lower(word: str, lang: str) -> str:
-    if find_code(lang) in _DOTTED_AND_DOTLESS_I:
-        word = word.replace("I", "ı")
-    # Else İ would become two characters.
+def _lower(word: str) -> str:
+    # Else the Turkish capital İ would become two characters.
     return word.replace("İ", "i").lower()
-
-
-def _upper(letter: str, lang: str) -> str:
-    return "İ" if letter == "i" and find_code(lang) in _DOTTED_AND_DOTLESS_I else letter.upper()

@@ -6,7 +6,6 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeVar
 
 from modenc.data import training_sets as kinds
@@ -102,19 +101,21 @@ class TrainingData:
         Args:
             across: include the held-out translations, not only the development sets.
         """
-        rows = (*self.dev.sts, *self.dev.cross_sts)
-        evaluated = [text for row in rows for text in row[:2]]
-        # Training texts are compared after their correction, so one that was the same would be missed.
-        tables = [read_corrections(path) for path in self._corrections()]
-        texts = evaluated + [correct(text, table, self.plan.lang) for table in tables for text in evaluated]
+        texts = self._evaluated
         if across and self.plan.data.parallel:
-            texts += [text for row in self.parallel.held_out for text in row]
+            texts = texts + [text for row in self.parallel.held_out for text in row]
         return frozenset(map(letters_key, texts))
 
-    def _corrections(self) -> list[Path]:
-        lang, pivot = self.plan.lang, self.plan.pivot
-        named = (resolve_source(source, lang, pivot).corrections for _, _, source in sources(self.plan))
-        return [find_data_file(name, self.plan.data.root) for name in dict.fromkeys(named) if name]
+    @cached_property
+    def _evaluated(self) -> list[str]:
+        """Sentences of the development sets, and what the tables of corrections make of them."""
+        plan, rows = self.plan, (*self.dev.sts, *self.dev.cross_sts)
+        texts = [text for row in rows for text in row[:2]]
+        resolved = (resolve_source(source, plan.lang, plan.pivot) for _, _, source in sources(plan))
+        names = dict.fromkeys(source.corrections for source in resolved if source.corrections)
+        # Training texts are compared after their correction, so one that was the same would be missed.
+        tables = [read_corrections(find_data_file(name, plan.data.root)) for name in names]
+        return texts + [correct(text, table, plan.lang) for table in tables for text in texts]
 
     def held_out_translations(self) -> list[ParallelRow]:
         """Return the held-out translations; none where EMMA-X learns without the language's translations."""
