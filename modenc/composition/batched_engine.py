@@ -43,7 +43,7 @@ class _MergeKey(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _EngineLanguage:
     """A language in the engine."""
 
     slot: int = BASE_SLOT
@@ -66,7 +66,7 @@ class BatchedEngine:
         self._max_bytes = max_bytes
         self._bert = Bert(body, precision)
         self._bank = AdapterBank(body, self._bert.dtype)
-        self._languages = {BASE: _Entry()}
+        self._languages = {BASE: _EngineLanguage()}
         # Least recently used first.
         self._merged: dict[_MergeKey, list[Layer]] = {}
         # Tokens computed that each merge would have served.
@@ -84,7 +84,7 @@ class BatchedEngine:
         embeddings = None if modules.embeddings is None else modules.embeddings.to(self._body.device)
         with self._lock:
             slot = self._bank.put(modules)
-            self._languages[modules.lang] = _Entry(slot, embeddings, fingerprint, has_alignment)
+            self._languages[modules.lang] = _EngineLanguage(slot, embeddings, fingerprint, has_alignment)
 
     def cost(self, modules: LanguageModules) -> int:
         """Return the bytes that :meth:`put` would add."""
@@ -166,7 +166,7 @@ class BatchedEngine:
         return output
 
     def _choose_layers(
-        self, present: Mapping[str, _Entry], align: bool, tokens: int
+        self, present: Mapping[str, _EngineLanguage], align: bool, tokens: int
     ) -> tuple[list[Layer], bool, bool]:
         """Choose layers for a batch; returns them, and whether LoRAs and alignment are still to be added."""
         lang, *others = present

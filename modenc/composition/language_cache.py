@@ -27,7 +27,7 @@ Engine = BatchedEngine | Int8Engine
 
 
 @dataclass
-class CacheEntry:
+class LoadedLanguage:
     """A language in memory, except its weights, which the engine holds."""
 
     tokenizer: PreTrainedTokenizerFast | None
@@ -101,17 +101,17 @@ class LanguageCache:
             return self._base_tokenizer
 
     @contextmanager
-    def using(self, codes: Sequence[str]) -> Iterator[tuple[Engine, dict[str, CacheEntry]]]:
+    def using(self, codes: Sequence[str]) -> Iterator[tuple[Engine, dict[str, LoadedLanguage]]]:
         """Load languages and keep them in memory during the context.
 
-        Gives the engine that holds them, and code → entry; :data:`~modenc.languages.BASE` has no entry.
+        Gives the engine that holds them, and code → loaded language; :data:`~modenc.languages.BASE` is not among them.
 
         Raises:
             LanguageGoneError: the hub lacks a language.
             HubError: a file is missing, foreign or damaged, or made for another base.
         """
         needed = [code for code in dict.fromkeys(codes) if code != BASE]
-        used: dict[str, CacheEntry] = {}
+        used: dict[str, LoadedLanguage] = {}
         engine: Engine | None = None
         try:
             with self._lock:
@@ -126,7 +126,7 @@ class LanguageCache:
                             modules = to_modules(stored)
                             self._make_room(engine, modules)
                             engine.put(modules)
-                        self._languages[code] = CacheEntry(modules.tokenizer, stored.fingerprint)
+                        self._languages[code] = LoadedLanguage(modules.tokenizer, stored.fingerprint)
                     # Moved to the end, as the most recently used one.
                     self._languages[code] = used[code] = self._languages.pop(code)
                     used[code].users += 1
@@ -145,7 +145,7 @@ class LanguageCache:
         with self._lock:
             self._engine: Engine | None = None
             # Least recently used first.
-            self._languages: dict[str, CacheEntry] = {}
+            self._languages: dict[str, LoadedLanguage] = {}
 
     def reset(self) -> None:
         """Compute the next batch, to the last digit, as if it were the first; languages stay in memory."""

@@ -20,7 +20,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel, resolve_base
-from modenc.composition.language_cache import CacheEntry, LanguageCache
+from modenc.composition.language_cache import LoadedLanguage, LanguageCache
 from modenc.composition.options import ComputeSettings, positive_int, prompt_text, refuse_without_effect
 from modenc.composition.routing import LanguageRouter, RoutingSettings
 from modenc.errors import BaseModelError, HubError, LanguageError, OptionError
@@ -42,7 +42,7 @@ _ORDER_STEP = 1 << 20
 _CHARACTERS_AT_A_TIME, _CHARACTERS_PER_TEXT = 1 << 17, 50
 _TRUNCATION = {"stride": 0, "strategy": "longest_first", "direction": "right"}
 _truncation_lock = Lock()
-_BASE_ENTRY = CacheEntry(tokenizer=None, fingerprint="")
+_BASE_LANGUAGE = LoadedLanguage(tokenizer=None, fingerprint="")
 # Options of loading that are checked, since a hub has no use for them.
 _LOADING_OPTIONS = ("backend", "processor_kwargs", "tokenizer_kwargs", "config_kwargs")
 
@@ -220,7 +220,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         prefix = clean(prompt, self.max_characters)
         for code, members in to_tokenize.items():
             with self.cache.using([code]) as (_, used):
-                language = used.get(code, _BASE_ENTRY)
+                language = used.get(code, _BASE_LANGUAGE)
             tokenizer = language.tokenizer or self.cache.base_tokenizer()
             tokenized = tokenize(tokenizer, [prefix + text for text in members], self._max_seq_length)
             for text, (ids, cut) in zip(members, tokenized, strict=True):
@@ -256,7 +256,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             )
         with self.cache.using(languages) as (engine, used):
             for code, fingerprint in dict.fromkeys(zip(languages, fingerprints, strict=True)):
-                if used.get(code, _BASE_ENTRY).fingerprint != fingerprint:
+                if used.get(code, _BASE_LANGUAGE).fingerprint != fingerprint:
                     raise LanguageGoneError(
                         f"{self.hub.path}: {code} was replaced while its texts were encoded; "
                         "encode them again"
