@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from modenc.evaluation.results import SystemResults
-from modenc.evaluation.runner import Outcome
 from modenc.evaluation.suite import Suite
 
 _OF_EACH_LANGUAGE = ("modules", "dev_curves", "bytes")
@@ -57,7 +56,7 @@ def affected(suite: Suite, changed: set[str]) -> Suite:
     return replace(suite, task=tuple(tasks))
 
 
-def merged(stored: SystemResults, outcome: Outcome) -> Outcome:
+def merged(stored: SystemResults, new: SystemResults) -> SystemResults:
     """Put newly measured results in the place of stored ones, of which none were skipped."""
-    results = {result.key: result for result in (*stored.results, *outcome.results)}
-    return Outcome(list(results.values()), {**stored.items, **outcome.items}, outcome.skipped)
+    results = {result.key: result for result in (*stored.results, *new.results)}
+    return replace(new, results=list(results.values()), items={**stored.items, **new.items})

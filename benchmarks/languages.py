@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from tables import tables
 from modenc import ModularEncoder
 from modenc.composition.options import ComputeSettings
 from modenc.errors import DataError, ModencError
-from modenc.evaluation.results import SystemResults, load_results, make_results, save_results
+from modenc.evaluation.results import SystemResults, load_results, save_results
 from modenc.evaluation.runner import run_suite
 from modenc.evaluation.suite import Suite, check_files, load_suite
 from modenc.evaluation.systems import ModularSystem, System
@@ -114,15 +114,13 @@ def measure(args: argparse.Namespace) -> None:
         if stored and not stored.skipped and stored.about["system"] == about:
             logger.info("%s: stored in %s", name, folder)
             continue
-        started = time.perf_counter()
         if stored and changed is not None:
             logger.info("%s: changed since the stored results: %s", name, sorted(changed))
-            outcome = merged(stored, run_suite(system, affected(part, changed), args.data, seed=SEED))
+            results = merged(stored, run_suite(system, affected(part, changed), args.data, seed=SEED))
         else:
-            outcome = run_suite(system, part, args.data, seed=SEED)
-        seconds = time.perf_counter() - started
-        save_results(make_results(name, suite.name, SEED, seconds, about, outcome), folder)
-        logger.info("%s: %.0f s, stored in %s", name, seconds, folder)
+            results = run_suite(system, part, args.data, seed=SEED)
+        save_results(replace(results, about={**results.about, "system": about}), folder)
+        logger.info("%s: %.0f s, stored in %s", name, results.seconds, folder)
 
 
 def cached(name: str, encoder: ModularEncoder, args: argparse.Namespace) -> System:

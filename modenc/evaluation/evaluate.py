@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -13,7 +12,7 @@ from sentence_transformers import SentenceTransformer
 
 from modenc.encoder import ModularEncoder
 from modenc.errors import DataError
-from modenc.evaluation.results import SystemResults, make_results, markdown, save_results
+from modenc.evaluation.results import SystemResults, markdown, save_results
 from modenc.evaluation.runner import run_suite
 from modenc.evaluation.suite import Suite, check_files, load_suite
 from modenc.evaluation.systems import ModularSystem, SentenceTransformerSystem, System, open_model
@@ -78,10 +77,7 @@ def evaluate(
         raise DataError(f"expected systems with different names, found {', '.join(names)}; rename a folder")
     measured = []
     for system in opened:
-        started = time.perf_counter()
-        outcome = run_suite(system, suite, root, seed=seed)
-        seconds = time.perf_counter() - started
-        results = make_results(system.name, suite.name, seed, seconds, system.describe(), outcome)
+        results = run_suite(system, suite, root, seed=seed)
         if output is not None:
             save_results(results, Path(output) / system.name)
         measured.append(results)

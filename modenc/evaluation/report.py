@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import html
-import io
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
@@ -18,8 +17,8 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from modenc.evaluation.results import SystemResults, markdown
-from modenc.evaluation.runner import TRANSLATION_MAP, Result
+from modenc.evaluation.results import Result, SystemResults, markdown
+from modenc.evaluation.runner import TRANSLATION_MAP
 from modenc.evaluation.significance import Items
 
 # More bars than this are only shown as a matrix.
@@ -37,11 +36,10 @@ def write_report(systems: Sequence[SystemResults], folder: Path) -> Path:
     plots.mkdir(parents=True, exist_ok=True)
     images = []
     for name, figure in _figures(systems):
-        figure.savefig(plots / f"{name}.png", dpi=130, bbox_inches="tight")
-        stream = io.BytesIO()
-        figure.savefig(stream, dpi=130, bbox_inches="tight", format="png")
+        image = plots / f"{name}.png"
+        figure.savefig(image, dpi=130, bbox_inches="tight")
         plt.close(figure)
-        data = base64.b64encode(stream.getvalue()).decode()
+        data = base64.b64encode(image.read_bytes()).decode()
         images.append(
             f'<h2>{html.escape(name)}</h2><img alt="{html.escape(name)}" src="data:image/png;base64,{data}">'
         )

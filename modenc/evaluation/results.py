@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from modenc.errors import DataError
-from modenc.evaluation.runner import Outcome, Result
 from modenc.evaluation.significance import Floats, Items, p_value, resample_metric
 from modenc.storage import write_atomically
 
@@ -23,6 +22,27 @@ RESULTS_FILE = "results.json"
 _ITEMS_FILE = "items.npz"
 _FORMAT = 1
 _PACKAGES = ("modenc", "torch", "transformers", "sentence-transformers", "scikit-learn", "faiss-cpu")
+
+
+@dataclass(frozen=True)
+class Result:
+    """One metric's value."""
+
+    task: str
+    metric: str
+    languages: tuple[str, ...]
+    """One language, the two of a pair, or all that are compared."""
+    value: float
+    n: int
+    """Number of items it was measured on."""
+    low: float | None = None
+    """Lower end of the bootstrap 95 % interval; ``None`` for metrics without one."""
+    high: float | None = None
+
+    @property
+    def key(self) -> str:
+        """Key of the value in files: ``task.metric.en-kk``."""
+        return f"{self.task}.{self.metric}.{'-'.join(self.languages)}"
 
 
 @dataclass(frozen=True)
@@ -34,22 +54,21 @@ class SystemResults:
     seed: int
     seconds: float
     about: dict[str, Any]
-    """Description of the system, versions, hardware and date."""
-    results: tuple[Result, ...]
+    """Description of the system, and :func:`circumstances`."""
+    results: Sequence[Result]
     items: dict[str, Items]
-    skipped: tuple[str, ...] = ()
+    """:attr:`Result.key` → rows [n, k], for paired tests; ``task.map.languages`` → ``translation_map``."""
+    skipped: Sequence[str] = ()
+    """Test sets that were not found."""
 
     def find(self, key: str) -> Result | None:
         """Return the result with this :attr:`Result.key`."""
         return next((result for result in self.results if result.key == key), None)
 
 
-def make_results(
-    name: str, suite: str, seed: int, seconds: float, system: dict[str, Any], outcome: Outcome
-) -> SystemResults:
-    """Add to an outcome all that is needed to reproduce it."""
-    about = {
-        "system": system,
+def circumstances() -> dict[str, Any]:
+    """Return the versions, hardware and date, which are needed to reproduce results."""
+    return {
         "versions": {package: _version(package) for package in _PACKAGES},
         "hardware": {
             "machine": platform.machine(),
@@ -58,8 +77,6 @@ def make_results(
         },
         "created": datetime.now(UTC).date().isoformat(),
     }
-    measured = (tuple(outcome.results), outcome.items, tuple(outcome.skipped))
-    return SystemResults(name, suite, seed, round(seconds, 1), about, *measured)
 
 
 def _version(package: str) -> str | None:
@@ -114,8 +131,7 @@ def load_results(folder: Path) -> SystemResults:
         results = [_result(entry) for entry in content["results"]]
         name, suite, seed, seconds = (content[key] for key in ("name", "suite", "seed", "seconds"))
         about = {key: content[key] for key in ("system", "versions", "hardware", "created")}
-        skipped = tuple(content["skipped"])
-        return SystemResults(name, suite, seed, seconds, about, tuple(results), items, skipped)
+        return SystemResults(name, suite, seed, seconds, about, results, items, content["skipped"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path}: expected results of `modenc eval`, found none to read ({error})") from error
 

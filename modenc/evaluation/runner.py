@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -27,6 +27,7 @@ from modenc.evaluation.multiway import (
     to_ranks,
     top1_both_ways,
 )
+from modenc.evaluation.results import Result, SystemResults, circumstances
 from modenc.evaluation.retrieval import Vectors
 from modenc.evaluation.significance import (
     RESAMPLED_METRICS,
@@ -54,38 +55,7 @@ _MINING_ROWS = 3
 _SCORES: tuple[tuple[Score, str], ...] = (("margin", ""), ("cosine", "_cosine"))
 
 
-@dataclass(frozen=True)
-class Result:
-    """One metric's value."""
-
-    task: str
-    metric: str
-    languages: tuple[str, ...]
-    """One language, the two of a pair, or all that are compared."""
-    value: float
-    n: int
-    """Number of items it was measured on."""
-    low: float | None = None
-    """Lower end of the bootstrap 95 % interval; ``None`` for metrics without one."""
-    high: float | None = None
-
-    @property
-    def key(self) -> str:
-        """Key of the value in files: ``task.metric.en-kk``."""
-        return f"{self.task}.{self.metric}.{'-'.join(self.languages)}"
-
-
-@dataclass
-class Outcome:
-    """All results of a run, their items, and test sets that were not found."""
-
-    results: list[Result] = field(default_factory=list)
-    items: dict[str, Items] = field(default_factory=dict)
-    """:attr:`Result.key` → rows [n, k], for paired tests; ``task.map.languages`` → ``translation_map``."""
-    skipped: list[str] = field(default_factory=list)
-
-
-def run_suite(system: System, suite: Suite, root: Path, *, seed: int) -> Outcome:
+def run_suite(system: System, suite: Suite, root: Path, *, seed: int) -> SystemResults:
     """Measure a system on all of a suite's tasks.
 
     Args:
@@ -98,6 +68,7 @@ def run_suite(system: System, suite: Suite, root: Path, *, seed: int) -> Outcome
         DataError: test files that are not optional are missing (all are named), or one cannot be read.
     """
     check_files(suite, root)
+    started = time.perf_counter()
     run = _Run(system, root, seed)
     measure: dict[TaskKind, Callable[[Task], None]] = {
         "sts": run.sts,
@@ -113,7 +84,9 @@ def run_suite(system: System, suite: Suite, root: Path, *, seed: int) -> Outcome
     run.cross_lingual_sts()
     run.cross_lingual_bitext()
     run.language_biases()
-    return run.outcome
+    seconds = round(time.perf_counter() - started, 1)
+    about = {"system": system.describe(), **circumstances()}
+    return SystemResults(system.name, suite.name, seed, seconds, about, run.results, run.items, run.skipped)
 
 
 class _Run:
@@ -121,7 +94,9 @@ class _Run:
         self.system = system
         self.root = root
         self.seed = seed
-        self.outcome = Outcome()
+        self.results: list[Result] = []
+        self.items: dict[str, Items] = {}
+        self.skipped: list[str] = []
         self.vectors: dict[str, dict[str, Vectors]] = defaultdict(dict)
         self.cross_lingual: dict[str, list[tuple[Floats | Vectors, Floats | list[float]]]] = defaultdict(list)
         self.multiway_pairs: dict[str, dict[str, PairVectors]] = defaultdict(dict)
@@ -137,18 +112,18 @@ class _Run:
         """Add a metric of items [n, k], of :data:`RESAMPLED_METRICS`, with its interval."""
         low, high = percentile_interval(resample_metric(metric, items, self.seed))
         result = Result(task, metric, languages, RESAMPLED_METRICS[metric](items), len(items), low, high)
-        self.outcome.results.append(result)
-        self.outcome.items[result.key] = items
+        self.results.append(result)
+        self.items[result.key] = items
         logger.info("  %s %.2f [%.2f, %.2f]", result.key, result.value, low, high)
 
     def record_value(self, task: str, metric: str, languages: tuple[str, ...], value: float, n: int) -> None:
         """Add a metric without an interval, measured on ``n`` items."""
-        self.outcome.results.append(Result(task, metric, languages, value, n))
-        logger.info("  %s %.3f", self.outcome.results[-1].key, value)
+        self.results.append(Result(task, metric, languages, value, n))
+        logger.info("  %s %.3f", self.results[-1].key, value)
 
     def record_no_pairs(self, task: str, languages: Collection[str]) -> None:
         found = f"in {', '.join(languages)} alone" if languages else "in no language"
-        self.outcome.skipped.append(f"pairs of {task} ({found})")
+        self.skipped.append(f"pairs of {task} ({found})")
         logger.info("  no pairs of languages: %s %s", task, found)
 
     def rows(self, task: Task, source: Source, lang: str, pivot: str) -> list[Row] | None:
@@ -156,7 +131,7 @@ class _Run:
         resolved = resolve_source(source, lang, pivot)
         path = self.root / (resolved.path or "")
         if task.optional and resolved.path and not path.is_file():
-            self.outcome.skipped.append(describe_source(resolved))
+            self.skipped.append(describe_source(resolved))
             logger.info("  not found, skipped: %s", describe_source(resolved))
             return None
         rows = list(read_rows(source, self.root, lang, pivot, roles=TASK_COLUMNS[task.kind]))
@@ -302,4 +277,4 @@ class _Run:
         record("calinski_harabasz", value=calinski_harabasz(spaces))
         record("isotropy", value=isotropy(np.concatenate(spaces)))
         points = translation_map([space[:_MAP_POINTS] for space in spaces], self.seed)
-        self.outcome.items[f"{task.name}.{TRANSLATION_MAP}.{'-'.join(languages)}"] = points
+        self.items[f"{task.name}.{TRANSLATION_MAP}.{'-'.join(languages)}"] = points

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from tiny_suites import columns, task
 
-from modenc.evaluation.results import SystemResults
-from modenc.evaluation.runner import Outcome, Result
+from modenc.evaluation.results import Result, SystemResults
 from modenc.evaluation.suite import load_suite
 
 NOW = {"kind": "modular", "precision": "fp32", "modules": {"en": "1", "kk": "2"}, "dev_curves": {}}
@@ -65,7 +64,8 @@ def test_new_results_replace_stored_ones(kept_results):
     old = [Result("news", "spearman", (lang,), 1.0, 9) for lang in ("en", "kk")]
     new = replace(old[1], value=2.0)
     before = stored(results=old, items={old[0].key: [1], old[1].key: [1]})
-    outcome = kept_results.merged(before, Outcome([new], {new.key: [2]}, ["a file"]))
-    assert outcome.results == [old[0], new]
-    assert outcome.items == {old[0].key: [1], new.key: [2]}
-    assert outcome.skipped == ["a file"]
+    now = stored(results=[new], items={new.key: [2]}, skipped=["a file"])
+    merged = kept_results.merged(before, now)
+    assert merged.results == [old[0], new]
+    assert merged.items == {old[0].key: [1], new.key: [2]}
+    assert merged.skipped == ["a file"]

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modenc.evaluation.results import SystemResults, save_results
-from modenc.evaluation.runner import Result
+from modenc.evaluation.results import Result, SystemResults, save_results
 
 pytestmark = pytest.mark.slow
 

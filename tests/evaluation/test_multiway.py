@@ -13,8 +13,8 @@ from tiny_suites import columns, task
 from modenc import ModularEncoder
 from modenc.errors import DataError, RecipeError
 from modenc.evaluation import report
-from modenc.evaluation.results import SystemResults
-from modenc.evaluation.runner import Result, run_suite
+from modenc.evaluation.results import Result, SystemResults
+from modenc.evaluation.runner import run_suite
 from modenc.evaluation.significance import bootstrap_samples, spearman_samples
 from modenc.evaluation.sts import language_bias, mean_spearman, pair_cosines, spearman
 from modenc.evaluation.suite import load_suite

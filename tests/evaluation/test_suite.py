@@ -10,7 +10,7 @@ from tiny_recipe import write_table
 from tiny_suites import columns, task
 
 from modenc.errors import DataError, RecipeError
-from modenc.evaluation.results import load_results, make_results, markdown, save_results
+from modenc.evaluation.results import load_results, markdown, save_results
 from modenc.evaluation.runner import run_suite
 from modenc.evaluation.suite import Suite, load_suite
 from modenc.recipe.settings import Source
@@ -154,10 +154,7 @@ def test_a_swapped_language_is_seen(data, tmp_path):
 def test_results_come_back_as_they_were_stored_and_stand_side_by_side(suite, data, tmp_path):
     stored = []
     for name, noise in (("noisy", 1.5), ("clear", 0.1)):
-        system = World(name, noise)
-        results = make_results(
-            name, suite.name, 1, 2.0, system.describe(), run_suite(system, suite, data, seed=1)
-        )
+        results = run_suite(World(name, noise), suite, data, seed=1)
         save_results(results, tmp_path / name)
         again = load_results(tmp_path / name)
         assert dataclasses.replace(again, items={}) == dataclasses.replace(results, items={})
@@ -173,8 +170,7 @@ def test_results_come_back_as_they_were_stored_and_stand_side_by_side(suite, dat
 
 
 def test_a_metric_that_is_not_a_number_stays_so(suite, data, tmp_path):
-    world = World("mine")
-    whole = make_results("mine", suite.name, 1, 2.0, world.describe(), run_suite(world, suite, data, seed=1))
+    whole = run_suite(World("mine"), suite, data, seed=1)
     nothing = dataclasses.replace(whole.results[0], value=float("nan"), low=None, high=None)
     save_results(dataclasses.replace(whole, results=(nothing,)), tmp_path)
     again = load_results(tmp_path)
