@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import struct
-from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +29,10 @@ logger = logging.getLogger(__name__)
 ME5_SMALL = "me5-small"
 _FILE = "e5-small-q4.bin"
 _FOLDER = "me5-small-0.3.0-1"
+_SIZES = (
+    *("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"),
+    *("max_position_embeddings", "type_vocab_size", "layer_norm_eps"),
+)
 _LAYER_NAMES = {
     "q": "attention.self.query",
     "k": "attention.self.key",
@@ -67,18 +70,6 @@ class _Reader:
         return self.data[self.at - count : self.at]
 
 
-@dataclass(frozen=True)
-class _Header:
-    hidden: int
-    layers: int
-    heads: int
-    ffn: int
-    vocabulary: int
-    positions: int
-    types: int
-    eps: float
-
-
 def convert_me5_small() -> Path:
     """Return the converted model's folder in the cache, made on first use (about 470 MB).
 
@@ -104,29 +95,18 @@ def convert_me5_small() -> Path:
 
 def _convert(source: Path, folder: Path) -> None:
     reader = _Reader(source.read_bytes())
-    header = _read_header(reader, source)
-    tokenizer = _read_tokenizer(reader, header)
-    body = BertModel(
-        BertConfig(
-            vocab_size=header.vocabulary,
-            hidden_size=header.hidden,
-            num_hidden_layers=header.layers,
-            num_attention_heads=header.heads,
-            intermediate_size=header.ffn,
-            max_position_embeddings=header.positions,
-            type_vocab_size=header.types,
-            layer_norm_eps=header.eps,
-            pad_token_id=tokenizer.pad_token_id,
-        ),
-        add_pooling_layer=False,
-    )
-    state = {_parameter_name(name): value for name, value in _read_tensors(reader, header).items()}
+    sizes = _read_sizes(reader, source)
+    tokenizer = _read_tokenizer(reader, sizes["max_position_embeddings"])
+    config = BertConfig(**sizes, pad_token_id=tokenizer.pad_token_id)
+    body = BertModel(config, add_pooling_layer=False)
+    state = {_parameter_name(name): value for name, value in _read_tensors(reader, config).items()}
     body.load_state_dict(state, strict=True)
     body.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 
-def _read_header(reader: _Reader, source: Path) -> _Header:
+def _read_sizes(reader: _Reader, source: Path) -> dict[str, Any]:
+    """Read the header; returns the sizes as settings of a ``BertConfig``."""
     magic = reader.take(4)
     (version,) = reader.unpack("I")
     if magic != b"E5S1":
@@ -137,10 +117,10 @@ def _read_header(reader: _Reader, source: Path) -> _Header:
     (block,) = reader.unpack("i")
     if block != 32:
         raise BaseModelError(f"{source}: expected blocks of 32 weights, found {block}")
-    return _Header(*sizes)
+    return dict(zip(_SIZES, sizes, strict=True))
 
 
-def _read_tokenizer(reader: _Reader, header: _Header) -> PreTrainedTokenizerFast:
+def _read_tokenizer(reader: _Reader, max_length: int) -> PreTrainedTokenizerFast:
     count, bos, eos, pad, unk = reader.unpack("5i")
     (size,) = reader.unpack("Q")
     offsets = reader.unpack(f"{count + 1}I")
@@ -170,7 +150,7 @@ def _read_tokenizer(reader: _Reader, header: _Header) -> PreTrainedTokenizerFast
         pad_token=pieces[pad],
         unk_token=pieces[unk],
         mask_token=mask,
-        model_max_length=header.positions,
+        model_max_length=max_length,
     )
 
 
@@ -183,7 +163,7 @@ def _read_character_map(reader: _Reader) -> dict[str, str]:
     return replacements
 
 
-def _read_tensors(reader: _Reader, header: _Header) -> dict[str, torch.Tensor]:
+def _read_tensors(reader: _Reader, config: BertConfig) -> dict[str, torch.Tensor]:
     (count,) = reader.unpack("i")
     directory = []
     for _ in range(count):
@@ -195,7 +175,7 @@ def _read_tensors(reader: _Reader, header: _Header) -> dict[str, torch.Tensor]:
     for name, kind, size, offset, length in directory:
         raw = reader.data[offset : offset + length]
         values = np.frombuffer(raw, dtype="<f4").copy() if kind == 0 else _dequantize(raw)
-        columns = header.ffn if name.endswith("fo.w") else header.hidden
+        columns = config.intermediate_size if name.endswith("fo.w") else config.hidden_size
         shape = (size,) if name.endswith((".b", "ln.w")) else (-1, columns)
         tensors[name] = torch.from_numpy(values[:size]).reshape(shape)
     return tensors
