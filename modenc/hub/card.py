@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from modenc.errors import HubError
 from modenc.hub.checks.schema import key_issues, listed
 from modenc.hub.files import json_object, json_text
+from modenc.hub.layout import PART_FILES
 from modenc.provenance import with_new_keys
 
 # Infix of scores on development data, between the stage and the metric.
@@ -72,6 +73,11 @@ class Card:
         if len(last) > 1:
             last.pop("score", None)
         return last or dict(list(self.scores.items())[:3])
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Parts whose files are on the card, of ``tokenizer embeddings la se cla``."""
+        return tuple(part for part, names in PART_FILES.items() if set(names) <= self.files.keys())
 
     @property
     def nbytes(self) -> int:

@@ -7,9 +7,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modenc.errors import HubError, StorageError
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
 
 _ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _SECONDS = 10.0
@@ -60,6 +63,13 @@ class Repository:
         return isinstance(name, str) and _ID.fullmatch(name) is not None
 
     @property
+    def api(self) -> HfApi:
+        """Client for requests."""
+        from huggingface_hub import HfApi
+
+        return HfApi(token=self.token)
+
+    @property
     def _prefix(self) -> str:
         return f"{self.subfolder}/" if self.subfolder else ""
 
@@ -70,15 +80,11 @@ class Repository:
             UnreachableError: Hugging Face cannot be reached.
             HubError: there is no such repository or revision, or the token gives no access.
         """
-        from huggingface_hub import HfApi
-
         with self.errors(revision):
             if self.local_files_only:
                 raise UnreachableError(f"{self.name}: {_not_cached('local_files_only is set', revision)}")
             # This request has a timeout; the first one of a download has none.
-            info = HfApi(token=self.token).model_info(
-                self.name, revision=revision, files_metadata=True, timeout=_SECONDS
-            )
+            info = self.api.model_info(self.name, revision=revision, files_metadata=True, timeout=_SECONDS)
             return str(info.sha), {
                 file.rfilename.removeprefix(self._prefix): int(file.size or 0)
                 for file in info.siblings or ()

@@ -13,7 +13,7 @@ from modenc.hub.card import Card
 from modenc.hub.files import files_below, read_text
 from modenc.hub.hugging_face import Repository
 from modenc.hub.layout import HUB_FILE, README_FILE, HubInfo
-from modenc.hub.model_card import hub_page
+from modenc.hub.readme import hub_page
 from modenc.hub.remote import ROOT_FILES, RemoteHub
 from modenc.hub.store import Hub
 from modenc.languages import listed_codes, normalize_code
@@ -76,7 +76,7 @@ def push_hub(
         stale = [name for name in there if name.partition("/")[0] in codes and name not in files]
         operations += map(CommitOperationDelete, stale)
         with repository.errors(revision):
-            done = _api(repository).create_commit(
+            done = repository.api.create_commit(
                 repo,
                 operations,
                 commit_message=message or f"Add {', '.join(codes)}",
@@ -94,15 +94,9 @@ def _warn_of_local_base(info: HubInfo) -> None:
         )
 
 
-def _api(repository: Repository) -> Any:
-    from huggingface_hub import HfApi
-
-    return HfApi(token=repository.token)
-
-
 def _destination(repository: Repository, private: bool | None, revision: str | None) -> tuple[str, list[str]]:
     """Make the repository and branch if needed; returns the newest commit there, and its files."""
-    api = _api(repository)
+    api = repository.api
     with repository.errors(revision):
         api.create_repo(repository.name, private=private, exist_ok=True)
         if revision is not None:

@@ -177,8 +177,7 @@ class RemoteHub(Hub):
         Raises:
             HubError: the hub lacks the language.
         """
-        files = self.card(lang).files
-        return tuple(part for part, names in PART_FILES.items() if set(names) <= files.keys())
+        return self.card(lang).parts
 
     def read(self, lang: str, *, checksums: bool = True) -> StoredLanguage:
         """Read and check a language's modules, which are fetched first if the cache lacks them.

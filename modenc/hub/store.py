@@ -18,7 +18,6 @@ from modenc.hub.layout import (
     CARD_FILE,
     FORMAT_VERSION,
     HUB_FILE,
-    PART_FILES,
     README_FILE,
     HubInfo,
     LanguageLayout,
@@ -281,11 +280,7 @@ def _check_nothing_lost(layout: LanguageLayout, card: Card, earlier: Card | None
     if earlier is None:
         return
     parts = layout.present()
-    lost = [
-        part
-        for part, files in PART_FILES.items()
-        if part not in parts and STAGE_OF_PART[part] not in card.stages and set(files) <= set(earlier.files)
-    ]
+    lost = [part for part in earlier.parts if part not in parts and STAGE_OF_PART[part] not in card.stages]
     if "cla" in parts and lost:
         stages = ", ".join(dict.fromkeys(STAGE_OF_PART[part] for part in lost))
         raise HubError(
