@@ -1,15 +1,19 @@
-"""Check of a whole hub: its files against their cards and the base."""
+"""Check of a whole hub: its files against their cards and the base, and nothing else in its folder."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from modenc.errors import HubError, LanguageError
-from modenc.hub.checks.folder import HubIssue
-from modenc.hub.checks.root import root_issues
+from modenc.hub.atomic_folder import STAGING_FOLDER
+from modenc.hub.checks.folder import PICKLES, HubIssue
+from modenc.hub.files import files_below
 from modenc.hub.layout import CARD_FILE
 from modenc.hub.reader import read_language
-from modenc.hub.st_files import sentence_transformers_issues
+from modenc.hub.st_files import POOLING_FOLDER, sentence_transformers_issues
 from modenc.hub.store import Hub
 from modenc.languages import normalize_code
 
@@ -28,7 +32,7 @@ def verify_hub(hub: Hub, lang: str | None = None) -> list[HubIssue]:
     if lang is not None:
         hub.layout(lang)
     else:
-        issues += root_issues(hub.path, hub.languages())
+        issues += _root_issues(hub.path, hub.languages())
         issues += sentence_transformers_issues(hub.path, hub.info)
     for code in hub.languages() if lang is None else [normalize_code(lang)]:
         try:
@@ -39,3 +43,45 @@ def verify_hub(hub: Hub, lang: str | None = None) -> list[HubIssue]:
         _, found = read_language(layout, card, hub.info, code)
         issues += [replace(issue, lang=code) for issue in found]
     return issues
+
+
+def _root_issues(root: Path, languages: list[str]) -> Iterator[HubIssue]:
+    """Yield an issue for each file in the hub's own folder that does not belong there."""
+    for path in sorted(root.iterdir()):
+        name = path.name
+        if STAGING_FOLDER.fullmatch(name) or name in (POOLING_FOLDER, *languages):
+            continue
+        if name.startswith("."):
+            # Other programs keep hidden files here, such as a download cache; only code is reported.
+            yield from _code_in(path, name)
+        elif os.path.isfile(path / CARD_FILE):  # False, not an error, in a folder that is closed to this user
+            yield HubIssue(None, _misnamed(name), name)
+        elif path.is_dir():
+            yield HubIssue(name, f"expected a language's folder, found one without {CARD_FILE}")
+        elif path.suffix.lower() in PICKLES:
+            yield from _code_in(path, name)
+        elif name == "adapter_config.json":
+            yield HubIssue(name, "sentence-transformers would take the hub for a peft adapter; delete it")
+    # Path.resolve would raise for a link to itself.
+    yield from _code_in(Path(os.path.realpath(root / POOLING_FOLDER)), POOLING_FOLDER)
+
+
+def _code_in(path: Path, name: str) -> Iterator[HubIssue]:
+    """Yield an issue for each file that can run code: ``path`` or files below it; links are not followed."""
+    files = [(name, path)]
+    if path.is_dir() and not path.is_symlink():
+        try:
+            files = [(f"{name}/{below}", file) for below, file in files_below(path)]
+        except HubError as error:
+            yield HubIssue(name, str(error))
+            return
+    for found, file in files:
+        if file.suffix.lower() in PICKLES:
+            yield HubIssue(found, "found a format that can run code; delete it")
+
+
+def _misnamed(name: str) -> str:
+    try:
+        return f"expected the folder {normalize_code(name)}; rename it"
+    except LanguageError as error:
+        return f"no language's folder ({error}); move it out of the hub, or rename it"
