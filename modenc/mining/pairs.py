@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,14 +22,11 @@ from modenc.evaluation.bitext import (
     one_to_one,
 )
 from modenc.evaluation.evaluate import SystemLike, open_system
-from modenc.evaluation.systems import System
 from modenc.languages import normalize_code
 from modenc.mining.search import Progress, Search, SearchSettings
 from modenc.mining.sides import DevPairs, Side, add_dev_pairs, make_side
 from modenc.shards import ShardFolder
 from modenc.storage import disk_errors, write_atomically
-
-logger = logging.getLogger(__name__)
 
 
 class MinedPair(NamedTuple):
@@ -120,8 +115,8 @@ def mine(
     with _output_file(output) as target:
         shards = ShardFolder(target, shard_suffix=".npy")
         with shards.alone():
-            neighbors = _neighbors(sides, system, settings or SearchSettings(), shards, progress)
-            mined = _choose(sides, _score(*neighbors), threshold, known)
+            search = Search(sides, system, settings or SearchSettings(), shards, progress)
+            mined = _choose(sides, _best_matches(*search.neighbors()), threshold, known)
             with disk_errors(target, "finished work is kept"):
                 write_atomically(target, _table(mined, codes))
             shards.remove()
@@ -138,38 +133,7 @@ def _output_file(output: str | Path | None) -> Iterator[Path]:
             yield Path(folder) / "pairs.tsv"
 
 
-def _neighbors(
-    sides: tuple[Side, Side],
-    system: System,
-    settings: SearchSettings,
-    shards: ShardFolder,
-    progress: Progress,
-) -> tuple[Neighbors, Neighbors]:
-    model = _as_json(system.describe())
-    job = {
-        "languages": [side.lang for side in sides],
-        "texts": [side.fingerprint() for side in sides],
-        "model": model,
-        "settings": asdict(settings),
-    }
-    done = shards.begin(job, resumable=True)
-    if done:
-        logger.info("%d shards of %d sentences are done already; resuming", done, settings.shard_size)
-    search = Search(sides, system, settings, shards)
-    search.encode(done, progress)
-    if _as_json(system.describe()) != model:
-        raise DataError(
-            f"{system.name} changed while it encoded; run the same command again, which starts over"
-        )
-    return search.search(done, progress)
-
-
-def _as_json(description: dict[str, Any]) -> Any:
-    """Convert a description to the form that it has when it is read from JSON."""
-    return json.loads(json.dumps(description))
-
-
-def _score(forward: Neighbors, backward: Neighbors) -> RowPairs:
+def _best_matches(forward: Neighbors, backward: Neighbors) -> RowPairs:
     """Return the best matches of both directions, best margin first."""
     means = [found.cosines.mean(axis=1) for found in (forward, backward)]
     return candidate_pairs(best_by_margin(forward, means[1]), best_by_margin(backward, means[0]))
@@ -178,25 +142,25 @@ def _score(forward: Neighbors, backward: Neighbors) -> RowPairs:
 def _choose(
     sides: tuple[Side, Side], pairs: RowPairs, threshold: float | None, known: DevPairs | None
 ) -> Mined:
-    found = None
+    scores = None
     if known is not None:
         free = one_to_one(pairs)
         in_dev = np.isin(free.left, known.left) | np.isin(free.right, known.right)
-        found = best_threshold(free.select(in_dev), known.gold)
-        if not found.f1:
+        scores = best_threshold(free.select(in_dev), known.gold)
+        if not scores.f1:
             raise DataError(
                 f"dev: expected translations among the best matches, found none of {len(known.gold)}; check "
                 "which language is in which column, or give a threshold"
             )
-        threshold = found.threshold
-    threshold = 0.0 if threshold is None else threshold
+        threshold = scores.threshold
+    assert threshold is not None
     left, right = sides
     # Added development sentences are left out before each sentence gets its best match.
     own = one_to_one(pairs.select((pairs.left < left.own) & (pairs.right < right.own)))
     kept = own.select(own.scores >= threshold)
     rows = zip(kept.left.tolist(), kept.right.tolist(), kept.scores.tolist(), strict=True)
     mined = [MinedPair(left.texts[row], right.texts[match], score) for row, match, score in rows]
-    return Mined(mined, threshold, found, (left.read, right.read), (left.own, right.own))
+    return Mined(mined, threshold, scores, (left.read, right.read), (left.own, right.own))
 
 
 def _table(mined: Mined, codes: list[str]) -> str:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import faiss
 import numpy as np
 
-from modenc.errors import OptionError
+from modenc.errors import DataError, OptionError
 from modenc.evaluation.bitext import NEIGHBORS, Neighbors, nearest_unit_vectors
 from modenc.evaluation.retrieval import Vectors, unit
 from modenc.evaluation.systems import System
@@ -56,98 +56,101 @@ class SearchSettings:
                 raise OptionError(f"{name}: expected at least {least}, found {value}")
 
 
-class _Unit(NamedTuple):
-    """Work for one shard: encode rows of a side, or search their neighbors."""
-
-    rows: range
-    """Rows to encode or to find neighbors of."""
-    side: int
-    """Number of the side with these rows."""
-    part: range | None = None
-    """Rows of the other side to search in; None if ``rows`` are encoded."""
-
-
 class Search:
-    """Computation of all vectors, then of neighbors in both directions, with one shard for each unit.
+    """Computation of all vectors, then of neighbors in both directions, in numbered shards.
+
+    Each side is encoded in blocks of ``shard_size`` rows. Then, for each side and each part of the other side
+    that is indexed at once, the neighbors of each block are searched. Each block makes one shard.
 
     Args:
         sides: sentences of both sides.
         system: the encoder.
         settings: settings of the search.
         shards: folder of finished shards.
+        progress: called after each shard.
     """
 
     def __init__(
-        self, sides: Sequence[Side], system: System, settings: SearchSettings, shards: ShardFolder
+        self,
+        sides: tuple[Side, Side],
+        system: System,
+        settings: SearchSettings,
+        shards: ShardFolder,
+        progress: Progress,
     ) -> None:
         self.sides = sides
         self.system = system
         self.settings = settings
         self.shards = shards
+        self.progress = progress
         self._counts = [len(side.texts) for side in sides]
-        self._searcher: tuple[_Unit | None, Callable[[Vectors], Neighbors] | None] = (None, None)
+        self._blocks = [self._split(side, settings.shard_size) for side in (0, 1)]
+        self._done = 0
         self._width = 0
 
-    def encode(self, done: int, progress: Progress) -> None:
-        """Make the vectors, except the first ``done`` shards."""
-        units = [_Unit(rows, side) for side in (0, 1) for rows in self._blocks(side)]
-        self._make("encoding", units, 0, done, progress)
+    def neighbors(self) -> tuple[Neighbors, Neighbors]:
+        """Make the shards that are not done yet; returns the neighbors of both sides.
 
-    def search(self, done: int, progress: Progress) -> tuple[Neighbors, Neighbors]:
-        """Find the neighbors of both sides, except the first ``done`` shards; returns all neighbors."""
-        first = self._shards(0) + self._shards(1)
+        Raises:
+            DataError: the model changed while it encoded.
+            StorageError: the disk is full or read-only.
+        """
+        model = _as_json(self.system.describe())
+        job = {
+            "languages": [side.lang for side in self.sides],
+            "texts": [side.fingerprint() for side in self.sides],
+            "model": model,
+            "settings": asdict(self.settings),
+        }
+        self._done = self.shards.begin(job, resumable=True)
+        if self._done:
+            size = self.settings.shard_size
+            logger.info("%d shards of %d sentences are done already; resuming", self._done, size)
+        self._encode()
+        if _as_json(self.system.describe()) != model:
+            raise DataError(
+                f"{self.system.name} changed while it encoded; run the same command again, which starts over"
+            )
         self._width = self._load(0).shape[1]
-        self._make("searching", list(self._searching()), first, done, progress)
-        self._searcher = (None, None)
-        return self._merged(0, first), self._merged(1, first)
+        found = self._search()
+        return self._merged(0, found[0]), self._merged(1, found[1])
 
-    def _make(self, stage: str, units: list[_Unit], first: int, done: int, progress: Progress) -> None:
-        total = sum(len(todo.rows) for todo in units)
-        for number, todo in enumerate(units, start=first):
-            if number >= done:
-                made = self._vectors_of(todo) if todo.part is None else self._neighbors_of(todo)
-                with disk_errors(self.shards.folder, KEPT), self.shards.writing(number) as stream:
-                    np.save(stream, made)
-            progress(stage, len(todo.rows), total)
+    def _split(self, side: int, size: int) -> list[range]:
+        count = self._counts[side]
+        return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
-    def _searching(self) -> Iterator[_Unit]:
-        for side in (0, 1):
-            for part in self._parts(1 - side):
-                yield from (_Unit(rows, side, part) for rows in self._blocks(side))
+    def _encode(self) -> None:
+        blocks = [(side, rows) for side in (0, 1) for rows in self._blocks[side]]
+        for number, (side, rows) in enumerate(blocks):
+            if number >= self._done:
+                texts = self.sides[side].texts[rows.start : rows.stop]
+                self._save(number, unit(self.system.encode(texts, self.sides[side].lang)))
+            self.progress("encoding", len(rows), sum(self._counts))
 
-    def _blocks(self, side: int) -> Iterator[range]:
-        size, count = self.settings.shard_size, self._counts[side]
-        return (range(start, min(start + size, count)) for start in range(0, count, size))
-
-    def _shards(self, side: int) -> int:
-        """Return the number of shards with a side's vectors."""
-        return math.ceil(self._counts[side] / self.settings.shard_size)
-
-    def _parts(self, side: int) -> Iterator[range]:
-        """Split a side into parts that are indexed at once, in whole shards."""
-        size, count = self.settings.shard_size, self._counts[side]
+    def _search(self) -> list[range]:
+        """Find the neighbors of both sides; returns the shards of each."""
+        size = self.settings.shard_size
+        # Whole shards, whose vectors are indexed at once.
         rows = max(1, self.settings.index_bytes // (4 * self._width) // size) * size
-        return (range(start, min(start + rows, count)) for start in range(0, count, rows))
+        parts = [self._split(side, rows) for side in (0, 1)]
+        total = sum(self._counts[side] * len(parts[1 - side]) for side in (0, 1))
+        number, found = sum(map(len, self._blocks)), []
+        for side in (0, 1):
+            first = number
+            for part in parts[1 - side]:
+                self._search_part(side, part, number, total)
+                number += len(self._blocks[side])
+            found.append(range(first, number))
+        return found
 
-    def _vectors_of(self, todo: _Unit) -> Vectors:
-        side = self.sides[todo.side]
-        return unit(self.system.encode(side.texts[todo.rows.start : todo.rows.stop], side.lang))
-
-    def _neighbors_of(self, todo: _Unit) -> np.ndarray:
-        """Return [rows] of ``cosine`` [k] and ``row`` [k], best first; -1 if the part has fewer than k."""
-        assert todo.part is not None
-        whole = _Unit(range(0), todo.side, todo.part)
-        if self._searcher[0] != whole:
-            self._searcher = (None, None)  # its memory is free before the next one is built
-            self._searcher = (whole, self._open(1 - todo.side, todo.part))
-        assert self._searcher[1] is not None
-        found = self._searcher[1](self._vectors(todo.side, todo.rows))
-        k = self._k(1 - todo.side)
-        result = np.zeros(len(todo.rows), [("cosine", "<f4", (k,)), ("row", "<i8", (k,))])
-        result["cosine"], result["row"] = -np.inf, -1
-        width = found.rows.shape[1]
-        result["cosine"][:, :width], result["row"][:, :width] = found.cosines, found.rows + todo.part.start
-        return result
+    def _search_part(self, side: int, part: range, first: int, total: int) -> None:
+        """Find a side's neighbors in a part of the other side, in the shards from ``first`` on."""
+        search = None
+        for number, rows in enumerate(self._blocks[side], start=first):
+            if number >= self._done:
+                search = search or self._open(1 - side, part)
+                self._save(number, _padded(search(self._vectors(side, rows)), part, self._k(1 - side)))
+            self.progress("searching", len(rows), total)
 
     def _k(self, side: int) -> int:
         return min(self.settings.neighbors, self._counts[side])
@@ -165,7 +168,7 @@ class Search:
         lists = max(1, min(int(_LISTS_PER_ROOT * math.sqrt(len(part))), len(part) // _ROWS_A_LIST))
         index: Any = faiss.index_factory(self._width, f"IVF{lists},Flat", faiss.METRIC_INNER_PRODUCT)
         stride = max(1, len(part) // (_TRAINED_ON * lists))
-        blocks = [rows for rows in self._blocks(side) if rows.start in part]
+        blocks = [rows for rows in self._blocks[side] if rows.start in part]
         # The sample has every stride-th row, across shards.
         sample = [self._vectors(side, rows)[-rows.start % stride :: stride] for rows in blocks]
         logger.info("%s: indexing %d sentences", self.sides[side].lang, len(part))
@@ -178,29 +181,44 @@ class Search:
     def _vectors(self, side: int, rows: range) -> Vectors:
         """Load vectors of rows that begin and end with a shard."""
         size = self.settings.shard_size
-        first = (self._shards(0) if side else 0) + rows.start // size
+        first = (len(self._blocks[0]) if side else 0) + rows.start // size
         count = math.ceil(len(rows) / size)
         return np.concatenate([self._load(number) for number in range(first, first + count)])
+
+    def _save(self, number: int, rows: np.ndarray) -> None:
+        with disk_errors(self.shards.folder, KEPT), self.shards.writing(number) as stream:
+            np.save(stream, rows)
 
     def _load(self, number: int) -> np.ndarray:
         path: Path = self.shards.shard(number)
         loaded: np.ndarray = np.load(path)
         return loaded
 
-    def _merged(self, side: int, first: int) -> Neighbors:
+    def _merged(self, side: int, shards: range) -> Neighbors:
         """Merge the neighbors of a side in all parts of the other side."""
-        numbers = defaultdict[int, list[int]](list)
-        for number, todo in enumerate(self._searching(), start=first):
-            if todo.side == side:
-                numbers[todo.rows.start].append(number)
         cosines, rows = [], []
-        for block in self._blocks(side):
-            found = [self._load(number) for number in numbers[block.start]]
+        blocks = len(self._blocks[side])
+        for block in range(blocks):
+            found = [self._load(number) for number in shards[block::blocks]]
             near = np.concatenate([part["cosine"] for part in found], axis=1)
             order = np.argsort(-near, axis=1, kind="stable")[:, : self._k(1 - side)]
             cosines.append(np.take_along_axis(near, order, axis=1))
             rows.append(np.take_along_axis(np.concatenate([p["row"] for p in found], axis=1), order, axis=1))
         return Neighbors(np.concatenate(cosines), np.concatenate(rows))
+
+
+def _padded(found: Neighbors, part: range, k: int) -> np.ndarray:
+    """Return [rows] of ``cosine`` [k] and ``row`` [k], best first; -1 if the part has fewer than k."""
+    result = np.zeros(len(found.rows), [("cosine", "<f4", (k,)), ("row", "<i8", (k,))])
+    result["cosine"], result["row"] = -np.inf, -1
+    width = found.rows.shape[1]
+    result["cosine"][:, :width], result["row"][:, :width] = found.cosines, found.rows + part.start
+    return result
+
+
+def _as_json(description: dict[str, Any]) -> Any:
+    """Convert a description to the form that it has when it is read from JSON."""
+    return json.loads(json.dumps(description))
 
 
 def _search(index: Any, queries: Vectors, k: int) -> Neighbors:

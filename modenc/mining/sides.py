@@ -64,9 +64,8 @@ class DevPairs:
     gold: set[tuple[int, int]]
     """Pairs of rows (left, right) that translate each other."""
     left: list[int]
-    """Rows of all development sentences, with or without a translation."""
+    """Rows of all development sentences of the left side, with or without a translation."""
     right: list[int]
-    """Rows of all development sentences of the right side."""
 
 
 def add_dev_pairs(pairs: Iterable[tuple[str, str]], left: Side, right: Side) -> DevPairs:
@@ -80,18 +79,12 @@ def add_dev_pairs(pairs: Iterable[tuple[str, str]], left: Side, right: Side) -> 
     Raises:
         DataError: no pair has two sides.
     """
-    gold, known_left, known_right = set[tuple[int, int]](), set[int](), set[int]()
-    for texts in pairs:
-        row, match = left.add(texts[0]), right.add(texts[1])
-        if row is not None:
-            known_left.add(row)
-        if match is not None:
-            known_right.add(match)
-        if row is not None and match is not None:
-            gold.add((row, match))
+    rows = [(left.add(pair[0]), right.add(pair[1])) for pair in pairs]
+    gold = {(row, match) for row, match in rows if row is not None and match is not None}
     if not gold:
         raise DataError(
             f"dev: expected translations, found no row with a sentence in both {left.lang} and {right.lang}; "
             "give some, or a threshold"
         )
-    return DevPairs(gold, sorted(known_left), sorted(known_right))
+    left_rows = [row for row, _ in rows if row is not None]
+    return DevPairs(gold, left_rows, [match for _, match in rows if match is not None])
