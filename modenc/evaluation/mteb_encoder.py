@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from modenc.encoder import ModularEncoder
-from modenc.errors import LanguageError
 from modenc.extras import require_extra
-from modenc.languages import normalize_code
+from modenc.languages import find_code
 
 require_extra("mteb", "mteb")
 
@@ -67,7 +66,9 @@ class MtebEncoder(AbsEncoder):  # type: ignore[misc]
         A side is in one language. Where the subset names two, MTEB does not say which of them this side is
         in: then it is the one that most of the texts are identified as.
         """
-        codes = _codes(task_metadata.hf_subsets_to_langscripts.get(hf_subset, [hf_subset]))
+        # Codes such as ``kaz-Cyrl``, and others that are no languages'.
+        langscripts = task_metadata.hf_subsets_to_langscripts.get(hf_subset, [hf_subset])
+        codes = list(dict.fromkeys(filter(None, map(find_code, langscripts))))
         if len(codes) < 2:
             return next(iter(codes), None)
         # Modules are chosen with a prior for the hub's languages; ``code`` is without it.
@@ -76,14 +77,3 @@ class MtebEncoder(AbsEncoder):  # type: ignore[misc]
         )
         likeliest = max(codes, key=lambda code: counts[code])
         return likeliest if counts[likeliest] else None
-
-
-def _codes(langscripts: list[str]) -> list[str]:
-    """Normalize codes such as ``kaz-Cyrl``, each once; others than languages' codes are left out."""
-    codes = []
-    for langscript in langscripts:
-        try:
-            codes.append(normalize_code(langscript))
-        except LanguageError:
-            continue
-    return list(dict.fromkeys(codes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from modenc.evaluation.results import Result, SystemResults, markdown
 from modenc.evaluation.runner import TRANSLATION_MAP
-from modenc.evaluation.significance import Items
+from modenc.evaluation.sts import Items
 
 # More bars than this are only shown as a matrix.
 _MOST_BARS = 40
@@ -54,39 +54,30 @@ def write_report(systems: Sequence[SystemResults], folder: Path) -> Path:
 
 
 def _figures(systems: Sequence[SystemResults]) -> Iterator[tuple[str, Figure]]:
-    for task, metric in dict.fromkeys(
-        (result.task, result.metric)
-        for system in systems
-        for result in system.results
-        if result.low is not None
-    ):
-        if len(_language_sets(systems, task, metric)) <= _MOST_BARS:
-            yield f"{task}-{metric}", _plot_bars(systems, task, metric)
-    tasks = dict.fromkeys(result.task for system in systems for result in system.results)
-    for task, metric in product(tasks, ("spearman", "xsim_error")):
-        for system in systems:
-            chosen = [r for r in system.results if (r.task, r.metric) == (task, metric)]
-            if sum(len(result.languages) == 2 for result in chosen) > 1:
-                yield (
-                    f"{task}-{metric}-matrix-{system.name}",
-                    _plot_matrix(chosen, f"{system.name}: {task} {metric}"),
-                )
-
+    results = [result for system in systems for result in system.results]
+    metrics = dict.fromkeys((result.task, result.metric) for result in results if result.low is not None)
+    for task, metric in metrics:
+        languages = list(dict.fromkeys(result.languages for result in _of(results, task, metric)))
+        if len(languages) <= _MOST_BARS:
+            yield f"{task}-{metric}", _plot_bars(systems, task, metric, languages)
+    tasks = dict.fromkeys(result.task for result in results)
+    for task, metric, system in product(tasks, ("spearman", "xsim_error"), systems):
+        chosen = _of(system.results, task, metric)
+        if sum(len(result.languages) == 2 for result in chosen) > 1:
+            figure = _plot_matrix(chosen, f"{system.name}: {task} {metric}")
+            yield f"{task}-{metric}-matrix-{system.name}", figure
     for system in systems:
         for key, rows in system.items.items():
             task, name, codes = key.split(".")
             if name == TRANSLATION_MAP:
-                languages, title = codes.split("-"), f"{system.name}: {task}"
-                yield f"{task}-{TRANSLATION_MAP}-{system.name}", _plot_map(rows, languages, title)
+                figure = _plot_map(rows, codes.split("-"), f"{system.name}: {task}")
+                yield f"{task}-{TRANSLATION_MAP}-{system.name}", figure
         for stage, curves in _dev_curves(system).items():
             yield f"training-{stage}-{system.name}", _plot_dev_curves(curves, f"{system.name}: {stage}")
 
 
-def _language_sets(systems: Sequence[SystemResults], task: str, metric: str) -> list[tuple[str, ...]]:
-    """List the languages and pairs of languages of a metric."""
-    results = (result for system in systems for result in system.results)
-    found = (result.languages for result in results if (result.task, result.metric) == (task, metric))
-    return list(dict.fromkeys(found))
+def _of(results: Iterable[Result], task: str, metric: str) -> list[Result]:
+    return [result for result in results if (result.task, result.metric) == (task, metric)]
 
 
 def _dev_curves(system: SystemResults) -> dict[str, dict[str, list[tuple[int, float]]]]:
@@ -132,13 +123,14 @@ def _plot_map(rows: Items, languages: Sequence[str], title: str) -> Figure:
     return figure
 
 
-def _plot_bars(systems: Sequence[SystemResults], task: str, metric: str) -> Figure:
+def _plot_bars(
+    systems: Sequence[SystemResults], task: str, metric: str, languages: Sequence[tuple[str, ...]]
+) -> Figure:
     """Plot bars with 95 % intervals, a color for each system."""
-    languages = _language_sets(systems, task, metric)
     figure, axes = _subplots(max(4.0, 1.1 * len(languages) * len(systems) ** 0.5), 3.5)
     width = 0.8 / len(systems)
     for number, system in enumerate(systems):
-        results = {r.languages: r for r in system.results if (r.task, r.metric) == (task, metric)}
+        results = {result.languages: result for result in _of(system.results, task, metric)}
         for place, codes in enumerate(languages):
             result = results.get(codes)
             if result is None or result.low is None or result.high is None:

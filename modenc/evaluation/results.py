@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from modenc.errors import DataError
-from modenc.evaluation.significance import Floats, Items, p_value, resample_metric
+from modenc.evaluation.significance import Floats, p_value, resample_metric
+from modenc.evaluation.sts import Items
 from modenc.storage import write_atomically
 
 RESULTS_FILE = "results.json"
@@ -148,15 +149,15 @@ def markdown(systems: Sequence[SystemResults]) -> str:
     for system in others:
         headings += [system.name, "p"]
     for task in dict.fromkeys(key.split(".")[0] for key in keys):
-        lines += [f"## {task}", "", _row(headings), _row(["---"] * 3 + ["---:"] * (len(headings) - 3))]
+        rows = []
         for key in (key for key in keys if key.split(".")[0] == task):
             known = next(result for system in systems if (result := system.find(key)))
             cells = [known.metric, "-".join(known.languages) or "all pairs", str(known.n)]
             cells.append(_cell(first.find(key)))
             for system in others:
-                cells += [_cell(system.find(key)), _p(first, system, known)]
-            lines.append(_row(cells))
-        lines.append("")
+                cells += [_cell(system.find(key)), _p(first, system, key)]
+            rows.append(cells)
+        lines += [f"## {task}", "", *_table(headings, rows)]
     lines += _means(systems)
     for system in systems:
         versions = ", ".join(f"{package} {number}" for package, number in system.about["versions"].items())
@@ -188,16 +189,14 @@ def _means(systems: Sequence[SystemResults]) -> list[str]:
             values.append((np.mean(measured) if measured else np.nan, len(measured)))
         if values[0][1] > 1:
             where = f"{'within' if size == 1 else 'across'}, {values[0][1]} sets"
-            rows.append(_row([task, metric, where, *(f"{value:.2f}" for value, _ in values)]))
-    if not rows:
-        return []
+            rows.append([task, metric, where, *(f"{value:.2f}" for value, _ in values)])
     headings = ["task", "metric", "over", *(system.name for system in systems)]
-    alignment = _row(["---"] * 3 + ["---:"] * len(systems))
-    return ["## Means", "", _row(headings), alignment, *rows, ""]
+    return ["## Means", "", *_table(headings, rows)] if rows else []
 
 
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+def _table(headings: list[str], rows: list[list[str]]) -> list[str]:
+    alignment = ["---"] * 3 + ["---:"] * (len(headings) - 3)
+    return [*(f"| {' | '.join(row)} |" for row in (headings, alignment, *rows)), ""]
 
 
 def _cell(result: Result | None) -> str:
@@ -224,8 +223,7 @@ def paired_differences(system: SystemResults, other: SystemResults, key: str) ->
     return resample_metric(metric, items, other.seed) - resample_metric(metric, others, other.seed)
 
 
-def _p(first: SystemResults, other: SystemResults, result: Result) -> str:
-    key = result.key
+def _p(first: SystemResults, other: SystemResults, key: str) -> str:
     if key not in first.items or key not in other.items:
         return ""
     value = p_value(paired_differences(other, first, key))

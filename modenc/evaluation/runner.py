@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -16,28 +16,27 @@ from modenc.data.formats import Row
 from modenc.data.pairs import read_score
 from modenc.data.sources import describe_source, read_rows, resolve_source
 from modenc.errors import DataError
-from modenc.evaluation.bitext import Score, hubness, mining_scores
-from modenc.evaluation.classification import TopicClassifier
+from modenc.evaluation.bitext import Score, hubness, is_top1, mining_scores
+from modenc.evaluation.classification import fit_classifier
 from modenc.evaluation.geometry import calinski_harabasz, invariance, isotropy, rsim, translation_map
-from modenc.evaluation.multiway import (
-    PairVectors,
-    check_same_scores,
-    common_ids,
-    cross_lingual_cosines,
-    to_ranks,
-    top1_both_ways,
-)
 from modenc.evaluation.results import Result, SystemResults, circumstances
-from modenc.evaluation.retrieval import Vectors
+from modenc.evaluation.retrieval import Vectors, unit
 from modenc.evaluation.significance import (
     RESAMPLED_METRICS,
     Floats,
-    Items,
     percentile_interval,
     resample_metric,
 )
-from modenc.evaluation.sts import language_bias, pair_cosines
-from modenc.evaluation.suite import TASK_COLUMNS, Suite, Task, TaskKind, check_files
+from modenc.evaluation.sts import (
+    Items,
+    PairVectors,
+    check_same_scores,
+    cross_lingual_cosines,
+    language_bias,
+    pair_cosines,
+    to_ranks,
+)
+from modenc.evaluation.suite import TASK_COLUMNS, Suite, Task, check_files
 from modenc.evaluation.systems import System
 from modenc.recipe.settings import Source
 
@@ -70,17 +69,9 @@ def run_suite(system: System, suite: Suite, root: Path, *, seed: int) -> SystemR
     check_files(suite, root)
     started = time.perf_counter()
     run = _Run(system, root, seed)
-    measure: dict[TaskKind, Callable[[Task], None]] = {
-        "sts": run.sts,
-        "bitext": run.bitext,
-        "classification": run.classification,
-        "geometry": run.geometry,
-        "multiway_sts": run.multiway_sts,
-        "multiway_bitext": run.multiway_bitext,
-    }
     for task in suite.task:
         logger.info("%s: %s (%s)", system.name, task.name, task.kind)
-        measure[task.kind](task)
+        getattr(run, task.kind)(task)
     run.cross_lingual_sts()
     run.cross_lingual_bitext()
     run.language_biases()
@@ -90,6 +81,8 @@ def run_suite(system: System, suite: Suite, root: Path, *, seed: int) -> SystemR
 
 
 class _Run:
+    """Measurements of one system; the methods for tasks are named like :data:`TaskKind`."""
+
     def __init__(self, system: System, root: Path, seed: int) -> None:
         self.system = system
         self.root = root
@@ -107,6 +100,20 @@ class _Run:
         if new := list(dict.fromkeys(text for text in texts if text not in known)):
             known.update(zip(new, self.system.encode(new, lang), strict=True))
         return np.stack([known[text] for text in texts])
+
+    def encode_common(self, task: str, texts: Mapping[str, Mapping[str, str]]) -> dict[str, Vectors]:
+        """Encode the texts (language → id → text) of the ids that all languages have, in one order.
+
+        Raises:
+            DataError: fewer than two ids are in all of them.
+        """
+        first = next(iter(texts.values()))
+        common = [number for number in first if all(number in by_id for by_id in texts.values())]
+        if len(common) < 2:
+            raise DataError(
+                f"{task}: expected the same ids in {', '.join(texts)}, found {len(common)} in common"
+            )
+        return {lang: self.encode([t[number] for number in common], lang) for lang, t in texts.items()}
 
     def record(self, task: str, metric: str, languages: tuple[str, ...], items: Items) -> None:
         """Add a metric of items [n, k], of :data:`RESAMPLED_METRICS`, with its interval."""
@@ -206,10 +213,14 @@ class _Run:
                 self.record_value(task.name, f"mining_f1{suffix}", (left, right), f1, third)
 
     def record_retrieval(self, task: str, languages: tuple[str, str], left: Vectors, right: Vectors) -> None:
-        hits = {score: top1_both_ways(left, right, score) for score, _ in _SCORES}
-        self.record(task, "retrieval_accuracy", languages, hits["cosine"])
+        """Record in what share of both directions row i of one side [n, d] finds row i of the other."""
+        found: dict[str, Items] = {}
+        for score, _ in _SCORES:
+            both_ways = np.column_stack([is_top1(left, right, score), is_top1(right, left, score)])
+            found[score] = both_ways.mean(axis=1, keepdims=True)
+        self.record(task, "retrieval_accuracy", languages, found["cosine"])
         for score, suffix in _SCORES:
-            self.record(task, f"xsim_error{suffix}", languages, hits[score])
+            self.record(task, f"xsim_error{suffix}", languages, found[score])
 
     def multiway_bitext(self, task: Task) -> None:
         for lang in task.languages:
@@ -229,8 +240,7 @@ class _Run:
             if len(texts) < 2:
                 self.record_no_pairs(task, texts)
                 continue
-            common = common_ids(task, texts)
-            vectors = {lang: self.encode([t[number] for number in common], lang) for lang, t in texts.items()}
+            vectors = self.encode_common(task, texts)
             for left, right in combinations(vectors, 2):
                 self.record_retrieval(task, (left, right), vectors[left], vectors[right])
 
@@ -241,19 +251,19 @@ class _Run:
         for lang in task.languages:
             fit, choose = (self.rows(task, source, lang, task.pivot) for source in (task.train, task.dev))
             if fit is not None and choose is not None:
-                classifiers[lang] = TopicClassifier(
+                classifiers[lang] = fit_classifier(
                     *self._labeled(fit, lang), *self._labeled(choose, lang), seed=self.seed
                 )
         for lang in task.languages:
             rows = self.rows(task, task.data, lang, task.pivot)
             if rows is None:
                 continue
-            test = self._labeled(rows, lang)
+            vectors, labels = self._labeled(rows, lang)
             for metric, fitted_on in (("accuracy", lang), ("zero_shot_accuracy", task.pivot)):
                 if fitted_on in classifiers and not (metric == "zero_shot_accuracy" and lang == task.pivot):
                     languages = (lang,) if fitted_on == lang else (fitted_on, lang)
-                    hits = classifiers[fitted_on].is_correct(*test).astype(np.float64)
-                    self.record(task.name, metric, languages, hits[:, None])
+                    hits = classifiers[fitted_on].predict(unit(vectors)) == np.asarray(labels)
+                    self.record(task.name, metric, languages, hits[:, None].astype(np.float64))
 
     def _labeled(self, rows: list[Row], lang: str) -> tuple[Vectors, list[str]]:
         return self.encode([row["text"] for row in rows], lang), [row["label"] for row in rows]
@@ -266,13 +276,13 @@ class _Run:
                 texts[lang] = {row["id"]: row["text"] for row in rows}
         if len(texts) < 2:
             return
-        common = common_ids(task.name, texts)
-        vectors = {lang: self.encode([t[number] for number in common], lang) for lang, t in texts.items()}
+        vectors = self.encode_common(task.name, texts)
+        count = len(next(iter(vectors.values())))
         for left, right in combinations(vectors, 2):
             value = rsim(vectors[left], vectors[right])
-            self.record_value(task.name, "rsim", (left, right), value, len(common))
+            self.record_value(task.name, "rsim", (left, right), value, count)
         languages, spaces = tuple(vectors), list(vectors.values())
-        record = partial(self.record_value, task.name, languages=languages, n=len(common))
+        record = partial(self.record_value, task.name, languages=languages, n=count)
         record("invariance", value=invariance(spaces))
         record("calinski_harabasz", value=calinski_harabasz(spaces))
         record("isotropy", value=isotropy(np.concatenate(spaces)))

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from modenc.evaluation.sts import mean_spearman
+from modenc.evaluation.sts import Items, mean_spearman
 
-Items = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.float64]
 Statistic = Callable[[Items], float]
 

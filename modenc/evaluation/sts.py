@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import spearmanr
+from scipy.stats import rankdata, spearmanr
 
+from modenc.errors import DataError
 from modenc.evaluation.retrieval import Vectors
+
+Items = npt.NDArray[np.float64]
+"""Rows [n, k], one for each item of a test set."""
 
 _NEIGHBORS = 8
 
@@ -25,7 +31,7 @@ def spearman(left: Vectors, right: Vectors, scores: npt.ArrayLike) -> float:
     return float(spearmanr(pair_cosines(left, right), np.asarray(scores)).statistic * 100)
 
 
-def mean_spearman(items: npt.NDArray[np.float64]) -> float:
+def mean_spearman(items: Items) -> float:
     """Correlate each column of ``items`` [n, k] with the last: mean Spearman times 100."""
     return float(np.mean([spearmanr(column, items[:, -1]).statistic for column in items[:, :-1].T]) * 100)
 
@@ -57,3 +63,52 @@ def language_bias(pairs: Sequence[tuple[npt.ArrayLike, npt.ArrayLike]]) -> float
     each = [spearmanr(cosines, gold).statistic for cosines, gold in pairs]
     cosines, gold = (np.concatenate([np.asarray(pair[side]) for pair in pairs]) for side in (0, 1))
     return float((np.mean(each) - spearmanr(cosines, gold).statistic) * 100)
+
+
+class PairVectors(NamedTuple):
+    """Vectors and gold scores of sentence pairs in one language."""
+
+    first: Vectors
+    """Vectors of ``sentence1`` [n, d]."""
+    second: Vectors
+    """Vectors of ``sentence2`` [n, d]."""
+    gold: Sequence[float]
+    """Gold scores [n], the same in all languages."""
+
+
+def check_same_scores(task: str, languages: Mapping[str, PairVectors]) -> None:
+    """Check that all languages have the same scores row by row, as translations of the same pairs have.
+
+    Raises:
+        DataError: two languages differ; the message names them and the row.
+    """
+    code, (_, _, gold) = next(iter(languages.items()))
+    for lang, pairs in languages.items():
+        if len(pairs.gold) != len(gold):
+            raise DataError(
+                f"{task}: expected the same rows in all languages, found {len(gold)} in {code!r} and "
+                f"{len(pairs.gold)} in {lang!r}"
+            )
+        for number, (ours, theirs) in enumerate(zip(pairs.gold, gold, strict=True), start=1):
+            if ours != theirs:
+                raise DataError(
+                    f"{task}: expected the same scores in all languages, found {theirs} in {code!r} and "
+                    f"{ours} in {lang!r} in row {number}; put the rows in one order"
+                )
+
+
+def cross_lingual_cosines(languages: Mapping[str, PairVectors]) -> Iterator[tuple[tuple[str, str], Items]]:
+    """Compare each two languages, in the order of ``languages``.
+
+    Yields:
+        Two codes, and rows [n, 3]: the cosine of the first language's ``sentence1`` with the second's
+        ``sentence2``, that of the second's ``sentence1`` with the first's ``sentence2``, and the gold score.
+    """
+    for (code, left), (other, right) in combinations(languages.items(), 2):
+        both = (pair_cosines(left.first, right.second), pair_cosines(right.first, left.second))
+        yield (code, other), np.column_stack([*both, np.asarray(left.gold)]).astype(np.float64)
+
+
+def to_ranks(items: Items) -> Items:
+    """Replace the values of each column [n, k] by their ranks: equal for Spearman, a third to store."""
+    return np.column_stack([rankdata(column, method="dense") for column in items.T]).astype(np.float64)

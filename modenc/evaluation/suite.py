@@ -13,7 +13,7 @@ from modenc.data.sources import resolve_source
 from modenc.errors import DataError, LanguageError, RecipeError
 from modenc.languages import normalize_code
 from modenc.recipe.files import find_shipped, read_toml, recipes_folder
-from modenc.recipe.issues import Issue, dotted, unknown_keys
+from modenc.recipe.issues import Issue, Place, dotted, unknown_keys
 from modenc.recipe.parse import parse
 from modenc.recipe.settings import Source
 
@@ -89,18 +89,8 @@ def load_suite(name_or_path: str | Path) -> Suite:
     path = find_shipped(name_or_path, shipped, "suite")
     issues: list[Issue] = []
     suite = parse(Suite, {"name": path.stem, **read_toml(path)}, (), issues)
-    if not issues and not suite.task:
-        issues.append(Issue(("task",), "expected tasks, found none; add a [[task]]"))
     if not issues:
-        seen: set[tuple[str, str, str]] = set()
-        for position, task in enumerate(suite.task):
-            _check(task, position, issues)
-            for languages in (*task.languages, *task.pairs):
-                if (task.name, task.kind, languages) in seen and task.kind != "multiway_bitext":
-                    message = f"{task.name!r} has {languages!r} twice; give one of them another name"
-                    issues.append(Issue(("task", position), message))
-                seen.add((task.name, task.kind, languages))
-        _check_together(suite, issues)
+        issues += _suite_issues(suite)
     if issues:
         lines = dict.fromkeys(f"  {dotted(issue.path)}: {issue.message}" for issue in issues)
         raise RecipeError("\n".join([f"suite {path.stem!r} has {len(lines)} issue(s):", *lines]))
@@ -137,73 +127,82 @@ def _placeholder_values(task: Task) -> list[tuple[str, str]]:
     ]
 
 
-def _check(task: Task, position: int, issues: list[Issue]) -> None:
-    place = ("task", position)
-    for key, message in (*_wrong_languages(task), *_wrong_keys(task)):
-        issues.append(Issue((*place, key) if key else place, message))
+def _suite_issues(suite: Suite) -> Iterator[Issue]:
+    if not suite.task:
+        yield Issue(("task",), "expected tasks, found none; add a [[task]]")
+    seen: set[tuple[str, str, str]] = set()
+    for position, task in enumerate(suite.task):
+        place = ("task", position)
+        yield from _setting_issues(task, place)
+        yield from _source_issues(task, place)
+        yield from _code_issues(task, place)
+        for languages in (*task.languages, *task.pairs):
+            if (task.name, task.kind, languages) in seen and task.kind != "multiway_bitext":
+                yield Issue(place, f"{task.name!r} has {languages!r} twice; give one of them another name")
+            seen.add((task.name, task.kind, languages))
+    yield from _issues_together(suite)
+
+
+def _setting_issues(task: Task, place: Place) -> Iterator[Issue]:
+    """Check that a task has what its kind of task uses, and nothing else."""
+    if not task.languages and not task.pairs:
+        yield Issue(place, "expected languages or pairs, found neither")
+    if task.kind == "bitext" and task.languages:
+        yield Issue((*place, "languages"), "'bitext' takes pairs such as \"en-kk\", found languages")
+    if task.kind in _WITHOUT_PAIRS and task.pairs:
+        yield Issue((*place, "pairs"), f"{task.kind!r} takes languages, found pairs")
+    if task.kind == "geometry" and len(task.languages) == 1:
+        yield Issue((*place, "languages"), "'geometry' compares languages; expected two or more")
+    for key in ("train", "dev"):
+        given = getattr(task, key) is not None
+        if given != (task.kind == "classification"):
+            message = f"needed for 'classification', and only there; this task is {task.kind!r}"
+            yield Issue((*place, key), message)
+    if not re.fullmatch(r"[\w-]+", task.name):
+        yield Issue((*place, "name"), f"expected letters, digits, '_' and '-', found {task.name!r}")
+
+
+def _source_issues(task: Task, place: Place) -> Iterator[Issue]:
     for key in ("data", "train", "dev"):
         if (source := getattr(task, key)) is not None:
             # A column may be named for a filter alone.
             filters = (source.where, source.where_not, source.at_least, source.at_most)
             known = (*TASK_COLUMNS[task.kind], *(name for names in filters for name in names))
-            issues += unknown_keys(source.columns, known, (*place, key, "columns"), "unknown role")
+            yield from unknown_keys(source.columns, known, (*place, key, "columns"), "unknown role")
             if source.corrections:
-                message = "suites evaluate texts as they are; remove them"
-                issues.append(Issue((*place, key, "corrections"), message))
+                yield Issue((*place, key, "corrections"), "suites evaluate texts as they are; remove them")
+
+
+def _code_issues(task: Task, place: Place) -> Iterator[Issue]:
     for pair, (left, right) in zip(task.pairs, task.language_pairs(), strict=True):
         if not left or not right:
             message = f"expected two codes with a hyphen between them, found {pair!r}"
-            issues.append(Issue((*place, "pairs"), message))
+            yield Issue((*place, "pairs"), message)
     codes = {task.pivot, *task.languages, *(code for pair in task.language_pairs() for code in pair if code)}
     for code in sorted(codes):
         try:
             normalize_code(code)
         except LanguageError as error:
-            issues.append(Issue(place, str(error)))
+            yield Issue(place, str(error))
 
 
-def _check_together(suite: Suite, issues: list[Issue]) -> None:
+def _issues_together(suite: Suite) -> Iterator[Issue]:
     """Check tasks of the same name: none overwrites results, and multiway tasks have two languages."""
     kinds: dict[tuple[str, str], str] = {}
-    languages: dict[tuple[str, str], dict[str, None]] = {}
+    languages: dict[tuple[str, str], set[str]] = {}
     first: dict[tuple[str, str], int] = {}
     for position, task in enumerate(suite.task):
-        family = task.kind.removeprefix(_MULTIWAY)
-        known = kinds.setdefault((task.name, family), task.kind)
+        known = kinds.setdefault((task.name, task.kind.removeprefix(_MULTIWAY)), task.kind)
         if known != task.kind:
             message = (
                 f"{task.name!r} is {known!r} and {task.kind!r}, which have the same metrics; give one "
                 "another name"
             )
-            issues.append(Issue(("task", position), message))
+            yield Issue(("task", position), message)
         if task.kind.startswith(_MULTIWAY):
-            languages.setdefault((task.name, task.kind), {}).update(dict.fromkeys(task.languages))
+            languages.setdefault((task.name, task.kind), set()).update(task.languages)
             first.setdefault((task.name, task.kind), position)
     for (name, kind), codes in languages.items():
         if len(codes) == 1:
-            message = (
-                f"{kind!r} compares languages; expected two or more of {name!r}, found {next(iter(codes))}"
-            )
-            issues.append(Issue(("task", first[name, kind], "languages"), message))
-
-
-def _wrong_languages(task: Task) -> Iterator[tuple[str, str]]:
-    """Find languages and pairs that the kind of task does not use, or lacks; yields (key, issue)."""
-    if not task.languages and not task.pairs:
-        yield "", "expected languages or pairs, found neither"
-    if task.kind == "bitext" and task.languages:
-        yield "languages", "'bitext' takes pairs such as \"en-kk\", found languages"
-    if task.kind in _WITHOUT_PAIRS and task.pairs:
-        yield "pairs", f"{task.kind!r} takes languages, found pairs"
-    if task.kind == "geometry" and len(task.languages) == 1:
-        yield "languages", "'geometry' compares languages; expected two or more"
-
-
-def _wrong_keys(task: Task) -> Iterator[tuple[str, str]]:
-    """Find issues in the other settings; yields (key, issue)."""
-    for key in ("train", "dev"):
-        given = getattr(task, key) is not None
-        if given != (task.kind == "classification"):
-            yield key, f"needed for 'classification', and only there; this task is {task.kind!r}"
-    if not re.fullmatch(r"[\w-]+", task.name):
-        yield "name", f"expected letters, digits, '_' and '-', found {task.name!r}"
+            message = f"{kind!r} compares languages; expected two or more of {name!r}, found {min(codes)}"
+            yield Issue(("task", first[name, kind], "languages"), message)

@@ -14,8 +14,6 @@ from modenc.encoder import ModularEncoder
 from modenc.evaluation.retrieval import Vectors
 from modenc.hub.card import Card
 
-E5_PROMPT = "query: "
-
 
 class System(Protocol):
     """An encoder under evaluation."""
@@ -146,7 +144,7 @@ def open_model(name: str, prompt: str | None = None, batch_size: int = 32) -> Se
     """
     if name == ME5_SMALL:
         # E5 was trained with this prompt, and with mean pooling, which is the default.
-        prompt = E5_PROMPT if prompt is None else prompt
+        prompt = "query: " if prompt is None else prompt
         model = SentenceTransformer(
             str(resolve_base(name).folder),
             model_kwargs={"add_pooling_layer": False},
