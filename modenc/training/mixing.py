@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, cycle, islice
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from datasets import Dataset
 from sentence_transformers.base.sampler import MultiDatasetDefaultBatchSampler
 
@@ -45,23 +45,17 @@ class BatchOrder:
         rounds = math.ceil(max(map(sum, self.groups)) / self.processes)
         return rounds * self.processes * len(self.groups)
 
-    def order(self, group: int) -> npt.NDArray[np.intp]:
-        """Spread a group's sets evenly: for each batch of a pass over the group, the number of its set."""
-        counts = self.groups[group]
-        places = np.concatenate([(np.arange(count) + 0.5) / count for count in counts])
-        spread: npt.NDArray[np.intp] = np.repeat(np.arange(len(counts)), counts)
-        return spread[np.argsort(places, kind="stable")]
-
-    def batches_of(self, count: int) -> list[list[int]]:
-        """Count, for each set of each group, its batches among a pass's first ``count``."""
-        cycles, rest = divmod(count, self.processes * len(self.groups))
-        given = []
-        for group, sizes in enumerate(self.groups):
-            own = cycles * self.processes + min(max(rest - group * self.processes, 0), self.processes)
-            passes, rest_of_group = divmod(own, sum(sizes))
-            more = np.bincount(self.order(group)[:rest_of_group], minlength=len(sizes))
-            given.append([passes * size + int(extra) for size, extra in zip(sizes, more, strict=True)])
-        return given
+    def sets(self) -> Iterator[int]:
+        """Yield the number of each batch's set in a pass; sets are numbered through all groups."""
+        endless, first = [], 0
+        for counts in self.groups:
+            # A group's sets are spread evenly over a pass of the group.
+            places = np.concatenate([(np.arange(count) + 0.5) / count for count in counts])
+            spread = np.repeat(np.arange(first, first + len(counts)), counts)
+            endless.append(cycle(spread[np.argsort(places, kind="stable")].tolist()))
+            first += len(counts)
+        for place in range(len(self)):
+            yield next(endless[place // self.processes % len(endless)])
 
 
 class BatchOrderSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]
@@ -78,23 +72,16 @@ class BatchOrderSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]
         """Yield the batches of a pass, as row numbers in the concatenation of all sets."""
         if self.generator is not None and self.seed is not None:
             self.generator.manual_seed(self.seed + self.epoch)
-        numbers = iter(range(len(self.batch_samplers)))
-        batches = [
-            self._endless(group, [next(numbers) for _ in sizes])
-            for group, sizes in enumerate(self.batch_order.groups)
-        ]
-        for place in range(len(self)):
-            yield next(batches[place // self.batch_order.processes % len(batches)])
+        batches = [self._endless(number) for number in range(len(self.batch_samplers))]
+        for number in self.batch_order.sets():
+            yield next(batches[number])
 
-    def _endless(self, group: int, sets: Sequence[int]) -> Iterator[list[int]]:
-        ends = np.cumsum([len(rows) for rows in self.dataset.datasets])
-        order = self.batch_order.order(group)
+    def _endless(self, number: int) -> Iterator[list[int]]:
+        """Yield the batches of a set, pass after pass."""
+        start = sum(len(rows) for rows in self.dataset.datasets[:number])
         while True:
-            readers = [iter(self.batch_samplers[number]) for number in sets]
-            for place in order:
-                number = sets[place]
-                start = int(ends[number]) - len(self.dataset.datasets[number])
-                yield [start + row for row in next(readers[place])]
+            for rows in self.batch_samplers[number]:
+                yield [start + row for row in rows]
 
     def __len__(self) -> int:
         """Count the batches in a pass."""
@@ -136,17 +123,14 @@ class DataSchedule:
         passes, rest = divmod(steps, self._steps_a_pass())
         # The last step of a pass may have fewer batches.
         more = min(rest * accumulation * processes, len(self.batch_order))
-        in_pass, in_rest = (self.batch_order.batches_of(count) for count in (len(self.batch_order), more))
-        batches = [
-            passes * each + extra
-            for group in range(len(in_pass))
-            for each, extra in zip(in_pass[group], in_rest[group], strict=True)
-        ]
-        size = self.optimizer.batch_size
-        return {
-            name: {"rows": self.drawn_from.get(name, rows), "rows_seen": count * min(size, rows)}
-            for (name, rows), count in zip(self.rows.items(), batches, strict=True)
-        }
+        in_pass, in_rest = (
+            Counter(islice(self.batch_order.sets(), count)) for count in (len(self.batch_order), more)
+        )
+        read = {}
+        for number, (name, rows) in enumerate(self.rows.items()):
+            seen = (passes * in_pass[number] + in_rest[number]) * min(self.optimizer.batch_size, rows)
+            read[name] = {"rows": self.drawn_from.get(name, rows), "rows_seen": seen}
+        return read
 
     def log(self, section: str) -> None:
         """Log how often each set is read, with a warning if it is less than once."""
