@@ -299,7 +299,7 @@ class LanguagePlan:
             return () if self.vocabulary.method == "base" else ("text",)
         if stage == "sentence_encoding":
             encoding, kinds = self.sentence_encoding, {"mnrl": "paraphrases", "simcse": "text"}
-            lists = tuple(name for kind, name in kinds.items() if kind in encoding.objective)
+            lists = tuple(name for kind, name in kinds.items() if kind in encoding.objective.split("+"))
             return (*lists, "scored_pairs") if encoding.scored_steps else lists
         if stage == "language_adaptation" and self.language_adaptation.objective != "pivot":
             return () if self.language_adaptation.objective == "none" else ("text",)

@@ -23,7 +23,6 @@ from modenc.data.pairs import CrossRow, CrossScoredRow
 from modenc.errors import RecipeError
 from modenc.evaluation.retrieval import Vectors
 from modenc.hub.store import Hub
-from modenc.recipe.parse import select_settings
 from modenc.recipe.settings import PAPER_SECTIONS, AlignmentSettings
 from modenc.training.adapters_io import (
     add_parallel_adapter,
@@ -33,12 +32,15 @@ from modenc.training.adapters_io import (
 )
 from modenc.training.body_module import base_key, cached_vectors, content_key, encode_texts, sentence_model
 from modenc.training.data_access import TrainingData, sample
-from modenc.training.dev import DevInputs, Scaled
-from modenc.training.objectives.pivot_loss import AlignmentOptions, PivotAlignmentLoss, ScoredAlignmentLoss
+from modenc.training.dev import DevInputs, PublishedWeights
+from modenc.training.objectives.pivot_loss import PivotAlignmentLoss, ScoredAlignmentLoss
 from modenc.training.phases import objective_inputs, run_phases
 from modenc.training.processes import process_state, rows_a_step
 from modenc.training.stage import Stage, published_modules
 from modenc.training.trainers import train_sentence_model
+
+_KINDS = {"scored": "cross_scored_pairs", "paraphrase": "cross_paraphrases", "parallel": "parallel"}
+"""Kind of rows → the list of ``data`` that has them, in the order of the kinds' batches."""
 
 
 def train_alignment(stage: Stage) -> dict[str, Any]:
@@ -49,7 +51,7 @@ def train_alignment(stage: Stage) -> dict[str, Any]:
     pivot = PublishedEncoder(stage)
     body = stage.body_before()
     model = sentence_model(body, stage.tokenizer_before(), plan, settings.max_length)
-    scaled = partial(scaled_adapter, body, settings.strength)
+    published_weights = partial(scaled_adapter, body, settings.strength)
 
     def attach() -> None:
         add_parallel_adapter(body, settings.reduction_factor)
@@ -57,11 +59,11 @@ def train_alignment(stage: Stage) -> dict[str, Any]:
 
     if settings.objective in PAPER_SECTIONS:
         attach()
-        metrics = _learn_paper_objective(stage, pivot, model, scaled)
+        metrics = _learn_paper_objective(stage, pivot, model, published_weights)
     else:
-        metrics = learn_from_pivot(stage, settings, pivot, model, attach, scaled)
+        metrics = learn_from_pivot(stage, settings, pivot, model, attach, published_weights)
     if process_state().is_main_process:
-        with scaled():
+        with published_weights():
             save_parallel_adapter(body, stage.modules / "cla", stage.base.id)
     return metrics
 
@@ -94,7 +96,7 @@ class PublishedEncoder:
 
 
 def _learn_paper_objective(
-    stage: Stage, pivot: PublishedEncoder, model: SentenceTransformer, scaled: Scaled
+    stage: Stage, pivot: PublishedEncoder, model: SentenceTransformer, published_weights: PublishedWeights
 ) -> dict[str, Any]:
     settings, plan = stage.plan.alignment, stage.plan
     inputs = objective_inputs(
@@ -106,7 +108,7 @@ def _learn_paper_objective(
         pivot_texts=stage.data.of_others[plan.pivot].text.train if "text" in plan.reads("alignment") else [],
         warmup_pairs=partial(_warmup_pairs, stage, pivot) if plan.emma_x.warmup_languages else None,
     )
-    return run_phases(inputs, dev_with_pivot(stage, pivot, settings.max_length, scaled))
+    return run_phases(inputs, dev_with_pivot(stage, pivot, settings.max_length, published_weights))
 
 
 def _warmup_pairs(stage: Stage, pivot: PublishedEncoder) -> tuple[Tensor, Tensor]:
@@ -133,7 +135,7 @@ def learn_from_pivot(
     pivot: PublishedEncoder,
     model: SentenceTransformer,
     attach: Callable[[], torch.optim.Optimizer | None],
-    scaled: Scaled,
+    published_weights: PublishedWeights,
 ) -> dict[str, Any]:
     """Train a language's model on translations, paraphrases and scored pairs, against the pivot's vectors.
 
@@ -143,41 +145,39 @@ def learn_from_pivot(
         pivot: encodes the pivot's sentences.
         model: the language's model, before anything is trained.
         attach: adds the modules that train to the model; returns an optimizer for them, or None for AdamW.
-        scaled: a context in which the model has the weights that are published.
+        published_weights: a context in which the model has the weights that are published.
 
     Returns the metrics of :func:`~modenc.training.trainers.train_sentence_model`.
     """
     rows = alignment_rows(stage.data, settings, stage.plan.run.seed)
-    scored = rows.pop("scored", [])
-    unscored = [row for kind in rows for row in rows[kind]]
+    unscored = [row for kind, found in rows.items() if kind != "scored" for row in found]
     counterparts = [row.pivot for row in unscored]
     negatives = [row.pivot_negative for row in unscored if row.pivot_negative]
-    pairs = [text for row in scored for text in (row.pivot1, row.pivot2)]
+    pairs = [text for row in rows.get("scored", []) for text in (row.pivot1, row.pivot2)]
     pivot_row = _numbered([*counterparts, *negatives, *pairs])
     own_row = _numbered(row.text for row in unscored)
     vectors = torch.from_numpy(pivot.encode(list(pivot_row), settings.max_length))
     before = torch.from_numpy(encode_texts(model, list(own_row))) if settings.keep_weight else None
     optimizer = attach()
-    sets = {kind: {kind: _dataset(found, pivot_row, own_row)} for kind, found in rows.items()}
-    if scored:
-        sets = {"scored": {"scored": _scored_dataset(scored, pivot_row)}, **sets}
-    weights, losses = select_settings(AlignmentOptions, settings), dict[str, nn.Module]()
-    for kind in sets:
-        loss = "mnrl" if kind == "paraphrase" else settings.parallel_loss
-        losses[kind] = (
-            ScoredAlignmentLoss(model, vectors, weights)
-            if kind == "scored"
-            else PivotAlignmentLoss(model, vectors, weights, losses=loss, before=before)
-        )
+    sets: dict[str, Dataset] = {}
+    losses: dict[str, nn.Module] = {}
+    for kind, found in rows.items():
+        if kind == "scored":
+            sets[kind] = _scored_dataset(found, pivot_row)
+            losses[kind] = ScoredAlignmentLoss(model, vectors, settings)
+        else:
+            sets[kind] = _dataset(found, pivot_row, own_row)
+            loss = "mnrl" if kind == "paraphrase" else settings.parallel_loss
+            losses[kind] = PivotAlignmentLoss(model, vectors, settings, losses=loss, before=before)
     return train_sentence_model(
         stage,
         settings.optimizer,
         model,
-        sets,
+        {kind: {kind: found} for kind, found in sets.items()},
         losses,
-        dev_with_pivot(stage, pivot, settings.max_length, scaled),
+        dev_with_pivot(stage, pivot, settings.max_length, published_weights),
         optimizer=optimizer,
-        drawn_from={kind: len(found) for kind, found in _all_rows(stage.data, settings.objective).items()},
+        drawn_from={kind: len(found) for kind, found in _all_rows(stage.data).items()},
     )
 
 
@@ -186,34 +186,26 @@ def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -
 
     Returns ``paraphrase`` and ``parallel`` → cross-lingual rows, ``scored`` → scored cross-lingual pairs.
     """
-    needed = _rows_needed(settings)
-    return {kind: sample(rows, needed, seed) for kind, rows in _all_rows(data, settings.objective).items()}
+    rows, optimizer = _all_rows(data), settings.optimizer
+    needed = optimizer.steps * rows_a_step(optimizer)
+    if len(rows) > 1:
+        # The kinds take turns batch by batch, and the first may have one batch more.
+        turns = math.ceil(optimizer.steps * optimizer.gradient_accumulation / 2)
+        needed = turns * optimizer.batch_size * process_state().num_processes
+    return {kind: sample(found, needed, seed) for kind, found in rows.items()}
 
 
-def _all_rows(data: TrainingData, objective: str) -> dict[str, list[Any]]:
-    """Collect the rows of each kind."""
-    rows: dict[str, list[Any]] = {}
-    if objective in ("joint", "paraphrase"):
-        rows["paraphrase"] = data.cross_paraphrases.train
-    if objective in ("joint", "parallel", "scored+parallel"):
-        rows["parallel"] = [CrossRow(row.text, row.pivot, None) for row in data.parallel.train]
-    if "scored" in objective:
-        rows["scored"] = data.cross_scored_pairs.train
+def _all_rows(data: TrainingData) -> dict[str, list[Any]]:
+    reads = data.plan.reads("alignment")
+    rows = {kind: getattr(data, name).train for kind, name in _KINDS.items() if name in reads}
+    if "parallel" in rows:
+        rows["parallel"] = [CrossRow(row.text, row.pivot, None) for row in rows["parallel"]]
     return rows
 
 
-def _rows_needed(settings: AlignmentSettings) -> int:
-    """Count the rows of each kind that the steps read; 0 for all."""
-    optimizer = settings.optimizer
-    if settings.objective not in ("joint", "scored+parallel"):
-        return optimizer.steps * rows_a_step(optimizer)
-    # The kinds take turns batch by batch, and the first may have one batch more.
-    turns = math.ceil(optimizer.steps * optimizer.gradient_accumulation / 2)
-    needed: int = turns * optimizer.batch_size * process_state().num_processes
-    return needed
-
-
-def dev_with_pivot(stage: Stage, pivot: PublishedEncoder, length: int, scaled: Scaled) -> DevInputs:
+def dev_with_pivot(
+    stage: Stage, pivot: PublishedEncoder, length: int, published_weights: PublishedWeights
+) -> DevInputs:
     """Collect the language's development sets, with the pivot's vectors of sentences cut at ``length``."""
     cross, held_out = stage.data.dev.cross_sts, stage.data.held_out_translations()
     return DevInputs(
@@ -224,7 +216,7 @@ def dev_with_pivot(stage: Stage, pivot: PublishedEncoder, length: int, scaled: S
         parallel_pivot=pivot.encode([row.pivot for row in held_out], length) if held_out else None,
         # Alignment seldom improves scores within the language: by those alone the start would always win.
         start_may_win=bool(cross or held_out),
-        weights=scaled,
+        weights=published_weights,
     )
 
 

@@ -30,7 +30,7 @@ from modenc.training.progress import readable
 
 logger = logging.getLogger(__name__)
 
-Scaled = Callable[[], AbstractContextManager[None]]
+PublishedWeights = Callable[[], AbstractContextManager[None]]
 """Makes a context in which the model has the weights that are published, scaled by ``strength``."""
 
 
@@ -54,7 +54,7 @@ class DevInputs:
     """The base's vectors of ``teacher_texts``, row for row."""
     start_may_win: bool = True
     """Whether the weights before training may be chosen as the best."""
-    weights: Scaled = nullcontext
+    weights: PublishedWeights = nullcontext
     """Context for evaluations, in which the model has the weights that are published."""
 
     def empty(self) -> bool:

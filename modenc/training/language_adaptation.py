@@ -27,7 +27,7 @@ from modenc.training.adapters_io import ATTENTION_LAYERS, add_lora, pack_frozen,
 from modenc.training.alignment import PublishedEncoder, learn_from_pivot
 from modenc.training.body_module import cached_vectors, encode_texts, sentence_model
 from modenc.training.data_access import sample
-from modenc.training.dev import DevInputs, Scaled
+from modenc.training.dev import DevInputs, PublishedWeights
 from modenc.training.mixing import schedule_data
 from modenc.training.objectives.distillation import DistillationLoss
 from modenc.training.objectives.masked_lm import MaskedLM
@@ -55,19 +55,19 @@ def train_language_adaptation(stage: Stage) -> dict[str, Any]:
     embeddings = model.get_input_embeddings()
     embeddings.weight.requires_grad_(settings.train_embeddings and stage.plan.vocabulary.method != "base")
     start = embeddings.weight.detach().clone() if embeddings.weight.requires_grad else None
-    scaled = partial(scaled_update, model, start, settings.strength)
+    published_weights = partial(scaled_update, model, start, settings.strength)
     if onto_pivot:
-        metrics = _adapt_to_pivot(stage, model, tokenizer, scaled)
+        metrics = _adapt_to_pivot(stage, model, tokenizer, published_weights)
     elif settings.objective == "distill":
-        metrics = _distill(stage, model, None, tokenizer, scaled)
+        metrics = _distill(stage, model, None, tokenizer, published_weights)
     else:
         masked_lm = MaskedLM(model, embeddings, tokenizer, settings.mask_probability)
         if settings.objective == "mlm":
-            metrics = _masked_lm(stage, masked_lm, tokenizer, scaled)
+            metrics = _masked_lm(stage, masked_lm, tokenizer, published_weights)
         else:
-            metrics = _distill(stage, model, masked_lm, tokenizer, scaled)
+            metrics = _distill(stage, model, masked_lm, tokenizer, published_weights)
     if process_state().is_main_process:
-        with scaled():
+        with published_weights():
             save_lora(model, stage.modules / "la", stage.base.id)
             if start is not None:
                 save_embeddings(embeddings.weight, stage.modules, stage.plan.vocabulary.storage)
@@ -89,7 +89,7 @@ def _optimizer(settings: LanguageAdaptationSettings, *modules: nn.Module) -> tor
 
 
 def _masked_lm(
-    stage: Stage, model: MaskedLM, tokenizer: PreTrainedTokenizerFast, scaled: Scaled
+    stage: Stage, model: MaskedLM, tokenizer: PreTrainedTokenizerFast, published_weights: PublishedWeights
 ) -> dict[str, Any]:
     settings = stage.plan.language_adaptation
     train, held_out = (
@@ -110,7 +110,7 @@ def _masked_lm(
     )
     before = _perplexity(trainer, held_out, stage.plan.run.seed)
     metrics = run_trainer(trainer)
-    with scaled():
+    with published_weights():
         after = _perplexity(trainer, held_out, stage.plan.run.seed)
     logger.info("  held-out perplexity: %.1f before, %.1f after", before, after)
     sets = {"sets": schedule.rows_read(metrics["steps"])}
@@ -165,7 +165,7 @@ def _with_start(stage: Stage, body: PreTrainedModel) -> PreTrainedModel:
 
 
 def _adapt_to_pivot(
-    stage: Stage, model: PeftModel, tokenizer: PreTrainedTokenizerFast, scaled: Scaled
+    stage: Stage, model: PeftModel, tokenizer: PreTrainedTokenizerFast, published_weights: PublishedWeights
 ) -> dict[str, Any]:
     settings = stage.plan.language_adaptation
     # keep_weight keeps the cosines that stage 3 leaves, which do not exist yet.
@@ -174,7 +174,7 @@ def _adapt_to_pivot(
     )
     student = sentence_model(model, tokenizer, stage.plan, settings.max_length)
     optimizer = partial(_optimizer, settings, student)
-    return learn_from_pivot(stage, losses, PublishedEncoder(stage), student, optimizer, scaled)
+    return learn_from_pivot(stage, losses, PublishedEncoder(stage), student, optimizer, published_weights)
 
 
 @contextmanager
@@ -196,7 +196,7 @@ def _distill(
     model: PeftModel,
     masked_lm: MaskedLM | None,
     tokenizer: PreTrainedTokenizerFast,
-    scaled: Scaled,
+    published_weights: PublishedWeights,
 ) -> dict[str, Any]:
     settings, plan = stage.plan.language_adaptation, stage.plan
     optimizer = settings.optimizer
@@ -211,7 +211,9 @@ def _distill(
     teacher_held_out = encode_texts(base, held_out)
     del base, body  # large, and not needed while the student learns
     # With the base's vocabulary the student starts at the teacher's vectors: the start would always win.
-    dev = DevInputs(teacher_texts=held_out, teacher=teacher_held_out, start_may_win=False, weights=scaled)
+    dev = DevInputs(
+        teacher_texts=held_out, teacher=teacher_held_out, start_may_win=False, weights=published_weights
+    )
     student = sentence_model(model, tokenizer, plan, settings.max_length)
     loss = DistillationLoss(student, torch.from_numpy(teacher), masked_lm, settings.mlm_weight)
     metrics = train_sentence_model(

@@ -151,7 +151,7 @@ def _learn_paraphrases(
         logger.info("%s", phase)
         loss = MultipleNegativesRankingLoss(model, scale=settings.scale)
         metrics[phase] = train_sentence_model(
-            stage.for_phase(phase),
+            stage.with_phase_folder(phase),
             settings.optimizer,
             model,
             train,

@@ -81,7 +81,7 @@ def _learn_scores(stage: Stage, model: SentenceTransformer) -> dict[str, Any]:
     rows = stage.data.scored_pairs.train
     logger.info("  scored pairs: %d", len(rows))
     return train_sentence_model(
-        stage.for_phase("scored"),
+        stage.with_phase_folder("scored"),
         replace(settings.optimizer, steps=settings.scored_steps),
         model,
         _columns(rows, "sentence1", "sentence2", "score"),
@@ -102,10 +102,10 @@ def set_groups(
     """
     groups: dict[str, dict[str, Dataset]] = {}
     drawn_from: dict[str, int] = {}
-    batch = settings.optimizer.batch_size
-    if "mnrl" in settings.objective:
-        groups["paraphrases"] = row_sets(data.paraphrases.train, batch, seed)
-    if "simcse" in settings.objective:
+    objectives = settings.objective.split("+")
+    if "mnrl" in objectives:
+        groups["paraphrases"] = row_sets(data.paraphrases.train, settings.optimizer.batch_size, seed)
+    if "simcse" in objectives:
         lines = [text for text in data.text.train if len(text) <= settings.simcse_max_chars]
         lines = list(dict.fromkeys(lines)) or data.text.train
         drawn_from["simcse"] = len(lines)

@@ -74,7 +74,7 @@ class Stage:
         """Folder of the trainer's checkpoints."""
         return self.folder / "checkpoints"
 
-    def for_phase(self, name: str) -> Stage:
+    def with_phase_folder(self, name: str) -> Stage:
         """Return this stage with a folder of its own for one of several phases of training."""
         folder = self.checkpoints / name
         folder.mkdir(parents=True, exist_ok=True)

@@ -107,7 +107,7 @@ class SentenceTrainer(_TrainableCheckpoints, SentenceTransformerTrainer):  # typ
         """Do nothing: the hub writes its own cards."""
 
 
-class LossSteps(TrainerCallback):  # type: ignore[misc]
+class AuxiliaryGradients(TrainerCallback):  # type: ignore[misc]
     """Callback that clears, averages over processes and clips the gradients of the losses' auxiliary modules.
 
     The trainers do so for the model alone. A loss with a method ``begin_step`` is given the step's number;
@@ -322,7 +322,7 @@ def train_sentence_model(
     )
     trainer.batch_order = schedule.batch_order
     auxiliary = trainer.auxiliary()
-    trainer.add_callback(LossSteps(loss.values() if isinstance(loss, dict) else [loss], auxiliary))
+    trainer.add_callback(AuxiliaryGradients(loss.values() if isinstance(loss, dict) else [loss], auxiliary))
     best = KeepBest(stage.folder, model, auxiliary) if evaluator else None
     if best:
         best.resume_from(last_checkpoint(stage.checkpoints))

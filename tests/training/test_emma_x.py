@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,11 +10,11 @@ import torch
 from scipy.stats import multivariate_normal
 from torch.nn import functional
 
+from modenc.recipe.loader import default_section
 from modenc.training.objectives.emma_x import (
     ClassifierWarmup,
     EmmaXAuxiliary,
     EmmaXLoss,
-    EmmaXOptions,
     EmmaXWarmup,
     GaussianRanks,
     NetworkRanks,
@@ -29,8 +30,8 @@ HIDDEN = 6
 
 
 def _auxiliary(encoder=None, **options):
-    options = EmmaXOptions(**{"queue": 8, "momentum": 0.9, "rank_momentum": 0.9, **options})
-    return EmmaXAuxiliary(encoder or _Encoder(), HIDDEN, options)
+    options = {"queue": 8, "momentum": 0.9, "rank_momentum": 0.9, **options}
+    return EmmaXAuxiliary(encoder or _Encoder(), HIDDEN, replace(default_section("emma_x"), **options))
 
 
 class _Encoder(torch.nn.Module):

@@ -18,7 +18,7 @@ from modenc.training import alignment, phases
 from modenc.training.data_access import draw_rows
 from modenc.training.monolithic import train_monolithic
 from modenc.training.pipeline import train
-from modenc.training.trainers import LossSteps
+from modenc.training.trainers import AuxiliaryGradients
 
 pytestmark = pytest.mark.slow
 
@@ -108,12 +108,12 @@ def test_a_run_that_breaks_off_ends_like_one_that_does_not(copies, objective, mo
 
     broken = copies("broken")
     with monkeypatch.context() as patch:
-        patch.setattr(LossSteps, "on_step_end", break_off)
+        patch.setattr(AuxiliaryGradients, "on_step_end", break_off)
         with pytest.raises(KeyboardInterrupt):
             _align(broken, objective, "run.checkpoint_every=2")
     first = len(seen)
     with monkeypatch.context() as patch:
-        patch.setattr(LossSteps, "on_step_end", lambda self, args, state, *_, **__: seen.append(0))
+        patch.setattr(AuxiliaryGradients, "on_step_end", lambda self, args, state, *_, **__: seen.append(0))
         resumed = _cla(_align(broken, objective, "run.checkpoint_every=2"))
     # All of the last phase, without the two steps before the last checkpoint.
     total = {"musr": 4, "emma_x": 4}.get(objective, 8)

@@ -57,7 +57,7 @@ class AllPairsModel(nn.Module):
         self.languages = list(models)
         self.kinds = list(texts)
         self.texts = texts
-        self.losses = losses
+        self.losses = {kind: names.split("+") for kind, names in losses.items()}
         self.scale = scale
         self.symmetric = symmetric
 

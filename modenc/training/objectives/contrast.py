@@ -65,9 +65,12 @@ def ranking_loss(scores: Tensor, *, symmetric: bool) -> Tensor:
     return loss
 
 
-def mask_duplicates(scores: Tensor, rows: Tensor) -> Tensor:
-    """Set scores [batch, batch] to -inf where another row of the batch has the same sentence."""
-    same = rows[:, None] == rows[None, :]
+def mask_duplicates(scores: Tensor, rows: Tensor, candidates: Tensor | None = None) -> Tensor:
+    """Set scores [batch, candidates] to -inf where another candidate than a row's own is the same sentence.
+
+    ``rows`` [batch] and ``candidates`` number the sentences; by default the candidates are the rows.
+    """
+    same = rows[:, None] == (rows if candidates is None else candidates)
     same.fill_diagonal_(False)
     return scores.masked_fill(same.to(scores.device), float("-inf"))
 
