@@ -195,7 +195,7 @@ def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], in
         epilog=f"examples:\n{examples}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=run, parser=parser)
+    parser.set_defaults(run=run, parser=parser, cut=0)
     add_logging(parser)
     return parser
 
@@ -224,9 +224,8 @@ def progress_bar(unit: str, total: int | None = None, initial: int = 0) -> Any:
     """Make a progress bar on standard error; it is hidden if that is no terminal, or by ``--quiet``."""
     from tqdm import tqdm
 
-    hidden = (
-        None if logger.isEnabledFor(logging.WARNING) else True
-    )  # None: tqdm hides it if there is no terminal
+    # With None, tqdm hides it if there is no terminal.
+    hidden = None if logger.isEnabledFor(logging.WARNING) else True
     look = {"unit": unit, "dynamic_ncols": True, "leave": False}
     return tqdm(total=total, initial=initial, file=sys.stderr, disable=hidden, **look)
 
@@ -271,7 +270,7 @@ def encode_texts(
         )
     for warning in caught:
         if isinstance(warning.message, TextsCutWarning):
-            args.cut = getattr(args, "cut", 0) + warning.message.cut
+            args.cut += warning.message.cut
         else:
             warnings.warn_explicit(str(warning.message), warning.category, warning.filename, warning.lineno)
     return vectors, [text.lang for text in tagged]
@@ -279,11 +278,11 @@ def encode_texts(
 
 def report_cuts(args: argparse.Namespace, encoder: ModularEncoder) -> None:
     """Log how many of the texts that :func:`encode_texts` was given were truncated."""
-    if cut := getattr(args, "cut", 0):
+    if args.cut:
         logger.info(
             "%d of the texts encoded in this run were longer than %d tokens and were cut; split them into "
             "shorter texts to encode all of their content",
-            cut,
+            args.cut,
             encoder.max_seq_length,
         )
 

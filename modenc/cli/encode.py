@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,6 @@ from modenc.cli.arguments import (
     add_command,
     add_encoding,
     add_hub_and_routing,
-    encode_texts,
     given_language,
     on_cluster,
     open_encoder,
@@ -25,9 +25,9 @@ from modenc.cli.arguments import (
     progress_bar,
     report_cuts,
 )
-from modenc.cli.encode_job import batches, encode_options, encode_shard, files_state, make_job
+from modenc.cli.encode_job import encode_for_job, encode_shard, files_state, make_job, read_shards
 from modenc.cli.text_io import LANG_COLUMN, STDIN, check_output, has_columns, read_texts, source_files
-from modenc.cli.vector_shards import VectorShards, check_format
+from modenc.cli.vector_shards import OUTPUT_FORMATS, VectorShards
 from modenc.errors import DataError, LanguageError, OptionError
 
 if TYPE_CHECKING:
@@ -86,12 +86,12 @@ def run(args: argparse.Namespace) -> None:
         store = VectorShards(args.output, width, _TYPES[args.precision])
         with store.alone():
             if counts is None or not is_distributed:
-                count, shards = _fill(args, encoder, store, counts, files)
+                count = _fill(args, encoder, store, counts, files)
             else:
                 from modenc.cli.encode_on_cluster import encode_missing_shards
 
-                count, shards = encode_missing_shards(args, encoder, store, counts, files)
-            store.join(shards)
+                count = encode_missing_shards(args, encoder, store, counts, files)
+            store.join(math.ceil(count / args.shard_size))
         logger.info("%s: %d vectors of %d numbers", args.output, count, width)
     report_cuts(args, encoder)
 
@@ -103,7 +103,11 @@ def _checked_width(args: argparse.Namespace) -> int:
     if args.on and (args.output == STDOUT or args.input == STDIN):
         raise OptionError(f"--on {args.on}: expected files for --input and --output, found -; name files")
     if args.output != STDOUT:
-        check_format(args.output)
+        if (ending := args.output.suffix) not in OUTPUT_FORMATS:
+            raise DataError(
+                f"{args.output}: expected an output ending in {' or '.join(OUTPUT_FORMATS)}, "
+                f"found {ending or 'no ending'!r}; rename it"
+            )
         check_output(args.output, args.input)
     if (code := given_language(args)) not in (None, BASE):
         normalize_code(str(code))
@@ -145,10 +149,8 @@ def _counts(args: argparse.Namespace) -> dict[str, int]:
 
 
 def _print(args: argparse.Namespace, encoder: ModularEncoder) -> None:
-    first = 0
-    for texts, langs in batches(args, encoder.max_characters, None):
-        vectors, codes = encode_texts(args, encoder, texts, langs, first=first, **encode_options(args))
-        first += len(texts)
+    for shard in read_shards(args, encoder.max_characters, None):
+        vectors, codes = encode_shard(args, encoder, shard)
         for code, vector in zip(codes, vectors.tolist(), strict=True):
             sys.stdout.write(json.dumps({"language": code, "vector": vector}) + "\n")
 
@@ -159,26 +161,26 @@ def _fill(
     store: VectorShards,
     counts: dict[str, int] | None,
     files: dict[str, Any],
-) -> tuple[int, int]:
-    """Encode the missing shards; returns the numbers of all texts and shards."""
+) -> int:
+    """Encode the missing shards; returns the number of all texts."""
     job, total = make_job(args, encoder, files), None if counts is None else sum(counts.values())
     done = store.begin(job, resumable=args.input != STDIN)
     if args.input == STDIN:
         logger.info("standard input cannot be read twice: an interrupted run starts over")
     elif done:
         logger.info("%d shards of %d texts are done already; resuming", done, args.shard_size)
-    count = done * args.shard_size if total is None else min(done * args.shard_size, total)
+    count: int = min(done * args.shard_size, total or 0)
     with progress_bar(" texts", total, count) as bar:
         # The last module runs once a batch.
         hook = encoder[-1].register_forward_hook(
             lambda _, __, features: bar.update(len(features["sentence_embedding"]))
         )
-        for texts, langs in batches(args, encoder.max_characters, counts, skip=count):
-            if store.shard(done).is_file():  # a run on a cluster finishes shards in any order
-                bar.update(len(texts))
+        for shard in read_shards(args, encoder.max_characters, counts, done):
+            if store.shard(shard.number).is_file():  # a run on a cluster finishes shards in any order
+                bar.update(len(shard.texts))
             else:
-                vectors, codes = encode_shard(args, encoder, texts, langs, job, first=count)
-                store.write(done, count, vectors, codes)
-            done, count = done + 1, count + len(texts)
+                vectors, codes = encode_for_job(args, encoder, shard, job)
+                store.write(shard.number, shard.number * args.shard_size, vectors, codes)
+            count += len(shard.texts)
         hook.remove()
-    return count, done
+    return count

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from modenc.cli.arguments import AUTO, encode_texts, given_language
 from modenc.cli.text_io import LANG_COLUMN, STDIN, batched, read_texts, source_files
@@ -27,11 +27,22 @@ _JOB = (
 )
 
 
-def batches(
-    args: argparse.Namespace, max_characters: int, counts: dict[str, int] | None, skip: int = 0
-) -> Iterator[tuple[list[str], Sequence[str | None] | None]]:
-    """Yield shards of texts, with the languages in ``--lang-column``, after the first ``skip`` texts."""
+class Shard(NamedTuple):
+    """Up to ``--shard-size`` texts."""
+
+    number: int
+    """Its number, from 0."""
+    texts: list[str]
+    langs: Sequence[str | None] | None
+    """The languages in ``--lang-column``; None without that option."""
+
+
+def read_shards(
+    args: argparse.Namespace, max_characters: int, counts: dict[str, int] | None, start: int = 0
+) -> Iterator[Shard]:
+    """Read the shards from number ``start`` on; ``counts`` is the number of texts of each file, if known."""
     files: list[str] = []
+    skip = start * args.shard_size
     for file in counts or source_files(args.input):
         if counts and not files and skip >= counts[file]:
             skip -= counts[file]
@@ -43,46 +54,36 @@ def batches(
         return islice(found, skip, None)
 
     languages = column(args.lang_column, LANG_COLUMN) if args.lang_column else None
-    for batch in batched(column(args.column, "--column", max_characters), args.shard_size):
+    texts = column(args.column, "--column", max_characters)
+    for number, batch in enumerate(batched(texts, args.shard_size), start):
         if languages is None:
-            yield batch, None
+            yield Shard(number, batch, None)
         else:
-            yield batch, [code.strip() or None for code in islice(languages, len(batch))]
+            yield Shard(number, batch, [code.strip() or None for code in islice(languages, len(batch))])
 
 
 def encode_shard(
-    args: argparse.Namespace,
-    encoder: ModularEncoder,
-    texts: list[str],
-    langs: Sequence[str | None] | None,
-    job: dict[str, Any],
-    *,
-    first: int,
+    args: argparse.Namespace, encoder: ModularEncoder, shard: Shard
 ) -> tuple[NDArray[Any], list[str]]:
-    """Encode a shard to vectors and languages, with the same bytes in any process and order of shards.
+    """Encode a shard to vectors and languages."""
+    options = {"truncate_dim": args.truncate_dim, "precision": args.precision}
+    first = shard.number * args.shard_size
+    return encode_texts(
+        args, encoder, shard.texts, shard.langs, first=first, normalize_embeddings=args.normalize, **options
+    )
 
-    ``first`` is the number of its first text, for messages.
+
+def encode_for_job(
+    args: argparse.Namespace, encoder: ModularEncoder, shard: Shard, job: dict[str, Any]
+) -> tuple[NDArray[Any], list[str]]:
+    """Encode a shard of a job, with the same bytes in any process and order of shards.
 
     Raises:
         DataError: the input or the hub has changed since ``job`` was made.
     """
     encoder.reset()
-    result = encode_texts(args, encoder, texts, langs, first=first, **encode_options(args))
-    _check_unchanged(job, input_state(args, encoder.hub))
-    return result
-
-
-def encode_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options for ``ModularEncoder.encode``."""
-    return {
-        "normalize_embeddings": args.normalize,
-        "truncate_dim": args.truncate_dim,
-        "precision": args.precision,
-    }
-
-
-def _check_unchanged(job: dict[str, Any], now: dict[str, Any]) -> None:
-    """Check that the texts and modules are those of the job, before a shard is stored."""
+    result = encode_shard(args, encoder, shard)
+    now = input_state(args, encoder.hub)
     changed = ", ".join(name for name in now if now[name] != job[name])
     if changed and job["input"] != STDIN:
         raise DataError(
@@ -91,6 +92,7 @@ def _check_unchanged(job: dict[str, Any], now: dict[str, Any]) -> None:
         )
     if changed:
         warnings.warn(f"{job['hub']} changed during the run: vectors are of both its states", stacklevel=2)
+    return result
 
 
 def make_job(args: argparse.Namespace, encoder: ModularEncoder, files: dict[str, Any]) -> dict[str, Any]:

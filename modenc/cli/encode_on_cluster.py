@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import open_encoder, open_hub, progress_bar
-from modenc.cli.encode_job import actual_precision, batches, encode_shard, input_state, make_job
+from modenc.cli.encode_job import Shard, actual_precision, encode_for_job, input_state, make_job, read_shards
 from modenc.cli.vector_shards import VectorShards
 from modenc.distributed.cluster import Place, check_nodes, cluster
 from modenc.distributed.shards import Work, map_shards
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_Shard = tuple[int, list[str], Sequence[str | None] | None]
-"""Number of the first text, texts, languages."""
-
 
 def encode_missing_shards(
     args: argparse.Namespace,
@@ -35,8 +32,8 @@ def encode_missing_shards(
     store: VectorShards,
     counts: dict[str, int],
     files: dict[str, Any],
-) -> tuple[int, int]:
-    """Encode the missing shards; returns the numbers of all texts and shards."""
+) -> int:
+    """Encode the missing shards; returns the number of all texts."""
     job, total = make_job(args, encoder, files), sum(counts.values())
     store.begin(job, resumable=True)
     shards = math.ceil(total / args.shard_size)
@@ -45,7 +42,7 @@ def encode_missing_shards(
         done = shards - len(missing)
         logger.info("%d shards of %d texts are done already; resuming", done, args.shard_size)
     if not missing:
-        return total, shards
+        return total
     node_args = arguments_for_nodes(args, encoder.hub)
     read = partial(_read, node_args, encoder.max_characters, counts)
     names = f"{args.input} and {args.hub}"
@@ -58,9 +55,9 @@ def encode_missing_shards(
         for number, found in map_shards(missing, read, make_worker, Place.of_cluster(threads), check):
             vectors, codes, cut = found
             store.write(number, number * args.shard_size, vectors, codes)
-            args.cut = getattr(args, "cut", 0) + cut
+            args.cut += cut
             bar.update()
-    return total, shards
+    return total
 
 
 def arguments_for_nodes(args: argparse.Namespace, hub: Hub) -> argparse.Namespace:
@@ -95,13 +92,11 @@ def difference_on_node(
 
 def _read(
     args: argparse.Namespace, max_characters: int, counts: dict[str, int], numbers: Sequence[int]
-) -> Iterator[_Shard]:
-    """Read the texts and languages of shards with ascending numbers."""
-    first, wanted = numbers[0], set(numbers)
-    shards = islice(batches(args, max_characters, counts, first * args.shard_size), numbers[-1] - first + 1)
-    for number, (texts, langs) in enumerate(shards, first):
-        if number in wanted:
-            yield number * args.shard_size, texts, langs
+) -> Iterator[Shard]:
+    """Read the shards with these numbers, which ascend."""
+    shards = read_shards(args, max_characters, counts, start=numbers[0])
+    wanted = set(numbers)
+    return (shard for shard in islice(shards, numbers[-1] - numbers[0] + 1) if shard.number in wanted)
 
 
 def _make_worker(args: argparse.Namespace, job: dict[str, Any], threads: int) -> Work:
@@ -115,9 +110,8 @@ def _make_worker(args: argparse.Namespace, job: dict[str, Any], threads: int) ->
             f"{args.compute} is {compute}; use --compute fp32"
         )
 
-    def work(shard: _Shard) -> Any:
+    def work(shard: Shard) -> Any:
         args.cut = 0
-        first, texts, langs = shard
-        return *encode_shard(args, encoder, texts, langs, job, first=first), args.cut
+        return *encode_for_job(args, encoder, shard, job), args.cut
 
     return work

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 
 from modenc.data.columns import text_in_column
@@ -38,8 +38,16 @@ def read_texts(
         DataError: the file is missing, unreadable or not UTF-8, has no such column, or a value is no text
             (null, a number).
     """
-    texts = _raw_texts(source, column, option)
-    return texts if max_characters is None else (clean(text, max_characters) for text in texts)
+    if source == STDIN:
+        if sys.stdin is None:
+            raise DataError("standard input is closed; give a file instead")
+        texts = read_lines(sys.stdin.buffer, "standard input")
+    else:
+        path, column = Path(source), column if has_columns(source) else "text"
+        null = option == LANG_COLUMN
+        rows = enumerate(read_file(path), start=1)
+        texts = (text_in_column(row, column, path, number, option, may_be_null=null) for number, row in rows)
+    yield from texts if max_characters is None else (clean(text, max_characters) for text in texts)
 
 
 def source_files(source: str) -> list[str]:
@@ -63,17 +71,6 @@ def has_columns(source: str) -> bool:
     return source != STDIN and not (Path(source).is_file() and file_format(Path(source)) == ".txt")
 
 
-def _raw_texts(source: str, column: str, option: str) -> Iterator[str]:
-    if source == STDIN:
-        if sys.stdin is None:
-            raise DataError("standard input is closed; give a file instead")
-        yield from read_lines(sys.stdin.buffer, "standard input")
-        return
-    path, column = Path(source), column if has_columns(source) else "text"
-    for number, row in enumerate(read_file(path), start=1):
-        yield text_in_column(row, column, path, number, option, may_be_null=option == LANG_COLUMN)
-
-
 def check_output(output: Path, source: str | Path) -> None:
     """Check that an output can be written, before hours of work.
 
@@ -90,15 +87,14 @@ def check_output(output: Path, source: str | Path) -> None:
         raise DataError(f"{output}: expected a file's name, found a folder; choose another name")
 
 
-def batched(texts: Iterable[str], size: int, characters: int | None = None) -> Iterator[list[str]]:
+def batched(texts: Iterable[str], size: int, characters: float = math.inf) -> Iterator[list[str]]:
     """Yield lists of up to ``size`` texts; a list also ends when it has that many ``characters``."""
-    iterator = iter(texts)
-    while batch := list(_first(iterator, size, characters)):
+    batch, total = list[str](), 0
+    for text in texts:
+        batch.append(text)
+        total += len(text)
+        if len(batch) == size or total >= characters:
+            yield batch
+            batch, total = [], 0
+    if batch:
         yield batch
-
-
-def _first(texts: Iterator[str], size: int, characters: int | None) -> Iterator[str]:
-    for text in islice(texts, size):
-        yield text
-        if characters is not None and (characters := characters - len(text)) <= 0:
-            return

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modenc.errors import DataError
 from modenc.shards import KEPT, ShardFolder
 from modenc.storage import disk_errors
 
@@ -48,10 +47,8 @@ class VectorShards(ShardFolder):
         paths = [self.shard(number) for number in range(shards)]
         with disk_errors(self.output, KEPT):
             try:
-                if self.output.suffix == ".npy":
-                    self._join_npy(paths, temporary)
-                else:
-                    self._join_parquet(paths, temporary)
+                join = self._join_npy if self.suffix == ".npy" else self._join_parquet
+                join(paths, temporary)
                 temporary.replace(self.output)
             finally:
                 temporary.unlink(missing_ok=True)
@@ -75,7 +72,7 @@ class VectorShards(ShardFolder):
         import numpy as np
 
         dtype = np.dtype(self.dtype).newbyteorder("<")
-        rows = sum(np.load(path, mmap_mode="r").shape[0] for path in paths)
+        rows = sum(len(np.load(path, mmap_mode="r")) for path in paths)
         # With a memory map, a full disk would end the process without an error message.
         with target.open("wb") as stream:
             np.lib.format.write_array_header_1_0(
@@ -91,16 +88,3 @@ class VectorShards(ShardFolder):
             for path in paths:
                 table = pq.read_table(path)
                 writer.write_table(table, row_group_size=max(1, len(table)))
-
-
-def check_format(output: Path) -> None:
-    """Check that an output's name ends in a known format.
-
-    Raises:
-        DataError: the format is unknown.
-    """
-    if output.suffix not in OUTPUT_FORMATS:
-        raise DataError(
-            f"{output}: expected an output ending in {' or '.join(OUTPUT_FORMATS)}, "
-            f"found {output.suffix or 'no ending'!r}; rename it"
-        )
