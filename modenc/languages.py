@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache, lru_cache
 
@@ -201,19 +202,13 @@ def _script_of_letter(character: str) -> str | None:
 @cache
 def _script_pattern() -> regex.Pattern[str]:
     """Return a pattern for one letter; the name of the matching group is its script's code."""
-    return regex.compile("|".join(rf"(?P<{script}>\p{{Script={script}}})" for script in _unicode_scripts()))
-
-
-@cache
-def _unicode_scripts() -> tuple[str, ...]:
-    scripts = []
+    groups = []
     for script in sorted(ALL_SCRIPTS - {"Zyyy", "Zinh", "Zzzz", "Qaai"}):
-        try:
-            regex.compile(rf"\p{{Script={script}}}")
-        except regex.error:
-            continue  # an ISO 15924 code that is no Unicode script, such as Jpan
-        scripts.append(script)
-    return tuple(scripts)
+        group = rf"(?P<{script}>\p{{Script={script}}})"
+        with suppress(regex.error):  # an ISO 15924 code that is no Unicode script, such as Jpan
+            regex.compile(group)
+            groups.append(group)
+    return regex.compile("|".join(groups))
 
 
 def listed_codes(codes: str | Iterable[str]) -> list[str]:

@@ -29,9 +29,8 @@ logger = logging.getLogger(__name__)
 
 STAGING_FOLDER = re.compile(r"\.(?P<lang>[^.]+)\.(?P<kind>tmp|old)-\d+-[0-9a-f]+")
 """Names of new and replaced folders of a language."""
-# Names of temporary files from storage.whole_file, and where they can be in a hub.
+# Names of temporary files from storage.whole_file; they can be in a hub and its folder 1_Pooling.
 _TEMPORARY_FILE = re.compile(r"\.[^.]+\.tmp-\d+-[0-9a-f]{8}\.json")
-_TEMPORARY_FILES = (".*.tmp-*.json", "[0-9]_*/.*.tmp-*.json")
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
@@ -87,11 +86,10 @@ def remove_folder(target: Path) -> None:
 def clean_up(root: Path) -> None:
     """Repair what killed processes left: put back replaced folders, and remove unfinished ones."""
     with _locked(root, exclusive=True):
-        for pattern in _TEMPORARY_FILES:
-            for file in root.glob(pattern):
-                if _TEMPORARY_FILE.fullmatch(file.name) and file.is_file():
-                    with suppress(OSError):
-                        file.unlink()
+        for file in (*root.glob(".*.json"), *root.glob("[0-9]_*/.*.json")):
+            if _TEMPORARY_FILE.fullmatch(file.name) and file.is_file():
+                with suppress(OSError):
+                    file.unlink()
         for folder in sorted(root.glob(".*.???-*")):
             match = STAGING_FOLDER.fullmatch(folder.name)
             if match is None or not folder.is_dir() or _is_in_use(folder):

@@ -50,20 +50,20 @@ def _with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def read_text(path: Path, most_bytes: int = MOST_JSON_BYTES) -> str:
+def read_text(path: Path) -> str:
     """Read the text of a small file.
 
     Raises:
-        HubError: it is missing, unreadable, larger than ``most_bytes`` or not UTF-8.
+        HubError: it is missing, unreadable, larger than :data:`MOST_JSON_BYTES` or not UTF-8.
     """
     try:
         # Opening a pipe would wait for its writer.
         if path.exists() and not path.is_file():
             raise HubError(f"{path}: expected a plain file, found a folder or special file")
         with path.open("rb") as stream:
-            content = stream.read(most_bytes + 1)
-        if len(content) > most_bytes:
-            raise HubError(f"{path}: expected at most {most_bytes >> 20} MB, found more")
+            content = stream.read(MOST_JSON_BYTES + 1)
+        if len(content) > MOST_JSON_BYTES:
+            raise HubError(f"{path}: expected at most {MOST_JSON_BYTES >> 20} MB, found more")
         return content.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise HubError(f"{path}: expected a readable file, found: {error}") from error

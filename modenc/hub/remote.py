@@ -155,37 +155,27 @@ class RemoteHub(Hub):
         known = fetched_marker("revision", repository.name, revision)
         pinned = bool(revision and COMMIT.fullmatch(revision))
         commit = str(revision) if pinned else next(iter(known.lines()), "")
-        root = _root(repository, commit)
-        whole = bool(commit) and not _missing(root, _marker(repository, commit))
-        if not (pinned and whole):
+        cached = _has_index(repository, commit)
+        if not (pinned and cached):
             try:
                 commit, sizes = repository.listing(revision)
             except UnreachableError as error:
-                if not whole:
+                if not cached:
                     raise
                 if not repository.local_files_only:
                     logger.warning("%s: using the cache, at commit %s (%s)", repository, commit, error)
             else:
-                root = _root(repository, commit)
-                _fetch_index(repository, commit, sizes, root)
+                _fetch_index(repository, commit, sizes)
                 known.write([commit])
+        root = _root(repository, commit)
         return cls(root, read_info(root), repository, commit)
 
     def parts(self, lang: str) -> tuple[str, ...]:
-        """Return the parts that a language has, of ``tokenizer embeddings la se cla``; fetches nothing.
-
-        Raises:
-            HubError: the hub lacks the language.
-        """
+        """As :meth:`HubReader.parts`; fetches nothing."""
         return self.card(lang).parts
 
     def read(self, lang: str, *, checksums: bool = True) -> StoredLanguage:
-        """Read and check a language's modules, which are fetched first if the cache lacks them.
-
-        Raises:
-            LanguageGoneError: the hub lacks the language.
-            HubError: its modules cannot be used, or cannot be fetched.
-        """
+        """As :meth:`HubReader.read`; what the cache lacks is fetched first."""
         self.layout(lang)  # fetched now, so that the folder does not change during the reading
         return super().read(lang, checksums=checksums)
 
@@ -248,16 +238,16 @@ def _marker(repository: Repository, commit: str) -> Marker:
     return fetched_marker("hub", repository.name, commit, repository.subfolder)
 
 
-def _missing(root: Path, marker: Marker) -> bool:
-    """Check whether the index was not fetched, or files of it were removed from the cache since."""
-    names = marker.lines()
-    return not names or any(not (root / name).is_file() for name in names)
+def _has_index(repository: Repository, commit: str) -> bool:
+    """Check whether the index was fetched, and none of its files was removed from the cache since."""
+    root, names = _root(repository, commit), _marker(repository, commit).lines()
+    return bool(names) and all((root / name).is_file() for name in names)
 
 
-def _fetch_index(repository: Repository, commit: str, sizes: Mapping[str, int], root: Path) -> None:
-    marker = _marker(repository, commit)
-    if not _missing(root, marker):
+def _fetch_index(repository: Repository, commit: str, sizes: Mapping[str, int]) -> None:
+    if _has_index(repository, commit):
         return
+    root = _root(repository, commit)
     names = [name for name in sizes if name in (*ROOT_FILES, README_FILE) or _CARD.fullmatch(name)]
     if HUB_FILE not in names:
         raise HubError(
@@ -277,7 +267,7 @@ def _fetch_index(repository: Repository, commit: str, sizes: Mapping[str, int], 
             for name in names:
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (found / name).replace(root / name)
-    marker.write(sorted(names))
+    _marker(repository, commit).write(sorted(names))
 
 
 def _is_whole(root: Path, card: Card) -> bool:

@@ -145,11 +145,11 @@ class Hub(HubReader):
                 replace the modules that it was trained on; the hub is left as it was.
         """
         _check_base(card, self.info)
-        layout = LanguageLayout(staging_dir)
         earlier = None
         with suppress(HubError):  # a missing or damaged language is replaced
             earlier = self.card(card.lang)
-        _check_nothing_lost(layout, card, earlier)
+        if earlier is not None:
+            _check_nothing_lost(LanguageLayout(staging_dir).present(), card, earlier)
         (staging_dir / CARD_FILE).unlink(missing_ok=True)
         page = language_page(card)
         (staging_dir / README_FILE).write_text(page, encoding="utf-8", errors="backslashreplace")
@@ -197,8 +197,7 @@ class Hub(HubReader):
                 )
         return self._copy_in(source, lang, _KEPT)
 
-    def _copy_in(self, folder: Path, lang: str | None, kept: str) -> Card:
-        source = language_folder(folder, lang)
+    def _copy_in(self, source: Path, lang: str | None, kept: str) -> Card:
         card = read_card(source)
         _check_base(card, self.info)
         expected = card.lang if lang is None else normalize_code(lang)
@@ -270,16 +269,13 @@ def _check_base(card: Card, info: HubInfo) -> None:
         )
 
 
-def _check_nothing_lost(layout: LanguageLayout, card: Card, earlier: Card | None) -> None:
+def _check_nothing_lost(parts: tuple[str, ...], card: Card, earlier: Card) -> None:
     """Check that an alignment adapter does not replace the modules that it was trained on.
 
     Raises:
-        HubError: ``layout`` has ``cla`` but lacks parts of ``earlier``, and ``card`` does not state that
+        HubError: ``parts`` has ``cla`` but lacks parts of ``earlier``, and ``card`` does not state that
             their stages were left out.
     """
-    if earlier is None:
-        return
-    parts = layout.present()
     lost = [part for part in earlier.parts if part not in parts and STAGE_OF_PART[part] not in card.stages]
     if "cla" in parts and lost:
         stages = ", ".join(dict.fromkeys(STAGE_OF_PART[part] for part in lost))

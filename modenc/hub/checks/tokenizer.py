@@ -172,7 +172,8 @@ def _growth(component: dict[str, Any]) -> int:
     if component["type"] == "Prepend":
         return 1 + len(component["prepend"])
     if component["type"] == "Precompiled":
-        return max(1, _most_mapped_characters(component))
+        size, content = _charsmap(component)
+        return max(1, *map(len, content[size:].decode(errors="replace").split("\0")))
     return _GROWTH.get(component["type"], 1)
 
 
@@ -203,28 +204,17 @@ def _component_issues(component: dict[str, Any]) -> Iterator[str]:
 
 
 def _map_issues(component: dict[str, Any]) -> Iterator[str]:
-    blob = _charsmap(component)
-    size = _trie_size(blob)
-    if len(blob) < 4 or size % 4 or not 0 < size <= len(blob) - 4:
+    size, content = _charsmap(component)
+    if size % 4 or not 0 < size <= len(content):
         yield "expected a whole precompiled character map, found a damaged one"
-    elif any(len(text) > _MOST_MAPPED for text in blob[4 + size :].split(b"\0")):
+    elif any(len(text) > _MOST_MAPPED for text in content[size:].split(b"\0")):
         yield f"expected character maps to at most {_MOST_MAPPED} bytes, found more"
 
 
-def _most_mapped_characters(component: dict[str, Any]) -> int:
-    """Count the characters of the longest replacement in a sentencepiece map."""
-    blob = _charsmap(component)
-    replacements = blob[4 + _trie_size(blob) :].decode(errors="replace")
-    return max(map(len, replacements.split("\0")))
-
-
-def _charsmap(component: dict[str, Any]) -> bytes:
-    """Decode a sentencepiece map: the trie's length, its units, then NUL-terminated replacements."""
-    return base64.b64decode(component["precompiled_charsmap"], validate=True)
-
-
-def _trie_size(blob: bytes) -> int:
-    return int.from_bytes(blob[:4], "little")
+def _charsmap(component: dict[str, Any]) -> tuple[int, bytes]:
+    """Decode a sentencepiece map: the trie's bytes; the trie, then NUL-terminated replacements."""
+    blob = base64.b64decode(component["precompiled_charsmap"], validate=True)
+    return int.from_bytes(blob[:4], "little"), blob[4:]
 
 
 def _length_issues(content: dict[str, Any]) -> Iterator[str]:
