@@ -30,9 +30,9 @@ from modenc.training.adapters_io import (
     save_parallel_adapter,
     scaled_adapter,
 )
-from modenc.training.body_module import base_key, cached_vectors, content_key, encode_texts, sentence_model
+from modenc.training.body_module import cached_vectors, encode_texts, sentence_model, vectors_file
 from modenc.training.data_access import TrainingData, sample
-from modenc.training.dev import DevInputs, PublishedWeights
+from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.objectives.pivot_loss import PivotAlignmentLoss, ScoredAlignmentLoss
 from modenc.training.phases import objective_inputs, run_phases
 from modenc.training.processes import process_state, rows_a_step
@@ -64,7 +64,7 @@ def train_alignment(stage: Stage) -> dict[str, Any]:
         metrics = learn_from_pivot(stage, settings, pivot, model, attach, published_weights)
     if process_state().is_main_process:
         with published_weights():
-            save_parallel_adapter(body, stage.modules / "cla", stage.base.id)
+            save_parallel_adapter(body, stage.modules.cla, stage.base.id)
     return metrics
 
 
@@ -81,18 +81,17 @@ class PublishedEncoder:
     def encode(self, texts: list[str], max_length: int) -> Vectors:
         """Encode sentences, cut at ``max_length`` tokens, as unit vectors [texts, hidden]."""
         # A language without trained files has the same fingerprint on every base.
-        base = base_key(self.stage.base, self.stage.plan)
-        key = content_key(*base, self.fingerprint, str(self.align), str(max_length), *texts)
+        base, plan = self.stage.base, self.stage.plan
+        decisive = (self.fingerprint, str(self.align), str(max_length), *texts)
 
         def encoded() -> Vectors:
-            base = self.stage.base
             modules = read_modules(self.layout, base.hidden_size)
             body = compose(base.load_body(), modules, align=self.align)
             tokenizer = modules.tokenizer or base.load_tokenizer()
-            return encode_texts(sentence_model(body, tokenizer, self.stage.plan, max_length), texts)
+            return encode_texts(sentence_model(body, tokenizer, plan, max_length), texts)
 
         with process_state().main_process_first():
-            return cached_vectors(self.stage.plan.run.work_dir / "cache" / f"{self.lang}-{key}.npy", encoded)
+            return cached_vectors(vectors_file(base, plan, self.lang, *decisive), encoded)
 
 
 def _learn_paper_objective(
@@ -205,10 +204,10 @@ def _all_rows(data: TrainingData) -> dict[str, list[Any]]:
 
 def dev_with_pivot(
     stage: Stage, pivot: PublishedEncoder, length: int, published_weights: PublishedWeights
-) -> DevInputs:
+) -> DevEvaluator:
     """Collect the language's development sets, with the pivot's vectors of sentences cut at ``length``."""
     cross, held_out = stage.data.dev.cross_sts, stage.data.held_out_translations()
-    return DevInputs(
+    return DevEvaluator(
         sts=[stage.data.dev.sts],
         cross_sts_texts=[(row[1], row[2]) for row in cross],
         cross_sts_pivot=pivot.encode([row[0] for row in cross], length) if cross else None,

@@ -60,7 +60,7 @@ def align_all_pairs(stages: Mapping[str, Stage], folder: Path) -> dict[str, Any]
     metrics = run_trainer(trainer) | {"sets": _rows_read(batches, texts, optimizer.batch_size)}
     if process_state().is_main_process:
         for lang, stage in stages.items():
-            save_parallel_adapter(models[lang][0].body, stage.modules / "cla", stage.base.id)
+            save_parallel_adapter(models[lang][0].body, stage.modules.cla, stage.base.id)
     return metrics
 
 

@@ -40,7 +40,7 @@ from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.settings import LanguagePlan
 from modenc.training.adapters_io import pack_frozen
-from modenc.training.body_module import base_key, cached_vectors, content_key, encode_texts, sentence_model
+from modenc.training.body_module import cached_vectors, encode_texts, sentence_model, vectors_file
 from modenc.training.data_access import TrainingData
 from modenc.training.tokenizers import tokens_per_sentence
 
@@ -143,15 +143,13 @@ class _Encoders:
 
     def of_base(self, texts: list[str]) -> Vectors:
         """Encode with the base; the vectors are cached on disk, since no training changes them."""
-        plan = self.plan
-        key = content_key(*base_key(self.base, plan), *texts)
 
         def encoded() -> Vectors:
             # Packing replaces layers, so it gets a copy, which shares the weights.
             body = copy.deepcopy(self.body, {id(tensor): tensor for tensor in self.body.parameters()})
             return encode_texts(self._model(body, self.tokenizer), texts)
 
-        return cached_vectors(plan.run.work_dir / "cache" / f"{BASE}-{key}.npy", encoded)
+        return cached_vectors(vectors_file(self.base, self.plan, BASE, *texts), encoded)
 
     def of_modules(self, layout: LanguageLayout, *, align: bool) -> Encode:
         """Return a function that encodes with a language's modules, which its first call reads."""

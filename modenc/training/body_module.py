@@ -135,14 +135,11 @@ def encode_texts(model: SentenceTransformer, texts: list[str]) -> Vectors:
     return result
 
 
-def content_key(*content: str) -> str:
-    """Hash all of ``content`` to a short file name."""
-    return hashlib.sha256("\x1f".join(content).encode("utf-8", "backslashreplace")).hexdigest()[:24]
-
-
-def base_key(base: BaseModel, plan: LanguagePlan) -> tuple[str, ...]:
-    """Return what vectors depend on beside modules and texts: base, prompt, pooling and precision."""
-    return base.fingerprint, repr(asdict(plan.base)), str(uses_bf16(plan.run))
+def vectors_file(base: BaseModel, plan: LanguagePlan, name: str, *content: str) -> Path:
+    """Name the cache file of the vectors of ``content``, which also depend on base, prompt and precision."""
+    decisive = (base.fingerprint, repr(asdict(plan.base)), str(uses_bf16(plan.run)), *content)
+    key = hashlib.sha256("\x1f".join(decisive).encode("utf-8", "backslashreplace")).hexdigest()[:24]
+    return plan.run.work_dir / "cache" / f"{name}-{key}.npy"
 
 
 def cached_vectors(path: Path, encode: Callable[[], Vectors]) -> Vectors:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -34,9 +34,12 @@ PublishedWeights = Callable[[], AbstractContextManager[None]]
 """Makes a context in which the model has the weights that are published, scaled by ``strength``."""
 
 
-@dataclass(frozen=True)
-class DevInputs:
-    """Texts and vectors that :class:`DevEvaluator` scores a model on; the score leaves out empty fields."""
+@dataclass(frozen=True, eq=False)
+class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
+    """Evaluator of a model on the development sets; empty fields are left out."""
+
+    greater_is_better: ClassVar[bool] = True
+    primary_metric: ClassVar[str] = "score"
 
     sts: Sequence[Sequence[tuple[str, str, float]]] = ()
     """Sentence pairs with gold scores, a set for each language, each on a scale of its own."""
@@ -61,38 +64,24 @@ class DevInputs:
         """Check whether there is nothing to measure."""
         return not (any(self.sts) or self.cross_sts_texts or self.parallel_texts or self.teacher_texts)
 
-
-class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
-    """Evaluator of each metric on a scale of 100, and of their mean as ``score``."""
-
-    def __init__(self, data: DevInputs) -> None:
-        super().__init__()
-        self.data = data
-        self.primary_metric = "score"
-
     def __call__(
         self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
-        """Measure ``model``; returns metric → value."""
-        with self.data.weights():
-            return self._measure(model, self.data)
-
-    def _measure(self, model: SentenceTransformer, data: DevInputs) -> dict[str, float]:
+        """Measure ``model``; returns metric → value on a scale of 100, and their mean as ``score``."""
         scores: dict[str, float] = {}
-        if sets := list(filter(None, data.sts)):
-            scores["sts"] = float(np.mean([_spearman(model, rows) for rows in sets]))
-        if data.cross_sts_pivot is not None:
-            vectors = encode_texts(model, [row[0] for row in data.cross_sts_texts])
-            scores["cross_sts"] = spearman(
-                data.cross_sts_pivot, vectors, [row[1] for row in data.cross_sts_texts]
-            )
-        if data.parallel_pivot is not None:
-            vectors = encode_texts(model, list(data.parallel_texts))
-            scores["retrieval"] = mean_accuracy_at_1(vectors, data.parallel_pivot)
-            scores["similarity"] = cross_similarity(vectors, data.parallel_pivot)
-        if data.teacher is not None:
-            vectors = encode_texts(model, list(data.teacher_texts))
-            scores["teacher_cosine"] = float(pair_cosines(vectors, data.teacher).mean() * 100)
+        with self.weights():
+            if sets := list(filter(None, self.sts)):
+                scores["sts"] = float(np.mean([_spearman(model, rows) for rows in sets]))
+            if self.cross_sts_pivot is not None:
+                texts, gold = zip(*self.cross_sts_texts, strict=True)
+                scores["cross_sts"] = spearman(self.cross_sts_pivot, encode_texts(model, list(texts)), gold)
+            if self.parallel_pivot is not None:
+                vectors = encode_texts(model, list(self.parallel_texts))
+                scores["retrieval"] = mean_accuracy_at_1(vectors, self.parallel_pivot)
+                scores["similarity"] = cross_similarity(vectors, self.parallel_pivot)
+            if self.teacher is not None:
+                vectors = encode_texts(model, list(self.teacher_texts))
+                scores["teacher_cosine"] = float(pair_cosines(vectors, self.teacher).mean() * 100)
         return {**scores, "score": float(np.mean(list(scores.values())))}
 
 

@@ -27,7 +27,7 @@ from modenc.training.adapters_io import ATTENTION_LAYERS, add_lora, pack_frozen,
 from modenc.training.alignment import PublishedEncoder, learn_from_pivot
 from modenc.training.body_module import cached_vectors, encode_texts, sentence_model
 from modenc.training.data_access import sample
-from modenc.training.dev import DevInputs, PublishedWeights
+from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.mixing import schedule_data
 from modenc.training.objectives.distillation import DistillationLoss
 from modenc.training.objectives.masked_lm import MaskedLM
@@ -68,9 +68,9 @@ def train_language_adaptation(stage: Stage) -> dict[str, Any]:
             metrics = _distill(stage, model, masked_lm, tokenizer, published_weights)
     if process_state().is_main_process:
         with published_weights():
-            save_lora(model, stage.modules / "la", stage.base.id)
+            save_lora(model, stage.modules.la, stage.base.id)
             if start is not None:
-                save_embeddings(embeddings.weight, stage.modules, stage.plan.vocabulary.storage)
+                save_embeddings(embeddings.weight, stage.modules.root, stage.plan.vocabulary.storage)
     return metrics
 
 
@@ -211,7 +211,7 @@ def _distill(
     teacher_held_out = encode_texts(base, held_out)
     del base, body  # large, and not needed while the student learns
     # With the base's vocabulary the student starts at the teacher's vectors: the start would always win.
-    dev = DevInputs(
+    dev = DevEvaluator(
         teacher_texts=held_out, teacher=teacher_held_out, start_may_win=False, weights=published_weights
     )
     student = sentence_model(model, tokenizer, plan, settings.max_length)

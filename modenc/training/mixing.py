@@ -32,21 +32,27 @@ SetGroups = Mapping[str, Mapping[str, Dataset]]
 
 
 @dataclass(frozen=True)
-class BatchOrder:
-    """Order of the batches in a pass over the data: the group and the set of each."""
+class DataSchedule:
+    """The rows that a training reads, how often, and in which order."""
 
+    rows: dict[str, int]
+    """Set → number of its rows in this training."""
     groups: tuple[tuple[int, ...], ...]
     """Group → set → number of batches in a pass over the set."""
-    processes: int = 1
+    processes: int
     """Number of processes; all read from the same group at a time, a batch each."""
+    optimizer: OptimizerSettings
+    """Settings with a batch size of at most the number of rows."""
+    drawn_from: Mapping[str, int] = field(default_factory=dict)
+    """Set → number of all its rows, where ``rows`` are a sample."""
 
-    def __len__(self) -> int:
-        """Count the batches in a pass, in all processes."""
+    def batches(self) -> int:
+        """Count the batches in a pass over the data, in all processes."""
         rounds = math.ceil(max(map(sum, self.groups)) / self.processes)
         return rounds * self.processes * len(self.groups)
 
     def sets(self) -> Iterator[int]:
-        """Yield the number of each batch's set in a pass; sets are numbered through all groups."""
+        """Yield the set of each batch in a pass; sets are numbered through all groups."""
         endless, first = [], 0
         for counts in self.groups:
             # A group's sets are spread evenly over a pass of the group.
@@ -54,16 +60,52 @@ class BatchOrder:
             spread = np.repeat(np.arange(first, first + len(counts)), counts)
             endless.append(cycle(spread[np.argsort(places, kind="stable")].tolist()))
             first += len(counts)
-        for place in range(len(self)):
+        for place in range(self.batches()):
             yield next(endless[place // self.processes % len(endless)])
 
+    def steps(self) -> int:
+        """Count the optimizer steps as the trainers do."""
+        return self.optimizer.steps or max(math.ceil(self.optimizer.epochs * self._steps_a_pass()), 1)
 
-class BatchOrderSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]
-    """Sampler of batches in a :class:`BatchOrder`; ``ROUND_ROBIN`` if each group has one set, all equal."""
+    def rows_read(self, steps: int) -> dict[str, dict[str, int]]:
+        """Count each set's ``rows``, and the ``rows_seen`` in ``steps``, where repeated rows count again."""
+        processes, accumulation = self.processes, self.optimizer.gradient_accumulation
+        passes, rest = divmod(steps, self._steps_a_pass())
+        # The last step of a pass may have fewer batches.
+        more = min(rest * accumulation * processes, self.batches())
+        in_pass, in_rest = (Counter(islice(self.sets(), count)) for count in (self.batches(), more))
+        read = {}
+        for number, (name, rows) in enumerate(self.rows.items()):
+            seen = (passes * in_pass[number] + in_rest[number]) * min(self.optimizer.batch_size, rows)
+            read[name] = {"rows": self.drawn_from.get(name, rows), "rows_seen": seen}
+        return read
 
-    def __init__(self, dataset: Any, batch_order: BatchOrder, **settings: Any) -> None:
+    def log(self, section: str) -> None:
+        """Log how often each set is read, with a warning if it is less than once."""
+        steps = self.steps()
+        whole = dict(zip(self.rows, chain(*self.groups), strict=True))
+        for name, counts in self.rows_read(steps).items():
+            rows, seen, drawn = counts["rows"], counts["rows_seen"], self.rows[name]
+            logger.info("  %s: %d rows read of %d (%.1f passes)", name, seen, rows, seen / rows)
+            # Rows that do not fill a batch are left out of a pass without a warning.
+            if seen < rows and (drawn < rows or seen < whole[name] * min(self.optimizer.batch_size, drawn)):
+                logger.warning(
+                    "  %s: %s: %d of %d rows are never read in %d steps; raise %s.optimizer.steps, or set it "
+                    "to 0 and %s.optimizer.epochs to 1 or more",
+                    section, name, rows - seen, rows, steps, section, section,
+                )  # fmt: skip
+
+    def _steps_a_pass(self) -> int:
+        batches = self.batches() // self.processes
+        return max(math.ceil(batches / self.optimizer.gradient_accumulation), 1)
+
+
+class ScheduleSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]
+    """Sampler of a schedule's batches; ``ROUND_ROBIN`` if each group has one set, all equal."""
+
+    def __init__(self, dataset: Any, schedule: DataSchedule, **settings: Any) -> None:
         super().__init__(dataset, **settings)
-        self.batch_order = batch_order
+        self.schedule = schedule
         for sampler, rows in zip(self.batch_samplers, dataset.datasets, strict=True):
             if len(rows) < sampler.batch_size:
                 sampler.drop_last = False  # it is the set's only batch
@@ -73,7 +115,7 @@ class BatchOrderSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]
         if self.generator is not None and self.seed is not None:
             self.generator.manual_seed(self.seed + self.epoch)
         batches = [self._endless(number) for number in range(len(self.batch_samplers))]
-        for number in self.batch_order.sets():
+        for number in self.schedule.sets():
             yield next(batches[number])
 
     def _endless(self, number: int) -> Iterator[list[int]]:
@@ -85,7 +127,7 @@ class BatchOrderSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]
 
     def __len__(self) -> int:
         """Count the batches in a pass."""
-        return len(self.batch_order)
+        return self.schedule.batches()
 
 
 def forward_set_epoch(loader: Any) -> Any:
@@ -99,57 +141,6 @@ def forward_set_epoch(loader: Any) -> Any:
     if hasattr(whole, "set_epoch") and not hasattr(shard, "set_epoch"):
         shard.set_epoch = whole.set_epoch
     return loader
-
-
-@dataclass(frozen=True)
-class DataSchedule:
-    """The rows that a training reads, how often, and in which order."""
-
-    rows: dict[str, int]
-    """Set → number of its rows in this training."""
-    batch_order: BatchOrder
-    optimizer: OptimizerSettings
-    """Settings with a batch size of at most the number of rows."""
-    drawn_from: Mapping[str, int] = field(default_factory=dict)
-    """Set → number of all its rows, where ``rows`` are a sample."""
-
-    def steps(self) -> int:
-        """Count the optimizer steps as the trainers do."""
-        return self.optimizer.steps or max(math.ceil(self.optimizer.epochs * self._steps_a_pass()), 1)
-
-    def rows_read(self, steps: int) -> dict[str, dict[str, int]]:
-        """Count each set's ``rows``, and the ``rows_seen`` in ``steps``, where repeated rows count again."""
-        processes, accumulation = self.batch_order.processes, self.optimizer.gradient_accumulation
-        passes, rest = divmod(steps, self._steps_a_pass())
-        # The last step of a pass may have fewer batches.
-        more = min(rest * accumulation * processes, len(self.batch_order))
-        in_pass, in_rest = (
-            Counter(islice(self.batch_order.sets(), count)) for count in (len(self.batch_order), more)
-        )
-        read = {}
-        for number, (name, rows) in enumerate(self.rows.items()):
-            seen = (passes * in_pass[number] + in_rest[number]) * min(self.optimizer.batch_size, rows)
-            read[name] = {"rows": self.drawn_from.get(name, rows), "rows_seen": seen}
-        return read
-
-    def log(self, section: str) -> None:
-        """Log how often each set is read, with a warning if it is less than once."""
-        steps = self.steps()
-        whole = dict(zip(self.rows, chain(*self.batch_order.groups), strict=True))
-        for name, counts in self.rows_read(steps).items():
-            rows, seen, drawn = counts["rows"], counts["rows_seen"], self.rows[name]
-            logger.info("  %s: %d rows read of %d (%.1f passes)", name, seen, rows, seen / rows)
-            # Rows that do not fill a batch are left out of a pass without a warning.
-            if seen < rows and (drawn < rows or seen < whole[name] * min(self.optimizer.batch_size, drawn)):
-                logger.warning(
-                    "  %s: %s: %d of %d rows are never read in %d steps; raise %s.optimizer.steps, or set it "
-                    "to 0 and %s.optimizer.epochs to 1 or more",
-                    section, name, rows - seen, rows, steps, section, section,
-                )  # fmt: skip
-
-    def _steps_a_pass(self) -> int:
-        batches = len(self.batch_order) // self.batch_order.processes
-        return max(math.ceil(batches / self.optimizer.gradient_accumulation), 1)
 
 
 def schedule_data(
@@ -179,7 +170,7 @@ def schedule_data(
             _check_rows(name, count, 1 if processes == 1 else batch, processes)
             _warn_if_smaller(name, count, batch)
         groups = tuple(tuple(max(rows[name] // batch, 1) for name in sets) for sets in train.values())
-    return DataSchedule(rows, BatchOrder(groups, processes), optimizer, drawn_from or {})
+    return DataSchedule(rows, groups, processes, optimizer, drawn_from or {})
 
 
 def log_drawn_rows(

@@ -36,7 +36,7 @@ from modenc.threads import set_threads
 from modenc.training.base_comparison import compare_model
 from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData
-from modenc.training.dev import DevInputs
+from modenc.training.dev import DevEvaluator
 from modenc.training.phases import objective_inputs, run_phases
 from modenc.training.processes import process_state, training_lock
 from modenc.training.sentence_encoding import row_sets
@@ -88,7 +88,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     if settings.objective in PROJECTED:
         model.append(_projection(model, base.hidden_size))
     data = {lang: TrainingData(plan) for lang, plan in plans.items()}
-    dev = DevInputs(sts=[own.dev.sts for own in data.values()])
+    dev = DevEvaluator(sts=[own.dev.sts for own in data.values()])
     work = plan.run.work_dir / "monolithic"
     with disk_errors(plan.run.work_dir, _KEPT), training_lock(plan.run.work_dir), _staging(output) as staging:
         _begin(work, plan, data)
@@ -142,7 +142,7 @@ _NEEDS = {
 
 
 def _learn_paraphrases(
-    stage: Stage, model: SentenceTransformer, data: dict[str, TrainingData], dev: DevInputs
+    stage: Stage, model: SentenceTransformer, data: dict[str, TrainingData], dev: DevEvaluator
 ) -> dict[str, Any]:
     settings = stage.plan.monolithic
     metrics: dict[str, Any] = {}

@@ -27,7 +27,7 @@ from modenc.errors import RecipeError
 from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import AlignmentSettings, LanguagePlan, MonolithicSettings, OptimizerSettings
 from modenc.training.data_access import TrainingData, draw_rows, sample
-from modenc.training.dev import DevInputs
+from modenc.training.dev import DevEvaluator
 from modenc.training.mixing import log_drawn_rows
 from modenc.training.objectives.contrast import ContrastiveLoss
 from modenc.training.objectives.crossconst import CrossConstLoss
@@ -143,7 +143,7 @@ class _Translations:
     """Each pair's row in ``distinct``."""
 
 
-def run_phases(inputs: ObjectiveInputs, dev: DevInputs) -> dict[str, Any]:
+def run_phases(inputs: ObjectiveInputs, dev: DevEvaluator) -> dict[str, Any]:
     """Train phase after phase; each resumes from its own last checkpoint, or is skipped when it is done.
 
     Returns:

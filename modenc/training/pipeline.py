@@ -217,7 +217,7 @@ class _Training:
                 unaligned.append(self.train_stages(plan, stages))
                 publish_language(self.recipe, self.hub, unaligned[-1])
             aligned = self._align_all_pairs(unaligned, work / _ALL_PAIRS)
-            pivot = aligned[self.recipe.pivot].modules
+            pivot = aligned[self.recipe.pivot].stage.modules
             return {
                 lang: publish_language(self.recipe, self.hub, trained, pivot)
                 for lang, trained in aligned.items()

@@ -41,11 +41,6 @@ class TrainedLanguage:
     changed: bool
     """Whether a stage was trained now."""
 
-    @property
-    def modules(self) -> LanguageLayout:
-        """Files of the modules."""
-        return LanguageLayout(self.stage.modules)
-
 
 def publish_language(
     recipe: Recipe, hub: Hub, trained: TrainedLanguage, pivot: LanguageLayout | None = None
@@ -60,7 +55,7 @@ def publish_language(
     if process_state().is_main_process:
         card = hub.card(lang) if lang in hub.languages() else None
         if card is None or trained.changed or _is_outdated(card, trained.records):
-            comparison = compare_with_base(trained.stage.data, trained.modules, pivot)
+            comparison = compare_with_base(trained.stage.data, trained.stage.modules, pivot)
             published = trained.stage.plan.run.publish == "always" or not loses(comparison)
             if published:
                 _publish(recipe, hub, trained, comparison)
@@ -106,7 +101,9 @@ def _publish(
     )
     with hub.staging(plan.lang) as staging:
         # Contents without permissions: safetensors writes files that only their owner may read.
-        shutil.copytree(trained.modules.root, staging, dirs_exist_ok=True, copy_function=shutil.copyfile)
+        shutil.copytree(
+            trained.stage.modules.root, staging, dirs_exist_ok=True, copy_function=shutil.copyfile
+        )
         hub.publish(staging, card)
     logger.info(" in the hub: %s", hub.layout(plan.lang).root)
 

@@ -49,7 +49,11 @@ def pack_rows(ids: Tensor, positions: Tensor, mask: Tensor, most: int, *, pad: i
         most: length of a bin at most, if no row is longer.
         pad: id of padding.
     """
-    start, bins, length = _bins(mask.sum(dim=1).tolist(), most)
+    lengths = mask.sum(dim=1).tolist()
+    longest = max(1, *lengths)
+    # Bins as long as the longest row are never more than the padded batch.
+    fits = ((*_first_fit(lengths, length), length) for length in range(longest, max(most, longest) + 1))
+    start, bins, length = min(fits, key=lambda fit: fit[1] * fit[2])
     tokens = mask.bool()
     row, column = tokens.nonzero(as_tuple=True)
     place = torch.tensor(start, device=ids.device)[row] + column
@@ -66,14 +70,6 @@ def pack_rows(ids: Tensor, positions: Tensor, mask: Tensor, most: int, *, pad: i
         rows[:, :, None] == rows[:, None, :],
         place,
     )
-
-
-def _bins(lengths: list[int], most: int) -> tuple[list[int], int, int]:
-    """Find each row's first place among those of all bins, the number of bins, and their length."""
-    longest = max(1, *lengths)
-    # Bins as long as the longest row are never more than the padded batch.
-    fits = ((*_first_fit(lengths, length), length) for length in range(longest, max(most, longest) + 1))
-    return min(fits, key=lambda fit: fit[1] * fit[2])
 
 
 def _first_fit(lengths: list[int], capacity: int) -> tuple[list[int], int]:

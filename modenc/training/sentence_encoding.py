@@ -27,7 +27,7 @@ from modenc.recipe.settings import FRESH, SentenceEncodingSettings
 from modenc.training.adapters_io import ALL_LINEAR_LAYERS, add_lora, load_lora, pack_frozen, save_lora
 from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData, sample
-from modenc.training.dev import DevInputs
+from modenc.training.dev import DevEvaluator
 from modenc.training.processes import process_state, rows_a_step
 from modenc.training.stage import Stage, published_adapter
 from modenc.training.trainers import train_sentence_model
@@ -41,7 +41,7 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
     start = None if settings.start == FRESH else published_adapter(stage, settings.start)
     if settings.objective == "none" and not settings.scored_steps:
         if start is not None and process_state().is_main_process:
-            shutil.copytree(start, stage.modules / "se")
+            shutil.copytree(start, stage.modules.se)
         return {}
     body = add_lora(stage.body_before(), settings.lora, ALL_LINEAR_LAYERS)
     if start is not None:
@@ -57,7 +57,7 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
         metrics = {**scored, **metrics, "scored": scored, "seconds": seconds}
         metrics |= {"dev_after": scored["dev_after"]} if "dev_after" in scored else {}
     if process_state().is_main_process:
-        save_lora(body, stage.modules / "se", stage.base.id)
+        save_lora(body, stage.modules.se, stage.base.id)
     return metrics
 
 
@@ -71,7 +71,7 @@ def _learn_objective(stage: Stage, model: SentenceTransformer) -> dict[str, Any]
         model,
         train,
         {name: loss for sets in train.values() for name in sets},
-        DevInputs(sts=[stage.data.dev.sts]),
+        DevEvaluator(sts=[stage.data.dev.sts]),
         drawn_from=drawn_from,
     )
 
@@ -86,7 +86,7 @@ def _learn_scores(stage: Stage, model: SentenceTransformer) -> dict[str, Any]:
         model,
         _columns(rows, "sentence1", "sentence2", "score"),
         CoSENTLoss(model, scale=settings.scale),
-        DevInputs(sts=[stage.data.dev.sts]),
+        DevEvaluator(sts=[stage.data.dev.sts]),
     )
 
 

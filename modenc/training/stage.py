@@ -65,9 +65,9 @@ class Stage:
     fingerprint: str = ""
 
     @property
-    def modules(self) -> Path:
-        """Folder that the stage writes its modules to, in the hub's layout."""
-        return self.folder / self.plan.lang
+    def modules(self) -> LanguageLayout:
+        """The modules that the stage leaves."""
+        return LanguageLayout(self.folder / self.plan.lang)
 
     @property
     def checkpoints(self) -> Path:
@@ -119,7 +119,7 @@ def iterate_stages(plan: LanguagePlan, base: BaseModel, hub: Hub, data: Training
         fingerprint = stage_fingerprint(plan, name, *fingerprints)
         stage = Stage(name, plan, base, data, plan.run.work_dir / plan.lang / name, before, fingerprint)
         yield stage
-        before = LanguageLayout(stage.modules)
+        before = stage.modules
 
 
 def published_modules(stage: Stage, lang: str) -> LanguageLayout:
@@ -152,11 +152,11 @@ def begin(stage: Stage, *, force: bool) -> None:
     """
     if process_state().is_main_process:
         prepare_folder(stage.folder, stage.fingerprint, force=force or (stage.folder / _DONE).is_file())
-        shutil.rmtree(stage.modules, ignore_errors=True)
+        shutil.rmtree(stage.modules.root, ignore_errors=True)
         if stage.before is None:
-            stage.modules.mkdir()
+            stage.modules.root.mkdir()
         else:
-            shutil.copytree(stage.before.root, stage.modules)
+            shutil.copytree(stage.before.root, stage.modules.root)
         for later in STAGES[STAGES.index(stage.name) + 1 :]:
             discard(stage.folder.parent / later)
     process_state().wait_for_everyone()

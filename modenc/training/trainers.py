@@ -25,14 +25,13 @@ from modenc.recipe.settings import OptimizerSettings, RunSettings
 from modenc.threads import wait_policy
 from modenc.training.dev import (
     DevEvaluator,
-    DevInputs,
     KeepBest,
     load_weights,
     save_weights,
 )
 from modenc.training.mixing import (
-    BatchOrder,
-    BatchOrderSampler,
+    DataSchedule,
+    ScheduleSampler,
     SetGroups,
     forward_set_epoch,
     schedule_data,
@@ -90,14 +89,14 @@ class BodyTrainer(_TrainableCheckpoints, Trainer):  # type: ignore[misc]
 
 
 class SentenceTrainer(_TrainableCheckpoints, SentenceTransformerTrainer):  # type: ignore[misc]
-    """``SentenceTransformerTrainer`` that reads several data sets in a :class:`BatchOrder`."""
+    """``SentenceTransformerTrainer`` that reads several data sets in the order of a :class:`DataSchedule`."""
 
-    batch_order: BatchOrder | None = None
+    schedule: DataSchedule | None = None
 
     def get_multi_dataset_batch_sampler(self, dataset: Any, **settings: Any) -> Any:
-        """Return the sampler of ``batch_order``."""
-        assert self.batch_order is not None
-        return BatchOrderSampler(dataset, self.batch_order, **settings)
+        """Return the sampler of ``schedule``."""
+        assert self.schedule is not None
+        return ScheduleSampler(dataset, self.schedule, **settings)
 
     def get_train_dataloader(self) -> Any:
         """Return a loader with another order in each epoch, in several processes too."""
@@ -284,7 +283,7 @@ def train_sentence_model(
     model: SentenceTransformer,
     train: Dataset | SetGroups,
     loss: nn.Module | dict[str, nn.Module],
-    dev: DevInputs,
+    dev: DevEvaluator,
     *,
     optimizer: torch.optim.Optimizer | None = None,
     drawn_from: Mapping[str, int] | None = None,
@@ -310,7 +309,7 @@ def train_sentence_model(
     """
     schedule = schedule_data(train, settings, drawn_from)
     schedule.log(stage.name)
-    evaluator = None if dev.empty() else DevEvaluator(dev)
+    evaluator = None if dev.empty() else dev
     metrics: dict[str, Any] = {"dev_before": evaluator(model)} if evaluator else {}
     if not isinstance(train, Dataset):
         train = DatasetDict({name: rows for sets in train.values() for name, rows in sets.items()})
@@ -320,7 +319,7 @@ def train_sentence_model(
     trainer = SentenceTrainer(
         model, arguments, train, loss=loss, evaluator=evaluator, optimizers=(optimizer, None)
     )
-    trainer.batch_order = schedule.batch_order
+    trainer.schedule = schedule
     auxiliary = trainer.auxiliary()
     trainer.add_callback(AuxiliaryGradients(loss.values() if isinstance(loss, dict) else [loss], auxiliary))
     best = KeepBest(stage.folder, model, auxiliary) if evaluator else None

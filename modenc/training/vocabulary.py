@@ -69,8 +69,8 @@ def train_vocabulary(stage: Stage) -> dict[str, Any]:
         embeddings[target] = table[source]
     report = _report(tokenizer, bases_own, texts, stage.data.text.held_out)
     logger.info("  vocabulary: %s", readable(report))
-    save_tokenizer(tokenizer, stage.modules)
-    save_embeddings(embeddings.float(), stage.modules, settings.storage)
+    save_tokenizer(tokenizer, stage.modules.root)
+    save_embeddings(embeddings.float(), stage.modules.root, settings.storage)
     return report
 
 

@@ -21,7 +21,7 @@ from modenc.training import mixing
 from modenc.training.alignment import alignment_rows
 from modenc.training.all_pairs import batches_of_pairs
 from modenc.training.data_access import TrainingData, draw_rows
-from modenc.training.mixing import BatchOrderSampler, schedule_data
+from modenc.training.mixing import ScheduleSampler, schedule_data
 from modenc.training.objectives.all_pairs_loss import ItemTexts
 from modenc.training.phases import ObjectiveInputs
 from modenc.training.pipeline import train
@@ -58,9 +58,7 @@ def sampler(train, optimizer, kind=None):
     settings = {"batch_samplers": parts, "generator": generator, "seed": 13}
     if kind is not None:
         return kind(ConcatDataset(sets), **settings)
-    return BatchOrderSampler(
-        ConcatDataset(sets), batch_order=schedule_data(train, optimizer).batch_order, **settings
-    )
+    return ScheduleSampler(ConcatDataset(sets), schedule=schedule_data(train, optimizer), **settings)
 
 
 def test_sets_of_one_group_are_read_whole(optimizer):

@@ -16,7 +16,7 @@ from torch import nn
 from modenc.base_model import resolve_base
 from modenc.training.adapters_io import add_parallel_adapter, scaled_adapter
 from modenc.training.body_module import BodyModule
-from modenc.training.dev import DevEvaluator, DevInputs, KeepBest
+from modenc.training.dev import DevEvaluator, KeepBest
 from modenc.training.stage import discard, prepare_folder
 from modenc.training.trainers import last_checkpoint
 
@@ -149,13 +149,13 @@ def test_the_dev_set_judges_the_weights_that_are_published(tiny_xlmr):
     model = SentenceTransformer(modules=[module, Pooling(32, "mean")])
     lines = tiny_models.sentences("kk")
     texts = list(zip(lines, lines[1:] + lines[:1], strict=True))[:150]
-    data = DevInputs(sts=[[(*pair, i / 10) for i, pair in enumerate(texts)], []])
+    data = DevEvaluator(sts=[[(*pair, i / 10) for i, pair in enumerate(texts)], []])
     before = {name: parameter.clone() for name, parameter in body.named_parameters()}
-    whole = DevEvaluator(data)(model)["sts"]
-    share = DevEvaluator(replace(data, weights=partial(scaled_adapter, body, 0.25)))(model)["sts"]
+    whole = data(model)["sts"]
+    share = replace(data, weights=partial(scaled_adapter, body, 0.25))(model)["sts"]
     assert all(torch.equal(before[name], parameter) for name, parameter in body.named_parameters())
     with torch.no_grad():
         for name, parameter in body.named_parameters():
             if "adapter_up" in name:
                 parameter.mul_(0.25)
-    assert whole != share == DevEvaluator(data)(model)["sts"]
+    assert whole != share == data(model)["sts"]
