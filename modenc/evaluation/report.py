@@ -7,7 +7,6 @@ import html
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, cast
 
 import matplotlib
 
@@ -91,7 +90,8 @@ def _dev_curves(system: SystemResults) -> dict[str, dict[str, list[tuple[int, fl
 
 def _plot_dev_curves(curves: dict[str, list[tuple[int, float]]], title: str) -> Figure:
     """Plot dev score by step, a line for each language."""
-    figure, axes = _subplots(6.0, 3.5)
+    figure: Figure = plt.figure(figsize=(6.0, 3.5))
+    axes = figure.subplots()
     for lang, points in curves.items():
         axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=lang)
     axes.set_xlabel("step")
@@ -127,7 +127,8 @@ def _plot_bars(
     systems: Sequence[SystemResults], task: str, metric: str, languages: Sequence[tuple[str, ...]]
 ) -> Figure:
     """Plot bars with 95 % intervals, a color for each system."""
-    figure, axes = _subplots(max(4.0, 1.1 * len(languages) * len(systems) ** 0.5), 3.5)
+    figure: Figure = plt.figure(figsize=(max(4.0, 1.1 * len(languages) * len(systems) ** 0.5), 3.5))
+    axes = figure.subplots()
     width = 0.8 / len(systems)
     for number, system in enumerate(systems):
         results = {result.languages: result for result in _of(system.results, task, metric)}
@@ -152,11 +153,6 @@ def _plot_bars(
     return figure
 
 
-def _subplots(width: float, height: float) -> tuple[Figure, Any]:
-    """Make a figure of that size in inches, with one pair of axes."""
-    return cast(tuple[Figure, Any], plt.subplots(figsize=(width, height)))
-
-
 def _plot_matrix(results: Sequence[Result], title: str) -> Figure:
     """Plot a heat map of all pairs of languages; a pair measured in one order is shown in both."""
     codes = list(dict.fromkeys(code for result in results for code in result.languages))
@@ -166,7 +162,8 @@ def _plot_matrix(results: Sequence[Result], title: str) -> Figure:
         grid[first, last] = result.value
         if np.isnan(grid[last, first]):
             grid[last, first] = result.value
-    figure, axes = _subplots(1 + 0.8 * len(codes), 0.8 + 0.7 * len(codes))
+    figure: Figure = plt.figure(figsize=(1 + 0.8 * len(codes), 0.8 + 0.7 * len(codes)))
+    axes = figure.subplots()
     image = axes.imshow(grid, cmap="viridis")
     for (row, column), value in np.ndenumerate(grid):
         if not np.isnan(value):

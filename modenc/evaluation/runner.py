@@ -101,6 +101,9 @@ class _Run:
             known.update(zip(new, self.system.encode(new, lang), strict=True))
         return np.stack([known[text] for text in texts])
 
+    def column(self, rows: list[Row], name: str, lang: str) -> Vectors:
+        return self.encode([row[name] for row in rows], lang)
+
     def encode_common(self, task: str, texts: Mapping[str, Mapping[str, str]]) -> dict[str, Vectors]:
         """Encode the texts (language → id → text) of the ids that all languages have, in one order.
 
@@ -133,14 +136,14 @@ class _Run:
         self.skipped.append(f"pairs of {task} ({found})")
         logger.info("  no pairs of languages: %s %s", task, found)
 
-    def rows(self, task: Task, source: Source, lang: str, pivot: str) -> list[Row] | None:
-        """Read the rows of a test set; ``None`` if it is optional and not there."""
+    def rows(self, task: Task, source: Source, lang: str, pivot: str) -> list[Row]:
+        """Read the rows of a test set; none if it is optional and not there."""
         resolved = resolve_source(source, lang, pivot)
         path = self.root / (resolved.path or "")
         if task.optional and resolved.path and not path.is_file():
             self.skipped.append(describe_source(resolved))
             logger.info("  not found, skipped: %s", describe_source(resolved))
-            return None
+            return []
         rows = list(read_rows(source, self.root, lang, pivot, roles=TASK_COLUMNS[task.kind]))
         if not rows:
             raise DataError(f"{describe_source(resolved)}: expected rows to evaluate on, found none")
@@ -150,13 +153,11 @@ class _Run:
         sets = [(lang, lang) for lang in task.languages] + task.language_pairs()
         for left, right in sets:
             rows = self.rows(task, task.data, right, left)
-            if rows is None:
+            if not rows:
                 continue
             gold = self.gold(task, rows, right, left)
-            cosines = pair_cosines(
-                self.encode([row["sentence1"] for row in rows], left),
-                self.encode([row["sentence2"] for row in rows], right),
-            )
+            first, second = self.column(rows, "sentence1", left), self.column(rows, "sentence2", right)
+            cosines = pair_cosines(first, second)
             languages = (left,) if left == right else (left, right)
             self.record(task.name, "spearman", languages, np.column_stack([cosines, gold]))
             if left != right:
@@ -169,11 +170,9 @@ class _Run:
     def multiway_sts(self, task: Task) -> None:
         for lang in task.languages:
             rows = self.rows(task, task.data, lang, lang)
-            if rows is None:
+            if not rows:
                 continue
-            first, second = (
-                self.encode([row[side] for row in rows], lang) for side in ("sentence1", "sentence2")
-            )
+            first, second = (self.column(rows, side, lang) for side in ("sentence1", "sentence2"))
             gold = self.gold(task, rows, lang, lang)
             self.multiway_pairs[task.name][lang] = PairVectors(first, second, gold)
             check_same_scores(task.name, self.multiway_pairs[task.name])
@@ -197,10 +196,9 @@ class _Run:
     def bitext(self, task: Task) -> None:
         for left, right in task.language_pairs():
             rows = self.rows(task, task.data, right, left)
-            if rows is None:
+            if not rows:
                 continue
-            a = self.encode([row["left"] for row in rows], left)
-            b = self.encode([row["right"] for row in rows], right)
+            a, b = self.column(rows, "left", left), self.column(rows, "right", right)
             self.record_retrieval(task.name, (left, right), a, b)
             mean = (hubness(a, b) + hubness(b, a)) / 2
             self.record_value(task.name, "hubness", (left, right), mean, len(rows))
@@ -224,9 +222,8 @@ class _Run:
 
     def multiway_bitext(self, task: Task) -> None:
         for lang in task.languages:
-            rows = self.rows(task, task.data, lang, lang)
             texts = self.multiway_texts[task.name].setdefault(lang, {})
-            for row in rows or ():
+            for row in self.rows(task, task.data, lang, lang):
                 if texts.setdefault(row["id"], row["text"]) != row["text"]:
                     raise DataError(
                         f"{describe_source(resolve_source(task.data, lang, lang))}: expected one text for "
@@ -250,13 +247,13 @@ class _Run:
         classifiers = {}
         for lang in task.languages:
             fit, choose = (self.rows(task, source, lang, task.pivot) for source in (task.train, task.dev))
-            if fit is not None and choose is not None:
+            if fit and choose:
                 classifiers[lang] = fit_classifier(
                     *self._labeled(fit, lang), *self._labeled(choose, lang), seed=self.seed
                 )
         for lang in task.languages:
             rows = self.rows(task, task.data, lang, task.pivot)
-            if rows is None:
+            if not rows:
                 continue
             vectors, labels = self._labeled(rows, lang)
             for metric, fitted_on in (("accuracy", lang), ("zero_shot_accuracy", task.pivot)):
@@ -266,13 +263,12 @@ class _Run:
                     self.record(task.name, metric, languages, hits[:, None].astype(np.float64))
 
     def _labeled(self, rows: list[Row], lang: str) -> tuple[Vectors, list[str]]:
-        return self.encode([row["text"] for row in rows], lang), [row["label"] for row in rows]
+        return self.column(rows, "text", lang), [row["label"] for row in rows]
 
     def geometry(self, task: Task) -> None:
         texts: dict[str, dict[str, str]] = {}
         for lang in task.languages:
-            rows = self.rows(task, task.data, lang, task.pivot)
-            if rows is not None:
+            if rows := self.rows(task, task.data, lang, task.pivot):
                 texts[lang] = {row["id"]: row["text"] for row in rows}
         if len(texts) < 2:
             return
