@@ -82,15 +82,10 @@ class LanguageIdentifier(Protocol):
 
 
 class _ModelIdentifier(ABC):
-    """Identifier that combines a model's probabilities with the scripts, and a prior for a hub's languages.
-
-    Args:
-        name: the model's name in messages.
-        labels: the model's labels.
-    """
+    """Identifier that combines a model's probabilities, the scripts, and a prior for a hub's languages."""
 
     def __init__(self, name: str, labels: Iterable[str]) -> None:
-        self._name = name
+        self._name = name  # in messages
         # Labels that are no language, such as zxx, are left out.
         codes = {label: find_code(label.removeprefix("__label__")) for label in labels}
         self._code_of = {label: code for label, code in codes.items() if code is not None}

@@ -149,11 +149,7 @@ def _pools_needed(threads: int) -> int:
 
 
 class _IdlePools:
-    """Idle pools of OpenMP threads that exist until they are stopped or no longer renewed.
-
-    Raises:
-        RuntimeError: no more threads can be started; none is left running.
-    """
+    """Idle pools of OpenMP threads that exist until they are stopped or no longer renewed."""
 
     def __init__(self, count: int) -> None:
         self._done = Event()
@@ -165,7 +161,7 @@ class _IdlePools:
         try:
             for thread in self._threads:
                 thread.start()
-        except RuntimeError:
+        except RuntimeError:  # no more can be started
             self.stop()
             raise
         for event in ready:

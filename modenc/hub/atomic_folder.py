@@ -109,11 +109,7 @@ def clean_up(root: Path) -> None:
 
 
 def _delete(folder: Path) -> None:
-    """Remove a folder, or a link without its target.
-
-    Raises:
-        OSError: it cannot be removed.
-    """
+    """Remove a folder, or a link without its target."""
     if folder.is_symlink():
         folder.unlink()
         return
@@ -191,8 +187,7 @@ def _exchange(one: Path, other: Path) -> bool:
 def _locked(folder: Path, *, exclusive: bool = False, wait: bool = True) -> Iterator[None]:
     """Hold a shared or exclusive lock on a folder; the system releases it when the process dies.
 
-    Raises:
-        OSError: there is no such folder, or, without ``wait``, another process holds a lock on it.
+    Without ``wait``, another process's lock is an ``OSError``.
     """
     if sys.platform == "win32":
         yield

@@ -111,11 +111,7 @@ def _destination(repository: Repository, private: bool | None, revision: str | N
 
 
 def _cards_there(repository: Repository, commit: str, there: list[str], info: HubInfo) -> dict[str, Card]:
-    """Return code → card of the hub in the repository, which may be empty.
-
-    Raises:
-        HubError: it holds something else.
-    """
+    """Return code → card of the hub in the repository, which may be empty but hold nothing else."""
     if HUB_FILE not in there:
         others = [name for name in there if name not in _OTHER_FILES and not name.startswith(".")]
         if others:

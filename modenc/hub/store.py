@@ -253,11 +253,7 @@ def language_folder(folder: Path, lang: str | None) -> Path:
 
 
 def _check_base(card: Card, info: HubInfo) -> None:
-    """Check that a card has a normalized language code and the hub's base.
-
-    Raises:
-        HubError: it has not.
-    """
+    """Check that a card has a normalized language code and the hub's base."""
     code = normalize_code(card.lang)
     if code != card.lang:
         raise HubError(f"expected a card with lang {code!r}, found {card.lang!r}; correct the card")
@@ -270,12 +266,7 @@ def _check_base(card: Card, info: HubInfo) -> None:
 
 
 def _check_nothing_lost(parts: tuple[str, ...], card: Card, earlier: Card) -> None:
-    """Check that an alignment adapter does not replace the modules that it was trained on.
-
-    Raises:
-        HubError: ``parts`` has ``cla`` but lacks parts of ``earlier``, and ``card`` does not state that
-            their stages were left out.
-    """
+    """Refuse ``cla`` in place of modules that it was trained on, unless the card says they were left out."""
     lost = [part for part in earlier.parts if part not in parts and STAGE_OF_PART[part] not in card.stages]
     if "cla" in parts and lost:
         stages = ", ".join(dict.fromkeys(STAGE_OF_PART[part] for part in lost))
@@ -287,11 +278,7 @@ def _check_nothing_lost(parts: tuple[str, ...], card: Card, earlier: Card) -> No
 
 
 def _refuse_other_files(root: Path, source: Path | None) -> None:
-    """Check that a folder is new, empty, or an interrupted copy of the hub ``source``.
-
-    Raises:
-        HubError: other files are in it.
-    """
+    """Check that a folder is new, empty, or an interrupted copy of the hub ``source``."""
     if root.exists() and not root.is_dir():
         raise HubError(f"{root}: expected a new or empty folder for a hub, found a file")
     ours = {MODULES_FILE, CONFIG_FILE, POOLING_FOLDER, README_FILE}
@@ -308,7 +295,7 @@ def _refuse_other_files(root: Path, source: Path | None) -> None:
 
 
 def _is_copy(folder: Path, source: Path) -> bool:
-    """Check whether a folder is a copy of a language of ``source``, which may be overwritten."""
+    """Check whether a folder is a copy of a language of the hub ``source``."""
     with suppress(HubError):
         return read_text(folder / CARD_FILE) == read_text(source / folder.name / CARD_FILE)
     return False

@@ -201,7 +201,6 @@ def _not_plain(config: dict[str, Any]) -> str:
 
 
 def _ranks(config: dict[str, Any]) -> set[int]:
-    """Return the ranks in peft's configuration."""
     pattern = config.get("rank_pattern") or {}
     ranks = [config.get("r"), *(pattern.values() if isinstance(pattern, dict) else ())]
     if not all(type(rank) is int and rank > 0 for rank in ranks):

@@ -152,16 +152,12 @@ def _content_issues(content: dict[str, Any]) -> Iterator[str]:
 
 
 def _components(content: Any) -> list[dict[str, Any]]:
-    """Return all components in one section of ``tokenizer.json``, nested ones included.
-
-    Raises:
-        TypeError: a component has no type, which the library would guess.
-    """
+    """Return all components in one section of ``tokenizer.json``, nested ones included; each has a type."""
     found, pending = [], [] if content is None else [content]
     while pending:
         component = pending.pop()
         if not isinstance(component, dict) or not isinstance(component.get("type"), str):
-            raise TypeError(f"no type: {component!r:.40}")
+            raise TypeError(f"no type: {component!r:.40}")  # the library would guess it
         found.append(component)
         for name in _LISTS:
             pending += component.get(name) or []
