@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -34,18 +34,13 @@ class ShardFolder:
 
     output: Path
     """File that the shards are joined to in the end."""
-    shard_suffix: str = field(default="", kw_only=True)
-    """Ending of a shard's name; empty: the output's."""
+    suffix: str
+    """Ending of a shard's name."""
 
     @property
     def folder(self) -> Path:
         """Folder of the shards until they are joined."""
         return self.output.with_name(f"{self.output.name}.parts")
-
-    @property
-    def suffix(self) -> str:
-        """Ending of a shard's name."""
-        return self.shard_suffix or self.output.suffix
 
     @contextmanager
     def alone(self) -> Iterator[None]:

@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> None:
     if args.output == STDOUT:
         _print(args, encoder)
     else:
-        store = VectorShards(args.output, width, _TYPES[args.precision])
+        store = VectorShards(args.output, args.output.suffix, width, _TYPES[args.precision])
         with store.alone():
             if counts is None or not is_distributed:
                 count = _fill(args, encoder, store, counts, files)

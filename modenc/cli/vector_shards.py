@@ -26,7 +26,7 @@ class VectorShards(ShardFolder):
 
     width: int
     """Number of values in a vector."""
-    dtype: str = "float32"
+    dtype: str
     """Type of these values."""
 
     def write(self, number: int, first: int, vectors: NDArray[Any], codes: Sequence[str]) -> None:

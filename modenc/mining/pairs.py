@@ -113,7 +113,7 @@ def mine(
     known = None if dev is None else add_dev_pairs(dev, *sides)
     system = open_system(model)
     with _output_file(output) as target:
-        shards = ShardFolder(target, shard_suffix=".npy")
+        shards = ShardFolder(target, ".npy")
         with shards.alone():
             search = Search(sides, system, settings or SearchSettings(), shards, progress)
             mined = _choose(sides, _best_matches(*search.neighbors()), threshold, known)

@@ -81,7 +81,7 @@ def translate_file(
         StorageError: the disk is full or read-only.
     """
     # A shard holds output rows, each with the reason to drop it or none.
-    shards = ShardFolder(job.output, shard_suffix=".jsonl")
+    shards = ShardFolder(job.output, ".jsonl")
     with shards.alone():
         state = _state(job.input)
         steps = chain.describe()
