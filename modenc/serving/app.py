@@ -70,13 +70,16 @@ def make_app(
     app.add_api_route("/v1/models", routes.models)
     app.add_api_route("/v1/models/{model:path}", routes.model)
     app.add_api_route("/api/similarities", routes.similarities, methods=["POST"])
-    for path, route in (
-        ("/", routes.page),
-        ("/health", routes.health),
-        ("/ready", routes.ready),
-        ("/metrics", _counters(metrics, metrics_page)),
-    ):
-        app.add_api_route(path, route, include_in_schema=path != "/")
+    app.add_api_route("/", routes.page, include_in_schema=False)
+    app.add_api_route("/health", routes.health)
+    app.add_api_route("/ready", routes.ready)
+
+    async def counters() -> Response:
+        """Return the counters for Prometheus."""
+        content = await metrics_page() if metrics_page else metrics.page()
+        return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    app.add_api_route("/metrics", counters)
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(RequestValidationError, invalid_request)
     app.add_exception_handler(Exception, unexpected)
@@ -101,9 +104,8 @@ class _Routes:
         encoder = self._encoder()
         width = encoder.hub.info.hidden_size
         if body.dimensions is not None and body.dimensions > width:
-            raise ApiError(
-                400, f"dimensions: expected 1 to {width}, found {body.dimensions}", param="dimensions"
-            )
+            message = f"dimensions: expected 1 to {width}, found {body.dimensions}"
+            raise ApiError(400, message, param="dimensions")
         encoded = await self._encoded(request, body.input, codes, align=body.align)
         return await run_in_threadpool(_embeddings, encoded, body)
 
@@ -154,12 +156,8 @@ class _Routes:
 
     def _check_model(self, model: str) -> None:
         if model != (name := self._settings.name):
-            raise ApiError(
-                404,
-                f"model: expected {name!r}, found {model!r:.200}",
-                param="model",
-                code="model_not_found",
-            )
+            message = f"model: expected {name!r}, found {model!r:.200}"
+            raise ApiError(404, message, param="model", code="model_not_found")
 
     def _encoder(self) -> ModularEncoder:
         encoder = self._batcher.encoder
@@ -173,12 +171,8 @@ class _Routes:
         try:
             waiting = asyncio.wrap_future(self._batcher.submit(texts, codes, align=align))
         except QueueFullError as full:
-            raise ApiError(
-                429,
-                str(full),
-                code="rate_limit_exceeded",
-                headers={"Retry-After": str(full.seconds)},
-            ) from full
+            later = {"Retry-After": str(full.seconds)}
+            raise ApiError(429, str(full), code="rate_limit_exceeded", headers=later) from full
         try:
             while not waiting.done():
                 await asyncio.wait({waiting}, timeout=_SECONDS)
@@ -191,33 +185,22 @@ class _Routes:
             waiting.cancel()  # not encoded if the client has left; Ray Serve then cancels this very call
 
 
-def _counters(
-    metrics: Metrics, page: Callable[[], Awaitable[bytes]] | None
-) -> Callable[[], Awaitable[Response]]:
-    async def counters() -> Response:
-        """Return the counters for Prometheus."""
-        content = metrics.page() if page is None else await page()
-        return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
-
-    return counters
-
-
 def _embeddings(encoded: Encoded, body: EmbeddingRequest) -> Response:
     vectors: NDArray[np.float32] = np.ascontiguousarray(encoded.vectors[:, : body.dimensions])
     if body.normalize:
         vectors = unit(vectors)
+
+    def shown(vector: NDArray[np.float32]) -> Any:
+        if body.encoding_format == "base64":
+            return base64.b64encode(vector.astype("<f4").tobytes()).decode()
+        return vector
+
     rows = [
-        {"object": "embedding", "index": index, "embedding": _shown(vector, body), "language": code}
+        {"object": "embedding", "index": index, "embedding": shown(vector), "language": code}
         for index, (vector, code) in enumerate(zip(vectors, encoded.languages, strict=True))
     ]
     usage = {"prompt_tokens": encoded.tokens, "total_tokens": encoded.tokens}
     return answer({"object": "list", "data": rows, "model": body.model, "usage": usage})
-
-
-def _shown(vector: NDArray[np.float32], body: EmbeddingRequest) -> Any:
-    if body.encoding_format == "base64":
-        return base64.b64encode(vector.astype("<f4").tobytes()).decode()
-    return vector
 
 
 def _name(code: str) -> str:

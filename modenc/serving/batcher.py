@@ -152,16 +152,14 @@ class Batcher:
         request = _Request(texts, langs, align)
         with self._changed:
             if self._waiting + len(texts) > self._settings.max_waiting:
-                raise QueueFullError(self._seconds_of(self._waiting))
+                seconds = math.ceil(self._waiting / self._rate) if self._rate else 1
+                raise QueueFullError(min(seconds, _LONGEST_WAIT))
             if not self._queue:
                 self._oldest = time.monotonic()
             self._queue.append(request)
             self._waiting += len(texts)
             self._changed.notify()
         return request.future
-
-    def _seconds_of(self, texts: int) -> int:
-        return min(math.ceil(texts / self._rate), _LONGEST_WAIT) if self._rate else 1
 
     def _work(self) -> None:
         try:

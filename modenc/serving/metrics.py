@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import Metric
@@ -19,27 +20,18 @@ class Metrics:
     """Metrics of one server; a process may have several."""
 
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
-        self.requests = Counter(
-            "modenc_requests", "Requests answered.", ("route", "status"), registry=registry
-        )
-        self.seconds = Histogram(
-            "modenc_request_seconds",
-            "Seconds from a request to its answer.",
-            ("route",),
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self.texts = Counter(
-            "modenc_texts", "Texts encoded, by the modules used.", ("language",), registry=registry
-        )
-        self.tokens = Counter("modenc_tokens", "Tokens encoded.", registry=registry)
-        self.cut = Counter(
-            "modenc_texts_cut", "Texts of the hub's limit of tokens or more.", registry=registry
-        )
-        self.batches = Histogram("modenc_batch_texts", "Texts in a batch.", buckets=_TEXTS, registry=registry)
-        self.waiting = Gauge("modenc_texts_waiting", "Texts in the queue.", registry=registry)
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        counter = partial(Counter, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        self.requests = counter("modenc_requests", "Requests answered.", ("route", "status"))
+        text = "Seconds from a request to its answer."
+        self.seconds = histogram("modenc_request_seconds", text, ("route",), buckets=_SECONDS)
+        self.texts = counter("modenc_texts", "Texts encoded, by the modules used.", ("language",))
+        self.tokens = counter("modenc_tokens", "Tokens encoded.")
+        self.cut = counter("modenc_texts_cut", "Texts of the hub's limit of tokens or more.")
+        self.batches = histogram("modenc_batch_texts", "Texts in a batch.", buckets=_TEXTS)
+        self.waiting = Gauge("modenc_texts_waiting", "Texts in the queue.", registry=self.registry)
 
     def count(self, texts: Sequence[TaggedText], tokens: Sequence[int], limit: int) -> None:
         """Count encoded texts and their tokens; texts are cut at ``limit`` tokens."""

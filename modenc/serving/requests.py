@@ -86,11 +86,8 @@ def check_texts(texts: list[str], param: str, settings: ServeSettings, most: int
     """
     most = min(most or settings.max_texts, settings.max_texts)
     if not 1 <= len(texts) <= most:
-        raise ApiError(
-            400,
-            f"{param}: expected 1 to {most} texts, found {len(texts)}; send several requests",
-            param=param,
-        )
+        message = f"{param}: expected 1 to {most} texts, found {len(texts)}; send several requests"
+        raise ApiError(400, message, param=param)
     for position, text in enumerate(texts):
         if len(text) > settings.max_characters:
             raise ApiError(
@@ -109,11 +106,8 @@ def codes_of(lang: str | list[str | None] | None, count: int) -> list[str | None
     """
     codes = lang if isinstance(lang, list) else [lang] * count
     if len(codes) != count:
-        raise ApiError(
-            400,
-            f"lang: expected one code, or one for each of the {count} texts, found {len(codes)}",
-            param="lang",
-        )
+        message = f"lang: expected one code, or one for each of the {count} texts, found {len(codes)}"
+        raise ApiError(400, message, param="lang")
     try:
         for code in set(codes) - {None, BASE}:
             normalize_code(str(code))
