@@ -134,8 +134,7 @@ def serve_replicas(make: Callable[[], Service], deployment: Deployment, check: C
             here = replace(deployment, port=port)
             since = _deploy(make, here, check)
             try:
-                if _all_ready(here, since, stop):
-                    _watch(here, since, stop)
+                _watch(here, since, stop)
             finally:
                 _remove(here.name, since)
     except (RayError, RayServeException, TimeoutError) as error:
@@ -185,12 +184,14 @@ def _deploy(make: Callable[[], Service], deployment: Deployment, check: Check) -
     return float(serve.status().applications[deployment.name].last_deployed_time_s)
 
 
-def _all_ready(deployment: Deployment, since: float, stop: Event) -> bool:
-    """Wait until all replicas are ready, and log the address; returns false if ``stop`` was set before."""
-    ready = (0, "")
+def _watch(deployment: Deployment, since: float, stop: Event) -> None:
+    """Log the address once all replicas are ready, and changes in their number, until ``stop`` is set."""
+    ready, started = (0, ""), False
     while not stop.wait(_SECONDS_BETWEEN_LOOKS):
         found = _found(deployment, since)
         ready = _log_ready(deployment, found, ready)
+        if started:
+            continue
         if found.status == "DEPLOY_FAILED":
             reasons = [found.message, *(one.message for one in found.deployments.values())]
             raise ClusterError(_reason("\n".join(reasons)))
@@ -198,21 +199,13 @@ def _all_ready(deployment: Deployment, since: float, stop: Event) -> bool:
             host = deployment.host
             shown = _head()["NodeManagerAddress"] if host in _OPEN else host
             logger.info("%s: ready at http://%s:%d", deployment.name, _bracketed(shown), deployment.port)
-            return True
-    return False
+            started = True
 
 
 def _reason(message: str) -> str:
     """Extract modenc's own error from Ray's message, or return all of the message."""
     found = re.findall(f'{_CAUSE}(".*")$', message, re.MULTILINE)
     return str(json.loads(found[-1])) if found else f"no replica could be started: {message.strip()}"
-
-
-def _watch(deployment: Deployment, since: float, stop: Event) -> None:
-    """Log changes in the number of ready replicas until ``stop`` is set."""
-    ready = (deployment.replicas, "")
-    while not stop.wait(_SECONDS_BETWEEN_LOOKS):
-        ready = _log_ready(deployment, _found(deployment, since), ready)
 
 
 def _found(deployment: Deployment, since: float) -> Any:
