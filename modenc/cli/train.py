@@ -119,24 +119,17 @@ def _train_on_cluster(
     from modenc.training.pipeline import run_stage_job, stage_jobs
 
     # The number of threads affects the last digits, so it is the same on all nodes.
-    threads = {lang: plan.run.threads or set_threads(0) for lang, plan in recipe.plans.items()}
     plans = {
-        lang: replace(plan, run=replace(plan.run, threads=threads[lang]))
+        lang: replace(plan, run=replace(plan.run, threads=plan.run.threads or set_threads(0)))
         for lang, plan in recipe.plans.items()
     }
     recipe = replace(recipe, plans=plans)
-    folders = {recipe.hub, *(plan.run.work_dir for plan in recipe.plans.values())}
+    folders = {recipe.hub, *(plan.run.work_dir for plan in plans.values())}
     with cluster(args.address), shared_folders(sorted(folders)) as check:
-        place = Place.of_cluster(max(threads.values()))
+        place = Place.of_cluster(max(plan.run.threads for plan in plans.values()))
         # After the checks, since with --force it removes finished stages.
         jobs = stage_jobs(recipe, languages=languages, stages=args.stage, force=args.force)
-        graph = [
-            Job(
-                f"{' '.join(job.languages)}: {job.stage}",
-                partial(run_stage_job, recipe, job, wait=SECONDS_TO_END),
-                job.after,
-            )
-            for job in jobs
-        ]
+        run = partial(run_stage_job, recipe, wait=SECONDS_TO_END)
+        graph = [Job(f"{' '.join(job.languages)}: {job.stage}", partial(run, job), job.after) for job in jobs]
         published = run_graph(graph, place, check)
     return {lang: folder for found in published for lang, folder in found.items() if folder is not None}

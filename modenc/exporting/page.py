@@ -9,13 +9,6 @@ from modenc.hub.card import Card
 from modenc.hub.layout import HubInfo
 from modenc.hub.readme import base_page, data_section, front_matter
 
-_BACKENDS = {"sentence-transformers": "", "onnx": ', backend="onnx"', "openvino": ', backend="openvino"'}
-_PACKAGES = {
-    "sentence-transformers": "sentence-transformers",
-    "onnx": '"sentence-transformers[onnx]"',
-    "openvino": '"sentence-transformers[openvino]"',
-}
-
 _ALIGNMENT = {
     True: "with the alignment adapter: vectors are comparable with those of the hub's other languages",
     False: "without an alignment adapter",
@@ -47,6 +40,9 @@ def model_page(exported: Exported) -> str:
     base = base_page(info.base_id)
     # A folder's path would reveal names on this machine.
     own = info.base_id if base else Path(info.base_id).name
+    package, backend = "sentence-transformers", ""
+    if exported.to != "sentence-transformers":
+        package, backend = f'"sentence-transformers[{exported.to}]"', f', backend="{exported.to}"'
     prompt = f"`{info.prompt}`, put before every text unless another is given" if info.prompt else "none"
     lines = [
         *front_matter(card, "sentence-transformers", "feature-extraction"),
@@ -67,12 +63,12 @@ def model_page(exported: Exported) -> str:
         "",
         "## Use",
         "",
-        f"With `pip install {_PACKAGES[exported.to]}`:",
+        f"With `pip install {package}`:",
         "",
         "```python",
         "from sentence_transformers import SentenceTransformer",
         "",
-        f'model = SentenceTransformer("path/to/this/folder"{_BACKENDS[exported.to]})',
+        f'model = SentenceTransformer("path/to/this/folder"{backend})',
         'vectors = model.encode(["..."])',
         "```",
         "",
