@@ -179,13 +179,7 @@ def add_logging(parser: Any) -> None:
 
 
 def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int | None]) -> Parser:
-    """Add the parser of a command, with the options that all commands have.
-
-    Args:
-        commands: result of ``add_subparsers``.
-        name: name of the command.
-        run: runs the command and returns the exit code; its docstring is the command's help.
-    """
+    """Add the parser of a command, with the options of all commands; ``run``'s docstring is its help."""
     summary, _, text = (run.__doc__ or "").partition("\n")
     description, _, examples = textwrap.dedent(text).partition("Examples:\n")
     parser: Parser = commands.add_parser(
@@ -244,17 +238,10 @@ def encode_texts(
     first: int = 0,
     **options: Any,
 ) -> tuple[NDArray[np.float32], list[str]]:
-    """Encode texts according to a command's arguments.
+    """Encode texts according to a command's arguments, and to ``options`` of ``ModularEncoder.encode``.
 
-    Texts that are truncated are counted in ``args.cut``, instead of a warning for each batch.
-
-    Args:
-        args: arguments of the command.
-        encoder: computes the vectors.
-        texts: texts in any languages.
-        langs: language of each text; None: that of ``--lang``.
-        first: number of the first text, for messages.
-        **options: arguments of ``ModularEncoder.encode``.
+    ``langs`` replaces ``--lang``; ``first`` is the number of the first text, for messages. Texts that are
+    truncated are counted in ``args.cut``, instead of a warning for each batch.
 
     Returns:
         Vectors [texts, width], and for each text the code of the language whose modules encoded it.

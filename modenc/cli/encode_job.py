@@ -98,10 +98,7 @@ def encode_for_job(
 def make_job(args: argparse.Namespace, encoder: ModularEncoder, files: dict[str, Any]) -> dict[str, Any]:
     """Return all that must be equal for finished shards to be used again.
 
-    Args:
-        args: arguments of the command.
-        encoder: computes the vectors.
-        files: :func:`files_state` from before the texts were counted.
+    ``files`` is :func:`files_state` from before the texts were counted.
     """
     job: dict[str, Any] = {name: getattr(args, name) for name in _JOB}
     job["compute"] = actual_precision(args.compute, encoder.device)

@@ -31,13 +31,7 @@ def serve_on_cluster(
     settings: ServeSettings,
     open_encoder: Callable[[argparse.Namespace], ModularEncoder],
 ) -> None:
-    """Serve on a cluster until SIGTERM or SIGINT.
-
-    Args:
-        args: arguments of the command.
-        hub: the hub that they name.
-        settings: settings of each replica.
-        open_encoder: called once in each replica; it can be pickled.
+    """Serve on a cluster until SIGTERM or SIGINT; each replica calls ``open_encoder``, which can be pickled.
 
     Raises:
         ModencError: the cluster, or the encoder on its nodes, cannot be used.

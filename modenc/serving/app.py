@@ -26,7 +26,7 @@ from modenc.errors import LanguageError
 from modenc.evaluation.retrieval import unit
 from modenc.langid import UNDETERMINED
 from modenc.languages import BASE, language_name
-from modenc.serving.batcher import Batcher, Encoded, QueueFullError
+from modenc.serving.batcher import Batcher, Encoded
 from modenc.serving.errors import ApiError, answer, http_error, invalid_request, unexpected
 from modenc.serving.gate import Gate
 from modenc.serving.metrics import Metrics
@@ -48,11 +48,7 @@ def make_app(
 ) -> FastAPI:
     """Make the application; it starts and stops ``batcher``.
 
-    Args:
-        batcher: encodes.
-        settings: the limits.
-        metrics: what is counted.
-        metrics_page: what ``/metrics`` shows, where that is not ``metrics`` alone.
+    ``metrics_page`` makes what ``/metrics`` shows, where that is not ``metrics`` alone.
     """
 
     @asynccontextmanager
@@ -168,11 +164,7 @@ class _Routes:
     async def _encoded(
         self, request: Request, texts: list[str], codes: Sequence[str | None], *, align: bool
     ) -> Encoded:
-        try:
-            waiting = asyncio.wrap_future(self._batcher.submit(texts, codes, align=align))
-        except QueueFullError as full:
-            later = {"Retry-After": str(full.seconds)}
-            raise ApiError(429, str(full), code="rate_limit_exceeded", headers=later) from full
+        waiting = asyncio.wrap_future(self._batcher.submit(texts, codes, align=align))
         try:
             while not waiting.done():
                 await asyncio.wait({waiting}, timeout=_SECONDS)

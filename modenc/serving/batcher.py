@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modenc.hub.reader import LanguageGoneError
+from modenc.serving.errors import ApiError
 from modenc.serving.metrics import Metrics
 from modenc.serving.settings import ServeSettings
 
@@ -29,18 +30,6 @@ logger = logging.getLogger(__name__)
 _LONGEST_WAIT = 60
 # Weight of the newest batch in the running mean of texts per second.
 _WEIGHT = 0.2
-
-
-class QueueFullError(Exception):
-    """No room for a request's texts.
-
-    Args:
-        seconds: after which there probably is.
-    """
-
-    def __init__(self, seconds: int) -> None:
-        self.seconds = seconds
-        super().__init__(f"too many texts are waiting; try again in {seconds} s")
 
 
 @dataclass(frozen=True)
@@ -147,13 +136,15 @@ class Batcher:
             align: as for ``ModularEncoder.encode``.
 
         Raises:
-            QueueFullError: too many texts are waiting.
+            ApiError: too many texts are waiting.
         """
         request = _Request(texts, langs, align)
         with self._changed:
             if self._waiting + len(texts) > self._settings.max_waiting:
-                seconds = math.ceil(self._waiting / self._rate) if self._rate else 1
-                raise QueueFullError(min(seconds, _LONGEST_WAIT))
+                wait = min(math.ceil(self._waiting / self._rate), _LONGEST_WAIT) if self._rate else 1
+                message = f"too many texts are waiting; try again in {wait} s"
+                headers = {"Retry-After": str(wait)}
+                raise ApiError(429, message, code="rate_limit_exceeded", headers=headers)
             if not self._queue:
                 self._oldest = time.monotonic()
             self._queue.append(request)

@@ -22,15 +22,7 @@ _ISSUES = {
 
 
 class ApiError(HTTPException):
-    """A request that is refused.
-
-    Args:
-        status: of HTTP.
-        message: expected, found, next step.
-        param: the field of the request that is wrong.
-        code: of OpenAI's API.
-        headers: of the answer.
-    """
+    """A request that is refused; ``param`` is its wrong field, and ``code`` one of OpenAI's API."""
 
     def __init__(
         self,

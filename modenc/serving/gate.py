@@ -19,13 +19,7 @@ _GUARDED = ("/v1/", "/api/")
 
 
 class Gate:
-    """Middleware that checks the key, refuses large bodies before they are read, and counts responses.
-
-    Args:
-        app: what answers requests that pass.
-        settings: the keys, and the most bytes of a body.
-        metrics: the counters.
-    """
+    """Middleware that checks the key, refuses large bodies before they are read, and counts responses."""
 
     def __init__(self, app: ASGIApp, settings: ServeSettings, metrics: Metrics) -> None:
         self._app, self._settings, self._metrics = app, settings, metrics

@@ -58,11 +58,9 @@ class _Collected(Collector):
 
 
 def page_of_replicas(collected: Mapping[str, Iterable[Metric]]) -> bytes:
-    """Merge the metrics of several servers into one page.
+    """Merge the results of several servers' :meth:`Metrics.collect` into one page.
 
-    Args:
-        collected: name of a server → result of its :meth:`Metrics.collect`; the name becomes the label
-            ``replica``.
+    The key of each becomes the label ``replica``.
     """
     merged: dict[str, Metric] = {}
     for replica, metrics in collected.items():

@@ -73,13 +73,7 @@ class SimilarityRequest(_Request):
 
 
 def check_texts(texts: list[str], param: str, settings: ServeSettings, most: int | None = None) -> None:
-    """Check a request's texts against the limits.
-
-    Args:
-        texts: of the request.
-        param: their field.
-        settings: the limits.
-        most: most texts, where that is fewer than of other requests.
+    """Check the texts in a request's field ``param`` against the limits, and against ``most`` texts.
 
     Raises:
         ApiError: there are none, too many, or one is too long.

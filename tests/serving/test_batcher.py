@@ -14,7 +14,8 @@ from modenc.hub.reader import LanguageGoneError
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
-from modenc.serving.batcher import Batcher, QueueFullError
+from modenc.serving.batcher import Batcher
+from modenc.serving.errors import ApiError
 from modenc.serving.metrics import Metrics
 from modenc.serving.settings import ServeSettings
 
@@ -122,7 +123,7 @@ def test_vectors_are_given_where_their_tokens_cannot_be_counted(batcher, monkeyp
 
 def test_the_queue_is_bounded_in_texts(batcher):
     futures = [submit(batcher, sentences("kk")[:50]) for _ in range(2)]
-    with pytest.raises(QueueFullError, match="too many texts are waiting; try again in 1 s"):
+    with pytest.raises(ApiError, match="too many texts are waiting; try again in 1 s"):
         submit(batcher, ["a"])
     batcher.start()
     wait(futures)
