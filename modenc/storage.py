@@ -92,10 +92,7 @@ def sync(path: Path) -> None:
 def exclusive_lock(folder: Path, otherwise: ModencError, wait: float = 0) -> Iterator[None]:
     """Lock a folder, which is made if it is missing; the lock ends with this process in any case.
 
-    Args:
-        folder: the folder.
-        otherwise: error to raise if another process holds the lock.
-        wait: seconds to wait for the other process.
+    If another process holds the lock for ``wait`` more seconds, the error ``otherwise`` is raised.
     """
     folder.mkdir(parents=True, exist_ok=True)
     try:

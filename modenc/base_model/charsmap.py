@@ -63,14 +63,7 @@ class _DoubleArray:
 
 
 def build_charsmap(replacements: Mapping[str, str]) -> bytes:
-    """Serialize single-character replacements as a precompiled character map.
-
-    Args:
-        replacements: character → replacement (may be empty).
-
-    Returns:
-        Bytes for ``tokenizers.normalizers.Precompiled``.
-    """
+    """Serialize character → replacement (may be empty) for ``tokenizers.normalizers.Precompiled``."""
     root = _Node()
     blob = bytearray()
     positions: dict[str, int] = {}

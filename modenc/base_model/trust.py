@@ -53,11 +53,7 @@ _OPTIONS = ("model_args", "model_kwargs", "config_args", "config_kwargs")
 
 @contextmanager
 def clear_errors(message: Callable[[Exception], str]) -> Iterator[None]:
-    """Turn errors of libraries about a missing or damaged model into a :class:`BaseModelError`.
-
-    Args:
-        message: function that returns the error's text.
-    """
+    """Turn errors of libraries about a missing or damaged model into a :class:`BaseModelError`."""
     try:
         yield
     except ModencError:
@@ -134,11 +130,7 @@ def refuse_adapter(base: str, folder: Path) -> None:
 
 
 def check_config(base: str, config: PretrainedConfig) -> None:
-    """Refuse a configuration with which transformers fetches, imports or replaces code.
-
-    Args:
-        base: name of the base in the message.
-        config: configuration of the model; nested configurations are checked, too.
+    """Refuse a configuration, or one nested in it, with which transformers fetches, imports or replaces code.
 
     Raises:
         BaseModelError: it names an attention that is not torch's, or has a key that is refused.

@@ -15,15 +15,7 @@ _ITERATIONS = 2000
 def fit_classifier(
     train: Vectors, labels: Sequence[str], dev: Vectors, dev_labels: Sequence[str], *, seed: int
 ) -> LogisticRegression:
-    """Fit a classifier of unit vectors; its regularization is chosen on a development set.
-
-    Args:
-        train: vectors [n, d].
-        labels: their classes [n].
-        dev: vectors [m, d] to choose on.
-        dev_labels: their classes [m].
-        seed: seed of the solver.
-    """
+    """Fit a classifier of unit vectors on ``train`` [n, d]; ``dev`` [m, d] chooses its regularization."""
     fits = [
         LogisticRegression(C=value, max_iter=_ITERATIONS, random_state=seed).fit(unit(train), labels)
         for value in _INVERSE_REGULARIZATIONS

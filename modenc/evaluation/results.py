@@ -22,6 +22,7 @@ from modenc.storage import write_atomically
 RESULTS_FILE = "results.json"
 _ITEMS_FILE = "items.npz"
 _FORMAT = 1
+_FACTS = ("name", "suite", "seed", "seconds")
 _PACKAGES = ("modenc", "torch", "transformers", "sentence-transformers", "scikit-learn", "faiss-cpu")
 
 
@@ -94,10 +95,7 @@ def save_results(results: SystemResults, folder: Path) -> None:
     np.savez_compressed(folder / _ITEMS_FILE, **results.items)  # type: ignore[arg-type]
     content = {
         "format": _FORMAT,
-        "name": results.name,
-        "suite": results.suite,
-        "seed": results.seed,
-        "seconds": results.seconds,
+        **{key: getattr(results, key) for key in _FACTS},
         **results.about,
         "skipped": list(results.skipped),
         "results": [_finite(asdict(result)) for result in results.results],
@@ -130,9 +128,10 @@ def load_results(folder: Path) -> SystemResults:
         with np.load(folder / _ITEMS_FILE) as stored:
             items = {key: stored[key] for key in stored.files}
         results = [_result(entry) for entry in content["results"]]
-        name, suite, seed, seconds = (content[key] for key in ("name", "suite", "seed", "seconds"))
+        facts = {key: content[key] for key in _FACTS}
         about = {key: content[key] for key in ("system", "versions", "hardware", "created")}
-        return SystemResults(name, suite, seed, seconds, about, results, items, content["skipped"])
+        skipped = content["skipped"]
+        return SystemResults(**facts, about=about, results=results, items=items, skipped=skipped)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path}: expected results of `modenc eval`, found none to read ({error})") from error
 

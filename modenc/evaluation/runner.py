@@ -55,13 +55,7 @@ _SCORES: tuple[tuple[Score, str], ...] = (("margin", ""), ("cosine", "_cosine"))
 
 
 def run_suite(system: System, suite: Suite, root: Path, *, seed: int) -> SystemResults:
-    """Measure a system on all of a suite's tasks.
-
-    Args:
-        system: what to evaluate.
-        suite: what to evaluate it on.
-        root: folder that the suite's paths start from.
-        seed: seed of resampling and of the classifier.
+    """Measure a system on all of a suite's tasks, whose paths start from the folder ``root``.
 
     Raises:
         DataError: test files that are not optional are missing (all are named), or one cannot be read.

@@ -59,13 +59,7 @@ def bootstrap_samples(items: Items, statistic: Statistic, *, seed: int, samples:
 
 
 def spearman_samples(items: Items, *, seed: int, samples: int = SAMPLES) -> Floats:
-    """As :func:`bootstrap_samples` of :func:`modenc.evaluation.sts.mean_spearman`, many times as fast.
-
-    Args:
-        items: rows [n, k] of k - 1 cosines and, last, the gold score.
-        seed: seed of the resampling.
-        samples: how often to resample.
-    """
+    """As :func:`bootstrap_samples` of :func:`modenc.evaluation.sts.mean_spearman`, many times as fast."""
     # Items are the first axis, so that whole rows of memory are gathered and added.
     counts = np.zeros((len(items), samples))
     for number, rows in enumerate(_resamples(len(items), seed, samples)):

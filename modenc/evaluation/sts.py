@@ -55,10 +55,8 @@ def cross_similarity(vectors: Vectors, pivot: Vectors) -> float:
 def language_bias(pairs: Sequence[tuple[npt.ArrayLike, npt.ArrayLike]]) -> float:
     """Compute what pooling several languages costs (Roy et al., 2020), on a scale of 100.
 
-    It is the mean Spearman over the language pairs, minus Spearman over all of their items together.
-
-    Args:
-        pairs: for each language pair, cosines [n] and gold scores [n].
+    It is the mean Spearman over the language pairs, each with cosines [n] and gold scores [n], minus Spearman
+    over all of their items together.
     """
     each = [spearmanr(cosines, gold).statistic for cosines, gold in pairs]
     cosines, gold = (np.concatenate([np.asarray(pair[side]) for pair in pairs]) for side in (0, 1))

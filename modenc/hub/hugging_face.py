@@ -92,15 +92,7 @@ class Repository:
             }
 
     def fetch(self, commit: str, names: Iterable[str], into: Path) -> Path:
-        """Download files of a commit.
-
-        Args:
-            commit: 40 hexadecimal digits.
-            names: the files.
-            into: an empty folder.
-
-        Returns:
-            The folder in ``into`` with the files.
+        """Download files of a commit into an empty folder; returns the hub's folder in that.
 
         Raises:
             HubError: they cannot be downloaded.

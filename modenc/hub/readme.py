@@ -69,10 +69,7 @@ def base_page(base_id: str) -> str | None:
 def front_matter(card: Card, library: str, *tags: str) -> list[str]:
     """Return the lines of the front matter for the Hugging Face hub.
 
-    Args:
-        card: the language's card.
-        library: name of the library that opens the folder.
-        *tags: tags in addition to those of all sentence encoders.
+    ``library`` opens the folder; ``tags`` are added to those of all sentence encoders.
     """
     # A JSON string is also a YAML one, so no YAML writer is needed.
     lines = ["---", f"language: {json.dumps(card.lang)}", f"library_name: {library}"]
@@ -137,13 +134,9 @@ def section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
 
 def hub_page(name: str, info: HubInfo, cards: Sequence[Card], text: str | None = None) -> str:
-    """Write the ``README.md`` of a hub's repository.
+    """Write the ``README.md`` of the repository ``name``, whose hub has these ``cards``.
 
-    Args:
-        name: id of the repository.
-        info: content of ``hub.json``.
-        cards: cards of all its languages.
-        text: the publisher's own page; its text and its additional front matter are kept.
+    The text of the publisher's own page ``text``, and its additional front matter, are kept.
     """
     from huggingface_hub import ModelCard, ModelCardData
 

@@ -116,14 +116,7 @@ def pull_hub(
 
 
 class RemoteHub(Hub):
-    """A hub on Hugging Face at one commit, read-only; made by :func:`open_hub`.
-
-    Args:
-        path: its folder in the cache.
-        info: content of its ``hub.json``.
-        repository: its repository.
-        commit: 40 hexadecimal digits.
-    """
+    """A hub on Hugging Face at one commit, read-only, in the cache; made by :func:`open_hub`."""
 
     advice = (
         "If that is a folder on this machine, delete it, and the language is fetched again; if that does not "

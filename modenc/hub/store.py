@@ -121,10 +121,7 @@ class Hub(HubReader):
         """Make an empty folder in the hub to build a language's modules in.
 
         It is removed at the end of the context, unless :meth:`publish` has made it the language's folder.
-
-        Args:
-            lang: the language.
-            kept: what a disk error leaves intact, for the message.
+        ``kept`` is what a disk error leaves intact, for the message.
 
         Raises:
             StorageError: the disk is full or read-only; the hub is left as it was.

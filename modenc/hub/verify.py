@@ -19,11 +19,7 @@ from modenc.languages import normalize_code
 
 
 def verify_hub(hub: Hub, lang: str | None = None) -> list[HubIssue]:
-    """Recompute all checksums and check all parts; returns the issues found.
-
-    Args:
-        hub: the hub.
-        lang: language to check; ``None``: the whole hub.
+    """Recompute all checksums and check all parts of a hub, or of one language; returns the issues found.
 
     Raises:
         HubError: the hub lacks the language ``lang``.

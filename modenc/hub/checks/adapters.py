@@ -68,11 +68,6 @@ def most_adapter_bytes(hidden_size: int) -> int:
 def parse_lora(content: bytes, config: dict[str, Any], hidden_size: int) -> dict[str, LoraWeights]:
     """Parse a peft LoRA (Hu et al., 2022) to module name → weights.
 
-    Args:
-        content: content of the weights file.
-        config: peft's configuration.
-        hidden_size: width of the base.
-
     Raises:
         HubError: it is no plain LoRA, or not for a base of this width.
     """
@@ -117,11 +112,6 @@ def parse_lora(content: bytes, config: dict[str, Any], hidden_size: int) -> dict
 def parse_parallel(content: bytes, config: dict[str, Any], hidden_size: int) -> dict[int, ParallelWeights]:
     """Parse an AdapterHub parallel adapter (He et al., 2022) to layer number → weights.
 
-    Args:
-        content: content of the weights file.
-        config: AdapterHub's configuration.
-        hidden_size: width of the base.
-
     Raises:
         HubError: it is another kind of adapter, or not for a base of this width.
     """
@@ -147,7 +137,7 @@ PARSERS: dict[str, Callable[[bytes, dict[str, Any], int], dict[Any, Any]]] = {
     "se": parse_lora,
     "cla": parse_parallel,
 }
-"""Part → its parser, of the weights' bytes, the configuration and the hidden size."""
+"""Part → its parser, of the weights file's content, the configuration and the base's hidden size."""
 
 
 def _parallel_scaling(settings: object) -> float:

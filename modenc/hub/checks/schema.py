@@ -16,13 +16,9 @@ _MOST_BITS = 1000
 def key_issues(
     content: dict[str, Any], kind: type, optional: Collection[str] = (), where: str = ""
 ) -> Iterator[str]:
-    """Yield a message for each missing key, unknown key and value of another type.
+    """Yield a message for each missing key, unknown key and value of another type than ``kind`` has.
 
-    Args:
-        content: the object.
-        kind: a dataclass or ``TypedDict``.
-        optional: keys that may be missing.
-        where: prefix of the messages: the object's place in the file.
+    ``where`` is the prefix of the messages: the object's place in the file.
     """
     hints = get_type_hints(kind)
     yield from (f"{where}missing key {name!r}" for name in hints if name not in {*content, *optional})
