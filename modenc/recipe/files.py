@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modenc.errors import LanguageError, RecipeError
-from modenc.languages import normalize_code
+from modenc.errors import RecipeError
+from modenc.languages import find_code
 from modenc.recipe.issues import Issue, Place, shortened
 from modenc.suggest import closest_match
 
@@ -115,19 +115,11 @@ def normalize_languages(tables: dict[str, Any], issues: list[Issue]) -> dict[str
         return tables
     renamed: dict[str, Any] = {}
     for code, own in languages.items():
-        if (normalized := normalized_or_same(code)) in renamed:
+        if (normalized := find_code(code) or code) in renamed:
             message = f"the same language as languages.{normalized}; keep one"
             issues.append(Issue(("languages", code), message))
         renamed[normalized] = own
     return {**tables, "languages": renamed}
-
-
-def normalized_or_same(code: str) -> str:
-    """Normalize a language's code; return an unknown one as it is."""
-    try:
-        return normalize_code(code)
-    except LanguageError:
-        return code
 
 
 def apply_overrides(tables: dict[str, Any], overrides: Sequence[str], issues: list[Issue]) -> dict[str, Any]:

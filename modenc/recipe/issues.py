@@ -123,20 +123,13 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Write ``; did you mean 'x'?``, or all names if none is similar."""
-    known = list(names)
-    if match := closest_match(name, known):
-        return f"; did you mean {match!r}?"
-    return f"; known: {', '.join(known)}" if known else ""
-
-
 def unknown_keys(
     table: Iterable[str], known: Collection[str], path: Place = (), what: str = "unknown key"
 ) -> Iterator[Issue]:
     """Yield the keys of the table at ``path`` that are not ``known``."""
     for key in table:
         if key not in known:
-            match = closest_match(key, known)
-            meant = None if match is None else (*path, match)
-            yield Issue((*path, key), f"{what}{did_you_mean(key, known)}", meant=meant)
+            if match := closest_match(key, known):
+                yield Issue((*path, key), f"{what}; did you mean {match!r}?", meant=(*path, match))
+            else:
+                yield Issue((*path, key), f"{what}; known: {', '.join(known)}")

@@ -162,8 +162,7 @@ def _licenses_of(
     if lang not in trained:
         yield from _licenses_in_card(lang, hubs)
         return
-    kept = allowed_data(trained[lang].data)
-    yield from (source.license for kind in TRAINED_ON for source in getattr(kept, kind))
+    yield from (source.license for _, kind, source in sources(trained[lang]) if kind in TRAINED_ON)
     for other in builds_on(trained[lang]):
         yield from _licenses_of(other, trained, hubs, (*before, lang))
 

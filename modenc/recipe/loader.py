@@ -6,14 +6,13 @@ import logging
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from modenc.errors import LanguageError, RecipeError
-from modenc.languages import normalize_code
+from modenc.languages import find_code, normalize_code
 from modenc.recipe.checks import check_languages, check_plan, unknown_language, unknown_placeholders
 from modenc.recipe.files import (
     DEFAULTS_FILE,
@@ -21,7 +20,6 @@ from modenc.recipe.files import (
     find_recipe,
     merge,
     normalize_languages,
-    normalized_or_same,
     read_tables,
     recipes_folder,
     to_toml,
@@ -84,14 +82,6 @@ class RecipeHeader:
         return [self.folder(path) for path in (self.hub.path, *start)]
 
 
-@contextmanager
-def _nesting_error(path: str | Path) -> Iterator[None]:
-    try:
-        yield
-    except RecursionError as error:
-        raise RecipeError(f"{path}: expected a recipe, found tables nested too deeply to be one") from error
-
-
 def load_recipe(
     path: str | Path,
     overrides: Sequence[str] = (),
@@ -122,7 +112,7 @@ def load_recipe(
         >>> recipe = load_recipe("my_recipe.toml", ["run.seed=14"])
         >>> languages = list(recipe.plans)
     """
-    with _nesting_error(path):
+    try:
         file = find_recipe(path)
         issues: list[Issue] = []
         tables, spelled = _tables(file, overrides, issues)
@@ -134,7 +124,7 @@ def load_recipe(
         add_issues(found, ((lang, issue) for lang, plan in plans.items() for issue in check_plan(plan)))
         add_issues(found, check_languages(plans, own, header.pivot))
         if check_files:
-            chosen = list(plans) if languages is None else [normalized_or_same(code) for code in languages]
+            chosen = list(plans) if languages is None else [find_code(code) or code for code in languages]
             add_issues(found, _missing(plans, chosen, chosen if need_others else plans, header.hubs()))
             if inspect is not None:
                 add_issues(found, inspect({lang: plans[lang] for lang in chosen if lang in plans}))
@@ -142,6 +132,8 @@ def load_recipe(
         if lines := issue_lines(found, "error", own):
             raise RecipeIssues(header.name, lines, warnings)
         return _recipe(file, header, tables, plans, warnings, notes)
+    except RecursionError as error:
+        raise RecipeError(f"{path}: expected a recipe, found tables nested too deeply to be one") from error
 
 
 def default_section(name: str) -> Any:
@@ -160,7 +152,7 @@ def _tables(
     """Return a recipe's tables with defaults and overrides, and code → its spelling in the recipe."""
     tables = merge(_defaults(), read_tables(file))
     written = tables.get("languages")
-    spelled = {normalized_or_same(code): code for code in written} if isinstance(written, dict) else {}
+    spelled = {find_code(code) or code: code for code in written} if isinstance(written, dict) else {}
     return apply_overrides(normalize_languages(tables, issues), overrides, issues), spelled
 
 
@@ -274,7 +266,7 @@ def _start(plan: LanguagePlan, issues: list[Issue]) -> str:
 
 def _warmup_languages(plan: LanguagePlan, languages: Iterable[str], issues: list[Issue]) -> tuple[str, ...]:
     """Normalize the codes of the languages that EMMA-X's classifier learns from, without the plan's own."""
-    codes = [normalized_or_same(code) for code in plan.emma_x.warmup_languages]
+    codes = [find_code(code) or code for code in plan.emma_x.warmup_languages]
     others = tuple(code for code in codes if code != plan.lang)
     choices = [lang for lang in languages if lang not in (plan.pivot, plan.lang)]
     if wrong := ", ".join(code for code in others if code not in choices):

@@ -26,17 +26,14 @@ _SECONDS = 10.0
 def missing_files(plan: LanguagePlan) -> Iterator[Issue]:
     """Yield missing files and packages of one language's sources."""
     for path, _, source in sources(plan):
-        for key in ("path", "pivot_path"):
+        for key in ("path", "pivot_path", "corrections"):
             name = getattr(source, key)
-            if name and "{" not in (filled := fill(name, plan)):
+            if name and "{" not in (file := fill(name, plan)):
+                if key == "corrections":
+                    file = str(find_data_file(file, plan.data.root))
                 # The file of another language is not a misspelling.
                 must_have = plan.lang if "{lang}" in name else None
-                yield from _missing_file((*path, key), filled, plan.data.root, must_have)
-        name = source.corrections
-        if name and "{" not in (filled := fill(name, plan)):
-            must_have = plan.lang if "{lang}" in name else None
-            file = str(find_data_file(filled, plan.data.root))
-            yield from _missing_file((*path, "corrections"), file, plan.data.root, must_have)
+                yield from _missing_file((*path, key), file, plan.data.root, must_have)
         if missing := " ".join(package for package in source.gettext if not _is_installed(package)):
             message = f"expected installed Python packages, found no {missing}; run: pip install {missing}"
             yield Issue((*path, "gettext"), message)
@@ -83,11 +80,6 @@ def _is_installed(package: str) -> bool:
         return False
 
 
-def is_in_hub(hub: Path, lang: str) -> bool:
-    """Check whether a hub folder has a language's modules."""
-    return os.path.isfile(hub / lang / "card.json")
-
-
 def missing_modules(
     plan: LanguagePlan, languages: Collection[str], chosen: Collection[str], hubs: Sequence[Path]
 ) -> Iterator[Issue]:
@@ -98,7 +90,7 @@ def missing_modules(
         needed[plan.pivot] = ("pivot",)
     where = f"the hub {' or '.join(repr(str(hub)) for hub in hubs)}"
     for lang, place in needed.items():
-        if lang in chosen or any(is_in_hub(hub, lang) for hub in hubs):
+        if lang in chosen or any(os.path.isfile(hub / lang / "card.json") for hub in hubs):
             continue
         among, advice = "the languages", f"add [languages.{lang}] or set it to 'fresh'"
         if lang in languages:
