@@ -34,21 +34,17 @@ _MOST_POOLS = 3
 _PARALLEL_SIZE = 1 << 17
 
 
-def usable_cores() -> int:
-    """Return the number of cores that this process may use, by its affinity and its control group's quota."""
-    return max(1, int(joblib.cpu_count()))
-
-
 def set_threads(requested: int) -> int:
     """Set the number of threads that torch computes with; returns the number.
 
     0 keeps torch's number: the physical cores, or the value of ``OMP_NUM_THREADS``, ``MKL_NUM_THREADS`` or
-    ``torch.set_num_threads``. Unless an environment variable sets it, it is limited to :func:`usable_cores`,
-    since torch ignores control groups. It never depends on other processes, since results depend on it.
+    ``torch.set_num_threads``. Unless an environment variable sets it, it is limited to the cores that this
+    process may use, since torch ignores control groups. It never depends on other processes, since results
+    depend on it.
     """
     own = torch.get_num_threads()
     from_environment = any(os.environ.get(name) for name in _NUMBERS)
-    number = requested or (own if from_environment else min(own, usable_cores()))
+    number = requested or (own if from_environment else min(own, joblib.cpu_count()))
     if number != own:
         torch.set_num_threads(number)
     return number
