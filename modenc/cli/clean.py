@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Sequence
+from itertools import compress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -70,11 +71,12 @@ def run(args: argparse.Namespace) -> None:
     pairs, reports = filter_bitext(rows, lang, pivot, get_identifier(None), args.max_chars)
     for code, report in zip((lang, pivot), reports, strict=True):
         logger.info("%s side: %s", code, report.summary())
-    if not args.scores:
-        _write(args, args.output, (pivot, lang), [(pair.pivot, pair.text) for pair in pairs])
+    if args.scores:
+        kept = _write_by_score(args, pairs, lang, pivot)
     else:
-        pairs = _write_by_score(args, pairs, lang, pivot)
-    write(args, {"output": str(args.output), "kept": len(pairs)}, f"{args.output}\t{len(pairs)}\n")
+        kept = len(pairs)
+        _write(args, args.output, (pivot, lang), [(pair.pivot, pair.text) for pair in pairs])
+    write(args, {"output": str(args.output), "kept": kept}, f"{args.output}\t{kept}\n")
 
 
 def _check(args: argparse.Namespace, lang: str, pivot: str) -> None:
@@ -94,10 +96,8 @@ def _check(args: argparse.Namespace, lang: str, pivot: str) -> None:
         raise DataError(f"--no-scores: expected no --{given[0].replace('_', '-')} with it; leave one out")
 
 
-def _write_by_score(
-    args: argparse.Namespace, pairs: list[ParallelRow], lang: str, pivot: str
-) -> list[ParallelRow]:
-    """Write the pairs that score well, and with ``--rejected`` the others; returns the former."""
+def _write_by_score(args: argparse.Namespace, pairs: list[ParallelRow], lang: str, pivot: str) -> int:
+    """Write the pairs that score well, and with ``--rejected`` the others; returns the former's number."""
     import numpy as np
 
     if len(pairs) < _MIN_PAIRS:
@@ -118,10 +118,10 @@ def _write_by_score(
     ]
     kept = scores <= limit
     header = (pivot, lang, "score")
-    _write(args, args.output, header, [row for row, good in zip(rows, kept, strict=True) if good])
+    _write(args, args.output, header, list(compress(rows, kept)))
     if args.rejected is not None:
-        _write(args, args.rejected, header, [row for row, good in zip(rows, kept, strict=True) if not good])
-    return [pair for pair, good in zip(pairs, kept, strict=True) if good]
+        _write(args, args.rejected, header, list(compress(rows, ~kept)))
+    return int(kept.sum())
 
 
 def _scores(args: argparse.Namespace, pairs: list[ParallelRow], lang: str, pivot: str) -> Any:

@@ -119,7 +119,9 @@ def run(args: argparse.Namespace) -> None:
         given = {"beams": args.beams, "batch_size": args.batch_size}
         search = {name: value for name, value in given.items() if value is not None}
         chain = model_chain(args.engine, args.model, languages, args.tokenizer, **search)
-    job, pair_filter = _filtered(args, job)
+    # As it was given: of languages with several scripts, models have a code for each.
+    target = languages[-1] if languages else job.layout.target
+    job, pair_filter = _filtered(args, job, target)
     with progress_bar(" rows") as bar:
         summary = translate_file(job, chain, pair_filter, bar.update)
     logger.info("%s: %s", args.output, summary.line())
@@ -216,17 +218,17 @@ def _job(args: argparse.Namespace, source: str, target: str, filters: FilterSett
     )
 
 
-def _filtered(args: argparse.Namespace, job: TranslationJob) -> tuple[TranslationJob, PairFilter]:
+def _filtered(
+    args: argparse.Namespace, job: TranslationJob, target: str
+) -> tuple[TranslationJob, PairFilter]:
     """Make the filter, and add to the job the encoder that computes its vectors, if any."""
     from modenc.translation.pair_filter import PairFilter, make_similarity
 
-    source, target = job.layout.source, job.layout.target
-    # As it was given: of languages with several scripts, models have a code for each.
-    written = _languages(args)[-1:] or [target]
+    source = job.layout.source
     if args.min_similarity is None:
-        return job, PairFilter(job.filters, source, written[0])
+        return job, PairFilter(job.filters, source, target)
     from modenc.evaluation.systems import open_hub_or_base
 
     system, _ = open_hub_or_base(args.hub)
-    similarity = make_similarity(system.encode, source, target)
-    return replace(job, encoder=system.describe()), PairFilter(job.filters, source, written[0], similarity)
+    similarity = make_similarity(system.encode, source, job.layout.target)
+    return replace(job, encoder=system.describe()), PairFilter(job.filters, source, target, similarity)
