@@ -69,15 +69,9 @@ def runner(body: PreTrainedModel) -> Run:
 
 
 def write_onnx(body: PreTrainedModel, folder: Path, *, int8: bool) -> Run:
-    """Write ``onnx/model.onnx``.
+    """Write ``onnx/model.onnx`` into a model's folder; returns a function that runs the file.
 
-    Args:
-        body: one language's composed body.
-        folder: folder of the model.
-        int8: quantize to 8 bits; the ranges of activations are set by each text.
-
-    Returns:
-        A function that runs the file.
+    With ``int8`` it is quantized to 8 bits; the ranges of activations are set by each text.
     """
     from optimum.exporters.onnx import onnx_export_from_model
 
@@ -126,13 +120,9 @@ def _onnx_runner(file: Path) -> Run:
 def write_openvino(
     body: PreTrainedModel, folder: Path, batches: Sequence[tuple[Tensor, Tensor]], *, int8: bool
 ) -> Run:
-    """Write ``openvino/openvino_model.xml`` and its weights.
+    """Write ``openvino/openvino_model.xml`` and its weights into a model's folder.
 
-    Args:
-        body: one language's composed body.
-        folder: folder of the model.
-        batches: ids and masks, which set the ranges of activations.
-        int8: quantize to 8 bits.
+    With ``int8`` it is quantized to 8 bits; ``batches`` of ids and masks set the ranges of activations.
 
     Returns:
         A function that runs the file, in float32 except for layers in integers.

@@ -61,13 +61,6 @@ class Search:
 
     Each side is encoded in blocks of ``shard_size`` rows. Then, for each side and each part of the other side
     that is indexed at once, the neighbors of each block are searched. Each block makes one shard.
-
-    Args:
-        sides: sentences of both sides.
-        system: the encoder.
-        settings: settings of the search.
-        shards: folder of finished shards.
-        progress: called after each shard.
     """
 
     def __init__(

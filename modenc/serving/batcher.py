@@ -71,13 +71,8 @@ class _Portion(NamedTuple):
 class Batcher:
     """Encoder of many requests together, in a thread of its own.
 
-    A batch takes from each waiting request in turn, so that a large one does not hold up small ones.
-
-    Args:
-        open_encoder: called once, in the thread.
-        settings: sizes of batches and queue.
-        metrics: what is counted.
-        on_failure: called in the thread if the encoder cannot be opened; :attr:`failure` says why.
+    A batch takes from each waiting request in turn, so that a large one does not hold up small ones. The
+    thread calls ``open_encoder``, and ``on_failure`` if that fails; :attr:`failure` then says why.
     """
 
     def __init__(

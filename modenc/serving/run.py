@@ -41,10 +41,7 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT; accepted requests are answered first.
 
-    Args:
-        open_encoder: called once, in the thread that encodes, while the server already answers ``/health``.
-        settings: names and limits.
-        listening: the socket.
+    ``open_encoder`` is called in the thread that encodes, while the server already answers ``/health``.
 
     Raises:
         ModencError: the encoder cannot be opened.
