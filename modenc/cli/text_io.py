@@ -7,8 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from modenc.data.columns import text_in_column
-from modenc.data.formats import file_format, read_file, read_lines
+from modenc.data.formats import file_format, read_file, read_lines, text_in_column
 from modenc.errors import DataError
 from modenc.texts import clean
 

@@ -141,22 +141,18 @@ class TextFilter:
             return "identical"
         if not self._not_in.isdisjoint(keys):
             return "in_evaluation_data"
-        if self._filters.deduplicate and self._is_repeated("\n".join(keys)):
-            return "duplicate"
+        if self._filters.deduplicate:
+            # Hashes of 64 bits need a fifth of the memory of the strings, and collide in no corpus that fits.
+            hashed = stable_hash("\n".join(keys))
+            if hashed in self._seen:
+                return "duplicate"
+            self._seen.add(hashed)
         return None
 
     def _length_reason(self, text: str) -> str | None:
         if len(text) < self._filters.min_chars:
             return "too_short"
         return "too_long" if len(text) > self._filters.max_chars else None
-
-    def _is_repeated(self, key: str) -> bool:
-        # Hashes of 64 bits need a fifth of the memory of the strings, and collide in no corpus that fits.
-        hashed = stable_hash(key)
-        if hashed in self._seen:
-            return True
-        self._seen.add(hashed)
-        return False
 
     def _remember(self, text: str) -> None:
         """Keep the lines with the smallest hashes: an even sample, whatever the order of sources."""

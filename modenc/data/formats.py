@@ -19,7 +19,6 @@ from modenc.data.limits import (
     CharacterLimit,
     decompressed,
     limited_batches,
-    limited_lines,
     name_limit,
 )
 from modenc.errors import DataError
@@ -137,6 +136,40 @@ def _missing_file(path: Path) -> str:
     return f"{path}: no such file; {hint}"
 
 
+def text_in_column(
+    row: Row, column: str, path: Path, number: int, option: str = "", *, may_be_null: bool = False
+) -> str:
+    """Return the text that a row has in a column.
+
+    Args:
+        row: the row.
+        column: the column's name.
+        path: the row's file, for messages.
+        number: the row's number, from 1, for messages.
+        option: the option that named the column, such as ``--column``, for messages.
+        may_be_null: return an empty text for null instead of raising an error.
+
+    Raises:
+        DataError: there is no such column, or its value is no text (null, a number).
+    """
+    if column not in row:
+        if near := closest_match(column, row, 0.5):
+            hint = f"did you mean {option} {near}?" if option else f"did you mean {near!r}?"
+        else:
+            hint = "name the column of the texts" + (f" with {option}" if option else "")
+        raise DataError(
+            f"{path}, row {number}: expected a column {column!r} of text in UTF-8, "
+            f"found {', '.join(row) or 'none'}; {hint}"
+        )
+    text = row[column]
+    if isinstance(text, NonText) and (text or not may_be_null):
+        raise DataError(
+            f"{text.place}: expected a text in {column!r}, found {str(text)[:60] or 'null'}; drop the row, "
+            "or write the text in quotes"
+        )
+    return str(text)
+
+
 def _open(path: Path) -> BinaryIO:
     if path.suffix.lower() == ".gz":
         return cast(BinaryIO, gzip.open(path, "rb"))
@@ -158,7 +191,10 @@ def read_lines(stream: BinaryIO, where: str) -> Iterator[str]:
     Raises:
         DataError: a line is longer than 16 MB, or not UTF-8; ``where`` is the stream's name.
     """
-    for number, raw in enumerate(limited_lines(stream, where), start=1):
+    for number, raw in enumerate(iter(lambda: stream.readline(LINE_BYTES), b""), start=1):
+        if len(raw) == LINE_BYTES:
+            found = f"expected at most {LINE_BYTES >> 20} MB in a line, found more; is it text?"
+            raise DataError(f"{where}, line {number}: {found}")
         if number == 1:
             raw = raw.removeprefix(codecs.BOM_UTF8)
         try:
@@ -190,38 +226,47 @@ def _read_text(path: Path) -> Iterator[Row]:
 
 
 def _read_tsv(path: Path) -> Iterator[Row]:
-    header: list[str] | None = None
-    for number, line in _lines(path):
-        if header is None:
-            header = _header(path, line.split("\t"))
-        elif line:
-            yield _row(path, number, header, line.split("\t"))
-    if header is None:
-        raise _no_header(path)
+    lines = ((number, line.split("\t")) for number, line in _lines(path) if line or number == 1)
+    return _table(path, lines)
 
 
 def _read_csv(path: Path) -> Iterator[Row]:
+    return _table(path, _csv_lines(path))
+
+
+def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     # Python's csv refuses fields above 128 KiB by default; a web page is longer.
     csv.field_size_limit(max(csv.field_size_limit(), LINE_BYTES))
     limit = CharacterLimit(LINE_BYTES, "a row", "fix its quotes, or split it into several")
     # Fields may span lines, so each line keeps its end.
     lines = (limit.add(f"{line}\n", f"{path}, line {number}: ") for number, line in _lines(path))
     reader = csv.reader(lines, strict=True)
-    header: list[str] | None = None
     try:
         for fields in reader:
             limit.count = 0
-            if header is None:
-                header = _header(path, fields)
-            elif fields:
-                yield _row(path, reader.line_num, header, fields)
+            if fields or reader.line_num == 1:
+                yield reader.line_num, fields
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num}: not valid CSV ({error}); fix its quotes") from error
+
+
+def _table(path: Path, lines: Iterator[tuple[int, list[str]]]) -> Iterator[Row]:
+    """Make rows of the fields of numbered lines, the first of which is the header."""
+    _, header = next(lines, (0, None))
     if header is None:
-        raise _no_header(path)
+        raise DataError(f"{path}: expected a header line with column names, found an empty file")
+    _check_header(path, header)
+    for number, fields in lines:
+        if len(fields) != len(header):
+            raise DataError(
+                f"{path}, line {number}: expected {len(header)} fields ({', '.join(header)[:_MOST_SHOWN]}), "
+                f"found {len(fields)}; fix the line (tabs and line ends inside a field are not allowed in "
+                "TSV)"
+            )
+        yield dict(zip(header, fields, strict=True))
 
 
-def _header(path: Path, names: list[str]) -> list[str]:
+def _check_header(path: Path, names: list[str]) -> None:
     limit = name_limit()
     for name in names:
         limit.add(f"{name}.", f"{path}, line 1: ")
@@ -231,20 +276,6 @@ def _header(path: Path, names: list[str]) -> list[str]:
             f"{path}, line 1: expected column names that differ, found {twice[:_MOST_SHOWN]!r} twice; "
             "rename one"
         )
-    return names
-
-
-def _no_header(path: Path) -> DataError:
-    return DataError(f"{path}: expected a header line with column names, found an empty file")
-
-
-def _row(path: Path, number: int, header: list[str], fields: list[str]) -> Row:
-    if len(fields) != len(header):
-        raise DataError(
-            f"{path}, line {number}: expected {len(header)} fields ({', '.join(header)[:_MOST_SHOWN]}), "
-            f"found {len(fields)}; fix the line (tabs and line ends inside a field are not allowed in TSV)"
-        )
-    return dict(zip(header, fields, strict=True))
 
 
 def _read_jsonl(path: Path) -> Iterator[Row]:

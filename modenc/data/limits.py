@@ -1,7 +1,7 @@
 """Limits on the memory that rows of third-party data files take.
 
 A small file can expand to a line of gigabytes, millions of columns, or one text a million times. The readers
-in ``formats.py`` read lines, column names and batches through these wrappers, which raise an error in time.
+in ``formats.py`` keep to these limits, and raise an error in time.
 """
 
 from __future__ import annotations
@@ -48,19 +48,6 @@ def name_limit() -> CharacterLimit:
     """Return the limit for a row's column names; a nested column's name repeats those above it."""
     advice = "put texts and numbers into fewer columns, and these into fewer levels"
     return CharacterLimit(_NAME_CHARACTERS, "the names of a row's columns", advice)
-
-
-def limited_lines(stream: BinaryIO, where: str) -> Iterator[bytes]:
-    """Yield a stream's raw lines.
-
-    Raises:
-        DataError: a line is longer than 16 MB; ``where`` is the stream's name.
-    """
-    for number, line in enumerate(iter(lambda: stream.readline(LINE_BYTES), b""), start=1):
-        if len(line) == LINE_BYTES:
-            found = f"expected at most {LINE_BYTES >> 20} MB in a line, found more; is it text?"
-            raise DataError(f"{where}, line {number}: {found}")
-        yield line
 
 
 def decompressed(stream: BinaryIO, path: Path) -> bytes:

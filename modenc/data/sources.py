@@ -122,16 +122,12 @@ def read_dataset(source: Source) -> Iterator[Row]:
         for record in rows:
             yield flatten(record)
     except (OSError, ValueError, RuntimeError) as error:
-        raise DataError(_unreachable(source, error)) from error
-
-
-def _unreachable(source: Source, error: Exception) -> str:
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return (
-        f"data set {describe_source(source)}, split {source.split!r}: expected to read it from the Hugging "
-        f"Face hub or its cache, found: {reason}. Check the name, config and split and the network "
-        "(HF_HUB_OFFLINE must not be set), or download its files and give them as path = ..."
-    )
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise DataError(
+            f"data set {describe_source(source)}, split {source.split!r}: expected to read it from the "
+            f"Hugging Face hub or its cache, found: {reason}. Check the name, config and split and the "
+            "network (HF_HUB_OFFLINE must not be set), or download its files and give them as path = ..."
+        ) from error
 
 
 def select_rows(rows: Iterable[Row], source: Source, roles: Sequence[str]) -> Iterator[Row]:
@@ -141,7 +137,8 @@ def select_rows(rows: Iterable[Row], source: Source, roles: Sequence[str]) -> It
         DataError: a needed column is missing, or has no number where ``at_least`` or ``at_most`` needs one.
     """
     # Filters may name a role or a column.
-    column_of = {name: source.columns.get(name, name) for name in _names(source, roles)}
+    named = {*roles, *source.columns, *source.where, *source.where_not, *source.at_least, *source.at_most}
+    column_of = {name: source.columns.get(name, name) for name in named}
     wanted = {column_of[name]: set(values) for name, values in source.where.items()}
     unwanted = {column_of[name]: set(values) for name, values in source.where_not.items()}
     bounds = _bounds(source)
@@ -165,10 +162,6 @@ def _bounds(source: Source) -> dict[str, tuple[float, float]]:
     return {
         name: (source.at_least.get(name, -math.inf), source.at_most.get(name, math.inf)) for name in names
     }
-
-
-def _names(source: Source, roles: Sequence[str]) -> set[str]:
-    return {*roles, *source.columns, *source.where, *source.where_not, *source.at_least, *source.at_most}
 
 
 def _by_role(raw: Row, column_of: dict[str, str]) -> Row:

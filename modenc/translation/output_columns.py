@@ -9,8 +9,7 @@ from pathlib import Path
 
 from langcodes.data_dicts import ALL_SCRIPTS
 
-from modenc.data.columns import text_in_column
-from modenc.data.formats import Row
+from modenc.data.formats import Row, text_in_column
 from modenc.data.text import normalize
 from modenc.errors import DataError
 from modenc.languages import find_code
