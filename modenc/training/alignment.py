@@ -49,8 +49,8 @@ def train_alignment(stage: Stage) -> dict[str, Any]:
     if settings.objective == "none" or plan.lang == plan.pivot:
         return {}
     pivot = PublishedEncoder(stage)
-    body = stage.body_before()
-    model = sentence_model(body, stage.tokenizer_before(), plan, settings.max_length)
+    body, tokenizer = stage.body_and_tokenizer()
+    model = sentence_model(body, tokenizer, plan, settings.max_length)
     published_weights = partial(scaled_adapter, body, settings.strength)
 
     def attach() -> None:

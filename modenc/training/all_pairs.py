@@ -45,8 +45,8 @@ def align_all_pairs(stages: Mapping[str, Stage], folder: Path) -> dict[str, Any]
     batches = batches_of_pairs(texts, settings, plan.run.seed)
     models = {}
     for lang, stage in stages.items():
-        body = stage.body_before()
-        models[lang] = sentence_model(body, stage.tokenizer_before(), stage.plan, settings.max_length)
+        body, tokenizer = stage.body_and_tokenizer()
+        models[lang] = sentence_model(body, tokenizer, stage.plan, settings.max_length)
         add_parallel_adapter(body, settings.reduction_factor)
         pack_frozen(body)
     losses = {"paraphrase": "mnrl", "parallel": settings.parallel_loss}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 
@@ -22,7 +22,6 @@ from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
 from modenc.data.pairs import ParallelRow, ScoredRow
 from modenc.evaluation.retrieval import Vectors, mean_accuracy_at_1
-from modenc.evaluation.sts import spearman
 from modenc.hub.comparison import (
     BASE,
     MODULES,
@@ -42,11 +41,10 @@ from modenc.recipe.settings import LanguagePlan
 from modenc.training.adapters_io import pack_frozen
 from modenc.training.body_module import cached_vectors, encode_texts, sentence_model, vectors_file
 from modenc.training.data_access import TrainingData
+from modenc.training.dev import Encode, scores_correlation
 from modenc.training.tokenizers import tokens_per_sentence
 
 logger = logging.getLogger(__name__)
-
-Encode = Callable[[list[str]], Vectors]
 
 # A factor on the base's number of tokens; a language's own vocabulary should need fewer.
 _TOLERATED_TOKENS = 1.05
@@ -103,9 +101,9 @@ class ComparisonRows:
         """
         scores = {}
         if self.sts:
-            scores["sts"] = _correlation(own, own, self.sts)
+            scores["sts"] = scores_correlation(own, own, self.sts)
         if self.cross_sts:
-            scores["cross_sts"] = _correlation(pivot, own, self.cross_sts)
+            scores["cross_sts"] = scores_correlation(pivot, own, self.cross_sts)
         if self.parallel:
             counterparts = pivot([row.pivot for row in self.parallel])
             scores["retrieval"] = mean_accuracy_at_1(counterparts, own([row.text for row in self.parallel]))
@@ -120,10 +118,6 @@ class ComparisonRows:
             )  # fmt: skip
             scores[metric] = WORST[metric]
         return {metric: round(scores[metric], 2) for metric in base}
-
-
-def _correlation(left: Encode, right: Encode, rows: Sequence[ScoredRow]) -> float:
-    return spearman(left([row[0] for row in rows]), right([row[1] for row in rows]), [row[2] for row in rows])
 
 
 class _Encoders:

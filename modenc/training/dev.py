@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,6 +22,7 @@ from sentence_transformers.sentence_transformer.evaluation import SentenceEvalua
 from torch import nn
 from transformers import TrainerCallback
 
+from modenc.data.pairs import ScoredRow
 from modenc.evaluation.retrieval import Vectors, mean_accuracy_at_1
 from modenc.evaluation.sts import cross_similarity, pair_cosines, spearman
 from modenc.storage import whole_file, write_atomically
@@ -29,6 +31,9 @@ from modenc.training.processes import process_state
 from modenc.training.progress import readable
 
 logger = logging.getLogger(__name__)
+
+Encode = Callable[[list[str]], Vectors]
+"""Encodes texts as unit vectors [texts, hidden]."""
 
 PublishedWeights = Callable[[], AbstractContextManager[None]]
 """Makes a context in which the model has the weights that are published, scaled by ``strength``."""
@@ -41,7 +46,7 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
     greater_is_better: ClassVar[bool] = True
     primary_metric: ClassVar[str] = "score"
 
-    sts: Sequence[Sequence[tuple[str, str, float]]] = ()
+    sts: Sequence[Sequence[ScoredRow]] = ()
     """Sentence pairs with gold scores, a set for each language, each on a scale of its own."""
     cross_sts_texts: Sequence[tuple[str, float]] = ()
     """Sentences in the language, one of each cross-lingual pair, with gold scores."""
@@ -68,26 +73,27 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
         self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
         """Measure ``model``; returns metric → value on a scale of 100, and their mean as ``score``."""
-        scores: dict[str, float] = {}
+        encode, scores = partial(encode_texts, model), dict[str, float]()
         with self.weights():
             if sets := list(filter(None, self.sts)):
-                scores["sts"] = float(np.mean([_spearman(model, rows) for rows in sets]))
+                scores["sts"] = float(np.mean([scores_correlation(encode, encode, rows) for rows in sets]))
             if self.cross_sts_pivot is not None:
                 texts, gold = zip(*self.cross_sts_texts, strict=True)
-                scores["cross_sts"] = spearman(self.cross_sts_pivot, encode_texts(model, list(texts)), gold)
+                scores["cross_sts"] = spearman(self.cross_sts_pivot, encode(list(texts)), gold)
             if self.parallel_pivot is not None:
-                vectors = encode_texts(model, list(self.parallel_texts))
+                vectors = encode(list(self.parallel_texts))
                 scores["retrieval"] = mean_accuracy_at_1(vectors, self.parallel_pivot)
                 scores["similarity"] = cross_similarity(vectors, self.parallel_pivot)
             if self.teacher is not None:
-                vectors = encode_texts(model, list(self.teacher_texts))
+                vectors = encode(list(self.teacher_texts))
                 scores["teacher_cosine"] = float(pair_cosines(vectors, self.teacher).mean() * 100)
         return {**scores, "score": float(np.mean(list(scores.values())))}
 
 
-def _spearman(model: SentenceTransformer, rows: Sequence[tuple[str, str, float]]) -> float:
-    left, right, scores = zip(*rows, strict=True)
-    return spearman(encode_texts(model, list(left)), encode_texts(model, list(right)), list(scores))
+def scores_correlation(left: Encode, right: Encode, rows: Sequence[ScoredRow]) -> float:
+    """Correlate the cosines of the rows' sentences with their gold scores, each side by its own encoder."""
+    first, second, scores = zip(*rows, strict=True)
+    return spearman(left(list(first)), right(list(second)), scores)
 
 
 _BEST, _HISTORY = "best.safetensors", "dev.json"

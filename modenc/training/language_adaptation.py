@@ -32,7 +32,7 @@ from modenc.training.mixing import schedule_data
 from modenc.training.objectives.distillation import DistillationLoss
 from modenc.training.objectives.masked_lm import MaskedLM
 from modenc.training.processes import process_state, rows_a_step
-from modenc.training.stage import WITH_START, Stage, published_adapter
+from modenc.training.stage import Stage, published_adapter
 from modenc.training.trainers import BodyTrainer, run_trainer, train_sentence_model, training_arguments
 from modenc.training.vocabulary import save_embeddings
 
@@ -49,8 +49,8 @@ def train_language_adaptation(stage: Stage) -> dict[str, Any]:
     onto_pivot = settings.objective == "pivot"
     if settings.objective == "none" or (onto_pivot and stage.plan.lang == stage.plan.pivot):
         return {}
-    tokenizer = stage.tokenizer_before()
-    model = add_lora(_with_start(stage, stage.body_before()), settings.lora, ATTENTION_LAYERS)
+    body, tokenizer = stage.body_and_tokenizer()
+    model = add_lora(_with_start(stage, body), settings.lora, ATTENTION_LAYERS)
     pack_frozen(model)
     embeddings = model.get_input_embeddings()
     embeddings.weight.requires_grad_(settings.train_embeddings and stage.plan.vocabulary.method != "base")
@@ -157,7 +157,7 @@ def _block_set(blocks: Blocks) -> Dataset:
 def _with_start(stage: Stage, body: PreTrainedModel) -> PreTrainedModel:
     """Merge the SE that stage 3 starts from, if it does not start afresh, unless masked words are learned."""
     start = stage.plan.sentence_encoding.start
-    if start == FRESH or stage.plan.language_adaptation.objective not in WITH_START:
+    if start == FRESH or stage.plan.language_adaptation.objective not in ("distill", "pivot"):
         return body
     adapter = published_adapter(stage, start)
     encoding = LanguageModules(stage.plan.lang, None, None, read_lora(adapter, stage.base.hidden_size), {})

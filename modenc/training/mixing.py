@@ -130,19 +130,6 @@ class ScheduleSampler(MultiDatasetDefaultBatchSampler):  # type: ignore[misc]
         return self.schedule.batches()
 
 
-def forward_set_epoch(loader: Any) -> Any:
-    """Let the ``set_epoch`` of a loader that accelerate prepared reach the sampler in all processes.
-
-    accelerate divides a sampler among processes by a ``BatchSamplerShard``, which has no ``set_epoch``: every
-    epoch would have the same order and leave out the same rows.
-    """
-    shard = loader.batch_sampler
-    whole: Any = getattr(shard, "batch_sampler", None)
-    if hasattr(whole, "set_epoch") and not hasattr(shard, "set_epoch"):
-        shard.set_epoch = whole.set_epoch
-    return loader
-
-
 def schedule_data(
     train: Dataset | SetGroups, optimizer: OptimizerSettings, drawn_from: Mapping[str, int] | None = None
 ) -> DataSchedule:

@@ -33,10 +33,10 @@ from modenc.training.objectives.contrast import ContrastiveLoss
 from modenc.training.objectives.crossconst import CrossConstLoss
 from modenc.training.objectives.decoder import TargetTexts, VectorDecoder
 from modenc.training.objectives.emma_x import (
-    ClassifierWarmup,
     EmmaXAuxiliary,
     EmmaXLoss,
     EmmaXWarmup,
+    classifier_warmup,
 )
 from modenc.training.objectives.vmsst import Sentences, SourceSeparation, VmsstLoss
 from modenc.training.processes import rows_a_step
@@ -250,7 +250,7 @@ def _emma_x(inputs: ObjectiveInputs) -> Iterator[Phase]:
     early = round(steps * settings.warmup_share)
     if early and inputs.warmup_pairs is not None:
         left, right = inputs.warmup_pairs()
-        classifier = AuxiliaryModel(auxiliary, ClassifierWarmup(auxiliary, left, right))
+        classifier = AuxiliaryModel(auxiliary, classifier_warmup(auxiliary, left, right))
         yield Phase("warmup", early, Dataset.from_dict({"rows": range(len(left))}), classifier, rate)
     elif early:
         pairs = _translations(inputs, early, 0.0)

@@ -43,11 +43,12 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
         if start is not None and process_state().is_main_process:
             shutil.copytree(start, stage.modules.se)
         return {}
-    body = add_lora(stage.body_before(), settings.lora, ALL_LINEAR_LAYERS)
+    composed, tokenizer = stage.body_and_tokenizer()
+    body = add_lora(composed, settings.lora, ALL_LINEAR_LAYERS)
     if start is not None:
         load_lora(body, start)
     pack_frozen(body)
-    model = sentence_model(body, stage.tokenizer_before(), stage.plan, settings.max_length)
+    model = sentence_model(body, tokenizer, stage.plan, settings.max_length)
     metrics: dict[str, Any] = {}
     if settings.objective != "none":
         metrics = _learn_objective(stage, model)

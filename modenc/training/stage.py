@@ -22,7 +22,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel
 from modenc.composition.body import compose
-from modenc.composition.modules import LanguageModules, read_modules
+from modenc.composition.modules import read_modules
 from modenc.errors import HubError, RecipeError
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
@@ -31,7 +31,7 @@ from modenc.storage import whole_file, write_atomically
 from modenc.training.data_access import TrainingData
 from modenc.training.processes import process_state
 
-PIVOT_LOSSES = (
+PIVOT_SETTINGS = (
     "objective",
     "scale",
     "parallel_loss",
@@ -41,9 +41,6 @@ PIVOT_LOSSES = (
     "similarity_weight",
 )
 """Settings of ``[alignment]`` that stage 2 also reads where it learns from the pivot."""
-
-WITH_START = ("distill", "pivot")
-"""Objectives of stage 2 that train with stage 3's initial adapter (``sentence_encoding.start``) in place."""
 
 _FORMAT = 3
 _STARTED, _DONE = "started.json", "done.json"
@@ -80,23 +77,16 @@ class Stage:
         folder.mkdir(parents=True, exist_ok=True)
         return dataclasses.replace(self, folder=folder)
 
-    def read_modules_before(self) -> LanguageModules | None:
-        """Read the modules to start from, None in stage 1.
+    def body_and_tokenizer(self) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+        """Load the base with all earlier modules merged and frozen, and the language's tokenizer.
 
         Each call reads the files again: a body trains on its modules' embeddings in place.
         """
-        return None if self.before is None else read_modules(self.before, self.base.hidden_size)
-
-    def body_before(self) -> PreTrainedModel:
-        """Load the base, composed with all earlier modules and frozen."""
         body = self.base.load_body()
-        modules = self.read_modules_before()
-        return body if modules is None else compose(body, modules, align=False)
-
-    def tokenizer_before(self) -> PreTrainedTokenizerFast:
-        """Load the language's own tokenizer, or the base's where the language has none."""
-        modules = self.read_modules_before()
-        return modules.tokenizer if modules and modules.tokenizer else self.base.load_tokenizer()
+        if self.before is None:
+            return body, self.base.load_tokenizer()
+        modules = read_modules(self.before, self.base.hidden_size)
+        return compose(body, modules, align=False), modules.tokenizer or self.base.load_tokenizer()
 
 
 @dataclass(frozen=True)
@@ -215,7 +205,7 @@ def stage_settings(plan: LanguagePlan, name: str) -> dict[str, Any]:
         del content["strength"]
     if name == "language_adaptation" and _reads_pivot(plan, name):
         # Only the losses: the adapter's size and strength concern stage 4 alone.
-        content["alignment"] = {key: getattr(plan.alignment, key) for key in PIVOT_LOSSES}
+        content["alignment"] = {key: getattr(plan.alignment, key) for key in PIVOT_SETTINGS}
         content["start"] = plan.sentence_encoding.start
     plain: dict[str, Any] = json.loads(json.dumps(content, default=str))
     return plain

@@ -33,7 +33,6 @@ from modenc.training.mixing import (
     DataSchedule,
     ScheduleSampler,
     SetGroups,
-    forward_set_epoch,
     schedule_data,
 )
 from modenc.training.processes import average, process_state, uses_bf16
@@ -99,8 +98,17 @@ class SentenceTrainer(_TrainableCheckpoints, SentenceTransformerTrainer):  # typ
         return ScheduleSampler(dataset, self.schedule, **settings)
 
     def get_train_dataloader(self) -> Any:
-        """Return a loader with another order in each epoch, in several processes too."""
-        return forward_set_epoch(super().get_train_dataloader())
+        """Return a loader with another order in each epoch, in several processes too.
+
+        accelerate divides a sampler among processes by a ``BatchSamplerShard``, which has no ``set_epoch``:
+        every epoch would have the same order and leave out the same rows.
+        """
+        loader = super().get_train_dataloader()
+        shard = loader.batch_sampler
+        whole: Any = getattr(shard, "batch_sampler", None)
+        if hasattr(whole, "set_epoch") and not hasattr(shard, "set_epoch"):
+            shard.set_epoch = whole.set_epoch
+        return loader
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """Do nothing: the hub writes its own cards."""

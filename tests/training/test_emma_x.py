@@ -12,12 +12,12 @@ from torch.nn import functional
 
 from modenc.recipe.loader import default_section
 from modenc.training.objectives.emma_x import (
-    ClassifierWarmup,
     EmmaXAuxiliary,
     EmmaXLoss,
     EmmaXWarmup,
     GaussianRanks,
     NetworkRanks,
+    classifier_warmup,
     ranking_info_nce,
     ranks_by_cosine,
     unit,
@@ -264,14 +264,15 @@ def test_a_step_on_unpaired_text_is_equations_6_and_7():
 def test_the_classifier_alone_learns_from_cached_vectors():
     auxiliary = _auxiliary()
     left = torch.randn(40, HIDDEN)
-    warmup = ClassifierWarmup(auxiliary, left, left + 0.05 * torch.randn(40, HIDDEN))
+    right = left + 0.05 * torch.randn(40, HIDDEN)
+    warmup = classifier_warmup(auxiliary, left, right)
     optimizer = torch.optim.Adam(auxiliary.classifier.parameters(), lr=0.02)
     for _ in range(100):
         loss = warmup(torch.randint(40, (16,)))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    ranks = auxiliary.log_ranks(unit(left), unit(warmup.right)).argmax(-1)
+    ranks = auxiliary.log_ranks(unit(left), unit(right)).argmax(-1)
     assert (ranks.diagonal() == 0).float().mean() > 0.9
     assert auxiliary.means[0] > auxiliary.means[3]
 

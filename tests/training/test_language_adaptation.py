@@ -22,7 +22,7 @@ from modenc.recipe.settings import STAGES, AlignmentSettings
 from modenc.training import language_adaptation
 from modenc.training.data_access import TrainingData
 from modenc.training.pipeline import train
-from modenc.training.stage import PIVOT_LOSSES, iterate_stages, stage_fingerprint
+from modenc.training.stage import PIVOT_SETTINGS, iterate_stages, stage_fingerprint
 
 PIVOT = [
     "languages.kk.language_adaptation.objective=pivot",
@@ -201,7 +201,7 @@ UNREAD = {
 
 def test_each_setting_of_alignment_is_read_by_stage_two_or_not():
     """A new one has to be put into either, so that it is not forgotten among what redoes stage 2."""
-    assert {field.name for field in fields(AlignmentSettings)} == UNREAD | set(PIVOT_LOSSES)
+    assert {field.name for field in fields(AlignmentSettings)} == UNREAD | set(PIVOT_SETTINGS)
 
 
 @pytest.mark.parametrize(
@@ -242,8 +242,8 @@ def test_a_body_that_trains_leaves_the_modules_before_as_they_are(copied):
     plan = recipe.plans["en"]
     base, hub = resolve_base(plan.base.model), Hub.open(recipe.hub)
     _, stage, *_ = iterate_stages(plan, base, hub, TrainingData(plan))
-    table = stage.body_before().get_input_embeddings().weight
+    table = stage.body_and_tokenizer()[0].get_input_embeddings().weight
     before = table.clone()
     with torch.no_grad():
         table += 1
-    assert stage.body_before().get_input_embeddings().weight.equal(before)
+    assert stage.body_and_tokenizer()[0].get_input_embeddings().weight.equal(before)

@@ -32,7 +32,7 @@ bfloat16's cosines would be wrong in the first digit.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor, nn
@@ -158,13 +158,13 @@ class EmmaXAuxiliary(nn.Module):
 
     def log_ranks(self, left: Tensor, right: Tensor) -> Tensor:
         """Compute ``log P(c | x, y)`` [a, b, ranks] of ``left`` [a, hidden] and ``right`` [b, hidden]."""
-        pieces = torch.split(right, self.settings.chunk)
-        found = [checkpoint(self._log_ranks, left, piece, use_reentrant=False) for piece in pieces]
+        found = [
+            checkpoint(
+                lambda one, other: self.classifier(one[:, None] - other), left, piece, use_reentrant=False
+            )
+            for piece in torch.split(right, self.settings.chunk)
+        ]
         return torch.cat(found, dim=1)
-
-    def _log_ranks(self, left: Tensor, right: Tensor) -> Tensor:
-        found: Tensor = self.classifier(left[:, None] - right)
-        return found
 
     def measure(self, cosines: Tensor, ranks: Tensor) -> None:
         """Apply equation 11, but forget nothing of a rank's mean until it was measured 1 / (1 - ε) times."""
@@ -204,21 +204,17 @@ class EmmaXWarmup(TranslationLoss):
             return contrast + self.auxiliary.warmup_loss(own.detach(), other.detach())
 
 
-class ClassifierWarmup:
-    """The classifier's loss of phase 1, on cached vectors of other languages' translations.
+def classifier_warmup(auxiliary: EmmaXAuxiliary, left: Tensor, right: Tensor) -> Callable[[Tensor], Tensor]:
+    """Make the classifier's loss of phase 1, a function of rows [batch] of other languages' translations.
 
     ``left`` and ``right`` are unit vectors [rows, hidden] of both sides, row for row.
     """
 
-    def __init__(self, auxiliary: EmmaXAuxiliary, left: Tensor, right: Tensor) -> None:
-        self.auxiliary = auxiliary
-        self.left = left
-        self.right = right
+    def loss(rows: Tensor) -> Tensor:
+        device = auxiliary.means.device
+        return auxiliary.warmup_loss(*(unit(side[rows]).to(device) for side in (left, right)))
 
-    def __call__(self, rows: Tensor) -> Tensor:
-        """Compute the loss of the translations in ``rows`` [batch]."""
-        device = self.auxiliary.means.device
-        return self.auxiliary.warmup_loss(*(unit(side[rows]).to(device) for side in (self.left, self.right)))
+    return loss
 
 
 class EmmaXLoss(TranslationLoss):

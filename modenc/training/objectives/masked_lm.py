@@ -55,12 +55,8 @@ class MaskedLM(nn.Module):
 
     def loss_of(self, features: dict[str, Tensor]) -> Tensor:
         """Mask a batch of whole sentences and compute its loss."""
-        special = _special_tokens(features["input_ids"], self.collator.tokenizer)
-        masked, labels = self.collator.torch_mask_tokens(features["input_ids"].clone().cpu(), special.cpu())
-        device = features["input_ids"].device
+        ids, device = features["input_ids"].cpu(), features["input_ids"].device
+        special = torch.isin(ids, torch.tensor(self.collator.tokenizer.all_special_ids))
+        masked, labels = self.collator.torch_mask_tokens(ids.clone(), special)
         loss: Tensor = self(masked.to(device), features["attention_mask"], labels.to(device))["loss"]
         return loss
-
-
-def _special_tokens(input_ids: Tensor, tokenizer: PreTrainedTokenizerFast) -> Tensor:
-    return torch.isin(input_ids, torch.tensor(tokenizer.all_special_ids, device=input_ids.device))

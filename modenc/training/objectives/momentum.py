@@ -19,35 +19,34 @@ class MomentumCopy(nn.Module):
     def __init__(self, model: nn.Module, momentum: float) -> None:
         super().__init__()
         self.momentum = momentum
-        named = _unwrapped(model).named_parameters()
-        self.names = [name for name, parameter in named if parameter.requires_grad]
-        for number, parameter in enumerate(self._learning(model)):
+        learning = {name: own for name, own in _unwrapped(model).named_parameters() if own.requires_grad}
+        self.names = list(learning)
+        for number, parameter in enumerate(learning.values()):
             self.register_buffer(f"slow_{number}", parameter.detach().clone())
 
-    def _learning(self, model: nn.Module) -> list[Tensor]:
-        parameters = dict(_unwrapped(model).named_parameters())
-        return [parameters[name] for name in self.names]
+    def _slow(self) -> dict[str, Tensor]:
+        return {name: self.get_buffer(f"slow_{number}") for number, name in enumerate(self.names)}
 
-    def _slow(self) -> list[Tensor]:
-        return [self.get_buffer(f"slow_{number}") for number in range(len(self.names))]
+    def _slow_and_own(self, model: nn.Module) -> list[tuple[Tensor, Tensor]]:
+        own = dict(_unwrapped(model).named_parameters())
+        return [(slow, own[name]) for name, slow in self._slow().items()]
 
     @torch.no_grad()
     def follow(self, model: nn.Module) -> None:
         """Take one step: slow ← momentum · slow + (1 - momentum) · own."""
-        for slow, own in zip(self._slow(), self._learning(model), strict=True):
+        for slow, own in self._slow_and_own(model):
             slow.lerp_(own.to(slow), 1 - self.momentum)
 
     @torch.no_grad()
     def start_at(self, model: nn.Module) -> None:
         """Set the slow parameters to the model's own."""
-        for slow, own in zip(self._slow(), self._learning(model), strict=True):
+        for slow, own in self._slow_and_own(model):
             slow.copy_(own)
 
     @torch.no_grad()
     def __call__(self, model: nn.Module, inputs: Mapping[str, Any]) -> Any:
         """Compute ``model(inputs)`` with the slow parameters, without gradients."""
-        slow = dict(zip(self.names, self._slow(), strict=True))
-        return functional_call(_unwrapped(model), slow, (dict(inputs),))
+        return functional_call(_unwrapped(model), self._slow(), (dict(inputs),))
 
 
 def _unwrapped(model: nn.Module) -> nn.Module:
