@@ -83,14 +83,15 @@ def run(args: argparse.Namespace) -> None:
     if args.output == STDOUT:
         _print(args, encoder)
     else:
+        job = make_job(args, encoder, files)
         store = VectorShards(args.output, args.output.suffix, width, _TYPES[args.precision])
         with store.alone():
             if counts is None or not is_distributed:
-                count = _fill(args, encoder, store, counts, files)
+                count = _fill(args, encoder, store, counts, job)
             else:
                 from modenc.cli.encode_on_cluster import encode_missing_shards
 
-                count = encode_missing_shards(args, encoder, store, counts, files)
+                count = encode_missing_shards(args, encoder, store, counts, job)
             store.join(math.ceil(count / args.shard_size))
         logger.info("%s: %d vectors of %d numbers", args.output, count, width)
     report_cuts(args, encoder)
@@ -160,10 +161,10 @@ def _fill(
     encoder: ModularEncoder,
     store: VectorShards,
     counts: dict[str, int] | None,
-    files: dict[str, Any],
+    job: dict[str, Any],
 ) -> int:
     """Encode the missing shards; returns the number of all texts."""
-    job, total = make_job(args, encoder, files), None if counts is None else sum(counts.values())
+    total = None if counts is None else sum(counts.values())
     done = store.begin(job, resumable=args.input != STDIN)
     if args.input == STDIN:
         logger.info("standard input cannot be read twice: an interrupted run starts over")

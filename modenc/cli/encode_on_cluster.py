@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import open_encoder, open_hub, progress_bar
-from modenc.cli.encode_job import Shard, actual_precision, encode_for_job, input_state, make_job, read_shards
+from modenc.cli.encode_job import Shard, actual_precision, encode_for_job, input_state, read_shards
 from modenc.cli.vector_shards import VectorShards
 from modenc.distributed.cluster import Place, check_nodes, cluster
 from modenc.distributed.shards import Work, map_shards
@@ -31,11 +31,11 @@ def encode_missing_shards(
     encoder: ModularEncoder,
     store: VectorShards,
     counts: dict[str, int],
-    files: dict[str, Any],
+    job: dict[str, Any],
 ) -> int:
     """Encode the missing shards; returns the number of all texts."""
-    job, total = make_job(args, encoder, files), sum(counts.values())
     store.begin(job, resumable=True)
+    total = sum(counts.values())
     shards = math.ceil(total / args.shard_size)
     missing = store.missing(shards)
     if len(missing) < shards:

@@ -168,16 +168,13 @@ def _with_int8_words(body: PreTrainedModel) -> PreTrainedModel:
 def _quiet() -> Iterator[None]:
     """Silence the exporters' warnings, logs and progress bars, which concern only their own code."""
     root = logging.getLogger()
-    loggers = [root, *map(logging.getLogger, ("optimum", "transformers"))]
-    before, handlers = [one.level for one in loggers], list(root.handlers)
+    handlers, disabled = list(root.handlers), root.manager.disable
+    logging.disable(logging.WARNING)
     try:
-        for one in loggers:
-            one.setLevel(logging.ERROR)
         # NNCF's progress bars go to standard output.
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
         root.handlers[:] = handlers  # onnxruntime adds one if there is none
-        for one, level in zip(loggers, before, strict=True):
-            one.setLevel(level)
+        logging.disable(disabled)
