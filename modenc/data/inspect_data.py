@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 from modenc.data.inspect_rows import InspectedSource, inspect_source
 from modenc.data.inspect_sizes import check_sizes
@@ -35,35 +36,28 @@ from modenc.recipe.licenses import sources
 from modenc.recipe.parse import select_settings
 from modenc.recipe.settings import LanguagePlan, Source
 
-_ROLES: dict[str, tuple[str, ...]] = {
-    "text": ("text",),
-    "paraphrases": TRIPLET_ROLES,
-    "scored_pairs": SCORED_ROLES,
-    "parallel": PARALLEL_ROLES,
-    "cross_paraphrases": CROSS_ROLES,
-    "cross_scored_pairs": SCORED_ROLES,
-    "sts": SCORED_ROLES,
-    "cross_sts": SCORED_ROLES,
-}
-"""Roles that a row of each kind of data must have, if one file has them all."""
-_JOINED: dict[str, tuple[str, ...]] = {
-    "parallel": ("text",),
-    "cross_paraphrases": TRIPLET_ROLES,
-    "cross_scored_pairs": SCORED_ROLES,
-}
-"""Roles that each file must have, beside the key, if two are joined."""
 
-# Roles in the language, and roles in the pivot; graded pairs may be in other languages.
-_IN_LANGUAGE = {
-    "text": ("text",),
-    "paraphrases": TRIPLET_ROLES,
-    "parallel": ("text",),
-    "cross_paraphrases": ("text", "anchor", "positive"),
-    "cross_scored_pairs": ("sentence1", "sentence2"),
-    "sts": ("sentence1", "sentence2"),
-    "cross_sts": ("sentence2",),
+class _Kind(NamedTuple):
+    """Roles in the rows of a kind of data."""
+
+    needed: tuple[str, ...]
+    """Roles that each row must have, if one file has them all."""
+    joined: tuple[str, ...]
+    """Roles that each file must have, beside the key, if two are joined; empty: this kind joins none."""
+    in_language: tuple[str, ...]
+    in_pivot: tuple[str, ...] = ()
+
+
+_KINDS = {
+    "text": _Kind(("text",), (), ("text",)),
+    "paraphrases": _Kind(TRIPLET_ROLES, (), TRIPLET_ROLES),
+    "scored_pairs": _Kind(SCORED_ROLES, (), ()),  # these may be in other languages
+    "parallel": _Kind(PARALLEL_ROLES, ("text",), ("text",), ("pivot",)),
+    "cross_paraphrases": _Kind(CROSS_ROLES, TRIPLET_ROLES, ("text", *TRIPLET_ROLES), ("pivot",)),
+    "cross_scored_pairs": _Kind(SCORED_ROLES, SCORED_ROLES, ("sentence1", "sentence2")),
+    "sts": _Kind(SCORED_ROLES, (), ("sentence1", "sentence2")),
+    "cross_sts": _Kind(SCORED_ROLES, (), ("sentence2",), ("sentence1",)),
 }
-_IN_PIVOT = {"parallel": ("pivot",), "cross_paraphrases": ("pivot",), "cross_sts": ("sentence1",)}
 
 
 def inspect_data(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
@@ -76,11 +70,15 @@ def inspect_data(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
     for lang, plan in plans.items():
         inspected: dict[str, list[InspectedSource]] = defaultdict(list)
         for path, kind, source in sources(plan):
+            resolved = resolve_source(source, lang, plan.pivot)
             if kind in TRAINED_ON and not source.license:
                 message = 'states no license, and the modules\' card will not either; add license = "..."'
-                name = describe_source(resolve_source(source, plan.lang, plan.pivot))
-                yield lang, Issue(path, f"{name} {message}", level="warning")
-            for found in _inspect_files(path, kind, source, plan, identifier):
+                yield lang, Issue(path, f"{describe_source(resolved)} {message}", level="warning")
+            # os.path, not pathlib, which raises an error for names that no system takes.
+            files = [os.path.expanduser(name) for name in (resolved.path, resolved.pivot_path) if name]
+            if source.dataset is not None or not all(os.path.isfile(plan.data.root / file) for file in files):
+                continue
+            for found in _inspect_files(path, kind, resolved, plan, identifier):
                 if isinstance(found, Issue):
                     yield lang, found
                 else:
@@ -94,7 +92,7 @@ def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
     users: dict[tuple[str, str], list[tuple[str, Place, Source]]] = defaultdict(list)
     for lang, plan in plans.items():
         for path, kind, source in sources(plan):
-            if kind in _IN_LANGUAGE:
+            if _KINDS[kind].in_language:
                 resolved = resolve_source(replace(source, corrections=""), plan.lang, plan.pivot)
                 rows = replace(resolved, limit=0, repeat=1, license="", translator="")
                 rows = replace(rows, lang=resolved.lang or "")
@@ -120,18 +118,17 @@ def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
 def _inspect_files(
     path: Place, kind: str, source: Source, plan: LanguagePlan, identifier: LanguageIdentifier
 ) -> Iterator[Issue | InspectedSource]:
-    """Inspect the file of a source, or its two files."""
-    resolved = resolve_source(source, plan.lang, plan.pivot)
-    if source.dataset is not None or not _is_there(resolved, plan):
-        return
-    grouped = kind in GROUPED_COLUMNS and bool(resolved.group)
-    joined = resolved.pivot_path is not None and kind in _JOINED and not grouped
-    plain = joined and joined_by_line(resolved)
-    key = () if plain or not joined else (resolved.key,)
-    roles = (*_JOINED[kind], *key) if joined else _ROLES[kind]
-    if grouped:
-        roles = (*GROUPED_COLUMNS[kind], resolved.group)
-    read = replace(resolved, limit=0) if grouped else resolved
+    """Inspect the file of a resolved source, or its two files."""
+    expected = _KINDS[kind]
+    grouped = kind in GROUPED_COLUMNS and bool(source.group)
+    joined = source.pivot_path is not None and bool(expected.joined) and not grouped
+    plain = joined and joined_by_line(source)
+    roles = expected.needed
+    if joined:
+        roles = expected.joined if plain else (*expected.joined, source.key)
+    elif grouped:
+        roles = (*GROUPED_COLUMNS[kind], source.group)
+    read = replace(source, limit=0) if grouped else source
     inspected = inspect_source(
         path, read, roles, plan, count_words=kind == "text" and plan.vocabulary.method != "base"
     )
@@ -140,28 +137,22 @@ def _inspect_files(
     if kind == "cross_paraphrases" and (grouped or joined):
         rows *= 2
     if grouped:
-        inspected.is_exact = inspected.is_exact or 0 < resolved.limit <= rows
-    inspected.training_rows = min(rows, resolved.limit or rows) * resolved.repeat
+        inspected.is_exact = inspected.is_exact or 0 < source.limit <= rows
+    inspected.training_rows = min(rows, source.limit or rows) * source.repeat
     yield from inspected.issues
     yield inspected
-    yield from _check_content(path, kind, resolved, inspected, plan, identifier)
+    yield from _check_content(path, kind, source, inspected, plan, identifier)
     if not joined:
         return
-    other = inspect_source(path, pivot_source(resolved, plan.data.root), roles, plan)
+    other = inspect_source(path, pivot_source(source, plan.data.root), roles, plan)
     yield from other.issues
-    yield from _check_languages(path, other, _JOINED[kind], (plan.pivot, plan), identifier)
+    yield from _check_languages(path, other, expected.joined, (plan.pivot, plan), identifier)
     if plain and inspected.whole and other.whole and inspected.read != other.read:
         yield Issue(
             path,
-            f"expected as many lines in {resolved.path} as in {resolved.pivot_path}, found "
+            f"expected as many lines in {source.path} as in {source.pivot_path}, found "
             f"{inspected.read:,} and {other.read:,}; align the files line by line",
         )
-
-
-def _is_there(source: Source, plan: LanguagePlan) -> bool:
-    names = [name for name in (source.path, source.pivot_path) if name]
-    # os.path, not pathlib, which raises an error for names that no system takes.
-    return all(os.path.isfile(plan.data.root / os.path.expanduser(name)) for name in names)
 
 
 def _check_content(
@@ -173,27 +164,23 @@ def _check_content(
     identifier: LanguageIdentifier,
 ) -> Iterator[Issue]:
     """Check the first rows of a source whose columns are right."""
-    if "score" in _ROLES[kind]:
+    if "score" in _KINDS[kind].needed:
         try:
             for number, row in enumerate(inspected.sample, start=1):
                 read_score(source, number, row["score"])
         except DataError as error:
             yield Issue(path, str(error))
     tabs = sum(any("\t" in value for value in row.values()) for row in inspected.sample)
-    if kind == "text" and tabs > len(inspected.sample) / 2 and _is_plain_text(source):
+    if kind == "text" and tabs > len(inspected.sample) / 2 and ".txt" in Path(source.path or "").suffixes:
         yield Issue(
             (*path, "path"),
             f"most lines of {source.path} have tabs, and each would be read as one sentence; rename it to "
             '.tsv and name the column of the text with columns = { text = "COLUMN" }',
         )
         return
-    roles = ("text",) if source.group else _IN_LANGUAGE.get(kind, ())
+    roles = ("text",) if source.group else _KINDS[kind].in_language
     yield from _check_languages(path, inspected, roles, (plan.lang, plan), identifier)
-    yield from _check_languages(path, inspected, _IN_PIVOT.get(kind, ()), (plan.pivot, plan), identifier)
-
-
-def _is_plain_text(source: Source) -> bool:
-    return ".txt" in Path(source.path or "").suffixes
+    yield from _check_languages(path, inspected, _KINDS[kind].in_pivot, (plan.pivot, plan), identifier)
 
 
 def _check_languages(

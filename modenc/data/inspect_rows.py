@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from modenc.data.formats import Row
-from modenc.data.joining import GroupPairing
+from modenc.data.joining import FILTERS, GroupPairing
 from modenc.data.sources import describe_source, read_raw_rows, select_rows
 from modenc.errors import DataError, LanguageError
 from modenc.languages import language_name, normalize_code
@@ -122,7 +122,7 @@ def _wrong_columns(
     # These columns have no role; a setting of their own names them.
     keys = {source.group: "group"} if source.group else {source.key: "key"} if source.pivot_path else {}
     needed |= {name: (key,) for name, key in keys.items() if name in needed}
-    for key in ("where", "where_not", "at_least", "at_most"):
+    for key in FILTERS:
         needed |= {name: (key, name) for name in getattr(source, key) if name not in needed}
     taken = {source.columns.get(name, name) for name in needed}
     free = [column for column in row if column not in taken]
