@@ -46,26 +46,27 @@ class Encoded:
 
 @dataclass
 class _Request:
-    texts: Sequence[str]
-    langs: Sequence[str | None]
+    size: int
+    """Number of its texts."""
     align: bool
     future: Future[Encoded] = field(default_factory=Future)
-    taken: int = 0
     done: list[Encoded] = field(default_factory=list)
-
-    @property
-    def left(self) -> int:
-        return len(self.texts) - self.taken
 
 
 class _Portion(NamedTuple):
-    """Texts of one request that go into one batch."""
+    """Texts of one request: those that go into one batch, or those that still wait."""
 
     request: _Request
     texts: Sequence[str]
     langs: Sequence[str | None]
     first: int
     """Number of its first text in the request."""
+
+    def split(self, size: int) -> tuple[_Portion, _Portion]:
+        """Split it into its first ``size`` texts and the rest."""
+        request, texts, langs, first = self
+        rest = _Portion(request, texts[size:], langs[size:], first + size)
+        return _Portion(request, texts[:size], langs[:size], first), rest
 
 
 class Batcher:
@@ -86,7 +87,7 @@ class Batcher:
         self.failure: Exception | None = None
         self._open, self._settings, self._metrics = open_encoder, settings, metrics
         self._on_failure = on_failure
-        self._queue: deque[_Request] = deque()
+        self._queue: deque[_Portion] = deque()
         self._waiting = 0
         self._oldest = 0.0
         self._rate = 0.0
@@ -133,7 +134,7 @@ class Batcher:
         Raises:
             ApiError: too many texts are waiting.
         """
-        request = _Request(texts, langs, align)
+        request = _Request(len(texts), align)
         with self._changed:
             if self._waiting + len(texts) > self._settings.max_waiting:
                 wait = min(math.ceil(self._waiting / self._rate), _LONGEST_WAIT) if self._rate else 1
@@ -142,7 +143,7 @@ class Batcher:
                 raise ApiError(429, message, code="rate_limit_exceeded", headers=headers)
             if not self._queue:
                 self._oldest = time.monotonic()
-            self._queue.append(request)
+            self._queue.append(_Portion(request, texts, langs, 0))
             self._waiting += len(texts)
             self._changed.notify()
         return request.future
@@ -177,19 +178,17 @@ class Batcher:
                 if seconds <= 0:
                     break
                 self._changed.wait(seconds)
-            portions: list[_Portion] = []
-            while self._queue and (room := most - sum(len(portion.texts) for portion in portions)):
-                request = self._queue.popleft()
-                if request.future.done():
-                    self._waiting -= request.left
+            portions, room = list[_Portion](), most
+            while self._queue and room:
+                portion, rest = self._queue.popleft().split(room)
+                self._waiting -= len(portion.texts)
+                if portion.request.future.done():
+                    self._waiting -= len(rest.texts)
                     continue
-                end = request.taken + min(room, request.left)
-                span = slice(request.taken, end)
-                portions.append(_Portion(request, request.texts[span], request.langs[span], span.start))
-                self._waiting -= end - request.taken
-                request.taken = end
-                if request.left:
-                    self._queue.append(request)
+                portions.append(portion)
+                room -= len(portion.texts)
+                if rest.texts:
+                    self._queue.append(rest)
             return portions
 
     def _encode(self, portions: list[_Portion], align: bool) -> None:
@@ -238,7 +237,7 @@ def _tokens(encoder: ModularEncoder, texts: list[TaggedText]) -> list[int]:
 def _give(request: _Request, encoded: Encoded) -> None:
     """Add the vectors of a portion; the last one answers the request, unless it failed or its client left."""
     request.done.append(encoded)
-    if sum(len(done.languages) for done in request.done) < len(request.texts):
+    if sum(len(done.languages) for done in request.done) < request.size:
         return
     vectors = np.concatenate([done.vectors for done in request.done])
     languages = [code for done in request.done for code in done.languages]
