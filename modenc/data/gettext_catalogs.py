@@ -14,7 +14,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
+
+import regex
 
 from modenc.data.formats import Row
 from modenc.errors import DataError
@@ -25,12 +28,13 @@ _MAGIC = 0x950412DE
 # Fillers of placeholders, the same on both sides of a pair.
 _WORDS = ("X", "Y", "Z")
 _NUMBERS = ("5", "8")
+_NUMBER_TYPES = frozenset("diouxXeEfFgG")
 
-_PLACEHOLDER = re.compile(
-    r"%\((?P<named>[^()%]+)\)[#0\- +]*\d*(?:\.\d+)?(?P<named_type>[a-zA-Z])"
-    r"|%(?:(?P<position>\d+)\$)?[#0\-+]*\d*(?:\.\d+)?(?P<type>[diouxXeEfFgGcrsa])(?![a-zA-Z])"
-    r"|\{\{\s*(?P<template>[\w.|]+)\s*\}\}"
-    r"|\$?\{(?P<braced>\w*)(?:[.!\[][^{}:]*)?(?::[^{}]*?(?P<braced_type>[a-zA-Z])?)?\}"
+_PLACEHOLDER = regex.compile(
+    r"%\((?P<name>[^()%]+)\)[#0\- +]*\d*(?:\.\d+)?(?P<type>[a-zA-Z])"
+    r"|%(?:(?P<name>\d+)\$)?[#0\-+]*\d*(?:\.\d+)?(?P<type>[diouxXeEfFgGcrsa])(?![a-zA-Z])"
+    r"|\{\{\s*(?P<name>[\w.|]+)\s*\}\}"
+    r"|\$?\{(?P<name>\w*)(?:[.!\[][^{}:]*)?(?::[^{}]*?(?P<type>[a-zA-Z])?)?\}"
 )
 # Replaces "%%" until the placeholders are replaced: Turkish writes "%%%(n)d".
 _PERCENT = "\0"
@@ -181,10 +185,11 @@ def clean_pair(message: str, translation: str) -> tuple[str, str] | None:
     possible if the sides have different placeholders or too many, if code remains, if there are no letters,
     and if the translation is the message itself.
     """
-    fillers = _fillers(message)
-    if fillers is None or fillers != _fillers(translation):
+    sides = [text.replace("%%", _PERCENT) for text in (message, translation)]
+    fillers = _fillers(sides[0])
+    if fillers is None or fillers != _fillers(sides[1]):
         return None
-    sides = tuple(_clean(text, fillers) for text in (message, translation))
+    sides = [_clean(side, fillers) for side in sides]
     if any(_LEFT_OVER.search(side) or not any(map(str.isalpha, side)) for side in sides):
         return None
     source, target = (side.replace(_PERCENT, "%") for side in sides)
@@ -195,9 +200,13 @@ def clean_pair(message: str, translation: str) -> tuple[str, str] | None:
 
 def _fillers(text: str) -> dict[str, str] | None:
     """Return placeholder → filler; None if there are more placeholders than fillers."""
+    found = {
+        (_name(match, place), match["type"] in _NUMBER_TYPES)
+        for place, match in enumerate(_PLACEHOLDER.finditer(text), start=1)
+    }
     fillers: dict[str, str] = {}
     words, numbers = list(_WORDS), list(_NUMBERS)
-    for name, is_number in sorted(_placeholders(text)):
+    for name, is_number in sorted(found):
         free = numbers if is_number else words
         if not free:
             return None
@@ -205,32 +214,13 @@ def _fillers(text: str) -> dict[str, str] | None:
     return fillers
 
 
-def _placeholders(text: str) -> set[tuple[str, bool]]:
-    """Return each placeholder's name, or number where it has none, and whether it is for a number."""
-    return {
-        (_name(match, place), _is_number(match))
-        for place, match in enumerate(_PLACEHOLDER.finditer(text.replace("%%", _PERCENT)), start=1)
-    }
-
-
-def _name(match: re.Match[str], place: int) -> str:
-    named = match["named"] or match["template"] or match["braced"]
-    return named or match["position"] or str(place)
-
-
-def _is_number(match: re.Match[str]) -> bool:
-    return (match["named_type"] or match["type"] or match["braced_type"] or "s") in "diouxXeEfFgG"
+def _name(match: regex.Match[str], place: int) -> str:
+    return match["name"] or str(place)
 
 
 def _clean(text: str, fillers: dict[str, str]) -> str:
-    place = 0
-
-    def filler(match: re.Match[str]) -> str:
-        nonlocal place
-        place += 1
-        return fillers[_name(match, place)]
-
-    text = _PLACEHOLDER.sub(filler, text.replace("%%", _PERCENT))
+    places = count(1)
+    text = _PLACEHOLDER.sub(lambda match: fillers[_name(match, next(places))], text)
     text = _TAG.sub("", _BREAK.sub(" ", text))
     text = _ASIAN_ACCELERATOR.sub("", _SPACE.sub(" ", html.unescape(text)))
     # Text with more than one mark is a name such as my_long_name.
