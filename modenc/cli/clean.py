@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import compress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -127,8 +128,9 @@ def _write_by_score(args: argparse.Namespace, pairs: list[ParallelRow], lang: st
 def _scores(args: argparse.Namespace, pairs: list[ParallelRow], lang: str, pivot: str) -> Any:
     from modenc.base_model import resolve_base
     from modenc.evaluation.systems import open_hub_or_base
+    from modenc.recipe.loader import default_section
     from modenc.threads import set_threads
-    from modenc.training.translation_scores import ScoreSettings, TranslationScores, dual_cross_entropy
+    from modenc.training.translation_scores import TranslationScores, dual_cross_entropy
 
     set_threads(0)
     system, name = open_hub_or_base(args.hub)
@@ -144,7 +146,9 @@ def _scores(args: argparse.Namespace, pairs: list[ParallelRow], lang: str, pivot
             vectors,
             base.load_tokenizer(),
             base.load_body().get_input_embeddings().weight.detach(),
-            ScoreSettings.small(args.steps, args.seed),
+            # One layer is enough to recognize translations.
+            replace(default_section("decoder"), pivot_steps=args.steps, layers=1, max_pieces=8000),
+            replace(default_section("run"), seed=args.seed),
             Path(folder),
         )
         return dual_cross_entropy(*scores.losses())

@@ -207,8 +207,8 @@ def _vmsst(inputs: ObjectiveInputs) -> Iterator[Phase]:
     texts = list(dict.fromkeys(pairs.texts))
     own = {text: number for number, text in enumerate(texts)}
     targets, table = _targets(inputs, [*texts, *pairs.distinct])
-    variant: Any = inputs.settings.objective  # one of the three in _PHASES
-    auxiliary = SourceSeparation(variant, table, 1 + len(inputs.pairs), plan.decoder, plan.vmsst)
+    languages = 1 + len(inputs.pairs)
+    auxiliary = SourceSeparation(inputs.settings.objective, table, languages, plan.decoder, plan.vmsst)
     loss = VmsstLoss(
         inputs.model,
         auxiliary,

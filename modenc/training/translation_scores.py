@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +28,7 @@ from modenc.data.text import stable_hash
 from modenc.evaluation.retrieval import Vectors
 from modenc.recipe.loader import default_section
 from modenc.recipe.paper_settings import DecoderSettings
-from modenc.recipe.settings import OptimizerSettings, RunSettings
+from modenc.recipe.settings import RunSettings
 from modenc.training.objectives.decoder import IGNORED, TargetTexts, scale_to_sqrt_dim
 from modenc.training.objectives.vmsst import SourceSeparation
 from modenc.training.trainers import AuxiliaryModel, train_auxiliary
@@ -48,27 +48,6 @@ def dual_cross_entropy(one: npt.ArrayLike, other: npt.ArrayLike) -> Scores:
     return score
 
 
-@dataclass(frozen=True)
-class ScoreSettings:
-    """Settings of the two decoders that score."""
-
-    decoder: DecoderSettings
-    """Size and learning rate; each decoder trains for ``pivot_steps``."""
-    optimizer: OptimizerSettings
-    """Batch size and schedule."""
-    run: RunSettings
-    """Seed, precision."""
-
-    @classmethod
-    def small(cls, steps: int, seed: int) -> ScoreSettings:
-        """Make the recipes' defaults with one layer and ``steps``, enough to recognize translations."""
-        return cls(
-            decoder=replace(default_section("decoder"), pivot_steps=steps, layers=1, max_pieces=8000),
-            optimizer=default_section("alignment").optimizer,
-            run=replace(default_section("run"), seed=seed),
-        )
-
-
 class TranslationScores:
     """Cross-entropies of translations, in both directions.
 
@@ -77,7 +56,8 @@ class TranslationScores:
         vectors: sentence vectors of the texts and of the pivot's sentences, each [pairs, hidden].
         tokenizer: cuts the sentences that the decoders learn to write.
         embeddings: embeddings of its pieces [vocabulary, hidden], which the decoders start from.
-        settings: settings of the decoders.
+        decoder: size and learning rate of the decoders; each trains for ``pivot_steps``.
+        run: seed and precision.
         folder: for checkpoints.
     """
 
@@ -87,18 +67,21 @@ class TranslationScores:
         vectors: tuple[Vectors, Vectors],
         tokenizer: PreTrainedTokenizerFast,
         embeddings: Tensor,
-        settings: ScoreSettings,
+        decoder: DecoderSettings,
+        run: RunSettings,
         folder: Path,
     ) -> None:
-        decoder = settings.decoder
         self.pairs = pairs
         self.sides = tuple(scale_to_sqrt_dim(torch.from_numpy(side)) for side in vectors)
         texts = [row.text for row in pairs] + [row.pivot for row in pairs]
         self.targets = TargetTexts(texts, tokenizer, decoder.max_length, decoder.max_pieces)
         self.table = embeddings[self.targets.pieces]
-        self.settings = settings
+        self.decoder = decoder
+        self.run = run
         self.optimizer = replace(
-            settings.optimizer, steps=decoder.pivot_steps, learning_rate=decoder.learning_rate
+            default_section("alignment").optimizer,
+            steps=decoder.pivot_steps,
+            learning_rate=decoder.learning_rate,
         )
         self.folder = folder
 
@@ -112,23 +95,23 @@ class TranslationScores:
         for number in (0, 1):
             learned, scored = np.flatnonzero(half != number), np.flatnonzero(half == number)
             logger.info("scores of half %d of 2: learning from %d pairs", number + 1, len(learned))
-            set_seed(self.settings.run.seed)
+            set_seed(self.run.seed)
             translator = self._train(learned, number)
             found[:, scored] = self._score(translator, scored)
         return found[0], found[1]
 
     def _train(self, rows: npt.NDArray[np.intp], number: int) -> SourceSeparation:
         vmsst = replace(default_section("vmsst"), factored=True)
-        translator = SourceSeparation("bitranslation", self.table, 2, self.settings.decoder, vmsst)
-        model = AuxiliaryModel(translator, lambda chosen: self._loss(translator, chosen))
+        translator = SourceSeparation("bitranslation", self.table, 2, self.decoder, vmsst)
+
+        def loss(chosen: Tensor) -> Tensor:
+            sums, pieces = self._both(translator, chosen)
+            return sums.sum() / pieces.sum()
+
         data = Dataset.from_dict({"rows": rows.tolist()})
         folder = self.folder / f"half-{number}"
-        train_auxiliary(self.optimizer, self.settings.run, folder, model, data)
+        train_auxiliary(self.optimizer, self.run, folder, AuxiliaryModel(translator, loss), data)
         return translator.eval()
-
-    def _loss(self, translator: SourceSeparation, rows: Tensor) -> Tensor:
-        sums, pieces = self._both(translator, rows)
-        return sums.sum() / pieces.sum()
 
     def _score(self, translator: SourceSeparation, rows: npt.NDArray[np.intp]) -> Scores:
         with torch.inference_mode():

@@ -15,7 +15,7 @@ from modenc.data.pairs import ParallelRow
 from modenc.errors import DataError
 from modenc.provenance import TranslationRecord, read_record, record_path, write_record
 from modenc.recipe.loader import default_section
-from modenc.training.translation_scores import ScoreSettings, TranslationScores, dual_cross_entropy
+from modenc.training.translation_scores import TranslationScores, dual_cross_entropy
 
 
 @pytest.fixture
@@ -113,11 +113,8 @@ def test_pairs_that_do_not_translate_score_worse(bitext, tmp_path):
         tuple(np.stack([meaning[row[side]] for row in rows]) for side in (1, 0)),
         tokenizer,
         torch.randn(len(tokenizer), 32, generator=torch.Generator().manual_seed(0)),
-        ScoreSettings(
-            replace(default_section("decoder"), pivot_steps=150, layers=1, learning_rate=1e-2),
-            default_section("alignment").optimizer,
-            replace(default_section("run"), precision="fp32"),
-        ),
+        replace(default_section("decoder"), pivot_steps=150, layers=1, learning_rate=1e-2),
+        replace(default_section("run"), precision="fp32"),
         tmp_path,
     )
     found = dual_cross_entropy(*scores.losses())

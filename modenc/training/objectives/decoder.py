@@ -60,9 +60,6 @@ class TargetTexts:
         number = {piece: position for position, piece in enumerate(self.pieces.tolist())}
         self._rows = [torch.tensor([*(number.get(piece, 1) for piece in ids), 0]) for ids in encoded]
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
     def batch(self, rows: Tensor) -> Tensor:
         """Return the texts in ``rows`` [batch] as numbers [batch, length], ``IGNORED`` past their ends."""
         chosen = [self._rows[row] for row in rows.tolist()]

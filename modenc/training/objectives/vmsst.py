@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -45,8 +44,6 @@ from modenc.training.objectives.decoder import (
     sequence_nll,
     transformer_layers,
 )
-
-Variant = Literal["bitranslation", "vmsst", "vmsst_contrastive"]
 
 
 def gaussian_divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
@@ -118,7 +115,7 @@ class SourceSeparation(nn.Module):
 
     def __init__(
         self,
-        variant: Variant,
+        variant: str,
         embeddings: Tensor,
         languages: int,
         decoder: DecoderSettings,
