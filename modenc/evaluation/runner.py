@@ -5,19 +5,19 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
 
 from modenc.data.formats import Row
 from modenc.data.pairs import read_score
 from modenc.data.sources import describe_source, read_rows, resolve_source
 from modenc.errors import DataError
 from modenc.evaluation.bitext import Score, hubness, is_top1, mining_scores
-from modenc.evaluation.classification import fit_classifier
 from modenc.evaluation.geometry import calinski_harabasz, invariance, isotropy, rsim, translation_map
 from modenc.evaluation.results import Result, SystemResults, circumstances
 from modenc.evaluation.retrieval import Vectors, unit
@@ -42,7 +42,6 @@ from modenc.recipe.settings import Source
 
 logger = logging.getLogger(__name__)
 
-
 TRANSLATION_MAP = "map"
 """Name of the items that belong to no metric: translations on a plane, see ``translation_map``."""
 
@@ -52,6 +51,10 @@ _MAP_POINTS = 100
 # The first third of the left side and the last third of the right side have no translation.
 _MINING_ROWS = 3
 _SCORES: tuple[tuple[Score, str], ...] = (("margin", ""), ("cosine", "_cosine"))
+
+# Of topic classifiers, by logistic regression.
+_INVERSE_REGULARIZATIONS = (0.1, 1.0, 10.0, 100.0)
+_ITERATIONS = 2000
 
 
 def run_suite(system: System, suite: Suite, root: Path, *, seed: int) -> SystemResults:
@@ -242,7 +245,7 @@ class _Run:
         for lang in task.languages:
             fit, choose = (self.rows(task, source, lang, task.pivot) for source in (task.train, task.dev))
             if fit and choose:
-                classifiers[lang] = fit_classifier(
+                classifiers[lang] = _fit_classifier(
                     *self._labeled(fit, lang), *self._labeled(choose, lang), seed=self.seed
                 )
         for lang in task.languages:
@@ -278,3 +281,14 @@ class _Run:
         record("isotropy", value=isotropy(np.concatenate(spaces)))
         points = translation_map([space[:_MAP_POINTS] for space in spaces], self.seed)
         self.items[f"{task.name}.{TRANSLATION_MAP}.{'-'.join(languages)}"] = points
+
+
+def _fit_classifier(
+    train: Vectors, labels: Sequence[str], dev: Vectors, dev_labels: Sequence[str], *, seed: int
+) -> LogisticRegression:
+    """Fit a classifier of unit vectors on ``train`` [n, d]; ``dev`` [m, d] chooses its regularization."""
+    fits = [
+        LogisticRegression(C=value, max_iter=_ITERATIONS, random_state=seed).fit(unit(train), labels)
+        for value in _INVERSE_REGULARIZATIONS
+    ]
+    return max(fits, key=lambda fit: float(fit.score(unit(dev), dev_labels)))
