@@ -141,22 +141,17 @@ def _checked(args: argparse.Namespace) -> FilterSettings:
         raise DataError(
             f"{args.output}: expected one --column for a .txt, found {len(args.column)}; write a .tsv"
         )
-    _check_engine(args)
-    if args.hub and args.min_similarity is None:
-        raise DataError(
-            "--hub: expected --min-similarity with it, which needs vectors; give both, or neither"
-        )
-    return FilterSettings(args.max_unknown, args.max_length_ratio, args.language_check, args.min_similarity)
-
-
-def _check_engine(args: argparse.Namespace) -> None:
-    """Check that the engine uses all options that are given."""
     for name, engines in _ENGINES_OF.items():
         if getattr(args, name) not in (None, []) and args.engine not in engines:
             raise DataError(
                 f"--{name.replace('_', '-')}: expected --engine {' or '.join(engines)} with it, found "
                 f"{args.engine}; leave it out, or choose another engine"
             )
+    if args.hub and args.min_similarity is None:
+        raise DataError(
+            "--hub: expected --min-similarity with it, which needs vectors; give both, or neither"
+        )
+    return FilterSettings(args.max_unknown, args.max_length_ratio, args.language_check, args.min_similarity)
 
 
 def _ends(args: argparse.Namespace, languages: list[str]) -> tuple[str, str]:
@@ -205,15 +200,13 @@ def _job(args: argparse.Namespace, source: str, target: str, filters: FilterSett
         unknown=args.engine == "apertium",
         similarity=args.min_similarity is not None,
     )
-    license = args.license or (before.license if before else "")
-    size = args.shard_size or (RULES_SHARD if args.engine == "apertium" else MODELS_SHARD)
     return TranslationJob(
         args.input,
         args.output,
         layout,
         filters,
-        license=license,
-        shard_size=size,
+        license=args.license or (before.license if before else ""),
+        shard_size=args.shard_size or (RULES_SHARD if args.engine == "apertium" else MODELS_SHARD),
         before=before,
     )
 
