@@ -62,12 +62,10 @@ def encode_missing_shards(
 
 def arguments_for_nodes(args: argparse.Namespace, hub: Hub) -> argparse.Namespace:
     """Copy the arguments for the nodes, with the commit of a remote hub."""
-    copy = argparse.Namespace(
-        **{name: vars(args)[name] for name in vars(args) if name not in ("run", "parser")}
-    )
+    sent = {name: value for name, value in vars(args).items() if name not in ("run", "parser")}
     if isinstance(hub, RemoteHub):
-        copy.revision = hub.commit
-    return copy
+        sent["revision"] = hub.commit
+    return argparse.Namespace(**sent)
 
 
 def difference_on_node(
