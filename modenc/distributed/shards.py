@@ -50,7 +50,7 @@ def map_shards(
     begin = beginning(check)
     with plain_errors("shards"):
         shards = ray.data.read_datasource(
-            _Shards(numbers, read, begin),
+            _Shards(numbers, partial(_blocks, read, begin)),
             override_num_blocks=min(len(numbers), _READS_A_WORKER * workers),
             num_cpus=0,  # or actors that take all cores would wait for ever
         )
@@ -72,11 +72,9 @@ def map_shards(
 class _Shards(Datasource):  # type: ignore[misc]
     """Source of shards, read by as many tasks as Ray asks for."""
 
-    def __init__(self, numbers: Sequence[int], read: Read, begin: Callable[[], None]) -> None:
+    def __init__(self, numbers: Sequence[int], blocks: Callable[[Sequence[int]], Iterator[pa.Table]]) -> None:
         super().__init__()
-        self.numbers = numbers
-        self.read = read
-        self.begin = begin
+        self.numbers, self.blocks = numbers, blocks
 
     def estimate_inmemory_data_size(self) -> int | None:
         """Return ``None``: the size is not known."""
@@ -86,16 +84,13 @@ class _Shards(Datasource):  # type: ignore[misc]
         """Make a read task for each range of shard numbers."""
         parts = np.array_split(np.asarray(self.numbers, dtype=np.int64), min(parallelism, len(self.numbers)))
         return [
-            ReadTask(
-                partial(_blocks, part.tolist(), self.read, self.begin),
-                BlockMetadata(len(part), None, None, None),
-            )
+            ReadTask(partial(self.blocks, part.tolist()), BlockMetadata(len(part), None, None, None))
             for part in parts
         ]
 
 
 # Errors are returned as results, since Ray Data's own errors hide their cause.
-def _blocks(numbers: Sequence[int], read: Read, begin: Callable[[], None]) -> Iterator[pa.Table]:
+def _blocks(read: Read, begin: Callable[[], None], numbers: Sequence[int]) -> Iterator[pa.Table]:
     try:
         # Ray places reading tasks on nodes without free cores, too, and on those that joined later.
         begin()
@@ -122,13 +117,10 @@ class _Worker:
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Process a batch of one shard."""
-        result = pickle.dumps(self._result(pickle.loads(batch["content"][0])))
-        return {"number": batch["number"], "content": np.array([result], dtype=object)}
-
-    def _result(self, content: Any) -> Any:
-        if self.error is not None or isinstance(content, ModencError):
-            return self.error or content
-        try:
-            return self.work(content)
-        except ModencError as error:
-            return error
+        result = self.error or pickle.loads(batch["content"][0])
+        if not isinstance(result, ModencError):
+            try:
+                result = self.work(result)
+            except ModencError as error:
+                result = error
+        return {"number": batch["number"], "content": np.array([pickle.dumps(result)], dtype=object)}
