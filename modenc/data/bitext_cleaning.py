@@ -43,13 +43,7 @@ def filter_bitext(
 ) -> tuple[list[ParallelRow], tuple[FilterReport, FilterReport]]:
     """Drop duplicates, pairs that are too long, and pairs in wrong languages (MuSR, section 4.1).
 
-    Args:
-        rows: rows with the roles ``pivot`` and ``text``.
-        lang: language of the text.
-        pivot: language of the other side.
-        identifier: identifies languages; if it does not know ``lang``, the text is only checked not to be in
-            ``pivot``.
-        max_chars: length of the longest side that is kept.
+    If the identifier does not know ``lang``, the text is only checked not to be in ``pivot``.
 
     Returns:
         The pairs, and counts of rows: those of the check of the text, then of the pivot.

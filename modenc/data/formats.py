@@ -139,15 +139,9 @@ def _missing_file(path: Path) -> str:
 def text_in_column(
     row: Row, column: str, path: Path, number: int, option: str = "", *, may_be_null: bool = False
 ) -> str:
-    """Return the text that a row has in a column.
+    """Return the text that a row has in a column; with ``may_be_null`` an empty one for null.
 
-    Args:
-        row: the row.
-        column: the column's name.
-        path: the row's file, for messages.
-        number: the row's number, from 1, for messages.
-        option: the option that named the column, such as ``--column``, for messages.
-        may_be_null: return an empty text for null instead of raising an error.
+    The file, the row's number from 1, and the option that named the column (``--column``) are for messages.
 
     Raises:
         DataError: there is no such column, or its value is no text (null, a number).

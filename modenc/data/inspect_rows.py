@@ -53,15 +53,7 @@ class InspectedSource:
 def inspect_source(
     path: Place, source: Source, roles: tuple[str, ...], plan: LanguagePlan, *, count_words: bool = False
 ) -> InspectedSource:
-    """Inspect a resolved source.
-
-    Args:
-        path: place of the source in the recipe.
-        source: source with ``{lang}`` and ``{pivot}`` filled in.
-        roles: roles that each row must have.
-        plan: plan of the source's language.
-        count_words: whether to collect the distinct words of the role ``text``.
-    """
+    """Inspect the resolved source at ``path`` in the recipe, whose rows must have ``roles``."""
     inspected = InspectedSource(describe_source(source))
     pairing = GroupPairing(source.group, tuple(role for role in roles if role != source.group))
     watched = _watched(inspected, source, read_raw_rows(source, plan.data.root))

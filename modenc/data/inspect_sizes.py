@@ -25,12 +25,7 @@ _MAX_PASSES = 20
 
 
 def check_sizes(plan: LanguagePlan, inspected: Mapping[str, Sequence[InspectedSource]]) -> Iterator[Issue]:
-    """Find settings that are too large or too small for a language's data.
-
-    Args:
-        plan: plan of the language.
-        inspected: kind of data → its sources.
-    """
+    """Find settings too large or too small for a language's data; ``inspected``: kind → its sources."""
     yield from _check_text(plan, inspected.get("text", ()))
     for place, optimizer, kinds in _pair_stages(plan):
         steps, batch = optimizer.steps, optimizer.batch_size

@@ -61,12 +61,7 @@ def load_sts(
 ) -> list[ScoredRow]:
     """Read a development set of scored pairs; texts are normalized, and no row is dropped.
 
-    Args:
-        sources: sources of the rows.
-        lang: code of the language.
-        pivot: code of the pivot language.
-        root: folder that relative paths start from.
-        name: key of the set under ``data.dev``, for messages.
+    Relative paths start from ``root``; ``name`` is the set's key under ``data.dev``, for messages.
 
     Raises:
         DataError: a source cannot be read, a score is not a finite number, or all are the same.

@@ -28,15 +28,10 @@ _PICKLES = "pandas"
 def read_rows(source: Source, root: Path, lang: str, pivot: str, roles: Sequence[str] = ()) -> Iterator[Row]:
     """Read the rows of a source that pass its filters (``where``, …, ``at_most``), up to its ``limit``.
 
-    Args:
-        source: source of the rows; ``{lang}`` and ``{pivot}`` in its strings are filled in.
-        root: folder that a relative path starts from.
-        lang: code of the language.
-        pivot: code of the pivot language.
-        roles: roles that every row must have.
+    ``{lang}`` and ``{pivot}`` in the source's strings are filled in; a relative path starts from ``root``.
 
     Yields:
-        Role → value for the columns named in ``source.columns``, and the other columns as they are.
+        Role → value for ``roles`` and the columns named in ``source.columns``; the other columns as they are.
 
     Raises:
         DataError: the source cannot be read, or lacks a column.
@@ -141,7 +136,7 @@ def select_rows(rows: Iterable[Row], source: Source, roles: Sequence[str]) -> It
     column_of = {name: source.columns.get(name, name) for name in named}
     wanted = {column_of[name]: set(values) for name, values in source.where.items()}
     unwanted = {column_of[name]: set(values) for name, values in source.where_not.items()}
-    bounds = _bounds(source)
+    bounded = dict.fromkeys((*source.at_least, *source.at_most))
     for number, row in enumerate(rows, start=1):
         if number == 1:
             _check_columns(source, column_of.values(), row)
@@ -150,18 +145,12 @@ def select_rows(rows: Iterable[Row], source: Source, roles: Sequence[str]) -> It
         if any(row.get(column, "") in values for column, values in unwanted.items()):
             continue
         if all(
-            least <= _number(source, number, column_of[name], row) <= most
-            for name, (least, most) in bounds.items()
+            source.at_least.get(name, -math.inf)
+            <= _number(source, number, column_of[name], row)
+            <= source.at_most.get(name, math.inf)
+            for name in bounded
         ):
             yield _by_role(row, source.columns)
-
-
-def _bounds(source: Source) -> dict[str, tuple[float, float]]:
-    """Return column → least and greatest value that pass."""
-    names = dict.fromkeys((*source.at_least, *source.at_most))
-    return {
-        name: (source.at_least.get(name, -math.inf), source.at_most.get(name, math.inf)) for name in names
-    }
 
 
 def _by_role(raw: Row, column_of: dict[str, str]) -> Row:

@@ -31,7 +31,12 @@ def clean(text: str) -> tuple[str, bool]:
 
 def one_line(text: str) -> str:
     """Fit a text into a field of a tab-separated line: replace runs of white space and lone surrogates."""
-    return " ".join(text.split()).encode("utf-8", "replace").decode("utf-8")
+    return valid_utf8(" ".join(text.split()))
+
+
+def valid_utf8(text: str) -> str:
+    """Replace lone surrogates, which JSON may hold and UTF-8 does not."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def letters_key(text: str) -> str:

@@ -119,10 +119,7 @@ def inherited_licenses(
 ) -> Iterator[Issue]:
     """Yield modules that a language builds on and whose licenses are not stated or not allowed.
 
-    Args:
-        plan: plan of the language.
-        trained: plans of the languages that are trained before it; others' modules are in one of ``hubs``.
-        hubs: folders of hubs.
+    ``trained`` has the plans of the languages that are trained before it; others are in one of ``hubs``.
     """
     if not plan.data.licenses:
         return

@@ -220,9 +220,6 @@ class CTranslate2Model:
 def find_model(name: str) -> tuple[str, Path]:
     """Find a model, and download its files if need be; returns its folder or id, and the folder of its files.
 
-    Args:
-        name: a folder, or a Hugging Face id as ``id`` or ``id@revision``.
-
     Raises:
         MissingExtraError: the package that reads tokenizers is not installed.
         BaseModelError: there is no such model, or it cannot be downloaded.

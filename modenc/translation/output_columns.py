@@ -58,12 +58,7 @@ class OutputColumns:
                 )
 
     def texts(self, row: Row, path: Path, number: int) -> list[str]:
-        """Return the normalized texts to translate; null becomes an empty text.
-
-        Args:
-            row: row ``number`` of ``path``, from 1.
-            path: for messages.
-            number: for messages.
+        """Return the normalized texts to translate of row ``number``, from 1, of a file; null becomes empty.
 
         Raises:
             DataError: there is no such column, a value is no text, or a column has the name of a new one.
@@ -73,10 +68,8 @@ class OutputColumns:
                 raise DataError(
                     f"{path}, row {number}: expected no column {name!r}, which is an output column; rename it"
                 )
-        texts = []
-        for column in self.columns:
-            texts.append(normalize(text_in_column(row, column, path, number, may_be_null=True)))
-        return texts
+        texts = (text_in_column(row, column, path, number, may_be_null=True) for column in self.columns)
+        return [normalize(text) for text in texts]
 
     def output_row(
         self, row: Row, texts: Sequence[str], results: Sequence[Translation], cosines: Sequence[float | None]

@@ -118,12 +118,9 @@ def first_reason(reasons: Sequence[str]) -> str:
 def make_similarity(
     encode: Callable[[list[str], str], npt.NDArray[np.float32]], source: str, target: str
 ) -> Similarity:
-    """Return a function that computes cosines of texts and their translations.
+    """Make a function that computes the cosines of texts in ``source`` and translations into ``target``.
 
-    Args:
-        encode: computes vectors [n, hidden] of texts [n] in a language.
-        source: code of the texts' language.
-        target: code of the translations' language.
+    ``encode`` computes vectors [n, hidden] of texts [n] in a language.
     """
 
     def cosines(texts: Sequence[str], translations: Sequence[str]) -> npt.NDArray[np.float32]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from modenc.data.formats import NonText
-from modenc.data.text import one_line
+from modenc.data.text import one_line, valid_utf8
 from modenc.errors import DataError
 
 if TYPE_CHECKING:
@@ -59,14 +59,7 @@ def typed(text: str) -> Value:
 
 
 def write_table(path: Path, ending: str, columns: Columns, rows: Iterable[OutputRow]) -> None:
-    """Write rows to a file.
-
-    Args:
-        path: the file.
-        ending: the format, see :func:`output_format`.
-        columns: the rows' columns; one for ``.txt``.
-        rows: the rows.
-    """
+    """Write rows to a file in the format ``ending``, see :func:`output_format`; ``.txt`` has one column."""
     if ending == ".parquet":
         _write_parquet(path, columns, rows)
         return
@@ -105,25 +98,20 @@ def _write_parquet(path: Path, columns: Columns, rows: Iterable[OutputRow]) -> N
     import pyarrow.parquet as pq
 
     types = {name: _arrow_type(found) for name, found in columns.items()}
-    schema = pa.schema([(_utf8(name), type_) for name, type_ in types.items()])
+    schema = pa.schema([(valid_utf8(name), type_) for name, type_ in types.items()])
 
     def converted(name: str, value: Value) -> Value:
         if value is None:
             return None
         if types[name] == pa.string():
-            return _utf8(_field(value))
+            return valid_utf8(_field(value))
         # Arrow converts no integer above 2^53.
         return float(value) if types[name] == pa.float64() else value
 
-    remaining = ({_utf8(name): converted(name, value) for name, value in row.items()} for row in rows)
+    remaining = ({valid_utf8(name): converted(name, value) for name, value in row.items()} for row in rows)
     with pq.ParquetWriter(path, schema) as writer:
         while batch := list(islice(remaining, _ROWS_AT_ONCE)):
             writer.write_table(pa.Table.from_pylist(batch, schema))
-
-
-def _utf8(text: str) -> str:
-    """Replace lone surrogates, which JSON may hold and UTF-8 does not, as the text formats do."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _arrow_type(types: set[type]) -> pa.DataType:
