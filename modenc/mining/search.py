@@ -71,11 +71,8 @@ class Search:
         shards: ShardFolder,
         progress: Progress,
     ) -> None:
-        self.sides = sides
-        self.system = system
-        self.settings = settings
-        self.shards = shards
-        self.progress = progress
+        self.sides, self.system, self.settings = sides, system, settings
+        self.shards, self.progress = shards, progress
         self._counts = [len(side.texts) for side in sides]
         self._blocks = [self._split(side, settings.shard_size) for side in (0, 1)]
         self._done = 0
