@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from itertools import islice
 
 from modenc.data.formats import Row
-from modenc.data.language_check import Filters, LanguageCheck, Verdict
+from modenc.data.language_check import Filters, LanguageCheck
 from modenc.data.text import clean, letters_key, stable_hash
 from modenc.langid import LanguageIdentifier
 
@@ -103,9 +103,9 @@ class TextFilter:
             verdicts = self._check.verdicts([row[role] for row in batch for role in shape.in_language])
             width = len(shape.in_language)
             for i, row in enumerate(batch):
-                bad = [v for v in verdicts[i * width : (i + 1) * width] if v is not Verdict.OK]
-                self._counts[bad[0].value if bad else "kept"] += 1
-                if not bad:
+                reason = next(filter(None, verdicts[i * width : (i + 1) * width]), None)
+                self._counts[reason or "kept"] += 1
+                if not reason:
                     yield row
 
     def _well_formed(self, rows: Iterable[Row], shape: RowShape) -> Iterator[Row]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import cache
+from typing import Literal
 
 from langcodes import Language, tag_distance
 
@@ -28,12 +28,8 @@ _MIN_LONG_LINES = 20
 _SAME_LANGUAGE = 25
 
 
-class Verdict(Enum):
-    """Result of checking a line."""
-
-    OK = "ok"
-    WRONG_SCRIPT = "wrong_script"
-    WRONG_LANGUAGE = "wrong_language"
+Verdict = Literal["", "wrong_script", "wrong_language"]
+"""Reason to drop a line; empty for a line to keep."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +78,13 @@ class LanguageCheck:
 
     def verdicts(self, texts: Sequence[str]) -> list[Verdict]:
         """Check each text; with too few letters, or at low confidence, its language counts as right."""
-        verdicts = [Verdict.OK if self._script_fits(text) else Verdict.WRONG_SCRIPT for text in texts]
+        verdicts: list[Verdict] = ["" if self._script_fits(text) else "wrong_script" for text in texts]
         if self._identifier is None:
             return verdicts
-        long = [i for i, text in enumerate(texts) if verdicts[i] is Verdict.OK and _is_long(text)]
+        long = [i for i, text in enumerate(texts) if not verdicts[i] and _is_long(text)]
         for i, found in zip(long, self._identifier.identify([texts[i] for i in long]), strict=True):
             if found.confidence >= MIN_CONFIDENCE and self._is_other(found.code):
-                verdicts[i] = Verdict.WRONG_LANGUAGE
+                verdicts[i] = "wrong_language"
         return verdicts
 
     def check_language_share(self, sample: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from modenc.data.language_check import LanguageCheck, Verdict
+from modenc.data.language_check import LanguageCheck
 from modenc.data.text import count_letters, letters_key
 from modenc.langid import get_identifier
 from modenc.translation.steps import Translation
@@ -26,8 +26,8 @@ REASONS = {
     "unknown_words": "with unknown words",
     "copy": "copies of the source",
     "length": "too long or too short",
-    Verdict.WRONG_SCRIPT.value: "in another script",
-    Verdict.WRONG_LANGUAGE.value: "in another language",
+    "wrong_script": "in another script",
+    "wrong_language": "in another language",
     "dissimilar": "too unlike the source",
 }
 """Reasons to drop a row, in the order in which they are checked, with their names in summaries."""
@@ -81,7 +81,7 @@ class PairFilter:
             lettered = [i for i in good if count_letters(pairs[i][0])]
             verdicts = self._language_check.verdicts([pairs[i][1].text for i in lettered])
             for i, verdict in zip(lettered, verdicts, strict=True):
-                reasons[i] = "" if verdict is Verdict.OK else verdict.value
+                reasons[i] = verdict
         cosines: list[float | None] = [None] * len(pairs)
         good = [i for i in good if not reasons[i]]
         if self._similarity is not None and good:
