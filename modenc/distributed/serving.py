@@ -185,10 +185,16 @@ def _deploy(make: Callable[[], Service], deployment: Deployment, check: Check) -
 
 
 def _watch(deployment: Deployment, since: float, stop: Event) -> None:
-    """Log the address once all replicas are ready, and changes in their number, until ``stop`` is set."""
+    """Log the address once all replicas are ready, and changes in their number, until ``stop`` is set.
+
+    Raises:
+        ClusterError: they cannot be started, or the application is no longer the one that was deployed.
+    """
     ready, started = (0, ""), False
     while not stop.wait(_SECONDS_BETWEEN_LOOKS):
-        found = _found(deployment, since)
+        found = serve.status().applications.get(deployment.name)
+        if found is None or found.status == "DELETING" or found.last_deployed_time_s != since:
+            raise ClusterError(f"{deployment.name}: another process has removed or replaced this application")
         ready = _log_ready(deployment, found, ready)
         if started:
             continue
@@ -206,18 +212,6 @@ def _reason(message: str) -> str:
     """Extract modenc's own error from Ray's message, or return all of the message."""
     found = re.findall(f'{_CAUSE}(".*")$', message, re.MULTILINE)
     return str(json.loads(found[-1])) if found else f"no replica could be started: {message.strip()}"
-
-
-def _found(deployment: Deployment, since: float) -> Any:
-    """Return the application's status.
-
-    Raises:
-        ClusterError: it is no longer the one that was deployed.
-    """
-    found = serve.status().applications.get(deployment.name)
-    if found is None or found.status == "DELETING" or found.last_deployed_time_s != since:
-        raise ClusterError(f"{deployment.name}: another process has removed or replaced this application")
-    return found
 
 
 def _log_ready(deployment: Deployment, found: Any, before: tuple[int, str]) -> tuple[int, str]:

@@ -71,11 +71,9 @@ async def invalid_request(request: Request, error: Exception) -> Response:
             place = ""
         first = first or place.partition(".")[0] or None
         issues.append(f"{place or 'body'}: {message}")
-    refused = ApiError(400, "; ".join(dict.fromkeys(issues)), param=first)
-    return await http_error(request, refused)
+    return await http_error(request, ApiError(400, "; ".join(dict.fromkeys(issues)), param=first))
 
 
 async def unexpected(request: Request, _: Exception) -> Response:
     """Make the response to an internal error, and log the error."""
-    refused = ApiError(500, "the server failed; its log says why")
-    return await http_error(request, refused)
+    return await http_error(request, ApiError(500, "the server failed; its log says why"))
