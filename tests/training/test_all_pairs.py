@@ -125,7 +125,7 @@ def test_all_pairs_holds_every_language(tiny_recipe, monkeypatch):
             ):
                 pass
             refused.append(lang)
-        return {"en": SimpleNamespace(modules=None)}
+        return {"en": SimpleNamespace(stage=SimpleNamespace(modules=None))}
 
     monkeypatch.setattr(pipeline._Training, "train_stages", lambda *_: None)
     monkeypatch.setattr(pipeline._Training, "_align_all_pairs", align)
