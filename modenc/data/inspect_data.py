@@ -25,7 +25,7 @@ from modenc.data.joining import (
     pivot_source,
 )
 from modenc.data.language_check import Filters, LanguageCheck, is_same_language
-from modenc.data.pairs import read_score
+from modenc.data.pairs import check_scores
 from modenc.data.sources import describe_source, resolve_source
 from modenc.data.text import normalize
 from modenc.errors import DataError
@@ -166,8 +166,7 @@ def _check_content(
     """Check the first rows of a source whose columns are right."""
     if "score" in _KINDS[kind].needed:
         try:
-            for number, row in enumerate(inspected.sample, start=1):
-                read_score(source, number, row["score"])
+            list(check_scores(source, inspected.sample))
         except DataError as error:
             yield Issue(path, str(error))
     tabs = sum(any("\t" in value for value in row.values()) for row in inspected.sample)

@@ -29,7 +29,6 @@ class InspectedSource:
     """Rows of a source, counted up to a bound, and the issues found in them."""
 
     name: str
-    """Name of the source in messages."""
     read: int = 0
     """Number of rows read, before any filter."""
     selected: int = 0
@@ -47,7 +46,6 @@ class InspectedSource:
     values: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Column that a filter names → values found there."""
     issues: list[Issue] = field(default_factory=list)
-    """Issues of the source."""
 
 
 def inspect_source(

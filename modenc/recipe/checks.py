@@ -41,25 +41,22 @@ def check_plan(plan: LanguagePlan) -> Iterator[Issue]:
 
 def _vocabulary(plan: LanguagePlan) -> Iterator[Issue]:
     size, new = plan.vocabulary.size, plan.vocabulary.new_pieces
-    message = ""
-    if new >= size:
+    if plan.vocabulary.method == "extend" and not 0 < new < size:
         message = f"expected fewer than vocabulary.size = {size}, found {new}"
-    elif new == 0:
-        message = "'extend' needs 1 or more, found 0; method = 'trim' adds no pieces"
-    if message and plan.vocabulary.method == "extend":
-        depends_on: tuple[Place, ...] = (("vocabulary", "method"), ("vocabulary", "size"))
-        yield Issue(("vocabulary", "new_pieces"), message, depends_on)
+        if new == 0:
+            message = "'extend' needs 1 or more, found 0; method = 'trim' adds no pieces"
+        yield Issue(("vocabulary", "new_pieces"), message, (("vocabulary", "method"), ("vocabulary", "size")))
     yield from _transliteration(plan)
 
 
 def _transliteration(plan: LanguagePlan) -> Iterator[Issue]:
-    replacements = plan.vocabulary.transliteration
-    path: Place = ("vocabulary", "transliteration")
+    replacements, path = plan.vocabulary.transliteration, ("vocabulary", "transliteration")
     if replacements and plan.vocabulary.method == "base":
         message = (
             "a tokenizer of the language's own reads it: expected vocabulary.method = 'trim', 'extend' or "
+            "'focus', found 'base'"
         )
-        yield Issue(path, f"{message}'focus', found 'base'", (("vocabulary", "method"),))
+        yield Issue(path, message, (("vocabulary", "method"),))
     for character, text in replacements.items():
         if len(character) != 1:
             yield Issue((*path, character), f"expected a single character as the key, found {character!r}")
@@ -152,8 +149,8 @@ def _steps(plan: LanguagePlan) -> Iterator[Issue]:
         settings = getattr(plan, stage)
         if settings.optimizer.steps == settings.optimizer.epochs == 0 and settings.objective != "none":
             message = "steps and epochs are both 0; set one of them, or objective = 'none'"
-            depends_on: tuple[Place, ...] = ((stage, "optimizer", "epochs"), (stage, "objective"))
-            yield Issue((stage, "optimizer", "steps"), message, depends_on)
+            others = ((stage, "optimizer", "epochs"), (stage, "objective"))
+            yield Issue((stage, "optimizer", "steps"), message, others)
 
 
 def _source(path: Place, kind: str, source: Source, pivot: str) -> Iterator[Issue]:

@@ -48,11 +48,7 @@ class LanguageTags(NamedTuple):
 def language_tags(tokenizer: Any, source: str, target: str, model: str) -> LanguageTags:
     """Find the tags that make a model translate from one language to another.
 
-    Args:
-        tokenizer: tokenizer of the model.
-        source: a language code in any standard form, or the model's own tag.
-        target: likewise for the target language.
-        model: name of the model in messages.
+    Both are language codes in any standard form, or the model's own tags; ``model`` is its name in messages.
 
     Raises:
         LanguageError: the model is of no supported family, or lacks a language.

@@ -22,14 +22,9 @@ _DIGITS = 16
 
 
 class NeuralStep:
-    """Translation from one language to another by a neural model.
+    """Translation from one language to another by a neural model; see :func:`language_tags`.
 
-    Args:
-        model: the model.
-        source: a language code in any standard form, or the model's own tag.
-        target: likewise for the target language.
-        beams: width of the beam search; 1 is greedy, and fastest.
-        batch_size: texts in a batch.
+    ``beams`` is the width of the beam search: 1 is greedy, and fastest.
 
     Raises:
         BaseModelError: the tokenizer cannot be read.

@@ -53,11 +53,7 @@ class FilterSettings:
 class PairFilter:
     """Filter that checks each translation separately.
 
-    Args:
-        settings: conditions for keeping a translation.
-        source: code of the texts' language.
-        target: code of the translations' language, perhaps with its script (``ace_Arab``).
-        similarity: computes the cosines for ``min_similarity``; None if that is None.
+    The code of the target may have a script (``ace_Arab``). ``similarity`` is for ``min_similarity``.
     """
 
     def __init__(

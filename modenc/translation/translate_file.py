@@ -69,11 +69,7 @@ def translate_file(
 ) -> Summary:
     """Translate a file; an interrupted run resumes from its last shard, with the same bytes as output.
 
-    Args:
-        job: the file.
-        chain: translates the texts.
-        pair_filter: checks the translations.
-        progress: is called with the number of newly finished rows.
+    ``progress`` is called with the number of newly finished rows.
 
     Raises:
         DataError: the input cannot be read or lacks a column; the engine translates nothing; or another
@@ -138,7 +134,6 @@ def _translate(
 
 
 def _write_output(job: TranslationJob, shards: list[Path], steps: list[dict[str, Any]]) -> Summary:
-    """Write the output and its record."""
     columns: Columns = {}
     counts, cut = Counter[str](), 0
     for line in _lines(shards):
