@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from modenc.cli.arguments import open_encoder, open_hub, progress_bar
 from modenc.cli.encode_job import Shard, actual_precision, encode_for_job, input_state, read_shards
 from modenc.cli.vector_shards import VectorShards
-from modenc.distributed.cluster import Place, check_nodes, cluster
+from modenc.distributed.cluster import Resources, check_nodes, cluster
 from modenc.distributed.shards import Work, map_shards
 from modenc.errors import ClusterError, ModencError
 from modenc.hub.remote import RemoteHub
@@ -52,7 +52,7 @@ def encode_missing_shards(
     make_worker = partial(_make_worker, node_args, job, threads)
     with cluster(args.address), progress_bar(" shards", shards, shards - len(missing)) as bar:
         check_nodes(check)
-        for number, found in map_shards(missing, read, make_worker, Place.of_cluster(threads), check):
+        for number, found in map_shards(missing, read, make_worker, Resources.of_cluster(threads), check):
             vectors, codes, cut = found
             store.write(number, number * args.shard_size, vectors, codes)
             args.cut += cut

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from modenc.cli.encode_job import modules_fingerprint
 from modenc.cli.encode_on_cluster import arguments_for_nodes, difference_on_node
-from modenc.distributed.cluster import Place, check_nodes, cluster
+from modenc.distributed.cluster import Resources, check_nodes, cluster
 from modenc.distributed.serving import Deployment, Service, reports, serve_replicas
 from modenc.errors import ClusterError
 from modenc.serving.settings import ServeSettings
@@ -47,16 +47,16 @@ def serve_on_cluster(
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         check_nodes(check)
-        place = Place.of_cluster(threads)
-        replicas = args.replicas or place.capacity
-        if replicas > place.capacity:
+        resources = Resources.of_cluster(threads)
+        replicas = args.replicas or resources.capacity
+        if replicas > resources.capacity:
             raise ClusterError(
-                f"--replicas: expected at most {place.capacity}, for which the cluster has room "
+                f"--replicas: expected at most {resources.capacity}, for which the cluster has room "
                 f"(cores of each: {threads}), found {replicas}; add nodes, or set fewer threads "
                 "(OMP_NUM_THREADS)"
             )
         requests = settings.max_waiting + settings.batch_size + _REQUESTS_TO_REFUSE
-        deployment = Deployment(settings.name, replicas, place, args.host, args.port, requests)
+        deployment = Deployment(settings.name, replicas, resources, args.host, args.port, requests)
         serve_replicas(make, deployment, check, stop)
 
 

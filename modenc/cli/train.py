@@ -113,7 +113,7 @@ def _train_on_cluster(
     args: argparse.Namespace, recipe: Recipe, languages: list[str] | None
 ) -> dict[str, Path]:
     """As ``train``, with each stage as a job of its own; returns language → its folder in the hub."""
-    from modenc.distributed.cluster import Place, cluster, shared_folders
+    from modenc.distributed.cluster import Resources, cluster, shared_folders
     from modenc.distributed.graph import SECONDS_TO_END, Job, run_graph
     from modenc.threads import set_threads
     from modenc.training.pipeline import run_stage_job, stage_jobs
@@ -126,10 +126,10 @@ def _train_on_cluster(
     recipe = replace(recipe, plans=plans)
     folders = {recipe.hub, *(plan.run.work_dir for plan in plans.values())}
     with cluster(args.address), shared_folders(sorted(folders)) as check:
-        place = Place.of_cluster(max(plan.run.threads for plan in plans.values()))
+        resources = Resources.of_cluster(max(plan.run.threads for plan in plans.values()))
         # After the checks, since with --force it removes finished stages.
         jobs = stage_jobs(recipe, languages=languages, stages=args.stage, force=args.force)
         run = partial(run_stage_job, recipe, wait=SECONDS_TO_END)
         graph = [Job(f"{' '.join(job.languages)}: {job.stage}", partial(run, job), job.after) for job in jobs]
-        published = run_graph(graph, place, check)
+        published = run_graph(graph, resources, check)
     return {lang: folder for found in published for lang, folder in found.items() if folder is not None}

@@ -83,7 +83,7 @@ def _check_answers(address: str) -> None:
 
 
 @dataclass(frozen=True)
-class Place:
+class Resources:
     """Resources of each Ray task or actor, and how many the cluster has room for."""
 
     cores: int
@@ -94,7 +94,7 @@ class Place:
     """How many the cluster can run at once."""
 
     @classmethod
-    def of_cluster(cls, cores: int) -> Place:
+    def of_cluster(cls, cores: int) -> Resources:
         """Compute how many Ray tasks of ``cores`` cores each fit on the cluster.
 
         Raises:

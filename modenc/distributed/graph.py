@@ -9,7 +9,7 @@ from typing import Any
 
 import ray
 
-from modenc.distributed.cluster import Check, Place, beginning, plain_errors
+from modenc.distributed.cluster import Check, Resources, beginning, plain_errors
 
 logger = logging.getLogger(__name__)
 
@@ -30,12 +30,12 @@ class Job:
     """Positions of the jobs that must be done first, all smaller than its own."""
 
 
-def run_graph(jobs: Sequence[Job], place: Place, check: Check) -> list[Any]:
+def run_graph(jobs: Sequence[Job], resources: Resources, check: Check) -> list[Any]:
     """Run jobs, as many at a time as the cluster has room for.
 
     Args:
         jobs: jobs, each after its dependencies.
-        place: cores and GPUs of each job.
+        resources: cores and GPUs of each job.
         check: called on the node before each job.
 
     Returns:
@@ -48,7 +48,7 @@ def run_graph(jobs: Sequence[Job], place: Place, check: Check) -> list[Any]:
     run, begin = ray.remote(_run), beginning(check)
     refs: list[Any] = []
     for job in jobs:
-        options = {"name": job.name, "max_retries": RETRIES, **place.options()}
+        options = {"name": job.name, "max_retries": RETRIES, **resources.options()}
         before = [refs[position] for position in job.after]
         refs.append(run.options(**options).remote(begin, job.call, *before))
     waiting = dict(zip(refs, jobs, strict=True))

@@ -23,7 +23,7 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from modenc.distributed.cluster import Check, Place, beginning
+from modenc.distributed.cluster import Check, Resources, beginning
 from modenc.errors import ClusterError, MissingExtraError, ModencError
 
 try:
@@ -69,7 +69,7 @@ class Deployment:
     name: str
     """Name of the Ray Serve application; a running one of this name is replaced."""
     replicas: int
-    place: Place
+    resources: Resources
     """Resources of each replica."""
     host: str
     """Address at which the head node listens."""
@@ -173,7 +173,7 @@ def _deploy(make: Callable[[], Service], deployment: Deployment, check: Check) -
         _Replica,
         name=deployment.name,
         num_replicas=deployment.replicas,
-        ray_actor_options=deployment.place.options(),
+        ray_actor_options=deployment.resources.options(),
         max_ongoing_requests=deployment.max_requests,
         graceful_shutdown_timeout_s=_SECONDS_TO_DRAIN,
         max_constructor_retry_count=_FAILED_STARTS,

@@ -13,7 +13,7 @@ import ray
 from ray.data import ActorPoolStrategy, DataContext, Datasource, ReadTask
 from ray.data.block import BlockMetadata
 
-from modenc.distributed.cluster import Check, Place, beginning, plain_errors
+from modenc.distributed.cluster import Check, Resources, beginning, plain_errors
 from modenc.errors import ModencError
 
 Read = Callable[[Sequence[int]], Iterable[Any]]
@@ -26,7 +26,7 @@ _READS_A_WORKER = 4
 
 
 def map_shards(
-    numbers: Sequence[int], read: Read, make_worker: Callable[[], Work], place: Place, check: Check
+    numbers: Sequence[int], read: Read, make_worker: Callable[[], Work], resources: Resources, check: Check
 ) -> Iterator[tuple[int, Any]]:
     """Process shards on a cluster; those lost with a node are read and processed again.
 
@@ -34,7 +34,7 @@ def map_shards(
         numbers: shard numbers, ascending.
         read: called in tasks, on parts of ``numbers``.
         make_worker: called once in each actor; the worker that it returns stays in memory for all its shards.
-        place: cores and GPUs of each actor.
+        resources: cores and GPUs of each actor.
         check: called on its node by each actor and reading task before it starts.
 
     Yields:
@@ -45,7 +45,7 @@ def map_shards(
         ClusterError: the cluster failed otherwise.
     """
     DataContext.get_current().enable_progress_bars = False
-    workers = min(place.capacity, len(numbers))
+    workers = min(resources.capacity, len(numbers))
     done: set[int] = set()
     begin = beginning(check)
     with plain_errors("shards"):
@@ -59,7 +59,7 @@ def map_shards(
             batch_size=1,
             compute=ActorPoolStrategy(min_size=1, initial_size=workers, max_size=workers),
             fn_constructor_args=(begin, make_worker),
-            **place.options(),
+            **resources.options(),
         )
         for row in results.iter_rows():
             if (number := int(row["number"])) not in done:

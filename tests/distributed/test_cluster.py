@@ -17,7 +17,7 @@ from modenc.hub.remote import RemoteHub
 pytest.importorskip("ray", reason="ray is not installed (the extra ray)")
 
 from modenc.cli.encode_on_cluster import arguments_for_nodes
-from modenc.distributed.cluster import Place, cluster, shared_folders
+from modenc.distributed.cluster import Resources, cluster, shared_folders
 from modenc.distributed.graph import RETRIES, Job, run_graph
 from modenc.distributed.shards import map_shards
 
@@ -138,16 +138,16 @@ def test_shards_come_back_once_each_with_their_results(head, add_node):
 
     add_node()
     with cluster(head.address):
-        place = Place.of_cluster(1)
+        resources = Resources.of_cluster(1)
         numbers = [0, 2, 3, 7]
-        found = list(map_shards(numbers, list, lambda: lambda content: content * 10, place, lambda: None))
+        found = list(map_shards(numbers, list, lambda: lambda content: content * 10, resources, lambda: None))
         assert sorted(found) == [(0, 0), (2, 20), (3, 30), (7, 70)]
-        here = dict(map_shards(numbers, folders, lambda: lambda content: content, place, lambda: None))
+        here = dict(map_shards(numbers, folders, lambda: lambda content: content, resources, lambda: None))
         assert set(here.values()) == {str(Path.cwd())}
         with pytest.raises(RecipeError, match=r"^no shard 5$"):
-            list(map_shards([5], list, refusing, place, lambda: None))
+            list(map_shards([5], list, refusing, resources, lambda: None))
         with pytest.raises(ClusterError, match=r"node [\d.]+: no disk$"):
-            list(map_shards([5], list, refusing, place, lambda: "no disk"))
+            list(map_shards([5], list, refusing, resources, lambda: "no disk"))
 
 
 @pytest.mark.slow
@@ -158,18 +158,18 @@ def test_a_graph_runs_in_its_order_and_says_what_failed(head, add_node, tmp_path
         with pytest.raises(
             ClusterError, match="expected a node with 2 cores, the number of threads here, found"
         ):
-            Place.of_cluster(2)
-        place = Place.of_cluster(1)
-        assert (place.cores, place.gpus) == (1, 0)
+            Resources.of_cluster(2)
+        resources = Resources.of_cluster(1)
+        assert (resources.cores, resources.gpus) == (1, 0)
         with shared_folders([tmp_path]) as check:
             jobs = [Job("one", note(tmp_path / "a")), Job("two", note(tmp_path / "b"), (0,))]
-            assert run_graph(jobs, place, check) == ["a", "b"]
+            assert run_graph(jobs, resources, check) == ["a", "b"]
             jobs = [Job("one", failing("no such stage")), Job("two", note(tmp_path / "c"), (0,))]
             with pytest.raises(RecipeError, match=r"^no such stage$"):
-                run_graph(jobs, place, check)
+                run_graph(jobs, resources, check)
             assert not (tmp_path / "c").exists()
             with pytest.raises(ClusterError, match=r"(?s)^three: .*What is finished is kept"):
-                run_graph([Job("three", dying(tmp_path / "d"))], place, check)
+                run_graph([Job("three", dying(tmp_path / "d"))], resources, check)
             assert (tmp_path / "d").read_text().count("here") == 1 + RETRIES
         assert not list(tmp_path.glob(".ray-*"))
         # A path that leads elsewhere in another process, as one that is not shared does on another machine.
