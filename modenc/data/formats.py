@@ -47,8 +47,7 @@ def read_file(path: Path) -> Iterator[Row]:
 
     A text file has one column, ``text``, and a row for each line, also for empty ones. TSV is read literally
     (no quotes), CSV with quotes; both start with a header line. Nested values in JSON and Parquet become
-    dotted
-    columns: ``translation.en``, ``set.0``.
+    dotted columns: ``translation.en``, ``set.0``.
 
     Raises:
         DataError: the file is missing, of an unknown format, damaged or not UTF-8.

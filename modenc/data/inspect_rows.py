@@ -10,8 +10,8 @@ from itertools import chain, islice
 from modenc.data.formats import Row
 from modenc.data.joining import FILTERS, GroupPairing
 from modenc.data.sources import describe_source, read_raw_rows, select_rows
-from modenc.errors import DataError, LanguageError
-from modenc.languages import language_name, normalize_code
+from modenc.errors import DataError
+from modenc.languages import find_code, language_name
 from modenc.recipe.issues import Issue, Place
 from modenc.recipe.settings import LanguagePlan, Source
 from modenc.suggest import closest_match
@@ -143,13 +143,8 @@ def _hint(guess: str | None, setting: str, row: Row) -> str:
 def _column_of_language(role: str, free: list[str], plan: LanguagePlan) -> str | None:
     """Find the column that is called by the language of a role."""
     code = plan.pivot if role == "pivot" else plan.lang
-    for column in free:
-        try:
-            if column.lower() == language_name(code).lower() or normalize_code(column) == code:
-                return column
-        except LanguageError:
-            continue
-    return None
+    name = language_name(code).lower() if find_code(code) else None
+    return next((column for column in free if column.lower() == name or find_code(column) == code), None)
 
 
 def _check_filters(path: Place, source: Source, inspected: InspectedSource) -> Iterator[Issue]:

@@ -17,10 +17,6 @@ _ESCAPED = re.compile(r"[\\^$/<>{}\[\]@]")
 # Escapes of ``*`` and ``#`` are lost in the output, and the last program drops ``~``.
 _BLANK = re.compile(r"[*#~]")
 _SENTENCE_END = re.compile(r"[.!?…։؟۔।॥။。！？][\"'»”’)\]]*$")
-# Apertium's way to end a sentence without a full stop; its reader removes both. Other sentences end with the
-# blank alone, without which a program would wait for more input.
-_FULL_STOP = ".[]"
-_BLANK_END = "[]"
 _OPAQUE = re.compile(r"\\(.)|\[((?:\\.|[^\]\\])*)\]", re.DOTALL)
 # Special characters of the text itself become private ones until marks and alternatives are handled.
 _HIDDEN = {ord(character): 0xF0000 + number for number, character in enumerate("*#@/")}
@@ -34,7 +30,9 @@ def to_stream(text: str) -> str:
 
     Without that end, words would move into the next text.
     """
-    end = _BLANK_END if _SENTENCE_END.search(text) else _FULL_STOP
+    # Apertium's way to end a sentence without a full stop; its reader removes both. Other sentences end with
+    # the blank alone, without which a program would wait for more input.
+    end = "[]" if _SENTENCE_END.search(text) else ".[]"
     return _BLANK.sub(r"[\g<0>]", _ESCAPED.sub(r"\\\g<0>", text)) + end
 
 

@@ -59,9 +59,12 @@ class NeuralStep:
         """Translate each text."""
         tokens = self.tokenize(texts)
         answers = self.model.generate([self.truncate(ids) for ids in tokens], self)
+        # Not every tokenizer treats language tags as special tokens.
+        kept = [[token for token in answer if token != self.target_id] for answer in answers]
+        decoded = [str(self.tokenizer.decode(ids, skip_special_tokens=True)).strip() for ids in kept]
         return [
-            Translation(self._decode(answer), cut=len(ids) > self.max_tokens)
-            for answer, ids in zip(answers, tokens, strict=True)
+            Translation(text, cut=len(ids) > self.max_tokens)
+            for text, ids in zip(decoded, tokens, strict=True)
         ]
 
     def describe(self) -> dict[str, Any]:
@@ -84,11 +87,6 @@ class NeuralStep:
     def max_new_tokens(self, longest: int) -> int:
         """Return the most tokens for the translation of a text of ``longest`` tokens."""
         return min(self.max_tokens, 2 * longest + 20)
-
-    def _decode(self, tokens: Sequence[int]) -> str:
-        # Not every tokenizer treats language tags as special tokens.
-        kept = [token for token in tokens if token != self.target_id]
-        return str(self.tokenizer.decode(kept, skip_special_tokens=True)).strip()
 
 
 class TransformersModel:
