@@ -104,7 +104,7 @@ class LanguageCache:
     def using(self, codes: Sequence[str]) -> Iterator[tuple[Engine, dict[str, LoadedLanguage]]]:
         """Load languages and keep them in memory during the context.
 
-        Gives the engine that holds them, and code → loaded language; :data:`~modenc.languages.BASE` is not among them.
+        Gives the engine that holds them, and code → loaded language, without :data:`~modenc.languages.BASE`.
 
         Raises:
             LanguageGoneError: the hub lacks a language.

@@ -20,7 +20,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel, resolve_base
-from modenc.composition.language_cache import LoadedLanguage, LanguageCache
+from modenc.composition.language_cache import LanguageCache, LoadedLanguage
 from modenc.composition.options import ComputeSettings, positive_int, prompt_text, refuse_without_effect
 from modenc.composition.routing import LanguageRouter, RoutingSettings
 from modenc.errors import BaseModelError, HubError, LanguageError, OptionError
