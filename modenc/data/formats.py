@@ -107,17 +107,17 @@ def _flatten_into(row: Row, values: Iterable[tuple[object, Any]], prefix: str, n
             row[column] = NonText("" if is_missing(value) else str(value))
 
 
-def _flattened(record: dict[str, Any], where: str, number: int) -> Row:
+def _flattened(record: dict[str, Any], place: str) -> Row:
     try:
         row = flatten(record)
         for value in row.values():
             if isinstance(value, NonText):
-                value.place = f"{where} {number}"
+                value.place = place
         return row
     except RecursionError as error:
-        raise DataError(f"{where} {number}: nested too deeply to be columns; flatten it") from error
+        raise DataError(f"{place}: nested too deeply to be columns; flatten it") from error
     except DataError as error:
-        raise DataError(f"{where} {number}: {error}") from error
+        raise DataError(f"{place}: {error}") from error
 
 
 _CHECK = "check the path, and where it starts from (data.root, --data)"
@@ -272,23 +272,21 @@ def _check_header(path: Path, names: list[str]) -> None:
 
 
 def _read_jsonl(path: Path) -> Iterator[Row]:
-    where = f"{path}, line"
     for number, line in _lines(path):
         if not line.strip():
             continue
+        place = f"{path}, line {number}"
         try:
             record = json.loads(line)
         # RecursionError: objects nested thousands deep.
         except (ValueError, RecursionError) as error:
-            raise DataError(
-                f"{path}, line {number}: not valid JSON ({error}); expected one object a line"
-            ) from error
+            raise DataError(f"{place}: not valid JSON ({error}); expected one object a line") from error
         if not isinstance(record, dict):
             raise DataError(
-                f"{path}, line {number}: expected a JSON object, found {type(record).__name__}; "
+                f"{place}: expected a JSON object, found {type(record).__name__}; "
                 'write each row as {"column": "value", ...}'
             )
-        yield _flattened(record, where, number)
+        yield _flattened(record, place)
 
 
 def _read_parquet(path: Path) -> Iterator[Row]:
@@ -303,7 +301,7 @@ def _read_parquet(path: Path) -> Iterator[Row]:
             for batch in limited_batches(source, path):
                 for record in batch.to_pylist():
                     number += 1
-                    yield _flattened(record, f"{path}, row", number)
+                    yield _flattened(record, f"{path}, row {number}")
     except (pa.ArrowException, UnicodeDecodeError, RecursionError, OverflowError, *_DAMAGE) as error:
         raise DataError(f"{path}: not a readable Parquet file ({error}); fetch or write it again") from error
 

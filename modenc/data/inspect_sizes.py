@@ -27,7 +27,8 @@ _MAX_PASSES = 20
 def check_sizes(plan: LanguagePlan, inspected: Mapping[str, Sequence[InspectedSource]]) -> Iterator[Issue]:
     """Find settings too large or too small for a language's data; ``inspected``: kind → its sources."""
     yield from _check_text(plan, inspected.get("text", ()))
-    for place, optimizer, kinds in _pair_stages(plan):
+    for stage, kinds in _pair_stages(plan):
+        optimizer: OptimizerSettings = getattr(plan, stage).optimizer
         steps, batch = optimizer.steps, optimizer.batch_size
         at_once = batch * optimizer.gradient_accumulation
         sources = [source for kind in kinds for source in inspected.get(kind, ())]
@@ -42,10 +43,10 @@ def check_sizes(plan: LanguagePlan, inspected: Mapping[str, Sequence[InspectedSo
                     f"data.{name} has {count:,} rows for a batch of {batch}, so its batches have only "
                     f"{count:,}; add data, or use a smaller batch_size"
                 )
-                yield Issue((*place, "optimizer", "batch_size"), message, level="warning")
+                yield Issue((stage, "optimizer", "batch_size"), message, level="warning")
         elif (passes := steps * at_once / rows) > _MAX_PASSES:
             message = f"{steps} steps of {at_once} show each of {rows:,} rows {passes:.0f} times"
-            yield Issue((*place, "optimizer", "steps"), message, level="note")
+            yield Issue((stage, "optimizer", "steps"), message, level="note")
 
 
 def _check_text(plan: LanguagePlan, sources: Sequence[InspectedSource]) -> Iterator[Issue]:
@@ -82,13 +83,11 @@ def _check_pieces(vocabulary: VocabularySettings, lines: int, words: Collection[
     yield Issue(("vocabulary", key), message, level=level)
 
 
-def _pair_stages(plan: LanguagePlan) -> Iterator[tuple[tuple[str, ...], OptimizerSettings, tuple[str, ...]]]:
-    """Yield the section, optimizer and kinds of data of each stage that reads pairs."""
-    encoding, alignment = plan.sentence_encoding, plan.alignment
-    kinds = tuple(name for name in data_for_alignment(alignment.objective, plan.emma_x) if name != "text")
-    if plan.language_adaptation.objective == "pivot" and plan.lang != plan.pivot:
-        yield ("language_adaptation",), plan.language_adaptation.optimizer, kinds
-    if "mnrl" in encoding.objective:
-        yield ("sentence_encoding",), encoding.optimizer, ("paraphrases",)
-    if alignment.objective != "none" and plan.lang != plan.pivot:
-        yield ("alignment",), alignment.optimizer, kinds
+def _pair_stages(plan: LanguagePlan) -> Iterator[tuple[str, list[str]]]:
+    """Yield each stage that may read pairs, and their kinds; the pivot has none of ``[alignment]``'s."""
+    kinds = [kind for kind in data_for_alignment(plan.alignment.objective, plan.emma_x) if kind != "text"]
+    if plan.language_adaptation.objective == "pivot":
+        yield "language_adaptation", kinds
+    if "mnrl" in plan.sentence_encoding.objective:
+        yield "sentence_encoding", ["paraphrases"]
+    yield "alignment", kinds

@@ -96,7 +96,6 @@ def read_cross_scored(source: Source, root: Path) -> Iterator[Row]:
 
 
 def _grouped(source: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
-    """Pair the rows of each group, see :class:`GroupPairing`."""
     pairing = GroupPairing(source.group, roles)
     for row in read_resolved_rows(source, root, (*roles, source.group)):
         if (first := pairing.add(row)) is not None:
@@ -201,11 +200,7 @@ def _join(source: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[
 
 
 def _by_key(source: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[str, Row]]:
-    """Yield a source's rows with their keys.
-
-    Raises:
-        DataError: two rows have the same key.
-    """
+    """Yield a source's rows with their keys; DataError if two rows have the same."""
     seen: set[str] = set()
     # A column that has a role is found under it.
     column = next((role for role, name in source.columns.items() if name == source.key), source.key)

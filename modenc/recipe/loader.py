@@ -248,20 +248,15 @@ def _plans(
         }
         plan = LanguagePlan(lang, header.pivot, header.name, header.hubs()[0], **sections)
         run = replace(plan.run, work_dir=header.folder(str(plan.run.work_dir)))
-        encoding = replace(plan.sentence_encoding, start=_start(plan, issues))
+        start, place = plan.sentence_encoding.start, ("sentence_encoding", "start")
+        if start != FRESH:
+            start = _code(start, place, issues, f"expected {FRESH!r} or a language code: ")
+        encoding = replace(plan.sentence_encoding, start=FRESH if start == lang else start)
         emma_x = replace(plan.emma_x, warmup_languages=_warmup_languages(plan, own, issues))
-        data = with_records(plan)
-        plan = replace(plan, data=data, run=run, sentence_encoding=encoding, emma_x=emma_x)
+        plan = replace(plan, data=with_records(plan), run=run, sentence_encoding=encoding, emma_x=emma_x)
         plans[lang] = _as_pivot(plan, own_table, issues) if lang == header.pivot else plan
         found += [(lang, issue) for issue in issues]
     return plans
-
-
-def _start(plan: LanguagePlan, issues: list[Issue]) -> str:
-    start, place = plan.sentence_encoding.start, ("sentence_encoding", "start")
-    if start != FRESH:
-        start = _code(start, place, issues, f"expected {FRESH!r} or a language code: ")
-    return FRESH if start == plan.lang else start
 
 
 def _warmup_languages(plan: LanguagePlan, languages: Iterable[str], issues: list[Issue]) -> tuple[str, ...]:

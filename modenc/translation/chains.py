@@ -99,7 +99,5 @@ def model_chain(
         for name in dict.fromkeys(models)
     }
     names = models if len(models) == len(pairs) else [*models] * len(pairs)
-    named = zip(names, pairs, strict=True)
-    return Chain(
-        tuple(NeuralStep(loaded[name], source, target, **search) for name, (source, target) in named)
-    )
+    steps = (NeuralStep(loaded[name], *pair, **search) for name, pair in zip(names, pairs, strict=True))
+    return Chain(tuple(steps))
