@@ -30,7 +30,8 @@ TASK_COLUMNS: dict[str, tuple[str, ...]] = {
 """The columns that each kind of task reads."""
 
 _MULTIWAY = "multiway_"
-_WITHOUT_PAIRS = ("classification", "geometry", "multiway_sts", "multiway_bitext")
+_WITH_PIVOT = ("classification", "geometry")
+_WITHOUT_PAIRS = (*_WITH_PIVOT, "multiway_sts", "multiway_bitext")
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def check_files(suite: Suite, root: Path) -> None:
 
 def _placeholder_values(task: Task) -> list[tuple[str, str]]:
     """Return the values of ``{lang}`` and ``{pivot}`` for each of a task's test sets."""
-    if task.kind in _WITHOUT_PAIRS:
+    if task.kind in _WITH_PIVOT:
         return [(lang, task.pivot) for lang in task.languages]
     return [(lang, lang) for lang in task.languages] + [
         (second, first) for first, second in task.language_pairs()

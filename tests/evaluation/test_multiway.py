@@ -17,7 +17,7 @@ from modenc.evaluation.results import Result, SystemResults
 from modenc.evaluation.runner import run_suite
 from modenc.evaluation.significance import bootstrap_samples, spearman_samples
 from modenc.evaluation.sts import language_bias, mean_spearman, pair_cosines, spearman
-from modenc.evaluation.suite import load_suite
+from modenc.evaluation.suite import check_files, load_suite
 from modenc.evaluation.systems import ModularSystem
 
 LANGUAGES = ("en", "kk", "az")
@@ -176,6 +176,15 @@ def test_a_multiway_set_of_one_language_is_a_issue(data, kind):
     (data / "alone.toml").write_text(task, encoding="utf-8")
     with pytest.raises(RecipeError, match=f"{kind!r} compares languages; .* of 'alone', found en"):
         load_suite(data / "alone.toml")
+
+
+@pytest.mark.parametrize("kind", ["multiway_sts", "multiway_bitext"])
+def test_the_pivot_in_paths_is_each_language_itself(data, kind):
+    text = task("own", kind, "{pivot}.{lang}.tsv", languages=["en", "kk"])
+    (data / "own.toml").write_text(text, encoding="utf-8")
+    suite = load_suite(data / "own.toml")
+    with pytest.raises(DataError, match=r"(?s)2 missing:\n  en\.en\.tsv .*\n  kk\.kk\.tsv "):
+        check_files(suite, data)
 
 
 def test_sets_without_a_pair_left_are_named(counted, data):
