@@ -30,6 +30,7 @@ from modenc.data.sources import describe_source, resolve_source
 from modenc.data.text import normalize
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier, get_identifier
+from modenc.languages import find_code
 from modenc.recipe.data_settings import GROUPED_COLUMNS, TRAINED_ON
 from modenc.recipe.issues import Found, Issue, Level, Place
 from modenc.recipe.licenses import sources
@@ -191,6 +192,8 @@ def _check_languages(
 ) -> Iterator[Issue]:
     """Warn if the first rows are in another language or script."""
     lang, plan = expected
+    if find_code(lang) is None:
+        return  # an issue of the recipe's languages
     texts = [normalize(row[role]) for row in source.sample for role in roles if row.get(role)]
     try:
         check = LanguageCheck(lang, identifier, filters=select_settings(Filters, plan.data))

@@ -134,10 +134,10 @@ def _hint(guess: str | None, setting: str, row: Row) -> str:
     if any(len(name) > 40 or name.count(" ") > 2 for name in row):
         return "add a header line with column names above the first row"
     if guess:
-        return f"did you mean {guess!r}? Then add {setting % guess}"
+        return f"did you mean {guess!r}? Then add {setting.replace('%s', guess)}"
     if len(row) == 1 and any(mark in next(iter(row)) for mark in ",;"):
         return "rename it to .csv if commas separate its columns"
-    return f"name the column with {setting % '...'}"
+    return f"name the column with {setting.replace('%s', '...')}"
 
 
 def _column_of_language(role: str, free: list[str], plan: LanguagePlan) -> str | None:

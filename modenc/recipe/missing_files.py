@@ -29,8 +29,8 @@ def missing_files(plan: LanguagePlan) -> Iterator[Issue]:
         for key in ("path", "pivot_path", "corrections"):
             name = getattr(source, key)
             if name and "{" not in (file := fill(name, plan)):
-                if key == "corrections":
-                    file = str(find_data_file(file, plan.data.root))
+                if key == "corrections" and find_data_file(file, plan.data.root).is_file():
+                    continue  # perhaps a shipped one
                 # The file of another language is not a misspelling.
                 must_have = plan.lang if "{lang}" in name else None
                 yield from _missing_file((*path, key), file, plan.data.root, must_have)

@@ -128,6 +128,20 @@ def test_a_wrong_table_of_corrections_is_one_issue_of_several(recipe):
     assert any("data.parallel[0]" in line for line in issues)
 
 
+def test_an_unknown_language_is_one_issue_of_several(recipe):
+    (recipe.parent / "text.xqz.txt").write_text("\n".join(SWAHILI.format(i) for i in range(99)))
+    own = "languages.xqz={data={text=[{path='text.xqz.txt', license='MIT'}], parallel=[]}}"
+    issues, _ = found(recipe, own, "data.parallel=[{path='pairs.sw.tsv', license='MIT'}]")
+    assert any(line.startswith("languages.xqz: expected a language code") for line in issues)
+    assert any("data.parallel[0]" in line for line in issues)
+
+
+def test_a_missing_column_may_have_a_percent_sign_in_its_name(recipe):
+    source = "path='pairs.{lang}.tsv', license='MIT', columns={pivot='en', text='{lang}'}"
+    issues, _ = found(recipe, f"data.parallel=[{{{source}, where={{'share % x'=['1']}}}}]")
+    assert any("expected a column 'share % x', found 'en', 'sw', 'source'" in line for line in issues)
+
+
 def test_corrections_do_not_hide_that_one_file_is_given_for_several_languages(recipe):
     for lang in ("en", "sw", "tr"):
         (recipe.parent / f"words.{lang}.tsv").write_text("word\treplacement\nwatoto\tWatoto\n")

@@ -344,6 +344,17 @@ def test_corrections_are_looked_for_among_the_shipped_ones_too(issues_of, write,
     )
 
 
+def test_corrections_are_found_in_a_root_that_is_relative(
+    write, sound, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "data").mkdir()
+    for name in ("kk.txt", "en.txt", "pairs.en.tsv", "pairs.kk.tsv", "kk-en.tsv", "words.tsv"):
+        (tmp_path / "data" / name).touch()
+    monkeypatch.chdir(tmp_path)
+    overrides = ["data.root=data", "data.text=[{path='{lang}.txt', corrections='words.tsv'}]"]
+    assert load_recipe(write(sound), overrides).plans
+
+
 def test_corrections_need_a_file_of_texts(issues_of, sound):
     overrides = ['data.text=[{dataset="x", corrections="words.tsv"}]']
     assert any(
