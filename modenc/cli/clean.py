@@ -140,18 +140,17 @@ def _scores(args: argparse.Namespace, pairs: list[ParallelRow], lang: str, pivot
         system.encode([pair.text for pair in pairs], lang),
         system.encode([pair.pivot for pair in pairs], pivot),
     )
+    scores = TranslationScores(
+        pairs,
+        vectors,
+        base.load_tokenizer(),
+        base.load_body().get_input_embeddings().weight.detach(),
+        # One layer is enough to recognize translations.
+        replace(default_section("decoder"), pivot_steps=args.steps, layers=1, max_pieces=8000),
+        replace(default_section("run"), seed=args.seed),
+    )
     with TemporaryDirectory() as folder:
-        scores = TranslationScores(
-            pairs,
-            vectors,
-            base.load_tokenizer(),
-            base.load_body().get_input_embeddings().weight.detach(),
-            # One layer is enough to recognize translations.
-            replace(default_section("decoder"), pivot_steps=args.steps, layers=1, max_pieces=8000),
-            replace(default_section("run"), seed=args.seed),
-            Path(folder),
-        )
-        return dual_cross_entropy(*scores.losses())
+        return dual_cross_entropy(*scores.losses(Path(folder)))
 
 
 def _write(

@@ -19,7 +19,7 @@ from modenc.exporting.page import Exported, model_page
 from modenc.exporting.widening import widen
 from modenc.extras import require_extra
 from modenc.hub.atomic_folder import replace_folder, staging_folder
-from modenc.hub.files import json_text, sync_tree
+from modenc.hub.files import json_text
 from modenc.hub.layout import README_FILE
 from modenc.hub.remote import open_hub
 from modenc.hub.st_files import MODULES_FILE, POOLING_FOLDER, pooling_and_prompts
@@ -76,8 +76,7 @@ def export(
         >>> from sentence_transformers import SentenceTransformer
         >>> vectors = SentenceTransformer(str(folder)).encode(["Қайырлы таң"])
     """
-    output = Path(output).absolute()
-    _check(to, int8, output)
+    output = _new_folder(output, to, int8=int8)
     opened, code = open_hub(hub), normalize_code(lang)
     found = resolve_base(base or opened.info.base_id)
     modules = to_modules(opened.read(code))
@@ -104,13 +103,13 @@ def export(
             agreement=_describe(agreement(run, composed, batches), code, int8=int8),
         )
         _write_settings(folder, exported, tokenizer)
-        sync_tree(folder)
         replace_folder(folder, output)
     logger.info("%s: %s, %s", output, to, exported.agreement)
     return output
 
 
-def _check(to: str, int8: bool, output: Path) -> None:
+def _new_folder(output: str | Path, to: str, *, int8: bool) -> Path:
+    """Check the arguments and return the absolute path of the output."""
     if to not in FORMATS:
         raise OptionError(f"to: expected {', '.join(FORMATS)}, found {to!r:.60}")
     if int8 and to == FORMATS[0]:
@@ -122,8 +121,10 @@ def _check(to: str, int8: bool, output: Path) -> None:
         require_extra("onnx", "optimum", "onnx", "onnxruntime")
     elif to == "openvino":
         require_extra("int8", "openvino", "nncf")
+    output = Path(output).absolute()
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise OptionError(f"output: expected a new or empty folder, found files in {output}; choose another")
+    return output
 
 
 def _write_model(model: PreTrainedModel, folder: Path) -> Run:

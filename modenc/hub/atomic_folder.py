@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from modenc.hub.files import sync_tree
 from modenc.storage import sync
 
 if sys.platform != "win32":
@@ -62,7 +63,8 @@ def writing_files(root: Path) -> Iterator[None]:
 
 
 def replace_folder(new: Path, target: Path) -> None:
-    """Rename ``new`` to ``target`` in one step; an old folder is removed."""
+    """Rename ``new``, once its files are on the disk, to ``target`` in one step; an old folder is removed."""
+    sync_tree(new)
     old = _swap_in(new, target)
     _sync_names(target.parent)
     if old is not None:

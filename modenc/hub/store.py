@@ -13,7 +13,7 @@ from modenc.errors import HubError
 from modenc.hub import atomic_folder
 from modenc.hub.card import Card, FileRecord
 from modenc.hub.checks.folder import raise_issues
-from modenc.hub.files import files_below, json_text, read_text, sha256, sync_tree
+from modenc.hub.files import files_below, json_text, read_text, sha256
 from modenc.hub.layout import (
     CARD_FILE,
     FORMAT_VERSION,
@@ -213,7 +213,6 @@ class Hub(HubReader):
     def _check_and_swap(self, staging: Path, card: Card, shown_as: Path) -> None:
         """Check a finished folder, and make it the language's."""
         self._check(staging, card, card.lang, shown_as=shown_as)
-        sync_tree(staging)
         atomic_folder.clean_up(self.path)
         atomic_folder.replace_folder(staging, self._folder(card.lang))
 

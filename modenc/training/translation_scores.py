@@ -58,7 +58,6 @@ class TranslationScores:
         embeddings: embeddings of its pieces [vocabulary, hidden], which the decoders start from.
         decoder: size and learning rate of the decoders; each trains for ``pivot_steps``.
         run: seed and precision.
-        folder: for checkpoints.
     """
 
     def __init__(
@@ -69,7 +68,6 @@ class TranslationScores:
         embeddings: Tensor,
         decoder: DecoderSettings,
         run: RunSettings,
-        folder: Path,
     ) -> None:
         self.pairs = pairs
         self.sides = tuple(scale_to_sqrt_dim(torch.from_numpy(side)) for side in vectors)
@@ -83,10 +81,12 @@ class TranslationScores:
             steps=decoder.pivot_steps,
             learning_rate=decoder.learning_rate,
         )
-        self.folder = folder
 
-    def losses(self) -> tuple[Scores, Scores]:
-        """Train both decoders; returns H(pivot | text) and H(text | pivot) [pairs]."""
+    def losses(self, folder: Path) -> tuple[Scores, Scores]:
+        """Train both decoders, with checkpoints in ``folder``.
+
+        Returns H(pivot | text) and H(text | pivot) [pairs].
+        """
         # Split by the pivot's sentence, so that no decoder has seen another translation of it.
         half = np.array([stable_hash(row.pivot) % 2 for row in self.pairs])
         if len(np.unique(half)) < 2:
@@ -96,11 +96,11 @@ class TranslationScores:
             learned, scored = np.flatnonzero(half != number), np.flatnonzero(half == number)
             logger.info("scores of half %d of 2: learning from %d pairs", number + 1, len(learned))
             set_seed(self.run.seed)
-            translator = self._train(learned, number)
+            translator = self._train(learned, folder / f"half-{number}")
             found[:, scored] = self._score(translator, scored)
         return found[0], found[1]
 
-    def _train(self, rows: npt.NDArray[np.intp], number: int) -> SourceSeparation:
+    def _train(self, rows: npt.NDArray[np.intp], folder: Path) -> SourceSeparation:
         vmsst = replace(default_section("vmsst"), factored=True)
         translator = SourceSeparation("bitranslation", self.table, 2, self.decoder, vmsst)
 
@@ -109,7 +109,6 @@ class TranslationScores:
             return sums.sum() / pieces.sum()
 
         data = Dataset.from_dict({"rows": rows.tolist()})
-        folder = self.folder / f"half-{number}"
         train_auxiliary(self.optimizer, self.run, folder, AuxiliaryModel(translator, loss), data)
         return translator.eval()
 

@@ -115,9 +115,8 @@ def test_pairs_that_do_not_translate_score_worse(bitext, tmp_path):
         torch.randn(len(tokenizer), 32, generator=torch.Generator().manual_seed(0)),
         replace(default_section("decoder"), pivot_steps=150, layers=1, learning_rate=1e-2),
         replace(default_section("run"), precision="fp32"),
-        tmp_path,
     )
-    found = dual_cross_entropy(*scores.losses())
+    found = dual_cross_entropy(*scores.losses(tmp_path))
     bad, good = (found[[(row in turned) is wrong for row in rows]] for wrong in (True, False))
     # How often a wrong pair scores worse than a right one.
     assert (bad[:, None] > good[None, :]).mean() > 0.9

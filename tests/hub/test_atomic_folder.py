@@ -152,7 +152,7 @@ with hub.staging("kk") as staging:
 @pytest.mark.parametrize(
     ("module", "step", "new"),
     [
-        ("store", "sync_tree", False),  # before the exchange
+        ("atomic_folder", "sync_tree", False),  # before the exchange
         ("atomic_folder.shutil", "rmtree", True),  # after it, before the old modules are removed
     ],
 )
