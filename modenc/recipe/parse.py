@@ -160,6 +160,6 @@ def _error(hint: Any, value: Any) -> str | None:
 def select_settings(cls: type[T], settings: Any) -> T:
     """Make the dataclass ``cls`` of what has the same names in ``settings``, a recipe's section.
 
-    Filters take such a dataclass, so that they can be used without a recipe.
+    Losses and filters take such a dataclass, so that they can be used without a recipe.
     """
     return cls(**{field.name: getattr(settings, field.name) for field in fields(cast(Any, cls))})

@@ -23,6 +23,7 @@ from modenc.data.pairs import CrossRow, CrossScoredRow
 from modenc.errors import RecipeError
 from modenc.evaluation.retrieval import Vectors
 from modenc.hub.store import Hub
+from modenc.recipe.parse import select_settings
 from modenc.recipe.settings import PAPER_SECTIONS, AlignmentSettings
 from modenc.training.adapters_io import (
     add_parallel_adapter,
@@ -33,7 +34,7 @@ from modenc.training.adapters_io import (
 from modenc.training.body_module import cached_vectors, encode_texts, sentence_model, vectors_file
 from modenc.training.data_access import TrainingData, sample
 from modenc.training.dev import DevEvaluator, PublishedWeights
-from modenc.training.objectives.pivot_loss import PivotAlignmentLoss, ScoredAlignmentLoss
+from modenc.training.objectives.pivot_loss import AlignmentOptions, PivotAlignmentLoss, ScoredAlignmentLoss
 from modenc.training.phases import objective_inputs, run_phases
 from modenc.training.processes import process_state, rows_a_step
 from modenc.training.stage import Stage, published_modules
@@ -158,16 +159,17 @@ def learn_from_pivot(
     vectors = torch.from_numpy(pivot.encode(list(pivot_row), settings.max_length))
     before = torch.from_numpy(encode_texts(model, list(own_row))) if settings.keep_weight else None
     optimizer = attach()
+    options = select_settings(AlignmentOptions, settings)
     sets: dict[str, Dataset] = {}
     losses: dict[str, nn.Module] = {}
     for kind, found in rows.items():
         if kind == "scored":
             sets[kind] = _scored_dataset(found, pivot_row)
-            losses[kind] = ScoredAlignmentLoss(model, vectors, settings)
+            losses[kind] = ScoredAlignmentLoss(model, vectors, options)
         else:
             sets[kind] = _dataset(found, pivot_row, own_row)
             loss = "mnrl" if kind == "paraphrase" else settings.parallel_loss
-            losses[kind] = PivotAlignmentLoss(model, vectors, settings, losses=loss, before=before)
+            losses[kind] = PivotAlignmentLoss(model, vectors, options, losses=loss, before=before)
     return train_sentence_model(
         stage,
         settings.optimizer,

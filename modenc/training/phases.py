@@ -25,20 +25,22 @@ from transformers import set_seed
 from modenc.data.pairs import ParallelRow
 from modenc.errors import RecipeError
 from modenc.recipe.paper_settings import data_for_alignment
+from modenc.recipe.parse import select_settings
 from modenc.recipe.settings import AlignmentSettings, LanguagePlan, MonolithicSettings, OptimizerSettings
 from modenc.training.data_access import TrainingData, draw_rows, sample
 from modenc.training.dev import DevEvaluator
 from modenc.training.mixing import log_drawn_rows
 from modenc.training.objectives.contrast import ContrastiveLoss
 from modenc.training.objectives.crossconst import CrossConstLoss
-from modenc.training.objectives.decoder import TargetTexts, VectorDecoder
+from modenc.training.objectives.decoder import TargetTexts, TransformerSize, VectorDecoder
 from modenc.training.objectives.emma_x import (
     EmmaXAuxiliary,
     EmmaXLoss,
+    EmmaXOptions,
     EmmaXWarmup,
     classifier_warmup,
 )
-from modenc.training.objectives.vmsst import Sentences, SourceSeparation, VmsstLoss
+from modenc.training.objectives.vmsst import Sentences, SeparationOptions, SourceSeparation, VmsstLoss
 from modenc.training.processes import rows_a_step
 from modenc.training.stage import Stage
 from modenc.training.trainers import AuxiliaryModel, train_auxiliary, train_sentence_model
@@ -207,15 +209,18 @@ def _vmsst(inputs: ObjectiveInputs) -> Iterator[Phase]:
     texts = list(dict.fromkeys(pairs.texts))
     own = {text: number for number, text in enumerate(texts)}
     targets, table = _targets(inputs, [*texts, *pairs.distinct])
-    languages = 1 + len(inputs.pairs)
-    auxiliary = SourceSeparation(inputs.settings.objective, table, languages, plan.decoder, plan.vmsst)
+    settings, size = plan.vmsst, select_settings(TransformerSize, plan.decoder)
+    options, languages = select_settings(SeparationOptions, settings), 1 + len(inputs.pairs)
+    auxiliary = SourceSeparation(inputs.settings.objective, table, languages, size, options)
     loss = VmsstLoss(
         inputs.model,
         auxiliary,
         Sentences(targets, len(texts), inputs.embed),
         inputs.vectors(pairs.distinct),
-        plan.vmsst,
-        inputs.settings.scale,
+        scale=inputs.settings.scale,
+        elbo_weight=settings.elbo_weight,
+        joint_weight=settings.joint_weight,
+        kl_steps=settings.kl_steps if settings.kl else 0,
     )
     yield from _decoder_alone(inputs, auxiliary, loss.pivot_reconstruction_loss, len(pairs.distinct))
     labels = [[own[text] for text in pairs.texts], pairs.rows, [1 + lang for lang in pairs.languages]]
@@ -227,11 +232,20 @@ def _musr(inputs: ObjectiveInputs) -> Iterator[Phase]:
     steps = inputs.steps(plan.musr.sampling_exponent)
     pairs = _translations(inputs, steps, plan.musr.sampling_exponent, decoded=True)
     targets, table = _targets(inputs, pairs.distinct)
-    decoder = VectorDecoder(table, inputs.stage.base.hidden_size, plan.decoder, injection="input")
+    size = select_settings(TransformerSize, plan.decoder)
+    decoder = VectorDecoder(table, inputs.stage.base.hidden_size, size, injection="input")
     pivot = inputs.vectors(pairs.distinct)
     first, second = (
-        CrossConstLoss(inputs.model, decoder, targets, pivot, settings, plan.decoder.label_smoothing)
-        for settings in (replace(plan.musr, consistency=0.0), plan.musr)
+        CrossConstLoss(
+            inputs.model,
+            decoder,
+            targets,
+            pivot,
+            consistency=weight,
+            copy_weight=plan.musr.copy_weight,
+            smoothing=plan.decoder.label_smoothing,
+        )
+        for weight in (0.0, plan.musr.consistency)
     )
     yield from _decoder_alone(inputs, decoder, first.pivot_reconstruction_loss, len(pairs.distinct))
     data = _dataset(inputs, pairs, [pairs.rows])
@@ -246,7 +260,8 @@ def _musr(inputs: ObjectiveInputs) -> Iterator[Phase]:
 def _emma_x(inputs: ObjectiveInputs) -> Iterator[Phase]:
     plan, steps = inputs.plan, inputs.steps()
     settings, rate = plan.emma_x, plan.emma_x.classifier_learning_rate
-    auxiliary = EmmaXAuxiliary(inputs.model, inputs.stage.base.hidden_size, settings)
+    options = select_settings(EmmaXOptions, settings)
+    auxiliary = EmmaXAuxiliary(inputs.model, inputs.stage.base.hidden_size, options)
     early = round(steps * settings.warmup_share)
     if early and inputs.warmup_pairs is not None:
         left, right = inputs.warmup_pairs()

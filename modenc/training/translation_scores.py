@@ -28,9 +28,10 @@ from modenc.data.text import stable_hash
 from modenc.evaluation.retrieval import Vectors
 from modenc.recipe.loader import default_section
 from modenc.recipe.paper_settings import DecoderSettings
+from modenc.recipe.parse import select_settings
 from modenc.recipe.settings import RunSettings
-from modenc.training.objectives.decoder import IGNORED, TargetTexts, scale_to_sqrt_dim
-from modenc.training.objectives.vmsst import SourceSeparation
+from modenc.training.objectives.decoder import IGNORED, TargetTexts, TransformerSize, scale_to_sqrt_dim
+from modenc.training.objectives.vmsst import SeparationOptions, SourceSeparation
 from modenc.training.trainers import AuxiliaryModel, train_auxiliary
 
 logger = logging.getLogger(__name__)
@@ -101,8 +102,8 @@ class TranslationScores:
         return found[0], found[1]
 
     def _train(self, rows: npt.NDArray[np.intp], folder: Path) -> SourceSeparation:
-        vmsst = replace(default_section("vmsst"), factored=True)
-        translator = SourceSeparation("bitranslation", self.table, 2, self.decoder, vmsst)
+        size = select_settings(TransformerSize, self.decoder)
+        translator = SourceSeparation("bitranslation", self.table, 2, size, SeparationOptions(factored=True))
 
         def loss(chosen: Tensor) -> Tensor:
             sums, pieces = self._both(translator, chosen)

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,10 +9,10 @@ import torch
 from scipy.stats import multivariate_normal
 from torch.nn import functional
 
-from modenc.recipe.loader import default_section
 from modenc.training.objectives.emma_x import (
     EmmaXAuxiliary,
     EmmaXLoss,
+    EmmaXOptions,
     EmmaXWarmup,
     GaussianRanks,
     NetworkRanks,
@@ -30,8 +29,8 @@ HIDDEN = 6
 
 
 def _auxiliary(encoder=None, **options):
-    options = {"queue": 8, "momentum": 0.9, "rank_momentum": 0.9, **options}
-    return EmmaXAuxiliary(encoder or _Encoder(), HIDDEN, replace(default_section("emma_x"), **options))
+    options = EmmaXOptions(**{"queue": 8, "momentum": 0.9, "rank_momentum": 0.9, **options})
+    return EmmaXAuxiliary(encoder or _Encoder(), HIDDEN, options)
 
 
 class _Encoder(torch.nn.Module):

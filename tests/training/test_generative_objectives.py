@@ -1,7 +1,6 @@
 """MuSR's and VMSST's losses: their equations, and that a decoder knows its input by the vector alone."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,18 +9,19 @@ import torch
 from scipy.stats import multivariate_normal
 from torch.nn import functional
 
-from modenc.recipe.loader import default_section
 from modenc.training.objectives.contrast import ContrastiveLoss, mask_duplicates, symmetric_contrast
 from modenc.training.objectives.crossconst import CrossConstLoss, divergence
 from modenc.training.objectives.decoder import (
     IGNORED,
     TargetTexts,
+    TransformerSize,
     VectorDecoder,
     scale_to_sqrt_dim,
     sequence_nll,
 )
 from modenc.training.objectives.vmsst import (
     Sentences,
+    SeparationOptions,
     Side,
     SourceSeparation,
     VmsstLoss,
@@ -30,7 +30,7 @@ from modenc.training.objectives.vmsst import (
 )
 
 HIDDEN = 16
-SIZE = replace(default_section("decoder"), layers=2, heads=4, inner_factor=2, dropout=0.0, max_length=12)
+SIZE = TransformerSize(layers=2, heads=4, inner_factor=2, dropout=0.0, max_length=12)
 ENGLISH, KAZAKH = tiny_models.sentences("en")[:6], tiny_models.sentences("kk")[:6]
 
 
@@ -132,16 +132,15 @@ def test_divergence_against_its_sum():
 
 def _cross_const(targets, pivot, encoder, **weights):
     decoder = VectorDecoder(torch.randn(len(targets.pieces), HIDDEN), HIDDEN, SIZE, injection="input")
-    settings = replace(default_section("musr"), **{"consistency": 1.0, "copy_weight": 0.0, **weights})
-    return CrossConstLoss(encoder, decoder.eval(), targets, pivot, settings, smoothing=0.1)
+    options = {"consistency": 1.0, "copy_weight": 0.0, "smoothing": 0.1, **weights}
+    return CrossConstLoss(encoder, decoder.eval(), targets, pivot, **options)
 
 
 def test_crossconst_is_nothing_where_source_and_target_have_one_vector(targets):
     encoder = _Encoder()
     rows = torch.tensor([[6], [7], [8]])
     same = _cross_const(targets, None, encoder)
-    neither = replace(same.settings, consistency=0.0)
-    alone = CrossConstLoss(encoder, same.auxiliary, targets, None, neither, smoothing=0.1)
+    alone = CrossConstLoss(encoder, same.auxiliary, targets, None, smoothing=0.1)
     features = _features([0, 1, 2], [0, 1, 2])
     other = _features([0, 1, 2], [3, 4, 5])
     with torch.no_grad():
@@ -205,18 +204,17 @@ def test_samples_have_their_mean_and_variance_and_pass_gradients_on():
 
 def _separation(variant, targets, languages=3, **changes):
     table = torch.randn(len(targets.pieces), HIDDEN)
-    settings = replace(default_section("vmsst"), **{"encoder_layers": 1, **changes})
-    auxiliary = SourceSeparation(variant, table, languages, SIZE, settings)
+    options = SeparationOptions(**{"encoder_layers": 1, **changes})
+    auxiliary = SourceSeparation(variant, table, languages, SIZE, options)
     for decoder in auxiliary.decoders:
         torch.nn.init.normal_(decoder.project.weight, std=0.1)
     return auxiliary.eval()
 
 
-def _vmsst(variant, targets, encoder, **changes):
+def _vmsst(variant, targets, encoder, kl_steps=10):
     auxiliary = _separation(variant, targets)
     sentences = Sentences(targets, 6, torch.nn.Embedding(1000, HIDDEN).forward)
-    settings = replace(default_section("vmsst"), **{"joint_weight": 0.5, "kl_steps": 10, **changes})
-    return VmsstLoss(encoder, auxiliary, sentences, None, settings, scale=20.0)
+    return VmsstLoss(encoder, auxiliary, sentences, None, joint_weight=0.5, kl_steps=kl_steps)
 
 
 def test_bitranslation_is_both_sentences_from_each_others_mean(targets):
@@ -290,7 +288,7 @@ def test_the_divergence_rises_with_the_steps_and_can_be_left_out(targets):
     assert whole - half == pytest.approx(half - start, rel=1e-3)
     assert whole > half > start
     assert at(20) == whole
-    assert at(10, kl=False) == pytest.approx(start, rel=1e-6)
+    assert at(10, kl_steps=0) == pytest.approx(start, rel=1e-6)
 
 
 def test_vmsst_contrastive_is_the_sum_of_both(targets):

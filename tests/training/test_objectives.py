@@ -1,16 +1,14 @@
 """Losses against the formulas that open their files, spelled out with loops."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from modenc.recipe.loader import default_section
 from modenc.training.objectives.all_pairs_loss import AllPairsModel, ItemTexts
 from modenc.training.objectives.distillation import DistillationLoss
-from modenc.training.objectives.pivot_loss import PivotAlignmentLoss, ScoredAlignmentLoss
+from modenc.training.objectives.pivot_loss import AlignmentOptions, PivotAlignmentLoss, ScoredAlignmentLoss
 
 
 class _Encoder(torch.nn.Module):
@@ -27,18 +25,13 @@ def vectors():
     return torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
 
 
-def _settings(**changes):
-    plain = {"pivot_negatives": 0, "symmetric": False, "scored_weight": 1.0}
-    return replace(default_section("alignment"), **plain | changes)
-
-
 def _unit(tensor):
     return torch.nn.functional.normalize(tensor, dim=-1)
 
 
 def test_ranking_against_a_loop(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
-    loss = PivotAlignmentLoss(_Encoder(vectors), pivot, _settings(), losses="mnrl")
+    loss = PivotAlignmentLoss(_Encoder(vectors), pivot, AlignmentOptions(), losses="mnrl")
     labels = torch.tensor([[0, 5, 0], [1, -1, 1], [2, -1, 2]])
     rows = torch.arange(3)
     expected = 0.0
@@ -50,7 +43,7 @@ def test_ranking_against_a_loop(vectors):
 
 def test_a_pivot_sentence_is_not_its_own_negative(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
-    options = _settings(pivot_negatives=64)
+    options = AlignmentOptions(pivot_negatives=64)
     loss = PivotAlignmentLoss(_Encoder(vectors), pivot, options, losses="mnrl")
     alone = PivotAlignmentLoss(_Encoder(vectors), pivot[:1], options, losses="mnrl")
     assert float(alone([{"rows": torch.tensor([0])}], torch.tensor([[0, -1, 0]]))) == pytest.approx(
@@ -63,7 +56,7 @@ def test_cosine_and_keep_terms(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
     before = torch.randn(4, 8, generator=torch.Generator().manual_seed(2))
     rows, labels = torch.tensor([0, 1]), torch.tensor([[3, -1, 2], [4, -1, 3]])
-    plain, keeping = _settings(), _settings(keep_weight=2.0)
+    plain, keeping = AlignmentOptions(), AlignmentOptions(keep_weight=2.0)
     cosine = PivotAlignmentLoss(_Encoder(vectors), pivot, plain, losses="cosine")([{"rows": rows}], labels)
     expected = sum(1 - float(_unit(vectors)[i] @ _unit(pivot)[3 + i]) for i in range(2)) / 2
     assert float(cosine) == pytest.approx(expected, rel=1e-5)
@@ -77,7 +70,9 @@ def test_the_pivots_cosines_are_an_aim(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
     rows, labels = torch.tensor([0, 1]), torch.tensor([[3, -1, 0], [4, -1, 1]])
     plain, aimed = (
-        PivotAlignmentLoss(_Encoder(vectors), pivot, _settings(similarity_weight=weight), losses="cosine")
+        PivotAlignmentLoss(
+            _Encoder(vectors), pivot, AlignmentOptions(similarity_weight=weight), losses="cosine"
+        )
         for weight in (0.0, 3.0)
     )
     own, theirs = _unit(vectors[:2]), _unit(pivot[3:5])
@@ -92,7 +87,7 @@ def test_the_pivots_cosines_are_an_aim(vectors):
 
 def test_scored_pairs_are_ranked_within_the_language_and_across(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
-    loss = ScoredAlignmentLoss(_Encoder(vectors), pivot, _settings(scored_weight=0.5))
+    loss = ScoredAlignmentLoss(_Encoder(vectors), pivot, AlignmentOptions(scored_weight=0.5))
     features = [{"rows": torch.tensor([0, 1])}, {"rows": torch.tensor([2, 3])}]
     labels = torch.tensor([[5.0, 1.0, 4.2], [0.0, 2.0, 1.0]])
     first, second = _unit(vectors[:2]), _unit(vectors[2:])
@@ -118,9 +113,11 @@ def test_losses_take_any_sentence_transformer(tiny_xlmr):
     model = SentenceTransformer(str(tiny_xlmr), device="cpu")
     pivot = torch.from_numpy(model.encode(["one", "two"]))
     features = model.preprocess(["бір", "екі"])
-    graded = ScoredAlignmentLoss(model, pivot, _settings())
+    graded = ScoredAlignmentLoss(model, pivot, AlignmentOptions())
     pairs = [features, model.preprocess(["үш", "төрт"])]
-    loss = PivotAlignmentLoss(model, pivot, _settings())([features], torch.tensor([[0, -1, 0], [1, -1, 1]]))
+    loss = PivotAlignmentLoss(model, pivot, AlignmentOptions())(
+        [features], torch.tensor([[0, -1, 0], [1, -1, 1]])
+    )
     loss = loss + graded(pairs, torch.tensor([[0, 1, 0.5], [1, 0, 0.8]]))
     loss.backward()
     assert model[0].auto_model.encoder.layer[0].attention.self.query.weight.grad.abs().sum() > 0

@@ -20,7 +20,6 @@ from collections.abc import Iterable
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
-from modenc.recipe.paper_settings import MusrSettings
 from modenc.training.objectives.contrast import TranslationLoss
 from modenc.training.objectives.decoder import (
     IGNORED,
@@ -43,12 +42,15 @@ class CrossConstLoss(TranslationLoss):
         decoder: VectorDecoder,
         targets: TargetTexts,
         pivot: Tensor | None,
-        settings: MusrSettings,
-        smoothing: float,
+        *,
+        consistency: float = 0.0,
+        copy_weight: float = 0.0,
+        smoothing: float = 0.0,
     ) -> None:
         super().__init__(model, decoder, pivot)
         self.targets = targets
-        self.settings = settings
+        self.consistency = consistency
+        self.copy_weight = copy_weight
         self.smoothing = smoothing
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
@@ -60,18 +62,17 @@ class CrossConstLoss(TranslationLoss):
         pieces = pieces_in(targets)
         scores = self.auxiliary(vectors, targets)
         loss = sequence_nll(scores, targets, self.smoothing).sum() / pieces
-        consistency, copy_weight = self.settings.consistency, self.settings.copy_weight
-        if not (consistency or copy_weight):
+        if not (self.consistency or self.copy_weight):
             return loss
         if self.pivot is None:
             pivot = self.model(features[1])["sentence_embedding"].float()
         else:
             pivot = self.pivot[rows].to(vectors)
         copied = self.auxiliary(scale_to_sqrt_dim(pivot), targets)
-        if consistency:
-            loss = loss + consistency * divergence(scores, copied, targets).sum() / pieces
-        if copy_weight:
-            loss = loss + copy_weight * sequence_nll(copied, targets, self.smoothing).sum() / pieces
+        if self.consistency:
+            loss = loss + self.consistency * divergence(scores, copied, targets).sum() / pieces
+        if self.copy_weight:
+            loss = loss + self.copy_weight * sequence_nll(copied, targets, self.smoothing).sum() / pieces
         return loss
 
     def pivot_reconstruction_loss(self, rows: Tensor) -> Tensor:

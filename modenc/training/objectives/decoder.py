@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
-
-from modenc.recipe.paper_settings import DecoderSettings
 
 IGNORED = -100
 """Padding of targets, which the libraries' cross-entropies ignore."""
@@ -70,15 +69,27 @@ class TargetTexts:
         return self.pieces.to(targets.device)[targets.clamp(min=0)]
 
 
-def transformer_layers(hidden: int, count: int, settings: DecoderSettings) -> nn.ModuleList:
-    """Make ``count`` layers: pre-norm, with GELU; with a causal mask they are a decoder's."""
-    inner = hidden * settings.inner_factor
-    return nn.ModuleList(
-        nn.TransformerEncoderLayer(
-            hidden, settings.heads, inner, settings.dropout, "gelu", batch_first=True, norm_first=True
+@dataclass(frozen=True)
+class TransformerSize:
+    """The size of a small Transformer."""
+
+    layers: int = 2
+    heads: int = 8
+    inner_factor: int = 4
+    """Inner size of a feed-forward block over the hidden size."""
+    dropout: float = 0.1
+    max_length: int = 48
+    """Number of positions."""
+
+    def stack(self, hidden: int) -> nn.ModuleList:
+        """Make the layers: pre-norm, with GELU; with a causal mask they are a decoder's."""
+        inner = hidden * self.inner_factor
+        return nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                hidden, self.heads, inner, self.dropout, "gelu", batch_first=True, norm_first=True
+            )
+            for _ in range(self.layers)
         )
-        for _ in range(count)
-    )
 
 
 class VectorDecoder(nn.Module):
@@ -87,7 +98,7 @@ class VectorDecoder(nn.Module):
     Args:
         embeddings: initial E, a row for each target piece [pieces, hidden].
         condition_size: length of the condition.
-        settings: the decoder's size.
+        size: the decoder's size.
         injection: where the condition is added.
         starts: number of start symbols: one, or one for each language.
         factored: for ``layers``, whether the scores' projection is factored.
@@ -97,7 +108,7 @@ class VectorDecoder(nn.Module):
         self,
         embeddings: Tensor,
         condition_size: int,
-        settings: DecoderSettings,
+        size: TransformerSize,
         *,
         injection: Literal["input", "layers"],
         starts: int = 1,
@@ -108,13 +119,13 @@ class VectorDecoder(nn.Module):
         self.injection = injection
         self.embed = nn.Embedding(pieces, hidden, _weight=embeddings.clone().float())
         self.start = nn.Parameter(torch.randn(starts, hidden) * embeddings.std())
-        self.position = nn.Parameter(torch.randn(settings.max_length + 1, hidden) * embeddings.std())
-        self.layers = transformer_layers(hidden, settings.layers, settings)
+        self.position = nn.Parameter(torch.randn(size.max_length + 1, hidden) * embeddings.std())
+        self.layers = size.stack(hidden)
         self.norm = nn.LayerNorm(hidden)
         if injection == "input":
             self.join = nn.Linear(hidden + condition_size, hidden)
         else:
-            self.condition = nn.ModuleList(nn.Linear(condition_size, hidden) for _ in range(settings.layers))
+            self.condition = nn.ModuleList(nn.Linear(condition_size, hidden) for _ in range(size.layers))
             self.project = nn.Linear(hidden + condition_size, hidden if factored else pieces)
             # At first these are the tied scores, which do not depend on the condition.
             with torch.no_grad():

@@ -33,12 +33,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from modenc.recipe.paper_settings import EmmaXSettings
 from modenc.training.objectives.contrast import TranslationLoss, mask_duplicates, ranking_loss
 from modenc.training.objectives.momentum import MomentumCopy, VectorQueue
 
@@ -131,22 +132,44 @@ def ranking_info_nce(
     return total / len(cosines)
 
 
+@dataclass(frozen=True)
+class EmmaXOptions:
+    """Sizes and rates of EMMA-X's auxiliary modules."""
+
+    ranks: int = 4
+    """N."""
+    classifier: Literal["gmm", "fcn"] = "gmm"
+    """Classifier: the mixture, or the network."""
+    queue: int = 256
+    """K."""
+    momentum: float = 0.99
+    """Decay of the momentum encoder's weights."""
+    rank_momentum: float = 0.99
+    """ε."""
+    temperature: float = 0.04
+    """τ of phase 1, and τ_1."""
+    temperature_top: float = 0.08
+    """τ_{N-1}; the temperatures between rise evenly."""
+    chunk: int = 512
+    """Candidates whose differences are held in memory at once; changes no result."""
+
+
 class EmmaXAuxiliary(nn.Module):
     """Auxiliary modules: the classifier, the means s, the queue, the momentum encoder of ``model``."""
 
     means: Tensor
     measured: Tensor
 
-    def __init__(self, model: nn.Module, hidden: int, settings: EmmaXSettings) -> None:
+    def __init__(self, model: nn.Module, hidden: int, options: EmmaXOptions) -> None:
         super().__init__()
-        ranks = settings.ranks
-        classifier = {"gmm": GaussianRanks, "fcn": NetworkRanks}[settings.classifier]
+        ranks = options.ranks
+        classifier = {"gmm": GaussianRanks, "fcn": NetworkRanks}[options.classifier]
         self.classifier: nn.Module = classifier(ranks, hidden)
         self.register_buffer("means", torch.arange(ranks, 0, -1) / ranks)
         self.register_buffer("measured", torch.zeros(ranks))
-        self.queue = VectorQueue(settings.queue, hidden)
-        self.momentum = MomentumCopy(model, settings.momentum)
-        self.settings = settings
+        self.queue = VectorQueue(options.queue, hidden)
+        self.momentum = MomentumCopy(model, options.momentum)
+        self.options = options
 
     def averaged(self) -> Iterable[Tensor]:
         """Return what each process sets by its own batches, to be averaged over all in each step."""
@@ -154,7 +177,7 @@ class EmmaXAuxiliary(nn.Module):
 
     def temperatures(self) -> Tensor:
         """Return τ_1 … τ_{N-1}."""
-        return torch.linspace(self.settings.temperature, self.settings.temperature_top, len(self.means) - 1)
+        return torch.linspace(self.options.temperature, self.options.temperature_top, len(self.means) - 1)
 
     def log_ranks(self, left: Tensor, right: Tensor) -> Tensor:
         """Compute ``log P(c | x, y)`` [a, b, ranks] of ``left`` [a, hidden] and ``right`` [b, hidden]."""
@@ -162,13 +185,13 @@ class EmmaXAuxiliary(nn.Module):
             checkpoint(
                 lambda one, other: self.classifier(one[:, None] - other), left, piece, use_reentrant=False
             )
-            for piece in torch.split(right, self.settings.chunk)
+            for piece in torch.split(right, self.options.chunk)
         ]
         return torch.cat(found, dim=1)
 
     def measure(self, cosines: Tensor, ranks: Tensor) -> None:
         """Apply equation 11, but forget nothing of a rank's mean until it was measured 1 / (1 - ε) times."""
-        momentum = (self.measured / (self.measured + 1)).clamp(max=self.settings.rank_momentum)
+        momentum = (self.measured / (self.measured + 1)).clamp(max=self.options.rank_momentum)
         self.means = update_rank_means(self.means, cosines, ranks, momentum)
         self.measured += torch.isin(torch.arange(len(self.means), device=ranks.device), ranks)
 
@@ -199,7 +222,7 @@ class EmmaXWarmup(TranslationLoss):
         rows = labels.cpu()[:, 0]
         own, other = (unit(side) for side in self.encode_pair(sentence_features, rows))
         with torch.autocast(own.device.type, enabled=False):
-            scores = own @ other.T / self.auxiliary.settings.temperature
+            scores = own @ other.T / self.auxiliary.options.temperature
             contrast = ranking_loss(mask_duplicates(scores, rows), symmetric=False)
             return contrast + self.auxiliary.warmup_loss(own.detach(), other.detach())
 

@@ -14,15 +14,33 @@ the pivot's own P_p(i)·P_p(j), so that sentences are as similar in the language
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import CoSENTLoss
 from torch import Tensor, nn
 
-from modenc.recipe.settings import AlignmentSettings
 from modenc.training.objectives.contrast import mask_duplicates, ranking_loss
 from modenc.training.objectives.distillation import similarity_gap, teacher_gap
+
+
+@dataclass(frozen=True)
+class AlignmentOptions:
+    """Weights of the losses against a frozen pivot."""
+
+    scale: float = 20.0
+    """τ."""
+    pivot_negatives: int = 0
+    """Number of the pivot's vectors drawn as further negatives of a batch."""
+    symmetric: bool = False
+    """Whether the batch's texts are also ranked for each pivot sentence."""
+    similarity_weight: float = 0.0
+    """Weight of the differences from the pivot's own cosines."""
+    keep_weight: float = 0.0
+    """Weight of the changes of cosines between the language's sentences."""
+    scored_weight: float = 1.0
+    """Weight w of the ranking of scored pairs."""
 
 
 class PivotAlignmentLoss(nn.Module):
@@ -35,7 +53,7 @@ class PivotAlignmentLoss(nn.Module):
     Args:
         model: encodes the language's sentences.
         pivot: cached vectors of the pivot's sentences [n, hidden].
-        settings: scale, negatives and weights.
+        options: the weights.
         losses: ``mnrl``, ``cosine`` or ``cosine+mnrl``.
         before: vectors of the language's sentences before alignment [m, hidden].
     """
@@ -44,7 +62,7 @@ class PivotAlignmentLoss(nn.Module):
         self,
         model: SentenceTransformer,
         pivot: Tensor,
-        settings: AlignmentSettings,
+        options: AlignmentOptions,
         *,
         losses: str = "mnrl",
         before: Tensor | None = None,
@@ -52,7 +70,7 @@ class PivotAlignmentLoss(nn.Module):
         super().__init__()
         self.model = model
         self.pivot = nn.functional.normalize(pivot, dim=-1)
-        self.settings = settings
+        self.options = options
         self.losses = losses.split("+")
         self.before = None if before is None else nn.functional.normalize(before, dim=-1)
 
@@ -66,19 +84,19 @@ class PivotAlignmentLoss(nn.Module):
             loss = loss + (1 - (vectors * self.pivot[positive].to(vectors)).sum(-1)).mean()
         if "mnrl" in self.losses:
             loss = loss + self._ranking(vectors, positive, negative)
-        if weight := self.settings.similarity_weight:
+        if weight := self.options.similarity_weight:
             loss = loss + weight * teacher_gap(vectors, self.pivot[positive].to(vectors))
         if self.before is not None:
             gap = similarity_gap(vectors, self.before[own].to(vectors))
-            loss = loss + self.settings.keep_weight * gap
+            loss = loss + self.options.keep_weight * gap
         return loss
 
     def _ranking(self, vectors: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        extra = torch.randint(len(self.pivot), (self.settings.pivot_negatives,))
+        extra = torch.randint(len(self.pivot), (self.options.pivot_negatives,))
         candidates = torch.cat([positive, negative[negative >= 0], extra])
-        scores = self.settings.scale * vectors @ self.pivot[candidates].to(vectors).T
+        scores = self.options.scale * vectors @ self.pivot[candidates].to(vectors).T
         scores = mask_duplicates(scores, positive, candidates)
-        return ranking_loss(scores, symmetric=self.settings.symmetric)
+        return ranking_loss(scores, symmetric=self.options.symmetric)
 
 
 class ScoredAlignmentLoss(nn.Module):
@@ -99,15 +117,15 @@ class ScoredAlignmentLoss(nn.Module):
 
     Args:
         model, pivot: as :class:`PivotAlignmentLoss` takes them.
-        settings: τ, w (``scored_weight``) and the weight of the pivot's own cosines.
+        options: τ, w and the weight of the pivot's own cosines.
     """
 
-    def __init__(self, model: SentenceTransformer, pivot: Tensor, settings: AlignmentSettings) -> None:
+    def __init__(self, model: SentenceTransformer, pivot: Tensor, options: AlignmentOptions) -> None:
         super().__init__()
         self.model = model
         self.pivot = nn.functional.normalize(pivot, dim=-1)
-        self.settings = settings
-        self.ranking = CoSENTLoss(model, scale=settings.scale)
+        self.options = options
+        self.ranking = CoSENTLoss(model, scale=options.scale)
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """Compute the loss of one batch (a scalar)."""
@@ -120,8 +138,8 @@ class ScoredAlignmentLoss(nn.Module):
         pairs = [torch.cat([first, first, pivot_first]), torch.cat([second, pivot_second, second])]
         ranking = self.ranking.compute_loss_from_embeddings(pairs, labels[:, 2].repeat(3))
         cosine = (first * pivot_first + second * pivot_second).sum(-1) / 2
-        loss: Tensor = self.settings.scored_weight * ranking + (1 - cosine).mean()
-        if weight := self.settings.similarity_weight:
+        loss: Tensor = self.options.scored_weight * ranking + (1 - cosine).mean()
+        if weight := self.options.similarity_weight:
             gap = teacher_gap(torch.cat([first, second]), torch.cat([pivot_first, pivot_second]))
             loss = loss + weight * gap
         return loss

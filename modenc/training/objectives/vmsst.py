@@ -27,22 +27,22 @@ products without a temperature; here they are cosines times τ, as everywhere in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
-from modenc.recipe.paper_settings import DecoderSettings, VmsstSettings
 from modenc.training.objectives.contrast import TranslationLoss, symmetric_contrast
 from modenc.training.objectives.decoder import (
     IGNORED,
     TargetTexts,
+    TransformerSize,
     VectorDecoder,
     pieces_in,
     scale_to_sqrt_dim,
     sequence_nll,
-    transformer_layers,
 )
 
 
@@ -59,17 +59,17 @@ def draw_gaussian(mean: Tensor, log_variance: Tensor) -> Tensor:
 class LanguageInference(nn.Module):
     """Network q(z_lang | x): Transformer layers over embedded pieces and language, mean pooling, projections.
 
-    ``std`` is the embeddings' standard deviation.
+    ``std`` is the embeddings' standard deviation; ``use_language``: whether the language is an input.
     """
 
     def __init__(
-        self, hidden: int, languages: int, std: float, decoder: DecoderSettings, settings: VmsstSettings
+        self, hidden: int, languages: int, size: TransformerSize, std: float, use_language: bool
     ) -> None:
         super().__init__()
-        self.layers = transformer_layers(hidden, settings.encoder_layers, decoder)
-        self.position = nn.Parameter(torch.randn(decoder.max_length + 1, hidden) * std)
+        self.layers = size.stack(hidden)
+        self.position = nn.Parameter(torch.randn(size.max_length + 1, hidden) * std)
         self.language = nn.Parameter(torch.randn(languages, hidden) * std)
-        self.use_language = settings.encoder_language
+        self.use_language = use_language
         self.norm = nn.LayerNorm(hidden)
         self.heads = GaussianHeads(hidden)
 
@@ -107,6 +107,24 @@ def log_variance_head(hidden: int) -> nn.Linear:
     return head
 
 
+@dataclass(frozen=True)
+class SeparationOptions:
+    """Options of the networks that separate the sources."""
+
+    decoders: Literal["shared", "each"] = "shared"
+    """One decoder for all languages, or one for each."""
+    factored: bool = False
+    """Whether the projection to scores is factored."""
+    decoder_language: bool = True
+    """Whether the language is an input of decoders."""
+    encoder_layers: int = 2
+    """Layers of a language inference network; 0: projections of the sentence vector take its place."""
+    language_encoders: int = 1
+    """Number of language inference networks, which languages get in turn; 0: one for each language."""
+    encoder_language: bool = True
+    """Whether the language is an input of language inference networks."""
+
+
 class SourceSeparation(nn.Module):
     """Auxiliary modules: decoders, language inference networks, σ of the semantic variable.
 
@@ -118,34 +136,30 @@ class SourceSeparation(nn.Module):
         variant: str,
         embeddings: Tensor,
         languages: int,
-        decoder: DecoderSettings,
-        settings: VmsstSettings,
+        size: TransformerSize,
+        options: SeparationOptions,
     ) -> None:
         super().__init__()
         hidden, std = embeddings.shape[1], float(embeddings.std())
         self.variant = variant
         self.has_language_variable = variant != "bitranslation"
         condition = 2 * hidden if self.has_language_variable else hidden
-        self.of_language = range(languages) if settings.decoders == "each" else [0] * languages
+        self.of_language = range(languages) if options.decoders == "each" else [0] * languages
         self.decoders = nn.ModuleList(
             VectorDecoder(
-                embeddings,
-                condition,
-                decoder,
-                injection="layers",
-                starts=languages,
-                factored=settings.factored,
+                embeddings, condition, size, injection="layers", starts=languages, factored=options.factored
             )
             for _ in range(max(self.of_language) + 1)
         )
-        self.use_language = settings.decoder_language
+        self.use_language = options.decoder_language
         if not self.has_language_variable:
             return
         self.log_variance = log_variance_head(hidden)
-        if settings.encoder_layers:
+        if options.encoder_layers:
+            size = replace(size, layers=options.encoder_layers)
             self.language_networks = nn.ModuleList(
-                LanguageInference(hidden, languages, std, decoder, settings)
-                for _ in range(min(settings.language_encoders or languages, languages))
+                LanguageInference(hidden, languages, size, std, options.encoder_language)
+                for _ in range(min(options.language_encoders or languages, languages))
             )
         else:
             self.language_heads = GaussianHeads(hidden)
@@ -220,8 +234,10 @@ class VmsstLoss(TranslationLoss):
     Args:
         model, auxiliary, pivot: as :class:`~modenc.training.objectives.contrast.TranslationLoss` takes them.
         sentences: the decoders' targets.
-        settings: λ, λ', and the steps over which a rises to 1.
         scale: τ.
+        elbo_weight: λ.
+        joint_weight: λ'.
+        kl_steps: steps over which a rises to 1; 0: no divergence.
     """
 
     auxiliary: SourceSeparation
@@ -232,13 +248,18 @@ class VmsstLoss(TranslationLoss):
         auxiliary: SourceSeparation,
         sentences: Sentences,
         pivot: Tensor | None,
-        settings: VmsstSettings,
-        scale: float,
+        *,
+        scale: float = 20.0,
+        elbo_weight: float = 0.025,
+        joint_weight: float = 5e-4,
+        kl_steps: int = 1000,
     ) -> None:
         super().__init__(model, auxiliary, pivot)
         self.sentences = sentences
-        self.settings = settings
         self.scale = scale
+        self.elbo_weight = elbo_weight
+        self.joint_weight = joint_weight
+        self.kl_steps = kl_steps
         self.step = 0
 
     def begin_step(self, step: int) -> None:
@@ -253,7 +274,7 @@ class VmsstLoss(TranslationLoss):
         if self.auxiliary.variant != "vmsst_contrastive":
             return loss
         contrast = symmetric_contrast(own, other, pivot_rows, self.scale)
-        return contrast + self.settings.joint_weight * loss
+        return contrast + self.joint_weight * loss
 
     def pivot_reconstruction_loss(self, rows: Tensor) -> Tensor:
         """Compute -log p(y | μ(y)) of the pivot's sentences in ``rows`` [batch], from cached vectors."""
@@ -268,7 +289,7 @@ class VmsstLoss(TranslationLoss):
         losses = self.auxiliary.write(two.mean, None, one.targets, one.languages)
         losses = losses + self.auxiliary.write(one.mean, None, two.targets, two.languages)
         if self.auxiliary.has_language_variable:
-            losses = losses + self.settings.elbo_weight * self.negative_elbo(one, two)
+            losses = losses + self.elbo_weight * self.negative_elbo(one, two)
         total: Tensor = losses.sum() / (pieces_in(one.targets) + pieces_in(two.targets))
         return total
 
@@ -286,9 +307,9 @@ class VmsstLoss(TranslationLoss):
                 semantic, draw_gaussian(*inferred), side.targets, side.languages
             )
             divergences = divergences + gaussian_divergence(*inferred)
-        if not self.settings.kl:
+        if not self.kl_steps:
             return losses
-        return losses + min(1.0, self.step / self.settings.kl_steps) * divergences
+        return losses + min(1.0, self.step / self.kl_steps) * divergences
 
     def _pivot_side(self, vectors: Tensor, rows: Tensor) -> Side:
         return self._side(vectors, rows + self.sentences.first_pivot, torch.zeros_like(rows))
