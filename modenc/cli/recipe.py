@@ -20,7 +20,7 @@ from modenc.cli.arguments import add, add_command, add_noun, option, write
 from modenc.errors import OptionError, RecipeError
 
 if TYPE_CHECKING:
-    from modenc.recipe.issues import Found, Place
+    from modenc.recipe.issues import LocatedIssue, Place
     from modenc.recipe.settings import LanguagePlan, Recipe
 
 _SHIPPED_HUB = re.compile(rb'^path = "(adapters_hub/[^"{]*)"$', re.MULTILINE)
@@ -74,7 +74,7 @@ def read_recipe(
     )
 
 
-def _inspect(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
+def _inspect(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
     from modenc.data.inspect_data import inspect_data
     from modenc.recipe.missing_files import missing_base
 

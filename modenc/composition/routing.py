@@ -126,9 +126,9 @@ class LanguageRouter:
         Raises:
             LanguageError: the hub has no languages, or the identifier knows none of them.
         """
-        return [routing for routing, _ in self._routed(texts, self.fallback)]
+        return [routing for routing, _ in self._routed(texts)]
 
-    def _routed(self, texts: Sequence[str], fallback: str) -> list[tuple[Routing, Match]]:
+    def _routed(self, texts: Sequence[str]) -> list[tuple[Routing, Match]]:
         available = self._hub.languages()
         if not available:
             raise LanguageError(
@@ -144,11 +144,14 @@ class LanguageRouter:
             matches = match_all(distinct, available)
         else:
             matches = [_match_of(found, available) for found in self._identifier.identify(distinct)]
-        found = {}
+        found: dict[str, tuple[Routing, Match]] = {}
+        fallback: str | None = None
         for text, match in zip(distinct, matches, strict=True):
             match = self._without_letters(text, match, available)
             code, sure = match.found.code, match.share >= self._settings.min_confidence
-            modules = (match.language if sure or code == UNDETERMINED else None) or fallback
+            modules = match.language if sure or code == UNDETERMINED else None
+            if modules is None:
+                modules = fallback = fallback or self.fallback
             found[text] = Routing(code, match.found.confidence, modules, match.share), match
         return [found[excerpt] for excerpt in excerpts]
 
@@ -200,14 +203,14 @@ class LanguageRouter:
     def _route_identified(self, texts: Sequence[str], positions: Sequence[int]) -> list[str]:
         if not texts:
             return []
-        fallback = self.fallback
         if not self._hub.languages():
-            return [self._without_modules("any language", fallback)] * len(texts)
-        routed = self._routed(texts, fallback)
+            return [self._without_modules("any language", self.fallback)] * len(texts)
+        routed = self._routed(texts)
         for position, (found, match) in zip(positions, routed, strict=True):
             if found.modules == ERROR:
                 raise LanguageError(self._refusal(position, found, match.language))
-        for code in dict.fromkeys(found.code for found, match in routed if match.language is None):
+        without_modules = {found.code: found.modules for found, match in routed if match.language is None}
+        for code, fallback in without_modules.items():
             self._without_modules(_named(code), fallback)
         return [found.modules for found, _ in routed]
 

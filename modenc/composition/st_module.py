@@ -34,8 +34,8 @@ from modenc.threads import wait_policy
 
 # Tokens of real text are shorter than this, so no text is cut before its last used token.
 _CHARACTERS_PER_TOKEN = 64
-# Most tokens that a tokenizer makes of a character of real text.
-_TOKENS_PER_CHARACTER = 4
+# Most tokens that a tokenizer makes of a character of real text, and of a text's start and end.
+_TOKENS_PER_CHARACTER, _SPECIAL_TOKENS = 4, 2
 # Distance in the order of two languages' texts: more tokens than any text has.
 _ORDER_STEP = 1 << 20
 # The library keeps all tokens of the texts in one call, also those that it cuts off.
@@ -229,7 +229,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
 
     def count_cut(self, texts: Sequence[TaggedText], prompt: str) -> int:
         """Count the texts that are cut at :attr:`max_seq_length`, in this process or those of a pool."""
-        least = self._max_seq_length // _TOKENS_PER_CHARACTER - len(prompt)
+        least = (self._max_seq_length - _SPECIAL_TOKENS) // _TOKENS_PER_CHARACTER - len(prompt)
         long = [text for text in texts if text.tokens is not None or len(text) > least]
         return sum(tokens.cut for tokens in self.tokenize_missing(long, prompt))
 

@@ -10,7 +10,7 @@ from itertools import islice
 
 from modenc.data.formats import Row
 from modenc.data.language_check import Filters, LanguageCheck
-from modenc.data.text import clean, letters_key, stable_hash
+from modenc.data.text import clean_line, letters_key, stable_hash
 from modenc.langid import LanguageIdentifier
 
 _BATCH = 1024
@@ -122,7 +122,7 @@ class TextFilter:
 
     def _normalized(self, row: Row, shape: RowShape) -> Row:
         roles = shape.required if shape.optional is None else (*shape.required, shape.optional)
-        cleaned = {role: clean(row.get(role, "")) for role in roles}
+        cleaned = {role: clean_line(row.get(role, "")) for role in roles}
         self._counts["cleaned"] += any(removed for _, removed in cleaned.values())
         normal = {role: text for role, (text, _) in cleaned.items()}
         if (role := shape.optional) is not None and (

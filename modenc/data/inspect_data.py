@@ -19,8 +19,8 @@ from modenc.data.inspect_sizes import check_sizes
 from modenc.data.joining import (
     CROSS_ROLES,
     PARALLEL_ROLES,
+    PARAPHRASE_ROLES,
     SCORED_ROLES,
-    TRIPLET_ROLES,
     joined_by_line,
     pivot_source,
 )
@@ -32,7 +32,7 @@ from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier, get_identifier
 from modenc.languages import find_code
 from modenc.recipe.data_settings import GROUPED_COLUMNS, TRAINED_ON
-from modenc.recipe.issues import Found, Issue, Level, Place
+from modenc.recipe.issues import Issue, Level, LocatedIssue, Place
 from modenc.recipe.licenses import sources
 from modenc.recipe.parse import select_settings
 from modenc.recipe.settings import LanguagePlan, Source
@@ -51,17 +51,17 @@ class _Kind(NamedTuple):
 
 _KINDS = {
     "text": _Kind(("text",), (), ("text",)),
-    "paraphrases": _Kind(TRIPLET_ROLES, (), TRIPLET_ROLES),
+    "paraphrases": _Kind(PARAPHRASE_ROLES, (), PARAPHRASE_ROLES),
     "scored_pairs": _Kind(SCORED_ROLES, (), ()),  # these may be in other languages
     "parallel": _Kind(PARALLEL_ROLES, ("text",), ("text",), ("pivot",)),
-    "cross_paraphrases": _Kind(CROSS_ROLES, TRIPLET_ROLES, ("text", *TRIPLET_ROLES), ("pivot",)),
+    "cross_paraphrases": _Kind(CROSS_ROLES, PARAPHRASE_ROLES, ("text", *PARAPHRASE_ROLES), ("pivot",)),
     "cross_scored_pairs": _Kind(SCORED_ROLES, SCORED_ROLES, ("sentence1", "sentence2")),
     "sts": _Kind(SCORED_ROLES, (), ("sentence1", "sentence2")),
     "cross_sts": _Kind(SCORED_ROLES, (), ("sentence2",), ("sentence1",)),
 }
 
 
-def inspect_data(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
+def inspect_data(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
     """Find issues and likely mistakes in the files of some of a recipe's languages.
 
     Missing files are skipped, since ``missing_files`` reports them, and so are public data sets.
@@ -88,7 +88,7 @@ def inspect_data(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
             yield lang, issue
 
 
-def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[Found]:
+def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
     """Find rows that are given for two languages, though they can be in only one."""
     users: dict[tuple[str, str], list[tuple[str, Place, Source]]] = defaultdict(list)
     for lang, plan in plans.items():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from modenc.data.formats import Row
-from modenc.data.joining import FILTERS, GroupPairing
+from modenc.data.joining import ROW_CONDITIONS, GroupPairing
 from modenc.data.sources import describe_source, read_raw_rows, select_rows
 from modenc.errors import DataError
 from modenc.languages import find_code, language_name
@@ -112,7 +112,7 @@ def _wrong_columns(
     # These columns have no role; a setting of their own names them.
     keys = {source.group: "group"} if source.group else {source.key: "key"} if source.pivot_path else {}
     needed |= {name: (key,) for name, key in keys.items() if name in needed}
-    for key in FILTERS:
+    for key in ROW_CONDITIONS:
         needed |= {name: (key, name) for name in getattr(source, key) if name not in needed}
     taken = {source.columns.get(name, name) for name in needed}
     free = [column for column in row if column not in taken]

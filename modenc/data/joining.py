@@ -17,10 +17,10 @@ from modenc.errors import DataError
 from modenc.recipe.settings import Source
 
 PARALLEL_ROLES = ("pivot", "text")
-TRIPLET_ROLES = ("anchor", "positive")
+PARAPHRASE_ROLES = ("anchor", "positive")
 CROSS_ROLES = ("text", "pivot")
 SCORED_ROLES = ("sentence1", "sentence2", "score")
-FILTERS = ("where", "where_not", "at_least", "at_most")
+ROW_CONDITIONS = ("where", "where_not", "at_least", "at_most")
 
 
 def read_parallel(source: Source, root: Path) -> Iterator[Row]:
@@ -53,7 +53,7 @@ def read_paraphrases(source: Source, root: Path) -> Iterator[Row]:
         DataError: a source cannot be read, or no group has two rows.
     """
     if not source.group:
-        return read_resolved_rows(source, root, TRIPLET_ROLES)
+        return read_resolved_rows(source, root, PARAPHRASE_ROLES)
     pairs = _grouped(source, root, ("text",))
     return ({"anchor": first["text"], "positive": second["text"]} for first, second in pairs)
 
@@ -76,7 +76,7 @@ def read_cross_paraphrases(source: Source, root: Path) -> Iterator[Row]:
     elif source.pivot_path is None:
         yield from read_resolved_rows(source, root, CROSS_ROLES)
     else:
-        for row, pivot_row in _join(source, root, TRIPLET_ROLES):
+        for row, pivot_row in _join(source, root, PARAPHRASE_ROLES):
             negative = pivot_row.get("negative", "")
             yield {"text": row["anchor"], "pivot": pivot_row["positive"], "pivot_negative": negative}
             yield {"text": row["positive"], "pivot": pivot_row["anchor"], "pivot_negative": ""}
@@ -143,7 +143,7 @@ class GroupPairing:
 def pivot_source(source: Source, root: Path) -> Source:
     """Return the pivot's file of a joined, resolved source, without filters on columns that it lacks."""
     other = replace(source, path=source.pivot_path, pivot_path=None, corrections="")
-    if not any(getattr(source, key) for key in FILTERS):
+    if not any(getattr(source, key) for key in ROW_CONDITIONS):
         return other
     try:
         first = next(read_raw_rows(other, root), None)
@@ -155,7 +155,7 @@ def pivot_source(source: Source, root: Path) -> Source:
         key: {
             name: to for name, to in getattr(source, key).items() if source.columns.get(name, name) in first
         }
-        for key in FILTERS
+        for key in ROW_CONDITIONS
     }
     return replace(other, **filters)
 

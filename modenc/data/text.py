@@ -15,10 +15,10 @@ _NEITHER_LETTER_NOR_DIGIT = regex.compile(r"[^\p{L}\p{M}\p{N}]+")
 
 def normalize(text: str) -> str:
     """Normalize to NFC, remove control characters and surrogates, and collapse white space."""
-    return clean(text)[0]
+    return clean_line(text)[0]
 
 
-def clean(text: str) -> tuple[str, bool]:
+def clean_line(text: str) -> tuple[str, bool]:
     """Return the normalized text, and whether characters were removed from it."""
     text = " ".join(text.split())
     removed = False

@@ -23,8 +23,8 @@ from modenc.data.formats import Row
 from modenc.data.joining import (
     CROSS_ROLES,
     PARALLEL_ROLES,
+    PARAPHRASE_ROLES,
     SCORED_ROLES,
-    TRIPLET_ROLES,
     read_cross_paraphrases,
     read_cross_scored,
     read_parallel,
@@ -73,7 +73,7 @@ TEXT = DataKind(
 )
 """Running text: a row is a string."""
 PARAPHRASES = DataKind(
-    "paraphrases", ParaphraseRow, read_paraphrases, RowShape(TRIPLET_ROLES, TRIPLET_ROLES, "negative")
+    "paraphrases", ParaphraseRow, read_paraphrases, RowShape(PARAPHRASE_ROLES, PARAPHRASE_ROLES, "negative")
 )
 SCORED_PAIRS = DataKind(
     "scored_pairs",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -136,7 +137,7 @@ class _Run:
     def rows(self, task: Task, source: Source, lang: str, pivot: str) -> list[Row]:
         """Read the rows of a test set; none if it is optional and not there."""
         resolved = resolve_source(source, lang, pivot)
-        path = self.root / (resolved.path or "")
+        path = self.root / os.path.expanduser(resolved.path or "")
         if task.optional and resolved.path and not path.is_file():
             self.skipped.append(describe_source(resolved))
             logger.info("  not found, skipped: %s", describe_source(resolved))

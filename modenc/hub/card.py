@@ -58,12 +58,12 @@ class Card:
     comparison: dict[str, dict[str, float]] = field(default_factory=dict)
     """System → metric → value on held-out data (:mod:`modenc.hub.comparison`); older cards lack it."""
 
-    def fingerprint(self, part: str = "") -> str:
-        """Hash the checksums of the files whose path starts with ``part``, except README.md."""
+    def fingerprint(self, prefix: str = "") -> str:
+        """Hash the checksums of the files whose path starts with ``prefix``, except README.md."""
         lines = [
             f"{name} {record['sha256']}"
             for name, record in sorted(self.files.items())
-            if name.startswith(part) and name != "README.md"
+            if name.startswith(prefix) and name != "README.md"
         ]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from modenc.recipe.data_settings import COLUMN_ROLES, GROUPED_COLUMNS, Source
-from modenc.recipe.issues import Found, Issue, Place, unknown_keys
+from modenc.recipe.issues import Issue, LocatedIssue, Place, unknown_keys
 from modenc.recipe.licenses import allowed_data, fill, sources, unstated_licenses
 from modenc.recipe.paper_settings import PAPER_SECTIONS, data_for_alignment
 from modenc.recipe.settings import FRESH, LanguagePlan
@@ -208,7 +208,7 @@ def unknown_placeholders(path: Place, text: str | None, known: tuple[str, ...]) 
 
 def check_languages(
     plans: Mapping[str, LanguagePlan], languages: Collection[str], pivot: str
-) -> Iterator[Found]:
+) -> Iterator[LocatedIssue]:
     """Yield inconsistencies between the settings of different languages."""
     all_pairs = [lang for lang, plan in plans.items() if plan.aligns_all_pairs()]
     others = [lang for lang in languages if lang not in all_pairs]
@@ -228,7 +228,7 @@ def check_languages(
             yield lang, Issue(("alignment", "objective"), message)
 
 
-def _before_pivot(plans: Mapping[str, LanguagePlan], pivot: str) -> Iterator[Found]:
+def _before_pivot(plans: Mapping[str, LanguagePlan], pivot: str) -> Iterator[LocatedIssue]:
     """Yield languages that the pivot starts from, directly or not, but that need a trained pivot."""
     lang, seen = pivot, {pivot}
     while lang in plans and (lang := plans[lang].sentence_encoding.start) in plans and lang not in seen:

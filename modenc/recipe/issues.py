@@ -30,7 +30,7 @@ class Issue:
     """For an unknown key, the known key that was probably meant."""
 
 
-Found = tuple[str | None, Issue]
+LocatedIssue = tuple[str | None, Issue]
 """An issue and the language that it concerns; None: the whole recipe."""
 
 
@@ -51,7 +51,7 @@ class RecipeIssues(RecipeError):
         super().__init__("\n".join([*lines, f"  and {more} more; fix these first"] if more > 0 else lines))
 
 
-def add_issues(found: list[Found], new: Iterable[Found]) -> None:
+def add_issues(found: list[LocatedIssue], new: Iterable[LocatedIssue]) -> None:
     """Add the issues of ``new`` to ``found`` that do not follow from errors in it."""
     wrong = [
         (lang, place)
@@ -95,7 +95,9 @@ class LanguageTable:
         return (*self.path, *path)
 
 
-def issue_lines(found: Iterable[Found], level: Level, tables: Mapping[str, LanguageTable]) -> list[str]:
+def issue_lines(
+    found: Iterable[LocatedIssue], level: Level, tables: Mapping[str, LanguageTable]
+) -> list[str]:
     """Write a line for each issue of a level; an issue of several languages in ``tables`` is one line."""
     shared: dict[tuple[str, str], dict[str, None]] = {}
     for lang, issue in found:

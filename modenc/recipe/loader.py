@@ -25,9 +25,9 @@ from modenc.recipe.files import (
     to_toml,
 )
 from modenc.recipe.issues import (
-    Found,
     Issue,
     LanguageTable,
+    LocatedIssue,
     Place,
     RecipeIssues,
     add_issues,
@@ -45,7 +45,7 @@ TOP_LEVEL = ("name", "pivot", "hub", *SECTIONS, "languages")
 SHARED = ("base", "hub", "monolithic", "name", "pivot")
 """Keys that all languages of a hub share, so that no language can have its own."""
 
-Inspect = Callable[[Mapping[str, LanguagePlan]], Iterable[Found]]
+Inspect = Callable[[Mapping[str, LanguagePlan]], Iterable[LocatedIssue]]
 """Inspects the files of languages: plans → issues, each with its language."""
 
 _NAME = re.compile(r"(?=.*\w)[\w.-]+")
@@ -118,7 +118,7 @@ def load_recipe(
         tables, spelled = _tables(file, overrides, issues)
         header = _header(tables, file.stem, issues)
         own = _language_tables(tables, header.pivot, spelled, issues)
-        found: list[Found] = [(None, issue) for issue in issues]
+        found: list[LocatedIssue] = [(None, issue) for issue in issues]
 
         plans = _plans(tables, own, header, found)
         add_issues(found, ((lang, issue) for lang, plan in plans.items() for issue in check_plan(plan)))
@@ -234,7 +234,7 @@ def _language_tables(
 
 
 def _plans(
-    tables: dict[str, Any], own: Mapping[str, LanguageTable], header: RecipeHeader, found: list[Found]
+    tables: dict[str, Any], own: Mapping[str, LanguageTable], header: RecipeHeader, found: list[LocatedIssue]
 ) -> dict[str, LanguagePlan]:
     """Make every language's plan, with defaults in place of wrong values; errors are added to ``found``."""
     defaults = {name: default_section(name) for name in SECTIONS}
@@ -288,7 +288,7 @@ def _as_pivot(plan: LanguagePlan, own: LanguageTable, issues: list[Issue]) -> La
 
 def _missing(
     plans: Mapping[str, LanguagePlan], chosen: Iterable[str], trained: Collection[str], hubs: Sequence[Path]
-) -> Iterator[Found]:
+) -> Iterator[LocatedIssue]:
     for lang in chosen:
         if lang not in plans:
             yield None, Issue(("languages",), unknown_language(lang, plans))

@@ -163,7 +163,7 @@ def schedule_data(
 def log_drawn_rows(
     languages: Sequence[str], drawn: Sequence[int], rows_of: Mapping[str, Sequence[object]]
 ) -> None:
-    """Log how many rows of each language were drawn, with a warning if that is not all.
+    """Log how many rows of each language were drawn, with a warning if one of several was not read whole.
 
     ``drawn`` holds the language of each drawn row, as a position in ``languages``.
     """

@@ -30,7 +30,7 @@ class FakeIdentifier:
         ]
 
 
-FILTERS = Filters(min_chars=4, max_chars=60)
+ROW_CONDITIONS = Filters(min_chars=4, max_chars=60)
 
 
 def test_the_default_filters_are_a_recipes():
@@ -39,7 +39,7 @@ def test_the_default_filters_are_a_recipes():
 
 
 def _kept(lines, lang="kk", identifier=None):
-    text_filter = TextFilter(FILTERS, lang, identifier or FakeIdentifier())
+    text_filter = TextFilter(ROW_CONDITIONS, lang, identifier or FakeIdentifier())
     rows = text_filter.select(({"text": line} for line in lines), TEXT)
     return [row["text"] for row in rows], text_filter.report
 
@@ -120,7 +120,7 @@ def test_a_bad_negative_goes_alone_and_a_pair_of_one_sentence_goes_whole():
         {"anchor": "үшінші сөйлем", "positive": "Үшінші сөйлем!", "negative": "төртінші"},
         {"anchor": "бесінші сөйлем", "positive": "sixth sentence"},
     ]
-    text_filter = TextFilter(FILTERS, "kk", None)
+    text_filter = TextFilter(ROW_CONDITIONS, "kk", None)
     assert list(text_filter.select(rows, PAIR)) == [
         {"anchor": "бірінші сөйлем", "positive": "екінші сөйлем", "negative": ""}
     ]
@@ -132,7 +132,7 @@ def test_rows_with_a_sentence_of_evaluation_data_are_dropped():
         {"anchor": "бірінші сөйлем", "positive": "екінші сөйлем", "negative": "ҮШІНШІ сөйлем!"},
         {"anchor": "төртінші сөйлем", "positive": "«Үшінші» сөйлем"},
     ]
-    text_filter = TextFilter(FILTERS, "kk", None, not_in={letters_key("үшінші сөйлем")})
+    text_filter = TextFilter(ROW_CONDITIONS, "kk", None, not_in={letters_key("үшінші сөйлем")})
     assert [row["negative"] for row in text_filter.select(rows, PAIR)] == [""]
     assert text_filter.report.summary() == "read 2, kept 1 (1 in evaluation data)"
 
@@ -148,7 +148,7 @@ def _sample(own, other):
 
 
 def _check_share(own, other):
-    text_filter = TextFilter(FILTERS, "kk", FakeIdentifier())
+    text_filter = TextFilter(ROW_CONDITIONS, "kk", FakeIdentifier())
     list(text_filter.select(({"text": line} for line in _sample(own, other)), TEXT))
     text_filter.check_language_share()
 
@@ -167,7 +167,7 @@ def test_a_few_lines_are_not_refused():
 
 
 def test_a_corpus_in_another_script_is_refused():
-    text_filter = TextFilter(FILTERS, "kk", None)
+    text_filter = TextFilter(ROW_CONDITIONS, "kk", None)
     list(text_filter.select(({"text": f"A sentence of English letters, no {i}"} for i in range(60)), TEXT))
     with pytest.raises(DataError, match=r"kk: 100% of 60 sampled lines look like script Latn"):
         text_filter.check_language_share()
