@@ -126,16 +126,13 @@ class LanguageRouter:
         Raises:
             LanguageError: the hub has no languages, or the identifier knows none of them.
         """
-        return [routing for routing, _ in self._routed(texts)]
-
-    def _routed(self, texts: Sequence[str]) -> list[tuple[Routing, Match]]:
-        available = self._hub.languages()
-        if not available:
+        if not (available := self._hub.languages()):
             raise LanguageError(
                 f"{self._hub.path} has no languages to choose from; train or install one first"
             )
-        if not texts:
-            return []
+        return [routing for routing, _ in self._routed(texts, available)] if texts else []
+
+    def _routed(self, texts: Sequence[str], available: Sequence[str]) -> list[tuple[Routing, Match]]:
         excerpts = [_excerpt(text, _IDENTIFY_CHARACTERS) for text in texts]
         distinct = list(dict.fromkeys(excerpts))
         self._warn_of_unknown(available, getattr(self._identifier, "languages_known", None))
@@ -203,9 +200,9 @@ class LanguageRouter:
     def _route_identified(self, texts: Sequence[str], positions: Sequence[int]) -> list[str]:
         if not texts:
             return []
-        if not self._hub.languages():
+        if not (available := self._hub.languages()):
             return [self._without_modules("any language", self.fallback)] * len(texts)
-        routed = self._routed(texts)
+        routed = self._routed(texts, available)
         for position, (found, match) in zip(positions, routed, strict=True):
             if found.modules == ERROR:
                 raise LanguageError(self._refusal(position, found, match.language))
