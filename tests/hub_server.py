@@ -184,7 +184,9 @@ class Handler(BaseHTTPRequestHandler):
         checksum = hashlib.sha256(content).hexdigest()
         large[checksum] = content
         headers |= {"X-Linked-ETag": f'"{checksum}"', "X-Linked-Size": str(len(content))}
-        return b"", headers | {"status": "302", "Location": f"{self.here()}/cdn/{checksum}?of={path}"}
+        # From another host, as there: huggingface_hub 2 follows redirects within a host for headers, too.
+        elsewhere = self.here().replace("127.0.0.1", "localhost")
+        return b"", headers | {"status": "302", "Location": f"{elsewhere}/cdn/{checksum}?of={path}"}
 
     def cdn(self, checksum: str) -> object:
         return large[checksum], {"ETag": f'"{checksum}"'}
@@ -200,7 +202,8 @@ class Handler(BaseHTTPRequestHandler):
         if name in repos:
             url = f"{self.here()}/{name}"
             raise Refusal(409, message="You already created this model repo", url=url)
-        repos[name] = Repo(bool(wanted.get("private")))
+        # huggingface_hub 1 says private, 2 visibility.
+        repos[name] = Repo(bool(wanted.get("private")) or wanted.get("visibility") == "private")
         repos[name].commit("main", {".gitattributes": b"*.safetensors filter=lfs\n"}, "initial commit")
         return {"url": f"{self.here()}/{name}", "name": name}
 

@@ -9,6 +9,9 @@ from tiny_suites import task
 import modenc
 from modenc.encoder import ModularEncoder
 from modenc.hub.store import Hub
+
+pytest.importorskip("faiss", reason="the extra eval is not installed")
+
 from modenc.mining import mine
 
 SUITE = task("sts", "sts", "sts.{lang}.tsv", languages=["kk"])

@@ -25,6 +25,9 @@ from modenc.errors import HubError
 from modenc.hub import reader
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
+
+pytest.importorskip("peft", reason="the training half is not installed")
+
 from modenc.training.vocabulary import save_embeddings
 
 TEXTS = ["Қайырлы таң, достар", "Бүгін ауа райы жақсы", "Кітап оқу пайдалы"]

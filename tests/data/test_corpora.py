@@ -16,6 +16,9 @@ from modenc.data.sources import read_rows
 from modenc.errors import DataError
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import Source
+
+pytest.importorskip("peft", reason="the training half is not installed")
+
 from modenc.training.data_access import TrainingData
 
 ROWS = [{"a": "first line", "b": "one"}, {"a": "second line", "b": "two"}, {"a": "third line", "b": "one"}]

@@ -8,6 +8,7 @@ import pickle
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -288,7 +289,9 @@ def test_sentence_transformers_opens_an_id(repo: str, client: Client, server: Se
     client("open_encoder", repo)
     commit = client("facts")[1]
     server.forget()
-    for options in ({"revision": commit}, {}):
+    # From 6.0 on it wants this for a module of another package.
+    trust = {"trust_remote_code": True} if version("sentence_transformers") >= "6" else {}
+    for options in ({"revision": commit, **trust}, trust):
         client("open_sentence_transformer", repo, **options)
         found = client("encode", TEXTS)
         np.testing.assert_allclose(found, ModularEncoder(tiny_hub.path).encode(TEXTS), atol=1e-6)

@@ -10,6 +10,9 @@ from modenc.provenance import TranslationRecord, read_record, record_path, write
 from modenc.recipe.issues import RecipeIssues
 from modenc.recipe.licenses import joint_license
 from modenc.recipe.loader import load_recipe
+
+pytest.importorskip("peft", reason="the training half is not installed")
+
 from modenc.training.data_access import TrainingData
 
 RECORD = TranslationRecord(
