@@ -29,7 +29,7 @@ def missing_files(plan: LanguagePlan) -> Iterator[Issue]:
         for key in ("path", "pivot_path", "corrections"):
             name = getattr(source, key)
             if name and "{" not in (file := fill(name, plan)):
-                if key == "corrections" and find_data_file(file, plan.data.root).is_file():
+                if key == "corrections" and os.path.isfile(find_data_file(file, plan.data.root)):
                     continue  # perhaps a shipped one
                 # The file of another language is not a misspelling.
                 must_have = plan.lang if "{lang}" in name else None

@@ -355,6 +355,14 @@ def test_corrections_are_found_in_a_root_that_is_relative(
     assert load_recipe(write(sound), overrides).plans
 
 
+def test_a_name_that_no_system_takes_is_an_issue_too(issues_of, sound, tmp_path: Path):
+    name = "w" * 300
+    found = issues_of(
+        sound, f"data.root={tmp_path}", f"data.text=[{{path='x', corrections='{name}'}}]", check_files=True
+    )
+    assert any(line.startswith("data.text[0].corrections: expected a file, found none") for line in found)
+
+
 def test_corrections_need_a_file_of_texts(issues_of, sound):
     overrides = ['data.text=[{dataset="x", corrections="words.tsv"}]']
     assert any(
