@@ -56,7 +56,7 @@ def _check_text(plan: LanguagePlan, sources: Sequence[InspectedSource]) -> Itera
     used = (
         plan.vocabulary.method != "base",
         plan.language_adaptation.objective not in ("none", "pivot"),
-        "simcse" in plan.sentence_encoding.objective,
+        "text" in plan.reads("sentence_encoding"),
     )
     if any(used) and lines < _MIN_LINES:
         message = (
@@ -88,6 +88,6 @@ def _pair_stages(plan: LanguagePlan) -> Iterator[tuple[str, list[str]]]:
     kinds = [kind for kind in data_for_alignment(plan.alignment.objective, plan.emma_x) if kind != "text"]
     if plan.language_adaptation.objective == "pivot":
         yield "language_adaptation", kinds
-    if "mnrl" in plan.sentence_encoding.objective:
+    if "paraphrases" in plan.reads("sentence_encoding"):
         yield "sentence_encoding", ["paraphrases"]
     yield "alignment", kinds
