@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import math
-import re
+import unicodedata
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Set
 from reprlib import repr as short_repr
 from typing import Any, NamedTuple
 
+import regex
+
 from modenc.errors import TextError
 
-# Control characters that tokenizers do not read as white space.
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
+INVISIBLE = (
+    # Control characters, marks of direction, soft hyphens, selectors of a glyph's form, and other characters
+    # that are not seen and do not change what a text says.
+    "[\\p{Cc}\u00ad\u034f\u061c\u180e\u200e\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e0fff]+"
+    # Joiners and zero-width spaces: scripts of South Asia and Iran, and emoji, spell with them; these do not.
+    "|(?<=[\\p{Latin}\\p{Cyrillic}\\p{Greek}\\p{Armenian}\\p{Georgian}\\p{Hebrew}\\p{Han}\\p{Hiragana}"
+    "\\p{Katakana}\\p{Hangul}\\p{N}\\p{P} ])[\u200b-\u200d]+"
+)
+"""Regular expression of what :func:`normalize` removes; ``regex`` and ``tokenizers`` (Oniguruma) read it."""
+
+_INVISIBLE = regex.compile(INVISIBLE)
+_SURROGATE = regex.compile(r"[\ud800-\udfff]")
+# Composing takes time with the square of the marks on one letter. Unicode's Stream-Safe Text Format has 30.
+_PILED_MARKS = regex.compile(r"(\p{M}{30})\p{M}+")
+_JOINERS = "\u200b\u200c\u200d"
 
 
 class Tokens(NamedTuple):
@@ -83,20 +98,28 @@ def as_texts(inputs: Any, max_characters: int) -> tuple[list[str], bool]:
     return texts, False
 
 
-def clean(text: str, max_characters: int) -> str:
-    """Remove control characters and lone surrogates, and cut a text to ``max_characters``.
+def normalize(text: str) -> str:
+    """Return a text as both training and encoding read it.
 
-    White space and everything else that a tokenizer may read stay unchanged.
+    Composed to Unicode's form NFC, without invisible characters (:data:`INVISIBLE`) and lone surrogates, with
+    one space for each run of white space, and none at the ends.
     """
-    if isinstance(text, TaggedText):
-        return text if text.tokens is not None else TaggedText(clean(str(text), max_characters), text.lang)
-    text = _CONTROL.sub("", text)
-    if len(text) > max_characters:
-        text = text.lstrip()[:max_characters]
+    text = " ".join(text.split())
+    if text.isascii() and text.isprintable():
+        return text
     if _SURROGATE.search(text):
         # Surrogate pairs, which some JSON readers produce, are joined; lone surrogates are dropped.
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
-    return text
+    text = " ".join(_INVISIBLE.sub("", text).strip(_JOINERS).split())
+    return unicodedata.normalize("NFC", _PILED_MARKS.sub(r"\1", text))
+
+
+def clean(text: str, max_characters: int) -> str:
+    """Normalize a text, and cut it to ``max_characters``; a text that needs neither is returned as it is."""
+    cleaned = normalize(text)[:max_characters]
+    if cleaned == text:
+        return text
+    return TaggedText(cleaned, text.lang) if isinstance(text, TaggedText) else cleaned
 
 
 def _found(thing: Any) -> str:

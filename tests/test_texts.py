@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from modenc.errors import TextError
-from modenc.texts import TaggedText, Tokens, as_texts, clean
+from modenc.texts import TaggedText, Tokens, as_texts, clean, normalize
 
 
 @pytest.mark.parametrize(
@@ -63,19 +63,35 @@ def test_long_things_are_not_quoted_whole():
     ("text", "expected"),
     [
         ("a\x00b\x1b\x7f", "ab"),
-        ("line\tone\r\ntwo", "line\tone\r\ntwo"),
-        ("lone \ud83d and \ude00 end", "lone  and  end"),
+        ("line\tone\r\ntwo\u00a0\u2028 three", "line one two three"),
+        ("  ends  ", "ends"),
+        ("lone \ud83d and \ude00 end", "lone and end"),
         ("pair \ud83d\ude00", "pair 😀"),
-        ("  kept  ", "  kept  "),
+        ("a\u0301 \u1112\u1167\u11bc", "á 형"),
+        ("e\u200e\u0301", "é"),
+        ("inter\u00adnational \ufeffnews\u2060\u2061\u061c\u034f", "international news"),
+        ("\u202bئۇيغۇرچە\u202c", "ئۇيغۇرچە"),
+        ("uni\u200bver\u200dsi\u200cty", "university"),
+        ("\u200bHello \u200b there\u200b", "Hello there"),
+        ("❤\ufe0f 葛\U000e0100 a\U000e0061", "❤ 葛 a"),
+        ("می\u200cخواهم", "می\u200cخواهم"),
+        ("क्\u200dष កា\u200bរ", "क्\u200dष កា\u200bរ"),
         ("Қазақ 👩‍👩‍👧", "Қазақ 👩‍👩‍👧"),
     ],
 )
-def test_clean(text, expected):
-    assert clean(text, 100) == expected
+def test_normalize(text, expected):
+    assert normalize(text) == expected
+    assert normalize(expected) == expected
 
 
-def test_long_text_is_cut_after_its_leading_space():
-    assert clean(" " * 50 + "abc" * 50, 9) == "abcabcabc"
+@pytest.mark.parametrize("piece", ["\u0300\u0316", " \u200b", "\u00ad", "\ud83d", "क्\u200d", " "])
+def test_normalize_takes_time_in_proportion_to_the_text(piece):
+    # A quadratic step would take hours.
+    assert len(normalize("a" + piece * 500_000)) <= 500_000 * len(piece) + 1
+
+
+def test_blanks_are_collapsed_before_a_text_is_cut():
+    assert clean("one" + " " * 500 + "two", 7) == "one two"
     assert clean("\x00" * 50 + " \x1b " + "abc" * 50, 9) == "abcabcabc"
 
 
@@ -85,4 +101,4 @@ def test_tagged_text_is_a_text_that_keeps_its_language_when_sent_on():
     cut = clean(TaggedText("Қай\x00ырлы", "kk"), 5)
     assert (cut, cut.lang) == ("Қайыр", "kk")
     tagged.tokens = Tokens("", 9, 0, array("i", [5]))
-    assert clean(tagged, 3) is tagged
+    assert clean(tagged, 100) is tagged

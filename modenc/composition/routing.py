@@ -176,7 +176,7 @@ class LanguageRouter:
     def route(
         self, texts: Sequence[str], lang: str | Sequence[str | None] | None = None, *, first: int = 0
     ) -> list[TaggedText]:
-        """Tag each text with the code of its modules, or :data:`BASE`; the result is not tokenized.
+        """Tag each text with the code of its modules, or :data:`BASE`; one tagged so already stays as it is.
 
         Args:
             texts: plain texts, or :class:`~modenc.texts.TaggedText`, which have a language.
@@ -195,7 +195,10 @@ class LanguageRouter:
         numbers = [first + row for row in open_rows]
         identified = iter(self._route_identified([texts[row] for row in open_rows], numbers))
         codes = (next(identified) if code is None else resolved[code] for code in given)
-        return [TaggedText(text, code) for text, code in zip(texts, codes, strict=True)]
+        return [
+            text if isinstance(text, TaggedText) and text.lang == code else TaggedText(text, code)
+            for text, code in zip(texts, codes, strict=True)
+        ]
 
     def _route_identified(self, texts: Sequence[str], positions: Sequence[int]) -> list[str]:
         if not texts:
@@ -322,5 +325,7 @@ def with_retries(
     for _ in range(_TRIES - 1):
         with suppress(LanguageGoneError):
             return vectors_of(tagged), tagged
+        for text in tagged:
+            text.tokens = None
         tagged = route(tagged)
     return vectors_of(tagged), tagged

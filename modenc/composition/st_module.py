@@ -29,7 +29,7 @@ from modenc.hub.layout import HUB_FILE
 from modenc.hub.reader import LanguageGoneError
 from modenc.hub.remote import open_hub
 from modenc.hub.store import Hub
-from modenc.texts import TaggedText, Tokens, as_texts, clean
+from modenc.texts import TaggedText, Tokens, as_texts, normalize
 from modenc.threads import wait_policy
 
 # Tokens of real text are shorter than this, so no text is cut before its last used token.
@@ -212,20 +212,25 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             LanguageGoneError: the hub has lost a language.
             HubError: a language's modules cannot be used.
         """
-        to_tokenize: dict[str, list[TaggedText]] = {}
-        for text in texts:
-            done = text.tokens
+        # The text's own tokens may change meanwhile: other threads may encode it with another prompt.
+        rows = [text.tokens for text in texts]
+        missing: dict[str, list[int]] = {}
+        for row, (text, done) in enumerate(zip(texts, rows, strict=True)):
             if done is None or (done.prompt, done.max_length) != (prompt, self._max_seq_length):
-                to_tokenize.setdefault(text.lang, []).append(text)
-        prefix = clean(prompt, self.max_characters)
-        for code, members in to_tokenize.items():
+                missing.setdefault(text.lang, []).append(row)
+        # A prompt's blank at its end separates it from the text.
+        prefix = normalize(prompt) + " " * prompt[-1:].isspace()
+        for code, numbers in missing.items():
             with self.cache.using([code]) as (_, used):
                 language = used.get(code, _BASE_LANGUAGE)
             tokenizer = language.tokenizer or self.cache.base_tokenizer()
-            tokenized = tokenize(tokenizer, [prefix + text for text in members], self._max_seq_length)
-            for text, (ids, cut) in zip(members, tokenized, strict=True):
-                text.tokens = Tokens(prompt, self._max_seq_length, language.fingerprint, ids, cut)
-        return [text.tokens for text in texts if text.tokens is not None]
+            prefixed = [prefix + texts[row] for row in numbers]
+            for row, (ids, cut) in zip(
+                numbers, tokenize(tokenizer, prefixed, self._max_seq_length), strict=True
+            ):
+                rows[row] = Tokens(prompt, self._max_seq_length, language.fingerprint, ids, cut)
+                texts[row].tokens = rows[row]
+        return [row for row in rows if row is not None]
 
     def count_cut(self, texts: Sequence[TaggedText], prompt: str) -> int:
         """Count the texts that are cut at :attr:`max_seq_length`, in this process or those of a pool."""

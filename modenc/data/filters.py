@@ -10,8 +10,9 @@ from itertools import islice
 
 from modenc.data.formats import Row
 from modenc.data.language_check import Filters, LanguageCheck
-from modenc.data.text import clean_line, letters_key, stable_hash
+from modenc.data.text import letters_key, stable_hash
 from modenc.langid import LanguageIdentifier
+from modenc.texts import normalize
 
 _BATCH = 1024
 _SAMPLE = 1000
@@ -19,7 +20,7 @@ _SAMPLE = 1000
 
 @dataclass(frozen=True)
 class FilterReport:
-    """Counts of kept rows and, by reason, of dropped ones; ``cleaned`` rows lost control characters."""
+    """Counts of kept rows and, by reason, of dropped ones."""
 
     kept: int = 0
     empty: int = 0
@@ -30,17 +31,15 @@ class FilterReport:
     in_evaluation_data: int = 0
     wrong_script: int = 0
     wrong_language: int = 0
-    cleaned: int = 0
 
     @property
     def read(self) -> int:
         """Number of rows read."""
-        counts: dict[str, int] = vars(self)
-        return sum(counts.values()) - self.cleaned
+        return sum(vars(self).values())
 
     def summary(self) -> str:
         """Summarize the counts: ``read 1,000, kept 940 (40 too short, 20 duplicate)``."""
-        reasons = [f.name for f in fields(self) if f.name not in ("kept", "cleaned")]
+        reasons = [f.name for f in fields(self) if f.name != "kept"]
         dropped = [f"{getattr(self, r):,} {r.replace('_', ' ')}" for r in reasons if getattr(self, r)]
         return f"read {self.read:,}, kept {self.kept:,}" + (f" ({', '.join(dropped)})" if dropped else "")
 
@@ -122,9 +121,7 @@ class TextFilter:
 
     def _normalized(self, row: Row, shape: RowShape) -> Row:
         roles = shape.required if shape.optional is None else (*shape.required, shape.optional)
-        cleaned = {role: clean_line(row.get(role, "")) for role in roles}
-        self._counts["cleaned"] += any(removed for _, removed in cleaned.values())
-        normal = {role: text for role, (text, _) in cleaned.items()}
+        normal = {role: normalize(row.get(role, "")) for role in roles}
         if (role := shape.optional) is not None and (
             self._length_reason(normal[role]) or letters_key(normal[role]) in self._not_in
         ):

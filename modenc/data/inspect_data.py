@@ -27,7 +27,6 @@ from modenc.data.joining import (
 from modenc.data.language_check import Filters, LanguageCheck, is_same_language
 from modenc.data.pairs import check_scores
 from modenc.data.sources import describe_source, resolve_source
-from modenc.data.text import normalize
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier, get_identifier
 from modenc.languages import find_code
@@ -36,6 +35,7 @@ from modenc.recipe.issues import Issue, Level, LocatedIssue, Place
 from modenc.recipe.licenses import sources
 from modenc.recipe.parse import select_settings
 from modenc.recipe.settings import LanguagePlan, Source
+from modenc.texts import normalize
 
 
 class _Kind(NamedTuple):

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from modenc.data.formats import Row
 from modenc.data.joining import SCORED_ROLES
 from modenc.data.sources import describe_source, read_resolved_rows, resolve_source
-from modenc.data.text import normalize
 from modenc.errors import DataError
 from modenc.recipe.settings import Source
+from modenc.texts import normalize
 
 
 class ParaphraseRow(NamedTuple):

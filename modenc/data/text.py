@@ -1,32 +1,12 @@
-"""Normal form of a line, and keys to find duplicates by."""
+"""Keys to find duplicates by, and texts as fields of a line."""
 
 from __future__ import annotations
 
-import unicodedata
 from hashlib import blake2b
 
 import regex
 
-# Control characters, surrogates, and invisible marks without meaning in a line of text. Zero-width joiners
-# and spaces stay: scripts of South Asia and Iran spell with them.
-_UNWANTED = regex.compile(r"[\p{Cc}\p{Cs}\u00ad\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]+")
 _NEITHER_LETTER_NOR_DIGIT = regex.compile(r"[^\p{L}\p{M}\p{N}]+")
-
-
-def normalize(text: str) -> str:
-    """Normalize to NFC, remove control characters and surrogates, and collapse white space."""
-    return clean_line(text)[0]
-
-
-def clean_line(text: str) -> tuple[str, bool]:
-    """Return the normalized text, and whether characters were removed from it."""
-    text = " ".join(text.split())
-    removed = False
-    if not text.isprintable():
-        shorter = _UNWANTED.sub("", text)
-        removed = len(shorter) < len(text)
-        text = " ".join(shorter.split())
-    return unicodedata.normalize("NFC", text), removed
 
 
 def one_line(text: str) -> str:

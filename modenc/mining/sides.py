@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from modenc.data.text import letters_key, normalize, stable_hash
+from modenc.data.text import letters_key, stable_hash
 from modenc.errors import DataError
+from modenc.texts import normalize
 
 
 @dataclass

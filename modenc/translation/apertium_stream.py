@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from modenc.data.text import normalize
+from modenc.texts import normalize
 from modenc.translation.steps import Translation
 
 _ESCAPED = re.compile(r"[\\^$/<>{}\[\]@]")

@@ -10,9 +10,9 @@ from pathlib import Path
 from langcodes.data_dicts import ALL_SCRIPTS
 
 from modenc.data.formats import Row, text_in_column
-from modenc.data.text import normalize
 from modenc.errors import DataError
 from modenc.languages import find_code
+from modenc.texts import normalize
 from modenc.translation.steps import Translation
 from modenc.translation.tables import OutputRow, typed
 

@@ -4,7 +4,7 @@ import pytest
 
 from modenc.data.filters import FilterReport, RowShape, TextFilter
 from modenc.data.language_check import Filters, LanguageCheck
-from modenc.data.text import letters_key, normalize
+from modenc.data.text import letters_key
 from modenc.errors import DataError
 from modenc.langid import Identification
 from modenc.recipe.loader import default_section
@@ -44,12 +44,6 @@ def _kept(lines, lang="kk", identifier=None):
     return [row["text"] for row in rows], text_filter.report
 
 
-def test_normal_form():
-    assert normalize("  a\u0301 \t b\u00a0c\x07\ud800\ufeff \u00ad") == "á b c"
-    joined = "می\u200cخواهم"
-    assert normalize(joined) == joined
-
-
 def test_the_key_of_a_line_is_its_letters_marks_and_digits():
     assert letters_key("Hello, World 2!") == letters_key("hello world -- 2") == "helloworld2"
     assert letters_key("कि") != letters_key("का")
@@ -79,7 +73,6 @@ def test_every_line_that_goes_is_counted_under_its_reason():
         duplicate=1,
         wrong_script=1,
         wrong_language=1,
-        cleaned=1,
     )
     assert report.read == 11
     assert report.summary().startswith("read 11, kept 4 (2 empty, 1 too short, 1 too long, 1 duplicate")
