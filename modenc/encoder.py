@@ -212,8 +212,9 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
             prompt: as in ``SentenceTransformer.encode``.
             batch_size: as in ``SentenceTransformer.encode``.
             *args: positional ``options``.
-            lang: language of all texts, or a list with the language of each; ``None``: identify it. Codes
-                such as ``kk``, ``kaz``, ``kaz_Cyrl`` and ``kk-KZ`` mean the same; ``base`` means no modules.
+            lang: language of all texts, or a list with the language of each; ``None`` or ``und``: identify
+                it. Codes such as ``kk``, ``kaz``, ``kaz_Cyrl`` and ``kk-KZ`` mean the same; ``base`` means
+                no modules.
             align: apply the cross-lingual alignment; ``False`` gives the monolingual encoders.
             **options: all options of ``SentenceTransformer.encode``, except ``processing_kwargs`` and
                 ``task``, which would have no effect and are refused.

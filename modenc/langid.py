@@ -1,8 +1,8 @@
 """Identification of each text's language, among all that a model knows or among a few.
 
 A model knows a hundred or more languages and errs on short texts. The script, and a prior for the languages
-of a hub, narrow its choice. The script decides first: if any candidate is written in the text's script, the
-text is identified as one that is.
+of a hub, narrow its choice. The script of a text's words (:mod:`modenc.evidence`) decides first: if any
+candidate is written in it, the text is identified as one that is.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modenc.errors import LanguageError
+from modenc.evidence import language_evidence
 from modenc.extras import require_extra
-from modenc.languages import dominant_script, expected_scripts, find_code, main_scripts, normalize_code
+from modenc.languages import expected_scripts, find_code, main_scripts, normalize_code
 
 # Log odds. Uzbek is written in Cyrillic too, but of two Cyrillic words among en az kk ky ug uz Kyrgyz
 # is identified correctly 91 % of the time with these odds against a second script, 82 % without.
@@ -106,7 +107,9 @@ class _ModelIdentifier(ABC):
             LanguageError: the model knows none of ``languages``.
         """
         candidates = self._candidates(languages)
-        return _decide(texts, candidates, self._probabilities(texts, tuple(candidates)))
+        evidence = [language_evidence(text) for text in texts]
+        scores = self._probabilities([words for words, _ in evidence], tuple(candidates))
+        return _decide([script for _, script in evidence], candidates, scores)
 
     def match(self, texts: Sequence[str], languages: Collection[str]) -> list[Match]:
         """Compare ``languages`` with all others that the model knows, for each text.
@@ -117,13 +120,16 @@ class _ModelIdentifier(ABC):
         members, known = self._candidates(languages), sorted(self.languages_known)
         matches = [Match(Identification(UNDETERMINED, 0.0), None, 0.0)] * len(texts)
         rows_of: dict[str | None, list[int]] = {}
+        words = []
         for row, text in enumerate(texts):
-            rows_of.setdefault(dominant_script(text), []).append(row)
+            evidence = language_evidence(text)
+            words.append(evidence.words)
+            rows_of.setdefault(evidence.script, []).append(row)
         for script, rows in rows_of.items():
             if not any(script in expected_scripts(code) for code in known):
                 continue  # no letters, or a script of no known language
             fits = {code: fit for code in known if (fit := _script_fit(code, script)) > _FOREIGN_SCRIPT}
-            same_script = [texts[row] for row in rows]
+            same_script = [words[row] for row in rows]
             scores = np.maximum(self._probabilities(same_script, tuple(fits)), np.float32(1e-30))
             logits = np.log(scores) + np.array([*fits.values()], dtype=np.float32)
             priors = np.array([self._prior(text) for text in same_script], dtype=np.float32)
@@ -237,12 +243,11 @@ _shared_py3langid = cache(Py3LangidIdentifier)
 
 
 def _decide(
-    texts: Sequence[str], candidates: Sequence[str], scores: NDArray[np.float32]
+    scripts: Sequence[str | None], candidates: Sequence[str], scores: NDArray[np.float32]
 ) -> list[Identification]:
     """Combine a model's probabilities [texts, candidates], up to a factor for each text, with the scripts."""
-    if not texts:
+    if not scripts:
         return []
-    scripts = [dominant_script(text) for text in texts]
     scores[[script is None for script in scripts]] = 0.0  # digits say nothing: the first candidate
     fit_of = {script: [_script_fit(code, script) for code in candidates] for script in set(scripts)}
     fits = np.array([fit_of[script] for script in scripts], dtype=np.float32)

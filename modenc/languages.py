@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from difflib import get_close_matches
@@ -75,6 +74,14 @@ def _find_code(code: str) -> str | None:
     return language if language and language not in _NO_LANGUAGE and _is_known(language) else None
 
 
+def is_undetermined(code: object) -> bool:
+    """Say whether a code names no language but says that it is not known: ``und``, ``mul``, ``mis``, ``zxx``.
+
+    Upper case and further subtags (``und-Latn``) are allowed.
+    """
+    return isinstance(code, str) and code.strip().replace("_", "-").partition("-")[0].lower() in _NO_LANGUAGE
+
+
 def language_name(code: str) -> str:
     """Return the English name of a language (``kk`` gives ``Kazakh``).
 
@@ -128,19 +135,16 @@ def script_of_code(code: str) -> str | None:
         raise LanguageError(_unknown(code)) from error
 
 
-def dominant_script(text: str) -> str | None:
-    """Return the ISO 15924 code of the script of most of a text's letters; None without letters.
+@lru_cache(maxsize=65536)
+def script_of_letter(character: str) -> str | None:
+    """Return the ISO 15924 code of a letter's script; None for other characters.
 
-    Letters that all scripts share (``ʻ``, ``ー``) are not counted; of equals the first to occur wins.
+    None, too, for letters that all scripts share (``ʻ``, ``ー``).
     """
-    if text.isascii():
-        return "Latn" if any(map(str.isalpha, text)) else None
-    counts: Counter[str] = Counter()
-    for character, count in Counter(text).items():
-        script = _script_of_letter(character)
-        if script is not None:
-            counts[script] += count
-    return max(counts, key=counts.__getitem__) if counts else None
+    if not character.isalpha():
+        return None
+    match = _script_pattern().match(character)
+    return match.lastgroup if match else None
 
 
 def _is_known(language: str) -> bool:
@@ -189,14 +193,6 @@ def _codes_by_name() -> dict[str, str]:
     codes = {tag for tag in LIKELY_SUBTAGS if "-" not in tag} | set(LANGUAGE_ALPHA3)
     known = sorted(code for code in codes - _NO_LANGUAGE if _is_known(code))
     return {Language.get(code).display_name("en").casefold(): code for code in known}
-
-
-@lru_cache(maxsize=65536)
-def _script_of_letter(character: str) -> str | None:
-    if not character.isalpha():
-        return None
-    match = _script_pattern().match(character)
-    return match.lastgroup if match else None
 
 
 @cache

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+import unicodedata
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,7 +23,9 @@ from transformers import AutoModel, AutoTokenizer
 
 from modenc import ModularEncoder
 from modenc.composition import options as encoder_options
+from modenc.composition import st_module
 from modenc.composition.routing import LanguageRouter
+from modenc.composition.st_module import tokenize
 from modenc.errors import (
     BaseModelError,
     HubError,
@@ -864,3 +867,61 @@ def test_help_on_the_constructor_is_of_this_class():
     assert ModularEncoder.__init__.__doc__ == "Open a hub; the arguments and errors are those of the class."
     documented = set(re.findall(r"^        (\w+):", ModularEncoder.__doc__, re.MULTILINE))
     assert set(inspect.signature(ModularEncoder.__init__).parameters) - {"self", "options"} <= documented
+
+
+@pytest.mark.parametrize("align", [True, False])
+def test_encode_under_autocast_gives_the_same_vectors(tiny_hub, align):
+    right = ModularEncoder(tiny_hub.path).encode(TEXTS, align=align)
+    encoder = ModularEncoder(tiny_hub.path)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert np.array_equal(encoder.encode(TEXTS, align=align), right)
+    assert np.array_equal(encoder.encode(TEXTS, align=align), right)
+
+
+@pytest.mark.parametrize("code", ["und", "UND", "mul", "zxx", "und-Latn"])
+def test_lang_may_say_that_the_language_is_not_known(encoder, code):
+    right = encoder.encode(TEXTS)
+    assert np.array_equal(encoder.encode(TEXTS, lang=code), right)
+    assert np.array_equal(encoder.encode(TEXTS, lang=[code] * len(TEXTS)), right)
+    assert [text.lang for text in encoder.route(TEXTS, code)] == [text.lang for text in encoder.route(TEXTS)]
+
+
+def test_lang_may_be_what_identify_found(tiny_hub):
+    encoder = ModularEncoder(tiny_hub.path)
+    texts = [*TEXTS, "123", "https://example.org"]
+    codes = [found.code for found in encoder.identify(texts)]
+    assert codes[-2:] == ["und", "und"]
+    assert np.array_equal(encoder.encode(texts, lang=codes), encoder.encode(texts))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: unicodedata.normalize("NFD", t),
+        lambda t: f" \u202b{t}\u202c\u200b",
+        lambda t: t.replace(" ", "\u00ad \n\t" + " " * 20_000),
+    ],
+)
+def test_texts_that_read_alike_have_equal_vectors(encoder, change):
+    texts = [*TEXTS, "형은 지난주에 새 자전거를 샀습니다.", "Un élève a été reçu à l’université."]
+    changed = [change(text) for text in texts]
+    assert changed != texts
+    assert np.array_equal(encoder.encode(changed), encoder.encode(texts))
+    assert np.array_equal(encoder.encode(changed, lang="kk"), encoder.encode(texts, lang="kk"))
+
+
+def test_tagged_texts_are_tokenized_once(tiny_hub, monkeypatch):
+    encoder = ModularEncoder(tiny_hub.path)
+    counted = []
+
+    def counting(tokenizer, texts, max_length):
+        counted.extend(texts)
+        return tokenize(tokenizer, texts, max_length)
+
+    monkeypatch.setattr(st_module, "tokenize", counting)
+    tagged = encoder.route(TEXTS)
+    encoder.encode(tagged)
+    assert len(counted) == len(TEXTS)
+    assert all(text.tokens for text in tagged)
+    encoder.encode(tagged, prompt="another: ")
+    assert len(counted) == 2 * len(TEXTS)

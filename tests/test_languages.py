@@ -5,9 +5,9 @@ import pytest
 from modenc.errors import LanguageError
 from modenc.languages import (
     _find_code,
-    dominant_script,
     expected_scripts,
     find_code,
+    is_undetermined,
     language_name,
     main_scripts,
     normalize_code,
@@ -96,18 +96,11 @@ def test_script_of_code() -> None:
         script_of_code("a b c")
 
 
-@pytest.mark.parametrize(
-    ("text", "script"),
-    [
-        ("Қайырлы таң", "Cyrl"), ("خەيرلىك ئەتىگەن", "Arab"), ("Sabahınız xeyir", "Latn"), ("ok", "Latn"),
-        ("한국어", "Hang"), ("你好", "Hani"), ("ひらがな", "Hira"), ("ሰላም", "Ethi"), ("नमस्ते", "Deva"),
-        ("сөз word сөздер", "Cyrl"), ("ok, қала", "Cyrl"), ("", None), ("123 !?", None), ("ʻ’ 1", None), ("😀", None),  # noqa: E501
-    ],
-)  # fmt: skip
-def test_dominant_script(text: str, script: str | None) -> None:
-    assert dominant_script(text) == script
+@pytest.mark.parametrize("code", ["und", "UND", "mul", "mis", "zxx", "und-Latn", "und_Cyrl", " und "])
+def test_codes_that_say_the_language_is_not_known(code: str) -> None:
+    assert is_undetermined(code)
 
 
-def test_of_equally_frequent_scripts_the_first_wins() -> None:
-    assert dominant_script("да no") == "Cyrl"
-    assert dominant_script("no да") == "Latn"
+@pytest.mark.parametrize("code", ["kk", "", "unknown", "undx", "mus", None, 3])
+def test_other_codes_do_not(code: object) -> None:
+    assert not is_undetermined(code)

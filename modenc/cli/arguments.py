@@ -225,8 +225,10 @@ def progress_bar(unit: str, total: int | None = None, initial: int = 0) -> Any:
 
 
 def given_language(args: argparse.Namespace) -> str | None:
-    """Return the code given with ``--lang``; None for ``auto``."""
-    return None if args.lang.lower() == AUTO else str(args.lang)
+    """Return the code given with ``--lang``; None for ``auto`` and ``und``."""
+    from modenc.languages import is_undetermined
+
+    return None if args.lang.lower() == AUTO or is_undetermined(args.lang) else str(args.lang)
 
 
 def encode_texts(

@@ -13,16 +13,16 @@ from reprlib import repr as short_repr
 from typing import Any
 
 from modenc.errors import HubError, LanguageError, OptionError
+from modenc.evidence import language_evidence
 from modenc.hub.reader import LanguageGoneError
 from modenc.hub.store import Hub
 from modenc.langid import UNDETERMINED, Identification, LanguageIdentifier, Match, get_identifier
-from modenc.languages import BASE, dominant_script, expected_scripts, language_name, normalize_code
+from modenc.languages import BASE, expected_scripts, is_undetermined, language_name, normalize_code
 from modenc.texts import TaggedText, is_missing
 from modenc.user_warnings import warn_user
 
 ERROR = "error"
-_IDENTIFY_CHARACTERS = 2000
-_SCRIPT_CHARACTERS = 200
+_IDENTIFY_CHARACTERS = 8000
 _LETTER = re.compile(r"[^\W\d_]")
 # Tries if a language is replaced during a call; four were seen with two replacements a second.
 _TRIES = 10
@@ -168,7 +168,7 @@ class LanguageRouter:
 
     def _without_letters(self, text: str, match: Match, available: Sequence[str]) -> Match:
         """Give texts of no language, such as digits and emoji, to the pivot; keep other matches."""
-        if match.found.confidence > 0 or dominant_script(text) is not None:
+        if match.found.confidence > 0 or language_evidence(text).script is not None:
             return match
         pivot = self._hub.info.pivot
         return Match(Identification(UNDETERMINED, 0.0), pivot if pivot in available else available[0], 0.0)
@@ -180,7 +180,7 @@ class LanguageRouter:
 
         Args:
             texts: plain texts, or :class:`~modenc.texts.TaggedText`, which have a language.
-            lang: the language of all texts, or of each (``None``: identify it).
+            lang: the language of all texts, or of each (``None`` or ``und``: identify it).
             first: number of the first text, for messages.
 
         Raises:
@@ -253,7 +253,7 @@ class LanguageRouter:
             if code is None or code == BASE:
                 continue
             expected = expected_scripts(code)
-            script = dominant_script(_excerpt(text, _SCRIPT_CHARACTERS))
+            script = language_evidence(text).script
             if expected and script and script not in expected:
                 # Once for all its codes, of which a server's clients can send any number (``kk-x-...``).
                 self._warn_once(
@@ -293,7 +293,7 @@ def _match_of(found: Identification, available: Sequence[str]) -> Match:
 
 
 def _codes_given(texts: Sequence[str], lang: str | Sequence[str | None] | None) -> list[str | None]:
-    if lang is None:
+    if lang is None or (isinstance(lang, str) and is_undetermined(lang)):
         return [text.lang if isinstance(text, TaggedText) else None for text in texts]
     if isinstance(lang, str):
         return [str(lang)] * len(texts)
@@ -301,7 +301,7 @@ def _codes_given(texts: Sequence[str], lang: str | Sequence[str | None] | None) 
         raise LanguageError(
             f"lang: expected one code, or a list with one for each text, found {type(lang).__name__}"
         )
-    codes = [None if is_missing(code) else code for code in lang]
+    codes = [None if is_missing(code) or is_undetermined(code) else code for code in lang]
     for row, code in enumerate(codes):
         if not (code is None or isinstance(code, str)):
             raise LanguageError(f"lang: expected codes or None, found {short_repr(code)} for text {row}")

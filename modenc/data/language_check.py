@@ -12,8 +12,9 @@ from langcodes import Language, tag_distance
 
 from modenc.data.text import count_letters
 from modenc.errors import DataError
+from modenc.evidence import language_evidence
 from modenc.langid import LanguageIdentifier
-from modenc.languages import dominant_script, expected_scripts, language_name, normalize_code
+from modenc.languages import expected_scripts, language_name, normalize_code
 
 # Of 14,000 lines with 20 letters or more, in ten languages, the identifier gets 57 wrong; of the lines with
 # this confidence, 2.
@@ -115,7 +116,9 @@ class LanguageCheck:
 
     def _wrong_language_labels(self, texts: Sequence[str]) -> list[str | None]:
         """Name the script or language of each text that is in an unexpected one; None for the others."""
-        labels = [None if self._script_fits(text) else f"script {dominant_script(text)}" for text in texts]
+        labels = [
+            None if self._script_fits(text) else f"script {language_evidence(text).script}" for text in texts
+        ]
         if self._identifier is None:
             return labels
         for i, found in enumerate(self._identifier.identify(texts)):
@@ -128,7 +131,7 @@ class LanguageCheck:
         return code == self._pivot if self._pivot is not None else not is_same_language(self.lang, code)
 
     def _script_fits(self, text: str) -> bool:
-        return not self._scripts or dominant_script(text) in self._scripts
+        return not self._scripts or language_evidence(text).script in self._scripts
 
 
 def _is_long(text: str) -> bool:
