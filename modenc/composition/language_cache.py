@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from modenc.composition.batched_engine import BatchedEngine
 from modenc.composition.int8 import Int8Engine
 from modenc.composition.modules import LanguageModules, to_modules
 from modenc.composition.options import ComputeSettings
+from modenc.hub.reader import LanguageGoneError
 from modenc.hub.store import Hub
 from modenc.languages import BASE
 
@@ -59,6 +61,7 @@ class LanguageCache:
         self.settings = settings
         self._base_tokenizer: PreTrainedTokenizerFast | None = None
         self._lock, self._tokenizer_lock = RLock(), RLock()
+        self._reading: defaultdict[str, RLock] = defaultdict(RLock)
         self.restart()
 
     def __reduce__(self) -> tuple[type[LanguageCache], tuple[Any, ...]]:
@@ -117,20 +120,18 @@ class LanguageCache:
             with self._lock:
                 engine = self._get_engine()
                 # Languages in memory come first, so that none of these is freed to make room for the others.
-                for code in sorted(needed, key=lambda code: code not in self._languages):
-                    if code not in self._languages:
-                        logger.debug("loading the modules of %s from %s", code, self._hub.path)
-                        # Weights made in inference mode could not be trained or moved to another device.
-                        with torch.inference_mode(False), torch.no_grad():
-                            stored = self._hub.read(code, checksums=self.settings.verify == "full")
-                            modules = to_modules(stored)
-                            self._make_room(engine, modules)
-                            engine.put(modules)
-                        self._languages[code] = LoadedLanguage(modules.tokenizer, stored.fingerprint)
-                    # Moved to the end, as the most recently used one.
-                    self._languages[code] = used[code] = self._languages.pop(code)
-                    used[code].users += 1
-                    used[code].unload = False
+                used |= {code: self._use(code) for code in needed if code in self._languages}
+                reading = {code: self._reading[code] for code in needed if code not in used}
+            for code, lock in reading.items():
+                # Other threads may use the languages in memory while this one is read, or even downloaded.
+                with lock:
+                    used[code] = self._read(code)
+            with self._lock:
+                engine = self._get_engine()
+                if any(self._languages.get(code) is not language for code, language in used.items()):
+                    raise LanguageGoneError(
+                        f"{self._hub.path}: the base was moved to another device; encode again"
+                    )
             yield engine, used
         finally:
             with self._lock:
@@ -139,6 +140,30 @@ class LanguageCache:
                 if engine is not None and engine is self._engine:
                     self._free_unloaded()
                     self._make_room(engine)
+
+    def _read(self, code: str) -> LoadedLanguage:
+        """Return a language to be used, and read it first unless another thread has."""
+        with self._lock:
+            if code in self._languages:
+                return self._use(code)
+        logger.debug("loading the modules of %s from %s", code, self._hub.path)
+        # Weights made in inference mode could not be trained or moved to another device.
+        with torch.inference_mode(False), torch.no_grad():
+            stored = self._hub.read(code, checksums=self.settings.verify == "full")
+            modules = to_modules(stored)
+            with self._lock:
+                engine = self._get_engine()
+                self._make_room(engine, modules)
+                engine.put(modules)
+                self._languages[code] = LoadedLanguage(modules.tokenizer, stored.fingerprint)
+                return self._use(code)
+
+    def _use(self, code: str) -> LoadedLanguage:
+        """Count one more user of a language in memory, the most recently used from now on."""
+        language = self._languages[code] = self._languages.pop(code)
+        language.users += 1
+        language.unload = False
+        return language
 
     def restart(self) -> None:
         """Drop all languages and the engine, because the body has moved or changed type."""

@@ -266,7 +266,9 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
                         f"{self.hub.path}: {code} was replaced while its texts were encoded; "
                         "encode them again"
                     )
-            vectors = engine.run(ids, features["attention_mask"], languages, align=align)
+            # compute= alone sets the precision: weights that are merged here are used by later batches.
+            with torch.autocast(ids.device.type, enabled=False):
+                vectors = engine.run(ids, features["attention_mask"], languages, align=align)
         features["token_embeddings"] = vectors
         return features
 

@@ -1,5 +1,7 @@
 """Which languages stay in memory, and what each batch computes with."""
 
+from threading import Event, Thread
+
 import numpy as np
 import pytest
 
@@ -118,3 +120,66 @@ def test_many_texts_of_one_language_have_batches_of_their_own(tiny_hub, monkeypa
     assert [len(codes) for codes in seen] == [1, 1, 1, 2]
     assert np.allclose(vectors[0], encoder.encode(TEXTS[1], lang="kk"), atol=1e-5)
     assert np.allclose(vectors[9], encoder.encode(TEXTS[2], lang="az"), atol=1e-5)
+
+
+def test_using_a_language_does_not_wait_while_another_one_is_read(tiny_hub, monkeypatch):
+    encoder = ModularEncoder(tiny_hub.path)
+    right = encoder.encode(TEXTS, lang=CODES)
+    encoder.unload(["kk", "az"])
+    begun, go_on = Event(), Event()
+    read, results = encoder.hub.read, {}
+
+    def slow_read(code, **options):
+        if code == "kk":
+            begun.set()
+            assert go_on.wait(60)
+        return read(code, **options)
+
+    monkeypatch.setattr(encoder.hub, "read", slow_read)
+    slow = [
+        Thread(target=lambda i=i: results.update({i: encoder.encode(TEXTS[1], lang="kk")})) for i in (0, 1)
+    ]
+    for thread in slow:
+        thread.start()
+    assert begun.wait(60)
+
+    def use_others():
+        results["others"] = encoder.encode([TEXTS[0], TEXTS[2]], lang=["en", "az"])
+        encoder.load("az")
+        results["memory"] = encoder.memory
+
+    quick = Thread(target=use_others, daemon=True)
+    quick.start()
+    quick.join(30)
+    waited = quick.is_alive()
+    go_on.set()
+    for thread in (*slow, quick):
+        thread.join(60)
+    assert not waited
+    assert np.allclose(results["others"], right[[0, 2]], atol=1e-5)
+    assert np.allclose(results[0], right[1], atol=1e-5)
+    assert np.allclose(results[1], right[1], atol=1e-5)
+
+
+def test_a_language_that_several_threads_ask_for_is_read_once(tiny_hub, monkeypatch):
+    encoder = ModularEncoder(tiny_hub.path)
+    read, codes = encoder.hub.read, []
+    monkeypatch.setattr(
+        encoder.hub, "read", lambda code, **options: codes.append(code) or read(code, **options)
+    )
+    threads = [Thread(target=encoder.load, args=(["kk", "az"],)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(codes) == ["az", "kk"]
+    assert encoder.loaded == ["az", "kk"]
+
+
+def test_a_language_that_cannot_be_read_keeps_none_of_the_others_in_use(hub_copy):
+    encoder = ModularEncoder(hub_copy.path)
+    (hub_copy.path / "kk" / "card.json").write_text("{")
+    with pytest.raises(HubError, match=r"card\.json"):
+        encoder.load(["en", "kk"])
+    encoder.unload("en")
+    assert encoder.loaded == []
