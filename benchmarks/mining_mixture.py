@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modenc.data.formats import read_file
-from modenc.data.text import letters_key, normalize
+from modenc.data.text import sentence_key
+from modenc.texts import normalize
 
 SHORTEST, LONGEST = 30, 200
 """Characters of a sentence of running text that is taken."""
@@ -43,7 +44,7 @@ def mixtures(data: Path, lang: str, sizes: Sizes, seed: int = 13) -> tuple[Mixtu
     """
     pairs = _translations(data, lang)
     random.Random(seed).shuffle(pairs)
-    known = {letters_key(text) for pair in pairs for text in pair} | _in_bitext(data, lang)
+    known = {sentence_key(text) for pair in pairs for text in pair} | _in_bitext(data, lang)
     around = [_running_text(data, code, known, sum(sizes.sentences), seed) for code in (lang, "en")]
     made, first, start = [], 0, 0
     for sentences, hidden in zip(sizes.sentences, sizes.hidden, strict=True):
@@ -77,7 +78,7 @@ def _translations(data: Path, lang: str) -> list[tuple[str, str]]:
         own, english = sides
         for index in sorted(own.keys() & english.keys(), key=int):
             pair = (own[index], english[index])
-            keys = {letters_key(text) for text in pair}
+            keys = {sentence_key(text) for text in pair}
             if not keys & seen:
                 pairs.append(pair)
             seen |= keys
@@ -91,7 +92,7 @@ def _sib(data: Path, lang: str, part: str) -> dict[str, str]:
 
 def _in_bitext(data: Path, lang: str) -> set[str]:
     rows = read_file(data / "parallel" / f"{lang}-en.tsv.gz")
-    return {letters_key(row[code]) for row in rows for code in (lang, "en")}
+    return {sentence_key(row[code]) for row in rows for code in (lang, "en")}
 
 
 def _running_text(data: Path, lang: str, known: Iterable[str], count: int, seed: int) -> list[str]:
@@ -101,7 +102,7 @@ def _running_text(data: Path, lang: str, known: Iterable[str], count: int, seed:
     random.Random(seed).shuffle(texts)
     seen, taken = set(known), []
     for text in texts:
-        if (key := letters_key(text)) not in seen:
+        if (key := sentence_key(text)) not in seen:
             seen.add(key)
             taken.append(text)
     return taken[:count]

@@ -63,7 +63,8 @@ def run(args: argparse.Namespace) -> None:
     r"""Find translations in texts that are not aligned.
 
     Scores pairs of nearest neighbors by their ratio margin, and takes them from the best score down to the
-    threshold, each sentence once. Sentences with the same letters and digits count as one. Vectors and
+    threshold, each sentence once. Sentences that differ in case or
+    punctuation alone count as one. Vectors and
     neighbors are saved in OUTPUT.parts/, and the same command resumes from them after an interruption.
 
     --dev FILE has a row for each known pair, and a row with one empty side for each sentence that is known to

@@ -10,7 +10,7 @@ from itertools import islice
 
 from modenc.data.formats import Row
 from modenc.data.language_check import Filters, LanguageCheck
-from modenc.data.text import letters_key, stable_hash
+from modenc.data.text import sentence_key, stable_hash
 from modenc.langid import LanguageIdentifier
 from modenc.texts import normalize
 
@@ -61,10 +61,10 @@ class RowShape:
 class TextFilter:
     """Normalizes rows and drops the bad ones, across all the sources of a corpus.
 
-    Duplicates are rows with the same letters and digits, among all rows that the filter has seen. For
+    Duplicates are rows of the same sentences, among all rows that the filter has seen. For
     translations, ``pivot`` is the other side's language: see
     :class:`~modenc.data.language_check.LanguageCheck`. Rows with a text of ``not_in``, a set of
-    :func:`~modenc.data.text.letters_key`, are dropped.
+    :func:`~modenc.data.text.sentence_key`, are dropped.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class TextFilter:
     def _well_formed(self, rows: Iterable[Row], shape: RowShape) -> Iterator[Row]:
         for row in rows:
             row = self._normalized(row, shape)
-            keys = [letters_key(row[role]) for role in shape.required]
+            keys = [self._key(row[role], role, shape) for role in shape.required]
             reason = self._drop_reason([row[role] for role in shape.required], keys)
             if reason is not None:
                 self._counts[reason] += 1
@@ -123,10 +123,13 @@ class TextFilter:
         roles = shape.required if shape.optional is None else (*shape.required, shape.optional)
         normal = {role: normalize(row.get(role, "")) for role in roles}
         if (role := shape.optional) is not None and (
-            self._length_reason(normal[role]) or letters_key(normal[role]) in self._not_in
+            self._length_reason(normal[role]) or self._key(normal[role], role, shape) in self._not_in
         ):
             normal[role] = ""
         return normal if shape.score is None else normal | {shape.score: row[shape.score]}
+
+    def _key(self, text: str, role: str, shape: RowShape) -> str:
+        return sentence_key(text, self._check.lang if role in shape.in_language else None)
 
     def _drop_reason(self, texts: Sequence[str], keys: Sequence[str]) -> str | None:
         if not all(any(map(str.isalpha, text)) for text in texts):

@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import unicodedata
 from hashlib import blake2b
 
 import regex
 
-_NEITHER_LETTER_NOR_DIGIT = regex.compile(r"[^\p{L}\p{M}\p{N}]+")
+from modenc.texts import normalize
+
+# Languages in which the small letter of I is ı.
+_DOTLESS_I = ("az", "crh", "gag", "tr")
+_APOSTROPHES = regex.compile(
+    "[\u2018\u2019\u201b\u02b9\u02bb\u02bc\u02bd\u02be\u02bf\u02c8\u02ca\u02cb\u2032\ua78c\u05f3`´]"
+)
+_DASHES = regex.compile("[\\p{Pd}\u2212]")
+_STRETCH = "\u0640"  # tatweel, which makes Arabic words longer on paper
+# All but what changes the meaning: signs (C#, 50%), question marks, a minus, and marks inside of words and
+# numbers (1.5, 1,000, re-sign, o'zbek).
+_PUNCTUATION = regex.compile(
+    r"(?!(?<=[\p{L}\p{M}\p{N}])[.'\-/:_·](?=[\p{L}\p{N}])|(?<=\p{N}),(?=\p{N})|(?<![\p{L}\p{M}\p{N}])-(?=\p{N}))"
+    r"[\p{P}--[\#%&@*/\\§?]]",
+    regex.V1,
+)
+# Scripts that are written without blanks between words; some tools put blanks there.
+_NO_BLANKS = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
+_NEEDLESS_BLANK = regex.compile(rf"(?<={_NO_BLANKS}) | (?={_NO_BLANKS})")
 
 
 def one_line(text: str) -> str:
@@ -19,9 +38,20 @@ def valid_utf8(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def letters_key(text: str) -> str:
-    """Return a text's letters and digits, case-folded: equal for texts that differ in nothing else."""
-    key: str = _NEITHER_LETTER_NOR_DIGIT.sub("", text.casefold())
+def sentence_key(text: str, lang: str | None = None) -> str:
+    """Return a key that is equal for texts that are the same sentence.
+
+    Case (by the rules of ``lang``, a normalized code), compatibility characters, kinds of apostrophes and
+    dashes, and punctuation around words make no difference; letters, digits, signs and question marks do:
+    ``1.5`` is not ``15``, nor ``C++`` ``C#``. Empty for texts without any of these.
+    """
+    text = unicodedata.normalize("NFKC", normalize(text)).replace(_STRETCH, "")
+    if lang in _DOTLESS_I:
+        text = text.replace("I", "ı")
+    text = unicodedata.normalize("NFKC", text.replace("İ", "i").casefold()).replace("؟", "?")
+    text = _DASHES.sub("-", _APOSTROPHES.sub("'", text))
+    text = " ".join(_PUNCTUATION.sub(" ", text).replace(" ?", "?").split())
+    key: str = _NEEDLESS_BLANK.sub("", text)
     return key
 
 

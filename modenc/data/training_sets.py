@@ -33,7 +33,7 @@ from modenc.data.joining import (
 from modenc.data.language_check import DEFAULT_FILTERS, Filters
 from modenc.data.pairs import CrossRow, CrossScoredRow, ParallelRow, ParaphraseRow, ScoredRow, check_scores
 from modenc.data.sources import describe_source, read_resolved_rows, resolve_source
-from modenc.data.text import letters_key, stable_hash
+from modenc.data.text import sentence_key, stable_hash
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier
 from modenc.recipe.settings import Source
@@ -148,7 +148,7 @@ def load(
         filters: conditions for keeping rows.
         identifier: identifies languages; None skips that check.
         held_out: number of rows to hold out, of kinds with a ``held_out_role``.
-        not_in: rows with one of these texts, as ``letters_key`` writes them, are dropped.
+        not_in: rows with one of these texts, as ``sentence_key`` writes them, are dropped.
 
     Raises:
         DataError: a source cannot be read, a score is no number, fewer than ``kind.min_rows`` rows are
@@ -216,8 +216,8 @@ def _hold_out(rows: list[Row], count: int, kind: DataKind[Any]) -> tuple[list[Ro
         first.setdefault(stable_hash(row[kind.held_out_role or ""], _HELD_OUT_SALT), row)
     chosen = set(sorted(first)[: min(count, int(len(first) * _MAX_HELD_OUT_SHARE))])
     held_out = [row for key, row in first.items() if key in chosen]
-    texts = {letters_key(row[role]) for row in held_out for role in kind.shape.required}
-    train = [row for row in rows if texts.isdisjoint(letters_key(row[role]) for role in kind.shape.required)]
+    texts = {sentence_key(row[role]) for row in held_out for role in kind.shape.required}
+    train = [row for row in rows if texts.isdisjoint(sentence_key(row[role]) for role in kind.shape.required)]
     return train, held_out
 
 

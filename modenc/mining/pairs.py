@@ -72,7 +72,7 @@ def mine(
     and settings give the same pairs.
 
     Args:
-        left: sentences, in any order; sentences with the same letters and digits count as one.
+        left: sentences, in any order; equal ones count as one.
         right: sentences of the other language.
         model: the model: a hub's folder, a :class:`~modenc.ModularEncoder`, any
             ``SentenceTransformer`` or its name, or a :class:`~modenc.evaluation.systems.System`.

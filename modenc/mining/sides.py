@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from modenc.data.text import letters_key, stable_hash
+from modenc.data.text import sentence_key, stable_hash
 from modenc.errors import DataError
 from modenc.texts import normalize
 
 
 @dataclass
 class Side:
-    """Distinct sentences of one text; sentences with the same letters and digits count as one."""
+    """Distinct sentences of one text, by :func:`~modenc.data.text.sentence_key`."""
 
     lang: str
     """Code of the language."""
@@ -27,9 +27,9 @@ class Side:
     def add(self, text: str) -> int | None:
         """Return the row of a text, which is added if it is new; None if it has no letter or digit."""
         text = normalize(text)
-        if not (key := letters_key(text)):
+        if not any(map(str.isalnum, text)):
             return None
-        row = self._rows.setdefault(stable_hash(key), len(self.texts))
+        row = self._rows.setdefault(stable_hash(sentence_key(text, self.lang)), len(self.texts))
         if row == len(self.texts):
             self.texts.append(text)
         return row

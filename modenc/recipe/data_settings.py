@@ -140,7 +140,7 @@ class DataSettings:
     max_chars: PositiveInt
     """Longest line that is kept, in characters."""
     deduplicate: bool
-    """Drop lines whose letters and digits were seen before."""
+    """Drop lines whose sentence was seen before, whatever its case, punctuation and apostrophes."""
     check_script: bool
     """Drop lines mostly in a script the language is not written in."""
     check_language: bool

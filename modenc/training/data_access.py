@@ -13,7 +13,7 @@ from modenc.data.corrections import correct, read_corrections
 from modenc.data.language_check import Filters
 from modenc.data.pairs import ParallelRow, ScoredRow, load_sts
 from modenc.data.sources import resolve_source
-from modenc.data.text import letters_key
+from modenc.data.text import sentence_key
 from modenc.data.training_sets import DataKind, TrainingSet, load
 from modenc.langid import get_identifier
 from modenc.recipe.files import find_data_file
@@ -96,7 +96,7 @@ class TrainingData:
         return DevRows(sts, cross_sts)
 
     def evaluated_on(self, *, across: bool) -> frozenset[str]:
-        """Return the sentences that pairs and translations must not have, as ``letters_key`` writes them.
+        """Return the sentences that pairs and translations must not have, as ``sentence_key`` writes them.
 
         Args:
             across: include the held-out translations, not only the development sets.
@@ -104,7 +104,8 @@ class TrainingData:
         texts = self._evaluated
         if across and self.plan.data.parallel:
             texts = texts + [text for row in self.parallel.held_out for text in row]
-        return frozenset(map(letters_key, texts))
+        # Which side of a pair is in the language is not told apart here.
+        return frozenset(sentence_key(text, lang) for text in texts for lang in (self.plan.lang, None))
 
     @cached_property
     def _evaluated(self) -> list[str]:

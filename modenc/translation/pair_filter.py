@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modenc.data.language_check import LanguageCheck
-from modenc.data.text import count_letters, letters_key
+from modenc.data.text import count_letters, sentence_key
 from modenc.langid import get_identifier
 from modenc.translation.steps import Translation
 
@@ -98,7 +98,7 @@ class PairFilter:
         if result.unknown > self._settings.max_unknown:
             return "unknown_words"
         # A text without letters and its translation may be equal.
-        if count_letters(text) and letters_key(text) == letters_key(result.text):
+        if count_letters(text) and sentence_key(text) == sentence_key(result.text):
             return "copy"
         shorter, longer = sorted((len(text), len(result.text)))
         if longer > self._settings.max_length_ratio * max(shorter, _FEW_CHARACTERS):

@@ -4,7 +4,7 @@ import pytest
 
 from modenc.data.filters import FilterReport, RowShape, TextFilter
 from modenc.data.language_check import Filters, LanguageCheck
-from modenc.data.text import letters_key
+from modenc.data.text import sentence_key
 from modenc.errors import DataError
 from modenc.langid import Identification
 from modenc.recipe.loader import default_section
@@ -44,15 +44,52 @@ def _kept(lines, lang="kk", identifier=None):
     return [row["text"] for row in rows], text_filter.report
 
 
-def test_the_key_of_a_line_is_its_letters_marks_and_digits():
-    assert letters_key("Hello, World 2!") == letters_key("hello world -- 2") == "helloworld2"
-    assert letters_key("कि") != letters_key("का")
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("Oʻzbekiston katta davlat.", "O‘zbekiston katta davlat", "O'zbekiston katta davlat!"),
+        ("O`ZBEKISTON KATTA DAVLAT", "oʼzbekiston katta davlat"),
+        ("İyi günler.", "iyi günler", "İYİ GÜNLER"),
+        ("«Hello», world!", "hello world", "Ｈｅｌｌｏ， ｗｏｒｌｄ．"),
+        ("Straße", "STRASSE"),
+        ("Café", "Cafe\u0301", "ca\u00adfé"),
+        ("你好，世界。", "你好 世界"),
+        ("عـــربي", "عربي"),
+        ("a re‑sign", "a re-sign"),
+        ("كيف الحال؟", "كيف الحال ?"),
+    ],
+)  # fmt: skip
+def test_sentence_key_is_equal_for_spellings_of_one_sentence(texts):
+    assert len({sentence_key(text) for text in texts}) == 1
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("1.5", "15", "150", "1,5", "1:5", "-15", "1/5", "15 %", "15 €"),
+        ("C++", "C#", "C", "C--C"),
+        ("He came.", "He came?"),
+        ("now here", "nowhere"),
+        ("कि", "का"),
+        ("bo'r", "bor"),
+        ("x > y", "x < y", "x = y", "x y"),
+    ],
+)
+def test_sentence_key_differs_for_other_sentences(texts):
+    assert len({sentence_key(text) for text in texts}) == len(texts)
+
+
+def test_sentence_key_folds_case_by_the_rules_of_the_language():
+    assert sentence_key("ISPARTA", "tr") == sentence_key("ısparta", "tr") != sentence_key("isparta", "tr")
+    assert sentence_key("IT IS", "en") == sentence_key("it is")
+    assert sentence_key("!? ...", "tr") == "?"
+    assert sentence_key(" — ...") == ""
 
 
 def test_every_line_that_goes_is_counted_under_its_reason():
     lines = [
         "Бұл бір ұзын қазақша сөйлем екен.",
-        "бұл бір ұзын қазақша сөйлем екен",
+        "бұл бір ұзын қазақша сөйлем екен!",
         "12 34 56",
         "",
         "аб",
@@ -125,7 +162,7 @@ def test_rows_with_a_sentence_of_evaluation_data_are_dropped():
         {"anchor": "бірінші сөйлем", "positive": "екінші сөйлем", "negative": "ҮШІНШІ сөйлем!"},
         {"anchor": "төртінші сөйлем", "positive": "«Үшінші» сөйлем"},
     ]
-    text_filter = TextFilter(ROW_CONDITIONS, "kk", None, not_in={letters_key("үшінші сөйлем")})
+    text_filter = TextFilter(ROW_CONDITIONS, "kk", None, not_in={sentence_key("үшінші сөйлем")})
     assert [row["negative"] for row in text_filter.select(rows, PAIR)] == [""]
     assert text_filter.report.summary() == "read 2, kept 1 (1 in evaluation data)"
 
