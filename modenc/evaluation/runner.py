@@ -8,7 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from itertools import combinations
+from itertools import combinations, permutations
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from modenc.evaluation.bitext import Score, hubness, is_top1, mining_scores
 from modenc.evaluation.geometry import calinski_harabasz, invariance, isotropy, rsim, translation_map
 from modenc.evaluation.results import Result, SystemResults, circumstances
 from modenc.evaluation.retrieval import Vectors, unit
+from modenc.evaluation.search import make_search_set, pool_metrics, search_metrics
 from modenc.evaluation.significance import (
     RESAMPLED_METRICS,
     Floats,
@@ -72,6 +73,7 @@ def run_suite(system: System, suite: Suite, root: Path, *, seed: int) -> SystemR
         getattr(run, task.kind)(task)
     run.cross_lingual_sts()
     run.cross_lingual_bitext()
+    run.searches()
     run.language_biases()
     seconds = round(time.perf_counter() - started, 1)
     about = {"system": system.describe(), **circumstances()}
@@ -91,6 +93,7 @@ class _Run:
         self.vectors: dict[str, dict[str, Vectors]] = defaultdict(dict)
         self.cross_lingual: dict[str, list[tuple[Floats | Vectors, Floats | list[float]]]] = defaultdict(list)
         self.multiway_pairs: dict[str, dict[str, PairVectors]] = defaultdict(dict)
+        self.search_rows: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
         self.multiway_texts: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
 
     def encode(self, texts: list[str], lang: str) -> Vectors:
@@ -238,6 +241,40 @@ class _Run:
             vectors = self.encode_common(task, texts)
             for left, right in combinations(vectors, 2):
                 self.record_retrieval(task, (left, right), vectors[left], vectors[right])
+
+    def search(self, task: Task) -> None:
+        for lang in task.languages:
+            self.search_rows[task.name][lang] += self.rows(task, task.data, lang, lang)
+
+    def searches(self) -> None:
+        for task, rows in self.search_rows.items():
+            sets = {lang: make_search_set(found) for lang, found in rows.items() if found}
+            encoded = {
+                lang: (self.encode(one.queries, lang), self.encode(one.passages, lang))
+                for lang, one in sets.items()
+            }
+            for lang, one in sets.items():
+                self.record_search(task, (lang,), *encoded[lang], one.answers)
+            for left, right in permutations(sets, 2):
+                answers = sets[left].answers_in(sets[right])
+                self.record_search(task, (left, right), encoded[left][0], encoded[right][1], answers)
+            if pool := pool_metrics([*sets.values()], [*encoded.values()]):
+                for metric, items in pool.items():
+                    self.record(task, metric, tuple(sets), items)
+
+    def record_search(
+        self,
+        task: str,
+        languages: tuple[str, ...],
+        queries: Vectors,
+        passages: Vectors,
+        answers: list[set[int]],
+    ) -> None:
+        """Record the metrics of the queries that have an answer."""
+        if rows := [row for row, own in enumerate(answers) if own]:
+            scores = search_metrics(queries[rows], passages, [answers[row] for row in rows])
+            for metric, items in scores.items():
+                self.record(task, metric, languages, items)
 
     def classification(self, task: Task) -> None:
         assert task.train is not None

@@ -16,12 +16,12 @@ SAMPLES = 1000
 
 
 def percent_of_hits(items: Items) -> float:
-    """Compute the percentage of ones among ``items`` [n, k]."""
+    """Compute the mean of ``items`` [n, k], from 0 (a miss) to 1 (a hit), in percent."""
     return float(items.mean() * 100)
 
 
 def percent_of_misses(items: Items) -> float:
-    """Compute the percentage of zeros among ``items`` [n, k]."""
+    """Compute what :func:`percent_of_hits` leaves of 100."""
     return float(100 - items.mean() * 100)
 
 
@@ -30,6 +30,11 @@ RESAMPLED_METRICS: dict[str, Statistic] = {
     "accuracy": percent_of_hits,
     "zero_shot_accuracy": percent_of_hits,
     "retrieval_accuracy": percent_of_hits,
+    "ndcg_at_10": percent_of_hits,
+    "accuracy_at_1": percent_of_hits,
+    "mrr_at_10": percent_of_hits,
+    "pool_accuracy_at_1": percent_of_hits,
+    "pool_own_language": percent_of_hits,
     "xsim_error": percent_of_misses,
     "xsim_error_cosine": percent_of_misses,
 }

@@ -17,11 +17,12 @@ from modenc.recipe.issues import Issue, Place, dotted, unknown_keys
 from modenc.recipe.parse import parse
 from modenc.recipe.settings import Source
 
-TaskKind = Literal["sts", "bitext", "classification", "geometry", "multiway_sts", "multiway_bitext"]
+TaskKind = Literal["sts", "bitext", "search", "classification", "geometry", "multiway_sts", "multiway_bitext"]
 
 TASK_COLUMNS: dict[str, tuple[str, ...]] = {
     "sts": ("sentence1", "sentence2", "score"),
     "bitext": ("left", "right"),
+    "search": ("query", "passage", "group"),
     "classification": ("text", "label"),
     "geometry": ("text", "id"),
     "multiway_sts": ("sentence1", "sentence2", "score"),
@@ -31,7 +32,8 @@ TASK_COLUMNS: dict[str, tuple[str, ...]] = {
 
 _MULTIWAY = "multiway_"
 _WITH_PIVOT = ("classification", "geometry")
-_WITHOUT_PAIRS = (*_WITH_PIVOT, "multiway_sts", "multiway_bitext")
+_WITHOUT_PAIRS = (*_WITH_PIVOT, "search", "multiway_sts", "multiway_bitext")
+_OF_SEVERAL_FILES = ("search", "multiway_bitext")
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,8 @@ class Task:
     name: str
     """Name of the task in results."""
     kind: TaskKind
-    """Kind of task. ``multiway_*`` tasks of the same name are one test set: each adds languages or, for
-    ``multiway_bitext``, texts."""
+    """Kind of task. ``search`` and ``multiway_*`` tasks of the same name are one test set: each adds
+    languages or, for ``search`` and ``multiway_bitext``, texts."""
     data: Source
     """Source of the test set. ``{lang}`` is the language or a pair's second, ``{pivot}`` a pair's first."""
     languages: tuple[str, ...] = ()
@@ -138,7 +140,7 @@ def _suite_issues(suite: Suite) -> Iterator[Issue]:
         yield from _source_issues(task, place)
         yield from _code_issues(task, place)
         for languages in (*task.languages, *task.pairs):
-            if (task.name, task.kind, languages) in seen and task.kind != "multiway_bitext":
+            if (task.name, task.kind, languages) in seen and task.kind not in _OF_SEVERAL_FILES:
                 yield Issue(place, f"{task.name!r} has {languages!r} twice; give one of them another name")
             seen.add((task.name, task.kind, languages))
     yield from _issues_together(suite)

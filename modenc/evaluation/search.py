@@ -1,0 +1,117 @@
+"""Search: how high a query's answers are ranked, within a language, across, and in one pool."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from modenc.data.formats import Row
+from modenc.evaluation.bitext import nearest_neighbors
+from modenc.evaluation.retrieval import Vectors
+from modenc.evaluation.sts import Items
+
+DEPTH = 10
+"""Passages that are looked at, from the first on."""
+
+
+@dataclass(frozen=True)
+class SearchSet:
+    """Queries and passages of one language, each text once."""
+
+    queries: list[str]
+    passages: list[str]
+    answers: list[set[int]]
+    """Query → the passages that stand beside it in the data."""
+    query_groups: list[set[str]]
+    """Query → its groups, which name the same content in all languages."""
+    passage_groups: list[set[str]]
+
+    def answers_in(self, other: SearchSet) -> list[set[int]]:
+        """Return query → the passages of another language with the same content."""
+        rows_of: dict[str, set[int]] = {}
+        for row, groups in enumerate(other.passage_groups):
+            for group in groups:
+                rows_of.setdefault(group, set()).add(row)
+        return [set().union(*(rows_of.get(group, set()) for group in own)) for own in self.query_groups]
+
+
+def make_search_set(rows: Iterable[Row]) -> SearchSet:
+    """Collect rows of ``query``, ``passage`` and, where there is one, ``group``."""
+    queries, passages = dict[str, int](), dict[str, int]()
+    found = SearchSet([], [], [], [], [])
+    for row in rows:
+        query = queries.setdefault(row["query"], len(queries))
+        passage = passages.setdefault(row["passage"], len(passages))
+        if query == len(found.answers):
+            found.answers.append(set())
+            found.query_groups.append(set())
+        if passage == len(found.passage_groups):
+            found.passage_groups.append(set())
+        found.answers[query].add(passage)
+        if group := row.get("group"):
+            found.query_groups[query].add(group)
+            found.passage_groups[passage].add(group)
+    found.queries.extend(queries)
+    found.passages.extend(passages)
+    return found
+
+
+def search_metrics(
+    queries: Vectors, passages: Vectors, answers: Sequence[Collection[int]]
+) -> dict[str, Items]:
+    """Rank passages by cosine, and score the ranking of each query.
+
+    Args:
+        queries: vectors [n, d].
+        passages: vectors [m, d].
+        answers: rows of ``passages`` that answer each query, at least one.
+
+    Returns:
+        Metric → a value from 0 to 1 for each query [n, 1]: ``ndcg_at_10`` (Järvelin and Kekäläinen, 2002,
+        with gains of 1), ``accuracy_at_1``, and ``mrr_at_10``, one over the rank of the first answer.
+    """
+    found = nearest_neighbors(queries, passages, DEPTH).rows
+    hits = np.array([[row in own for row in ranked] for ranked, own in zip(found, answers, strict=True)])
+    ranks = np.arange(1, found.shape[1] + 1)
+    discounts = 1 / np.log2(ranks + 1)
+    best = np.cumsum(discounts)[[min(len(own), len(ranks)) - 1 for own in answers]]
+    scores = {
+        "ndcg_at_10": (hits * discounts).sum(axis=1) / best,
+        "accuracy_at_1": hits[:, 0].astype(np.float64),
+        "mrr_at_10": (hits / ranks).max(axis=1),
+    }
+    return {metric: values[:, None] for metric, values in scores.items()}
+
+
+def pool_metrics(
+    sets: Sequence[SearchSet], encoded: Sequence[tuple[Vectors, Vectors]]
+) -> dict[str, Items] | None:
+    """Search all languages' passages at once; None if no query has an answer in another language.
+
+    Args:
+        sets: the languages' sets.
+        encoded: vectors of each set's queries [n, d] and passages [m, d].
+
+    Returns:
+        Metric → 0 or 1 for each query that has an answer in another language [n, 1]:
+        ``pool_accuracy_at_1``, whether the first passage answers it, in whatever language;
+        ``pool_own_language``, whether that passage is in the query's language.
+    """
+    passages = np.concatenate([vectors for _, vectors in encoded])
+    starts = np.cumsum([0, *(len(one.passages) for one in sets)])
+    hits, own_language = list[bool](), list[bool]()
+    for place, (own, (queries, _)) in enumerate(zip(sets, encoded, strict=True)):
+        across = {other: own.answers_in(one) for other, one in enumerate(sets) if other != place}
+        first = nearest_neighbors(queries, passages, 1).rows[:, 0].tolist()
+        for query, row in enumerate(first):
+            if any(answers[query] for answers in across.values()):
+                found = int(np.searchsorted(starts, row, side="right")) - 1
+                answers = own.answers[query] if found == place else across[found][query]
+                hits.append(row - int(starts[found]) in answers)
+                own_language.append(found == place)
+    if not hits:
+        return None
+    metrics = {"pool_accuracy_at_1": hits, "pool_own_language": own_language}
+    return {metric: np.array(values, dtype=np.float64)[:, None] for metric, values in metrics.items()}
