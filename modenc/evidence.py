@@ -15,6 +15,7 @@ _READ, _KEPT = 8000, 2000
 
 # Links end at blanks and quotes, and where Chinese, Japanese or Korean goes on without a blank.
 _IN_LINK = r"[^\s<>\"'`\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff]"
+_IN_NAME = r"[^\s<>\"'`,:;!?()\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff]"
 _TOP_LEVEL = (
     r"(?:com|org|net|edu|gov|info|biz|app|dev|xyz|shop|online|site|[a-z]{2}"
     r"|html?|php|aspx?|pdf|jpe?g|png|gif|svg|zip|docx?|xlsx?|pptx?|json|xml|csv|txt|mp[34]|exe)"
@@ -26,19 +27,20 @@ _NO_WORDS = re.compile(
     | <(?P<tag>script|style|code|pre)\b.{{0,4000}}?</(?P=tag)\s*>            # code in markup
     | </?[a-z!?][^<>]*>                                                      # markup
     | &\#?\w{{1,31}};
-    | \[/?[a-z]+(?:=[^\]\s]*)?\] | \]\([^()\s]*\)                            # BBCode, targets of Markdown
+    | \[/?[a-z]+(?:=[^\]\s]*)?\] | \]\([!-'*-~]*\)                          # BBCode, targets of Markdown
     | ```.*?```                                                              # code
     | (?<!\w)`[^`\n]+`(?!\w)                                                 # not Uzbek's o`zbek go`zal
     | (?<![\w.])[a-z_][a-z0-9_.]*\([\x20-'*-~]*\)
     | (?<!\w)[a-z0-9]+(?:_[a-z0-9]+)+(?!\w)
     | "[a-z_]\w*"\s*:
-    | \{{\{{[^{{}}]*\}}\}} | \$?\{{[^{{}}\s]*\}} | %(?:\(\w+\))?[sdif]\b | \\[a-z]+ # placeholders, LaTeX
+    | \{{\{{[\x20-z|~]*\}}\}} | \$?\{{[!-z|~]*\}} | %(?:\(\w+\))?[sdif]\b | \\[a-z]+ # placeholders, LaTeX
     | (?<![\w.+-])[a-z][a-z0-9+.-]*://{_IN_LINK}+                            # links
-    | (?<!\w)(?:www\.|mailto:|tel:){_IN_LINK}+
+    | (?<!\w)(?:www\.|mailto:|tel:|data:){_IN_LINK}+
+    | (?<![\w+/=-])[a-z0-9+/=_-]{{40,}}                                      # encoded bytes
     | (?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+                               # e-mail addresses
     | (?<![\w.-])(?:[a-z0-9_-]+\.)+(?-i:{_TOP_LEVEL})(?:[:/?\#]{_IN_LINK}*)?(?![a-z0-9_])
     | (?<![\w/])(?:[a-z]:)?(?:[/\\][a-z0-9._-]+){{2,}}                       # paths
-    | (?<!\w)@\w[\w.-]* | \#[^\s\#]{{1,50}}\# | (?<![\w&])\#\w+              # names and tags
+    | (?<!\w)@{_IN_NAME}+ | \#[^\s\#]{{1,50}}\# | (?<![\w&])\#\w+              # names and tags
     | (?<!\w)(?-i:[A-Za-z]*[a-z][A-Z][A-Za-z]*)                              # iPhone, camelCase
     | \d+
     """,
