@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from modenc.hub.reader import LanguageGoneError
 from modenc.serving.errors import ApiError
 from modenc.serving.metrics import Metrics
 from modenc.serving.settings import ServeSettings
 
 if TYPE_CHECKING:
     from modenc.encoder import ModularEncoder
-    from modenc.texts import TaggedText
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +39,7 @@ class Encoded:
     languages: list[str]
     """Code of the language whose modules encoded each text."""
     tokens: int
-    """Number of tokens with prompts; 0 for a batch of which a language was removed in the meantime."""
+    """Number of tokens with prompts, without texts whose language was removed from the hub meanwhile."""
 
 
 @dataclass
@@ -49,6 +47,7 @@ class _Request:
     size: int
     """Number of its texts."""
     align: bool
+    prompt_name: str | None
     future: Future[Encoded] = field(default_factory=Future)
     done: list[Encoded] = field(default_factory=list)
 
@@ -123,18 +122,26 @@ class Batcher:
             self._changed.notify()
         self._thread.join()
 
-    def submit(self, texts: Sequence[str], langs: Sequence[str | None], *, align: bool) -> Future[Encoded]:
+    def submit(
+        self,
+        texts: Sequence[str],
+        langs: Sequence[str | None],
+        *,
+        align: bool,
+        prompt_name: str | None = None,
+    ) -> Future[Encoded]:
         """Queue texts to be encoded.
 
         Args:
             texts: at least one.
             langs: a code for each, None where it is to be identified.
             align: as for ``ModularEncoder.encode``.
+            prompt_name: likewise.
 
         Raises:
             ApiError: too many texts are waiting.
         """
-        request = _Request(len(texts), align)
+        request = _Request(len(texts), align, prompt_name)
         with self._changed:
             if self._waiting + len(texts) > self._settings.max_waiting:
                 wait = min(math.ceil(self._waiting / self._rate), _LONGEST_WAIT) if self._rate else 1
@@ -160,8 +167,11 @@ class Batcher:
                 continue
             start, count = time.monotonic(), sum(len(portion.texts) for portion in portions)
             self._metrics.batches.observe(count)
-            for align in (True, False):
-                self._encode([portion for portion in portions if portion.request.align is align], align)
+            alike: dict[tuple[bool, str | None], list[_Portion]] = {}
+            for portion in portions:
+                alike.setdefault((portion.request.align, portion.request.prompt_name), []).append(portion)
+            for (align, prompt_name), own in alike.items():
+                self._encode(own, align, prompt_name)
             rate = count / (time.monotonic() - start)
             self._rate += (rate - self._rate) * (_WEIGHT if self._rate else 1.0)
 
@@ -191,15 +201,13 @@ class Batcher:
                     self._queue.append(rest)
             return portions
 
-    def _encode(self, portions: list[_Portion], align: bool) -> None:
-        if not portions:
-            return
+    def _encode(self, portions: list[_Portion], align: bool, prompt_name: str | None) -> None:
         try:
-            encoded = self._vectors(portions, align)
+            encoded = self._vectors(portions, align, prompt_name)
         except Exception as error:  # is the request's that caused it
             if len(portions) > 1:
                 for portion in portions:
-                    self._encode([portion], align)
+                    self._encode([portion], align, prompt_name)
                 return
             with suppress(InvalidStateError):  # its client has left
                 portions[0].request.future.set_exception(error)
@@ -207,7 +215,7 @@ class Batcher:
         for portion, own in zip(portions, encoded, strict=True):
             _give(portion.request, own)
 
-    def _vectors(self, portions: list[_Portion], align: bool) -> list[Encoded]:
+    def _vectors(self, portions: list[_Portion], align: bool, prompt_name: str | None) -> list[Encoded]:
         encoder = self.encoder
         assert encoder is not None
         texts = [text for portion in portions for text in portion.texts]
@@ -215,23 +223,16 @@ class Batcher:
         langs = [lang for portion in portions for lang in portion.langs]
         tagged = encoder.route(texts, langs, first=portions[0].first)
         batch = self._settings.batch_size
-        vectors = encoder.encode(tagged, align=align, batch_size=batch, show_progress_bar=False)
-        tokens = _tokens(encoder, tagged)
-        self._metrics.count(tagged, tokens, encoder.max_seq_length)
+        # Tokenizes these very texts.
+        vectors = encoder.encode(tagged, prompt_name, batch_size=batch, show_progress_bar=False, align=align)
+        self._metrics.count(tagged)
         answers, start = [], 0
         for portion in portions:
             own = slice(start, start + len(portion.texts))
-            answers.append(Encoded(vectors[own], [text.lang for text in tagged[own]], sum(tokens[own])))
+            tokens = sum(len(text.tokens.ids) for text in tagged[own] if text.tokens is not None)
+            answers.append(Encoded(vectors[own], [text.lang for text in tagged[own]], tokens))
             start = own.stop
         return answers
-
-
-def _tokens(encoder: ModularEncoder, texts: list[TaggedText]) -> list[int]:
-    try:
-        features = encoder.preprocess(texts, prompt=encoder.hub.info.prompt)
-    except LanguageGoneError:  # by now; the vectors are there
-        return [0] * len(texts)
-    return [int(count) for count in features["attention_mask"].sum(1)]
 
 
 def _give(request: _Request, encoded: Encoded) -> None:

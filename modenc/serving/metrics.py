@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -29,16 +29,17 @@ class Metrics:
         self.seconds = histogram("modenc_request_seconds", text, ("route",), buckets=_SECONDS)
         self.texts = counter("modenc_texts", "Texts encoded, by the modules used.", ("language",))
         self.tokens = counter("modenc_tokens", "Tokens encoded.")
-        self.cut = counter("modenc_texts_cut", "Texts of the hub's limit of tokens or more.")
+        self.cut = counter("modenc_texts_cut", "Texts cut at the hub's limit of tokens.")
         self.batches = histogram("modenc_batch_texts", "Texts in a batch.", buckets=_TEXTS)
         self.waiting = Gauge("modenc_texts_waiting", "Texts in the queue.", registry=self.registry)
 
-    def count(self, texts: Sequence[TaggedText], tokens: Sequence[int], limit: int) -> None:
-        """Count encoded texts and their tokens; texts are cut at ``limit`` tokens."""
-        for text, number in zip(texts, tokens, strict=True):
+    def count(self, texts: Iterable[TaggedText]) -> None:
+        """Count encoded texts and their tokens."""
+        for text in texts:
             self.texts.labels(text.lang).inc()
-            self.tokens.inc(number)
-            self.cut.inc(number >= limit)
+            if text.tokens is not None:
+                self.tokens.inc(len(text.tokens.ids))
+                self.cut.inc(text.tokens.cut)
 
     def page(self) -> bytes:
         """Format all metrics in Prometheus's text format."""

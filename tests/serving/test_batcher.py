@@ -9,8 +9,9 @@ import pytest
 from tiny_models import sentences
 
 from modenc import ModularEncoder
+from modenc.composition import st_module
+from modenc.composition.st_module import tokenize
 from modenc.errors import LanguageError
-from modenc.hub.reader import LanguageGoneError
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
@@ -102,23 +103,62 @@ def test_it_goes_on_after_all_that_waited_was_given_up(batcher):
     batcher.stop()
 
 
-def test_vectors_are_given_where_their_tokens_cannot_be_counted(batcher, monkeypatch):
-    """A language is removed after the last time that the encoder has looked."""
-    encoder = batcher._open()
+@pytest.mark.parametrize("prompt_name", [None, "document"])
+def test_every_text_is_tokenized_once(batcher, monkeypatch, prompt_name):
+    texts = [*sentences("kk")[:3], "", "  two   blanks\n", "e\u0301 and a soft\u00adhyphen", "word " * 300]
+    tokenized = []
 
-    def removed(*_, **__):
-        raise LanguageGoneError("kk is gone")
+    def counted(tokenizer, given, max_length):
+        tokenized.extend(given)
+        return tokenize(tokenizer, given, max_length)
+
+    monkeypatch.setattr(st_module, "tokenize", counted)
+    langs = ["kk", "base", None, *["kk"] * 4]
+    future = batcher.submit(texts, langs, align=True, prompt_name=prompt_name)
+    batcher.start()
+    batcher.stop()
+    assert len(tokenized) == len(texts)
+    encoder = batcher.encoder
+    mask = encoder.preprocess(encoder.route(texts, langs), prompt=encoder.prompts["document"])
+    assert future.result().tokens == mask["attention_mask"].sum()
+    counted = {
+        name: batcher._metrics.registry.get_sample_value(f"modenc_{name}_total")
+        for name in ("tokens", "texts_cut")
+    }
+    assert counted == {"tokens": future.result().tokens, "texts_cut": 1}
+
+
+def test_texts_of_a_removed_language_are_answered(hub_copy, monkeypatch):
+    """It is removed after the texts are routed."""
+    encoder = ModularEncoder(hub_copy.path, fallback="base")
+    settings = ServeSettings("tiny", max_waiting=100, max_texts=100)
+    batcher = Batcher(lambda: encoder, settings, Metrics(), lambda: None)
 
     def encode(*args, **options):
-        vectors = ModularEncoder.encode(encoder, *args, **options)
-        monkeypatch.setattr(encoder, "preprocess", removed)
-        return vectors
+        hub_copy.remove("kk")
+        return ModularEncoder.encode(encoder, *args, **options)
 
     monkeypatch.setattr(encoder, "encode", encode)
     future = submit(batcher, sentences("kk")[:2])
     batcher.start()
     batcher.stop()
-    assert (len(future.result().vectors), future.result().tokens) == (2, 0)
+    expected = ModularEncoder.encode(encoder, sentences("kk")[:2], lang="base")
+    np.testing.assert_allclose(future.result().vectors, expected, atol=1e-5, rtol=0)
+
+
+def test_each_request_has_its_own_prompt(batcher):
+    """Requests of several prompts share a batch."""
+    texts, names = sentences("kk")[:3], (None, "query", "document")
+    futures = [batcher.submit(texts, ["kk"] * 3, align=True, prompt_name=name) for name in names]
+    encoder = batcher._open()
+    encoder.prompts |= {"query": "question: ", "document": "a longer passage: "}
+    batcher.start()
+    batcher.stop()
+    for name, future in zip(names, futures, strict=True):
+        expected = encoder.encode(texts, name, lang="kk")
+        np.testing.assert_allclose(future.result().vectors, expected, atol=1e-5, rtol=0)
+    question, passage = (future.result().vectors for future in futures[1:])
+    assert abs(question - passage).max() > 1e-3
 
 
 def test_the_queue_is_bounded_in_texts(batcher):
