@@ -53,6 +53,8 @@ def add_commands(commands: Any) -> None:
     option(parser, "--max-texts", "N", "most texts of a request", type=positive, default=2048)
     option(parser, "--max-characters", "N", "most characters of a text", type=positive, default=100_000)
     option(parser, "--max-body", "BYTES", "most bytes of a request", type=positive, default=8_000_000)
+    text = "page whose scripts may use the server, such as https://app.example.org; may be repeated; *: all"
+    option(parser, "--cors-origin", "ORIGIN", text, action="append", default=[])
     add_cluster(parser)
     text = "servers on the cluster, each with all its languages (default: as many as there is room for)"
     option(parser, "--replicas", "N", text, type=positive)
@@ -61,8 +63,8 @@ def add_commands(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Serve vectors over HTTP.
 
-    Answers POST /v1/embeddings and GET /v1/models as OpenAI's API does, with the fields lang, align and
-    normalize, too. At / is a page to try it; /health, /ready and /metrics (Prometheus) are for
+    Answers POST /v1/embeddings and GET /v1/models as OpenAI's API does, with the fields lang, align,
+    normalize and input_type, too. At / is a page to try it; /health, /ready and /metrics (Prometheus) are for
     operators. If the environment variable MODENC_API_KEYS holds keys, separated by commas, requests need
     one of them. SIGTERM stops the server after it has answered what it took.
 
@@ -84,6 +86,7 @@ def run(args: argparse.Namespace) -> None:
         args.name or Path(args.hub).resolve().name,
         window=args.window / 1000,
         key_digests=keys,
+        cors_origins=tuple(args.cors_origin),
         **{name: getattr(args, name) for name in limits},
     )
     if not keys and args.host not in _LOCAL:

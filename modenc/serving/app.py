@@ -18,7 +18,9 @@ from fastapi.exceptions import RequestValidationError
 from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, Response
+from starlette.types import ASGIApp
 
 import modenc
 from modenc.composition.routing import Routing
@@ -45,7 +47,7 @@ def make_app(
     settings: ServeSettings,
     metrics: Metrics,
     metrics_page: Callable[[], Awaitable[bytes]] | None = None,
-) -> FastAPI:
+) -> ASGIApp:
     """Make the application; it starts and stops ``batcher``.
 
     ``metrics_page`` makes what ``/metrics`` shows, where that is not ``metrics`` alone.
@@ -63,24 +65,39 @@ def make_app(
     )
     routes = _Routes(batcher, settings)
     app.add_api_route("/v1/embeddings", routes.embeddings, methods=["POST"])
-    app.add_api_route("/v1/models", routes.models)
-    app.add_api_route("/v1/models/{model:path}", routes.model)
     app.add_api_route("/api/similarities", routes.similarities, methods=["POST"])
-    app.add_api_route("/", routes.page, include_in_schema=False)
-    app.add_api_route("/health", routes.health)
-    app.add_api_route("/ready", routes.ready)
 
     async def counters() -> Response:
         """Return the counters for Prometheus."""
         content = await metrics_page() if metrics_page else metrics.page()
         return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    app.add_api_route("/metrics", counters)
+    handlers: dict[str, Callable[..., Awaitable[Response]]] = {
+        "/v1/models": routes.models,
+        "/v1/models/{model:path}": routes.model,
+        "/": routes.page,
+        "/health": routes.health,
+        "/ready": routes.ready,
+        "/metrics": counters,
+    }
+    for path, handler in handlers.items():
+        app.add_api_route(path, handler, include_in_schema=path != "/")
+        # uvicorn leaves out the body.
+        app.add_api_route(path, handler, methods=["HEAD"], include_in_schema=False)
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(RequestValidationError, invalid_request)
     app.add_exception_handler(Exception, unexpected)
     app.add_middleware(Gate, settings=settings, metrics=metrics)
-    return app
+    if not settings.cors_origins:
+        return app
+    # Around all else: browsers ask without a key first, and errors have to be readable, too.
+    return CORSMiddleware(
+        app,
+        settings.cors_origins,
+        allow_methods=("GET", "HEAD", "POST"),
+        allow_headers=("*",),
+        expose_headers=("Retry-After",),
+    )
 
 
 class _Routes:

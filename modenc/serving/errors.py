@@ -17,7 +17,7 @@ _ISSUES = {
     "model_attributes_type": "expected a JSON object, found something else; is the header 'Content-Type: "
     "application/json' there?",
     "extra_forbidden": "unknown field; leave it out",
-    "missing": "expected a value, found none",
+    "missing": "expected a value, found null or none",
 }
 
 
@@ -43,15 +43,34 @@ def answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = 
     return Response(body, status, headers, media_type="application/json")
 
 
-async def http_error(_: Request, error: Exception) -> Response:
+async def http_error(request: Request, error: Exception) -> Response:
     """Make the response to a refused request."""
     assert isinstance(error, HTTPException)
     kind = _TYPES.get(error.status_code) or (
         "server_error" if error.status_code >= 500 else "invalid_request_error"
     )
     param, code = getattr(error, "param", None), getattr(error, "code", None)
-    content = {"error": {"message": str(error.detail), "type": kind, "param": param, "code": code}}
-    return answer(content, error.status_code, error.headers)
+    message = _message(request, error)
+    content = {"message": _text(message), "type": kind, "param": param and _text(param), "code": code}
+    return answer({"error": content}, error.status_code, error.headers)
+
+
+def _message(request: Request, error: HTTPException) -> str:
+    """Return the message of an error; those that Starlette's router raises get one that helps."""
+    if not isinstance(error, ApiError) and error.status_code == 404:
+        return (
+            "path: expected /v1/embeddings, /v1/models, /api/similarities, /health, /ready, /metrics, "
+            f"/openapi.json or /, found {request.url.path!r:.200}; the base URL of OpenAI's clients ends in "
+            "/v1"
+        )
+    if not isinstance(error, ApiError) and error.status_code == 405:
+        return f"method: expected {(error.headers or {}).get('Allow')}, found {request.method:.50}"
+    return str(error.detail)
+
+
+def _text(text: str) -> str:
+    """Escape lone surrogates, which JSON can have and UTF-8 cannot."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 async def invalid_request(request: Request, error: Exception) -> Response:

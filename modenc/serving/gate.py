@@ -1,4 +1,4 @@
-"""Middleware for every request: keys, sizes, and metrics."""
+"""Middleware for every request: keys, sizes, encodings, and metrics."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        # Clients put a slash at the end; a redirect would drop the key where a proxy changes the address.
+        scope = {**scope, "path": scope["path"].rstrip("/") or "/"}
         start, status = time.monotonic(), 500
 
         async def noted(message: Message) -> None:
@@ -55,6 +57,8 @@ class Gate:
         headers = Headers(scope=scope)
         if self._settings.key_digests and scope["path"].startswith(_GUARDED):
             self._check_key(headers.get("authorization", ""))
+        if scope["method"] == "POST":
+            _check_encoding(headers)
         # A body without this header is measured while it is read.
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > self._settings.max_body:
@@ -94,4 +98,15 @@ class Gate:
             413,
             f"expected at most {most} bytes in a request, found more; send fewer texts at a time",
             headers={"Connection": "close"},
+        )
+
+
+def _check_encoding(headers: Headers) -> None:
+    given = ", ".join(headers.getlist("content-encoding"))
+    if any(coding.strip().lower() not in ("", "identity") for coding in given.split(",")):
+        raise ApiError(
+            415,
+            f"Content-Encoding: expected none or identity, found {given!r:.100}; send the body uncompressed",
+            param="Content-Encoding",
+            headers={"Accept-Encoding": "identity"},
         )

@@ -1,5 +1,6 @@
 """Limits, overload, operators' routes, and the end of a server, over plain HTTP."""
 
+import gzip
 import http.client
 import json
 import signal
@@ -50,7 +51,7 @@ def send_fourth(server):
         (b"[" * 1900, 400, "parsing the body"),
         (b"\xff", 400, "body"),
         ([], 400, "body: expected a JSON object"),
-        ({}, 400, "input: expected a value, found none; model: expected a value, found none"),
+        ({}, 400, "input: expected a value, found null or none; model: expected a value, found null or none"),
         (ask(["a"] * 5), 400, "input: expected 1 to 4 texts, found 5; send several requests"),
         (ask(["a", "b" * 51]), 400, "input.1: expected at most 50 characters, found 51; split the text"),
         (ask(["a" * 3000]), 413, "expected at most 2000 bytes in a request, found more"),
@@ -75,15 +76,52 @@ def test_a_body_of_unknown_length_is_counted_as_it_comes(small_server):
 
 
 @pytest.mark.slow
+def test_head_is_answered_as_get_without_a_body(server):
+    """Over one connection, which a body would put out of step."""
+    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
+    for path in ("/health", "/ready", "/metrics", "/", "/v1/models", "/v1/models/tiny", "/openapi.json"):
+        for key, status in (("first-key", 200), ("wrong", 401 if path.startswith("/v1") else 200)):
+            connection.request("HEAD", path, headers={"Authorization": f"Bearer {key}"})
+            answer = connection.getresponse()
+            assert (answer.status, answer.read()) == (status, b""), path
+            assert int(answer.headers["content-length"]) > 0
+    connection.request("HEAD", "/v1/embeddings", headers={"Authorization": "Bearer first-key"})
+    assert connection.getresponse().status == 405
+
+
+@pytest.mark.slow
+def test_compressed_bodies_are_refused_and_the_connection_goes_on(server):
+    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
+    body = json.dumps(ask("Good morning")).encode()
+    usual = {"Content-Type": "application/json", "Authorization": "Bearer first-key"}
+    for coding in ("gzip", "deflate", "br", "zstd", "GZIP, identity", "identity", "Identity", ""):
+        data = gzip.compress(body) if coding == "gzip" else body
+        connection.request("POST", "/v1/embeddings", data, usual | {"Content-Encoding": coding})
+        answer = connection.getresponse()
+        content = json.loads(answer.read())
+        if coding.lower() in ("", "identity"):
+            assert (answer.status, len(content["data"])) == (200, 1)
+            continue
+        assert (answer.status, answer.headers["accept-encoding"]) == (415, "identity")
+        message = f"Content-Encoding: expected none or identity, found {coding!r}; send the body uncompressed"
+        assert content["error"]["message"] == message
+    connection.request("GET", "/health", headers={"Content-Encoding": "gzip"})
+    assert connection.getresponse().status == 200, "no body, nothing to refuse"
+
+
+@pytest.mark.slow
 def test_a_server_that_starts_is_healthy_and_not_ready(small_server):
     assert small_server.at_first == {"/health": 200, "/ready": 503, "/v1/models": 503}
 
 
 @pytest.mark.slow
 def test_unknown_paths_and_methods(small_server):
-    assert refused(small_server, None, "/v1/nothing")[0] == 404
+    status, error, _ = refused(small_server, ask("a"), "/embeddings")
+    assert status == 404
+    assert "path: expected /v1/embeddings, " in error["message"]
+    assert "found '/embeddings'; the base URL of OpenAI's clients ends in /v1" in error["message"]
     status, error, _ = refused(small_server, None)
-    assert (status, error["message"]) == (405, "Method Not Allowed")
+    assert (status, error["message"]) == (405, "method: expected POST, found GET")
 
 
 @pytest.mark.slow
@@ -188,6 +226,7 @@ def test_what_cannot_be_served_is_said_before_anything_is_loaded(tiny_hub, tmp_p
             [*hub, "--max-texts", "9", "--max-waiting", "8"],
             "expected at least --max-texts (9), found 8",
         ),
+        ([*hub, "--cors-origin", "app.example.org"], "--cors-origin: expected * or an origin"),
         ([*hub, "--host", "192.0.2.1"], "Cannot assign requested address"),
     ):
         assert main(words) == 2
