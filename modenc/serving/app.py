@@ -119,7 +119,9 @@ class _Routes:
         if body.dimensions is not None and body.dimensions > width:
             message = f"dimensions: expected 1 to {width}, found {body.dimensions}"
             raise ApiError(400, message, param="dimensions")
-        encoded = await self._encoded(request, body.input, codes, align=body.align)
+        encoded = await self._encoded(
+            request, body.input, codes, align=body.align, prompt_name=body.input_type
+        )
         return await run_in_threadpool(_embeddings, encoded, body)
 
     async def similarities(self, request: Request, body: SimilarityRequest) -> Response:
@@ -179,9 +181,16 @@ class _Routes:
         return encoder
 
     async def _encoded(
-        self, request: Request, texts: list[str], codes: Sequence[str | None], *, align: bool
+        self,
+        request: Request,
+        texts: list[str],
+        codes: Sequence[str | None],
+        *,
+        align: bool,
+        prompt_name: str | None = None,
     ) -> Encoded:
-        waiting = asyncio.wrap_future(self._batcher.submit(texts, codes, align=align))
+        submitted = self._batcher.submit(texts, codes, align=align, prompt_name=prompt_name)
+        waiting = asyncio.wrap_future(submitted)
         try:
             while not waiting.done():
                 await asyncio.wait({waiting}, timeout=_SECONDS)

@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from reprlib import repr as short_repr
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from modenc.errors import LanguageError
 from modenc.languages import BASE, normalize_code
 from modenc.serving.errors import ApiError
 from modenc.serving.settings import ServeSettings
+from modenc.suggest import closest_match
+
+_MOST_FIELDS = 100
+_INPUT_TYPES: dict[str, str | None] = (
+    dict.fromkeys(("query", "search_query", "retrieval.query"), "query")
+    | dict.fromkeys(("document", "passage", "search_document", "retrieval.passage"), "document")
+    | dict.fromkeys(("classification", "clustering", "separation", "text-matching"))
+)
+"""Value of ``input_type`` of Cohere, Voyage, NVIDIA and Jina → name of the prompt; None: the default one."""
+_OTHER_NAMES = {
+    **dict.fromkeys(("dim", "dims", "embedding_dim", "matryoshka_dim", "truncate_dim"), "dimensions"),
+    **dict.fromkeys(("dtype", "embedding_type", "embedding_types", "output_dtype"), "encoding_format"),
+    **dict.fromkeys(("instruction", "prompt_name", "taskType"), "input_type"),
+    "prompt": "input or input_type",
+    **dict.fromkeys(("language_code", "locale", "source_lang"), "lang"),
+    "extra_body": "the fields in it, beside input and model",
+}
+"""Name of a field in other interfaces → what it is here, where the spelling does not suggest it."""
+# Codes of texts whose language is not known: undetermined, multiple, uncoded, no linguistic content.
+_NO_LANGUAGE = ("und", "mul", "mis", "zxx")
 
 
 def _issue(message: str, value: Any) -> PydanticCustomError:
+    found = "null" if value is None else short_repr(value)
     # Passed as a value, since braces in a user's text would be read as format fields.
-    return PydanticCustomError("modenc", "{message}", {"message": f"{message}, found {short_repr(value)}"})
+    return PydanticCustomError("modenc", "{message}", {"message": f"{message}, found {found}"})
 
 
 def _texts(value: Any) -> Any:
@@ -25,7 +48,7 @@ def _texts(value: Any) -> Any:
     if not isinstance(value, list):
         raise _issue("expected a text or a list of texts", value)
     for item in value:
-        if isinstance(item, int | list):
+        if _is_number(item) or (isinstance(item, list) and item and all(map(_is_number, item))):
             message = (
                 "expected texts, found token numbers; languages have tokenizers of their own: send the text "
                 "itself (LangChain: check_embedding_ctx_length=False)"
@@ -34,6 +57,20 @@ def _texts(value: Any) -> Any:
         if not isinstance(item, str):
             raise _issue("expected a text or a list of texts", item)
     return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _prompt_name(value: Any) -> Any:
+    if not isinstance(value, str) or value.lower() not in _INPUT_TYPES:
+        raise _issue(f"expected null or one of {', '.join(_INPUT_TYPES)}", value)
+    return _INPUT_TYPES[value.lower()]
+
+
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
 
 
 def _codes(value: Any) -> Any:
@@ -46,6 +83,23 @@ def _codes(value: Any) -> Any:
 
 Texts = Annotated[list[str], BeforeValidator(_texts, json_schema_input_type=str | list[str])]
 Codes = Annotated[str | list[str | None] | None, BeforeValidator(_codes)]
+PromptName = Annotated[str | None, BeforeValidator(_prompt_name)]
+
+
+def _check_names(given: Collection[str], known: Collection[str]) -> None:
+    """Refuse fields whose names mean a known one: ignored, they would give other vectors than asked for.
+
+    Raises:
+        ApiError: there is one.
+    """
+    for name in given:
+        if name in known:
+            continue
+        meant = _OTHER_NAMES.get(name) or closest_match(name, known)
+        # Required fields that are given as well are not misspelled.
+        if meant and not (meant in ("input", "model") and meant in given):
+            message = f"{name}: unknown field; did you mean {meant}? If not, leave it out"
+            raise ApiError(400, message, param=name)
 
 
 class _Request(BaseModel):
@@ -54,15 +108,37 @@ class _Request(BaseModel):
     lang: Codes = Field(None, description="language code of all texts, or of each; null: identify it")
     align: bool = Field(True, description="false: best within a language, not comparable across")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _given(cls, body: Any) -> Any:
+        """Leave out fields that are null, which are not given, and check the names of the others."""
+        if not isinstance(body, dict):
+            return body
+        if len(body) > _MOST_FIELDS:  # each is compared with the known ones, and named if it is refused
+            raise ApiError(400, f"body: expected at most {_MOST_FIELDS} fields, found {len(body)}")
+        given = {name: value for name, value in body.items() if value is not None}
+        if cls.model_config["extra"] == "ignore":
+            _check_names(given, cls.model_fields)
+        return given
+
 
 class EmbeddingRequest(_Request):
-    """A request of OpenAI's embeddings API; ``lang``, ``align`` and ``normalize`` are modenc's own."""
+    """A request of OpenAI's embeddings API; ``lang``, ``align`` and ``normalize`` are modenc's own.
+
+    Other fields are ignored, unless their names are like those of these fields.
+    """
+
+    model_config = ConfigDict(extra="ignore")
 
     input: Texts = Field(description="a text, or a list of texts")
     model: str = Field(description="the name that /v1/models gives")
     dimensions: int | None = Field(None, ge=1, description="keep the first so many numbers of each vector")
-    encoding_format: Literal["float", "base64"] = "float"
-    user: str | None = Field(None, description="not looked at")
+    encoding_format: Annotated[Literal["float", "base64"], BeforeValidator(_lower)] = "float"
+    input_type: PromptName = Field(
+        None,
+        validation_alias=AliasChoices("input_type", "task"),
+        description=f"what the texts are; chooses their prompt: {', '.join(_INPUT_TYPES)}",
+    )
     normalize: bool = Field(True, description="scale vectors to length 1, as OpenAI's are")
 
 
@@ -80,7 +156,8 @@ def check_texts(texts: list[str], param: str, settings: ServeSettings, most: int
     """
     most = min(most or settings.max_texts, settings.max_texts)
     if not 1 <= len(texts) <= most:
-        message = f"{param}: expected 1 to {most} texts, found {len(texts)}; send several requests"
+        message = f"{param}: expected 1 to {most} texts, found {len(texts)}"
+        message += "; send several requests" if texts else ""
         raise ApiError(400, message, param=param)
     for position, text in enumerate(texts):
         if len(text) > settings.max_characters:
@@ -98,7 +175,8 @@ def codes_of(lang: str | list[str | None] | None, count: int) -> list[str | None
     Raises:
         ApiError: there are more or fewer, or one names no language.
     """
-    codes = lang if isinstance(lang, list) else [lang] * count
+    listed = lang if isinstance(lang, list) else [lang] * count
+    codes = [None if code is None or _names_none(code) else code for code in listed]
     if len(codes) != count:
         message = f"lang: expected one code, or one for each of the {count} texts, found {len(codes)}"
         raise ApiError(400, message, param="lang")
@@ -108,3 +186,7 @@ def codes_of(lang: str | list[str | None] | None, count: int) -> list[str | None
     except LanguageError as error:
         raise ApiError(400, f"lang: {error}", param="lang") from error
     return codes
+
+
+def _names_none(code: str) -> bool:
+    return re.split("[-_]", code.strip().lower())[0] in _NO_LANGUAGE

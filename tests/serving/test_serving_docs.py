@@ -29,7 +29,7 @@ def test_options_fields_and_limits_are_the_real_ones():
     for name in re.findall(r"`--([a-z-]+)", DOCS):
         assert hasattr(args, name.replace("-", "_")), name
     assert re.findall(r"^\| `(\w+)` \|", DOCS, re.MULTILINE) == [
-        *("input", "model", "dimensions", "encoding_format", "user", "lang", "align", "normalize")
+        *("input", "model", "dimensions", "encoding_format", "input_type", "lang", "align", "normalize")
     ]
     assert set(EmbeddingRequest.model_fields) == set(re.findall(r"^\| `(\w+)` \|", DOCS, re.MULTILINE))
 
