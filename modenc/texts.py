@@ -13,14 +13,17 @@ import regex
 
 from modenc.errors import TextError
 
+# Control characters, marks of direction, soft hyphens, selectors of a glyph's form, and other characters
+# that are not seen and do not change what a text says.
+_UNSEEN = (
+    "\\p{Cc}\u00ad\u034f\u061c\u180e\u200e\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e0fff"
+)
 INVISIBLE = (
-    # Control characters, marks of direction, soft hyphens, selectors of a glyph's form, and other characters
-    # that are not seen and do not change what a text says.
-    "[\\p{Cc}\u00ad\u034f\u061c\u180e\u200e\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb"
-    "\U000e0000-\U000e0fff]+"
     # Joiners and zero-width spaces: scripts of South Asia and Iran, and emoji, spell with them; these do not.
-    "|(?<=[\\p{Latin}\\p{Cyrillic}\\p{Greek}\\p{Armenian}\\p{Georgian}\\p{Hebrew}\\p{Han}\\p{Hiragana}"
-    "\\p{Katakana}\\p{Hangul}\\p{N}\\p{P} ])[\u200b-\u200d]+"
+    "(?<=[\\p{Latin}\\p{Cyrillic}\\p{Greek}\\p{Armenian}\\p{Georgian}\\p{Hebrew}\\p{Han}\\p{Hiragana}"
+    f"\\p{{Katakana}}\\p{{Hangul}}\\p{{N}}\\p{{P}}\u0300-\u036f ])[{_UNSEEN}\u200b-\u200d]+"
+    f"|[{_UNSEEN}]+"
 )
 """Regular expression of what :func:`normalize` removes; ``regex`` and ``tokenizers`` (Oniguruma) read it."""
 
@@ -28,7 +31,8 @@ _INVISIBLE = regex.compile(INVISIBLE)
 _SURROGATE = regex.compile(r"[\ud800-\udfff]")
 # Composing takes time with the square of the marks on one letter. Unicode's Stream-Safe Text Format has 30.
 _PILED_MARKS = regex.compile(r"(\p{M}{30})\p{M}+")
-_JOINERS = "\u200b\u200c\u200d"
+# Not at the ends of a text.
+_JOINERS_AND_BLANK = "\u200b\u200c\u200d "
 
 
 class Tokens(NamedTuple):
@@ -110,13 +114,13 @@ def normalize(text: str) -> str:
     if _SURROGATE.search(text):
         # Surrogate pairs, which some JSON readers produce, are joined; lone surrogates are dropped.
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
-    text = " ".join(_INVISIBLE.sub("", text).strip(_JOINERS).split())
+    text = " ".join(_INVISIBLE.sub("", text).strip(_JOINERS_AND_BLANK).split())
     return unicodedata.normalize("NFC", _PILED_MARKS.sub(r"\1", text))
 
 
 def clean(text: str, max_characters: int) -> str:
     """Normalize a text, and cut it to ``max_characters``; a text that needs neither is returned as it is."""
-    cleaned = normalize(text)[:max_characters]
+    cleaned = normalize(text)[:max_characters].rstrip(_JOINERS_AND_BLANK)
     if cleaned == text:
         return text
     return TaggedText(cleaned, text.lang) if isinstance(text, TaggedText) else cleaned

@@ -73,6 +73,8 @@ def test_long_things_are_not_quoted_whole():
         ("\u202bئۇيغۇرچە\u202c", "ئۇيغۇرچە"),
         ("uni\u200bver\u200dsi\u200cty", "university"),
         ("\u200bHello \u200b there\u200b", "Hello there"),
+        ("uni\u00ad\u200bver\u200b\ufeffsity e\u0301\u200bs", "university és"),
+        ("\ufeff\u200bends\u200d \u00ad", "ends"),
         ("❤\ufe0f 葛\U000e0100 a\U000e0061", "❤ 葛 a"),
         ("می\u200cخواهم", "می\u200cخواهم"),
         ("क्\u200dष កា\u200bរ", "क्\u200dष កា\u200bរ"),
@@ -88,6 +90,13 @@ def test_normalize(text, expected):
 def test_normalize_takes_time_in_proportion_to_the_text(piece):
     # A quadratic step would take hours.
     assert len(normalize("a" + piece * 500_000)) <= 500_000 * len(piece) + 1
+
+
+@pytest.mark.parametrize("text", ["one two", "one\u00ad\u200b two", "க் \u200dக", "క్\u200cష one"])
+def test_a_cleaned_text_stays_as_it_is(text):
+    for length in range(1, len(text) + 1):
+        cleaned = clean(text, length)
+        assert clean(cleaned, length) is cleaned
 
 
 def test_blanks_are_collapsed_before_a_text_is_cut():

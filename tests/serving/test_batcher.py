@@ -106,6 +106,7 @@ def test_it_goes_on_after_all_that_waited_was_given_up(batcher):
 @pytest.mark.parametrize("prompt_name", [None, "document"])
 def test_every_text_is_tokenized_once(batcher, monkeypatch, prompt_name):
     texts = [*sentences("kk")[:3], "", "  two   blanks\n", "e\u0301 and a soft\u00adhyphen", "word " * 300]
+    texts += ["abc " * 3000]  # its last character before the cut is a blank
     tokenized = []
 
     def counted(tokenizer, given, max_length):
@@ -113,7 +114,7 @@ def test_every_text_is_tokenized_once(batcher, monkeypatch, prompt_name):
         return tokenize(tokenizer, given, max_length)
 
     monkeypatch.setattr(st_module, "tokenize", counted)
-    langs = ["kk", "base", None, *["kk"] * 4]
+    langs = ["kk", "base", None, *["kk"] * 5]
     future = batcher.submit(texts, langs, align=True, prompt_name=prompt_name)
     batcher.start()
     batcher.stop()
@@ -125,7 +126,7 @@ def test_every_text_is_tokenized_once(batcher, monkeypatch, prompt_name):
         name: batcher._metrics.registry.get_sample_value(f"modenc_{name}_total")
         for name in ("tokens", "texts_cut")
     }
-    assert counted == {"tokens": future.result().tokens, "texts_cut": 1}
+    assert counted == {"tokens": future.result().tokens, "texts_cut": 2}
 
 
 def test_texts_of_a_removed_language_are_answered(hub_copy, monkeypatch):
