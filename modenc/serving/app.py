@@ -189,6 +189,10 @@ class _Routes:
         align: bool,
         prompt_name: str | None = None,
     ) -> Encoded:
+        try:
+            await run_in_threadpool(_load, self._encoder(), texts, codes)
+        except LanguageError as error:
+            raise ApiError(400, str(error), param="lang") from error
         submitted = self._batcher.submit(texts, codes, align=align, prompt_name=prompt_name)
         waiting = asyncio.wrap_future(submitted)
         try:
@@ -201,6 +205,13 @@ class _Routes:
             raise ApiError(400, str(error), param="lang") from error
         finally:
             waiting.cancel()  # not encoded if the client has left; Ray Serve then cancels this very call
+
+
+def _load(encoder: ModularEncoder, texts: list[str], codes: Sequence[str | None]) -> None:
+    """Read the languages of texts before they share a batch with others; a download takes long."""
+    loaded = {BASE, *encoder.loaded}
+    if not loaded.issuperset(encoder.languages):
+        encoder.load({text.lang for text in encoder.route(texts, codes)} - loaded)
 
 
 def _embeddings(encoded: Encoded, body: EmbeddingRequest) -> Response:

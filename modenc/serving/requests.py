@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from reprlib import repr as short_repr
 from typing import Annotated, Any, Literal
@@ -11,7 +10,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from modenc.errors import LanguageError
-from modenc.languages import BASE, normalize_code
+from modenc.languages import BASE, is_undetermined, normalize_code
 from modenc.serving.errors import ApiError
 from modenc.serving.settings import ServeSettings
 from modenc.suggest import closest_match
@@ -32,8 +31,6 @@ _OTHER_NAMES = {
     "extra_body": "the fields in it, beside input and model",
 }
 """Name of a field in other interfaces → what it is here, where the spelling does not suggest it."""
-# Codes of texts whose language is not known: undetermined, multiple, uncoded, no linguistic content.
-_NO_LANGUAGE = ("und", "mul", "mis", "zxx")
 
 
 def _issue(message: str, value: Any) -> PydanticCustomError:
@@ -176,7 +173,7 @@ def codes_of(lang: str | list[str | None] | None, count: int) -> list[str | None
         ApiError: there are more or fewer, or one names no language.
     """
     listed = lang if isinstance(lang, list) else [lang] * count
-    codes = [None if code is None or _names_none(code) else code for code in listed]
+    codes = [None if code is None or is_undetermined(code) else code for code in listed]
     if len(codes) != count:
         message = f"lang: expected one code, or one for each of the {count} texts, found {len(codes)}"
         raise ApiError(400, message, param="lang")
@@ -186,7 +183,3 @@ def codes_of(lang: str | list[str | None] | None, count: int) -> list[str | None
     except LanguageError as error:
         raise ApiError(400, f"lang: {error}", param="lang") from error
     return codes
-
-
-def _names_none(code: str) -> bool:
-    return re.split("[-_]", code.strip().lower())[0] in _NO_LANGUAGE

@@ -1,6 +1,8 @@
 """What requests may say, and what is said of those that are refused; in this process, without a network."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import numpy as np
 import pytest
@@ -341,3 +343,29 @@ def test_origins_as_browsers_send_them(origin):
 def test_an_origin_that_no_browser_sends_is_refused(origin):
     with pytest.raises(OptionError, match="--cors-origin: expected \\* or an origin as browsers send it"):
         ServeSettings("tiny", cors_origins=(origin,))
+
+
+def test_a_language_that_is_being_read_holds_up_no_other_requests(tiny_hub, monkeypatch):
+    encoder = ModularEncoder(tiny_hub.path)
+    encoder.load("en")
+    begun, go_on = Event(), Event()
+    read = encoder.hub.read
+
+    def slow_read(code, **options):
+        if code == "kk":
+            begun.set()
+            assert go_on.wait(60)
+        return read(code, **options)
+
+    monkeypatch.setattr(encoder.hub, "read", slow_read)
+    client = next(started := clients(encoder))
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(vectors, client, {"lang": "kk"}, TEXTS[1:2])
+        assert begun.wait(60)
+        quick = vectors(client, {"lang": "en"}, TEXTS[:1])
+        assert not slow.done()
+        go_on.set()
+        assert_same(
+            np.concatenate([quick, slow.result(60)]), vectors(client, {"lang": ["en", "kk"]}, TEXTS[:2])
+        )
+    started.close()
