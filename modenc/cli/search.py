@@ -19,7 +19,7 @@ from modenc.cli.arguments import (
     write,
 )
 from modenc.cli.text_io import CHARACTERS_AT_ONCE, LINES_AT_ONCE, batched, read_texts
-from modenc.data.text import one_line
+from modenc.data.text import is_blank, one_line
 from modenc.errors import DataError
 
 
@@ -39,7 +39,8 @@ def run(args: argparse.Namespace) -> None:
     """Find the lines nearest to a query.
 
     Encodes the query and all lines of FILE, and prints the nearest lines, tab-separated: cosine, language,
-    line. Vectors are not stored, so each search encodes the file again.
+    line. Lines without a letter, digit or symbol are left out. Vectors are not stored, so each search encodes
+    the file again.
 
     Examples:
         modenc search 'Where is the library?' --hub adapters_hub/me5-small --input texts.txt --top 3
@@ -47,13 +48,14 @@ def run(args: argparse.Namespace) -> None:
     """
     from modenc.evaluation.retrieval import unit
 
-    if not args.query.strip():
+    if is_blank(args.query):
         raise DataError("expected a query, found an empty one; give a word or a sentence")
     encoder = open_encoder(args)
     query = unit(encoder.encode([args.query], lang=args.query_lang, align=args.align))[0]
     best: list[tuple[float, int, str, str]] = []
     first = 0
-    for texts in batched(read_texts(args.input, args.column), LINES_AT_ONCE, CHARACTERS_AT_ONCE):
+    lines = (text for text in read_texts(args.input, args.column) if not is_blank(text))
+    for texts in batched(lines, LINES_AT_ONCE, CHARACTERS_AT_ONCE):
         vectors, codes = encode_texts(args, encoder, texts)
         # The negated line number sorts earlier lines first if scores are equal.
         found = [

@@ -26,6 +26,7 @@ _PUNCTUATION = regex.compile(
 # Scripts that are written without blanks between words; some tools put blanks there.
 _NO_BLANKS = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 _NEEDLESS_BLANK = regex.compile(rf"(?<={_NO_BLANKS}) | (?={_NO_BLANKS})")
+_CONTENT = regex.compile(r"[\p{L}\p{N}\p{S}]")
 
 
 def one_line(text: str) -> str:
@@ -53,6 +54,11 @@ def sentence_key(text: str, lang: str | None = None) -> str:
     text = " ".join(_PUNCTUATION.sub(" ", text).replace(" ?", "?").split())
     key: str = _NEEDLESS_BLANK.sub("", text)
     return key
+
+
+def is_blank(text: str) -> bool:
+    """Check whether a text has no letter, digit or symbol; vectors of such texts are near to all others."""
+    return _CONTENT.search(normalize(text)) is None
 
 
 def count_letters(text: str) -> int:

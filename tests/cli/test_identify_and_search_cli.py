@@ -120,3 +120,19 @@ def test_search_as_json(tiny_hub, texts, capsys):
     best, _ = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert (best["language"], best["text"]) == ("kk", query)
     assert best["score"] == pytest.approx(1)
+
+
+def test_search_never_finds_blank_lines(tiny_hub, tmp_path, capsys):
+    kept = [*sentences("en")[:3], "7", "🙂", "C+"]
+    blank = ["", " \u3000", "\u200b\ufeff", "\u00ad", "...", "—", "«!»", "\u0301"]
+    (tmp_path / "t.txt").write_text("\n".join([*blank, *kept, *blank]), encoding="utf-8")
+    words = ["--hub", str(tiny_hub.path), "--input", str(tmp_path / "t.txt"), "--top", "99", "--json"]
+    assert main(["search", "x", *words]) == 0
+    found = [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()]
+    assert sorted(found) == sorted(kept)
+    for query in blank[1:]:
+        assert main(["search", query, *words]) == 2
+        assert "expected a query, found an empty one" in capsys.readouterr().err
+    (tmp_path / "t.txt").write_text("\n".join(blank), encoding="utf-8")
+    assert main(["search", "x", *words]) == 2
+    assert "expected lines to search, found none" in capsys.readouterr().err
