@@ -153,7 +153,7 @@ def _checked(args: argparse.Namespace) -> list[str]:
 def _dev_pairs(path: Path, langs: list[str]) -> Iterator[tuple[str, str]]:
     from modenc.data.formats import read_file, text_in_column
 
-    for number, row in enumerate(read_file(path), start=1):
+    for number, row in enumerate(read_file(path, langs), start=1):
         first, second = (text_in_column(row, lang, path, number) for lang in langs)
         yield first, second
 

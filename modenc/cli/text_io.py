@@ -24,7 +24,7 @@ def read_texts(
     """Read the texts of a file or, for ``-``, of standard input.
 
     Standard input and .txt have a text in each line; an empty line is an empty text. For other formats see
-    :func:`modenc.data.formats.read_file`.
+    :func:`modenc.data.formats.read_file`, which reads no other column.
 
     Args:
         source: the file, or ``-``.
@@ -44,7 +44,7 @@ def read_texts(
     else:
         path, column = Path(source), column if has_columns(source) else "text"
         null = option == LANG_COLUMN
-        rows = enumerate(read_file(path), start=1)
+        rows = enumerate(read_file(path, [column]), start=1)
         texts = (text_in_column(row, column, path, number, option, may_be_null=null) for number, row in rows)
     yield from texts if max_characters is None else (clean(text, max_characters) for text in texts)
 

@@ -26,8 +26,8 @@ def read_bitext(path: Path, lang: str, pivot: str, columns: dict[str, str]) -> I
         DataError: the file cannot be read, or has no such columns.
     """
     named = {"pivot": columns.get("pivot", pivot), "text": columns.get("text", lang)}
-    # An empty file has no columns.
-    found = next(read_file(path), dict.fromkeys(named.values(), ""))
+    # A file of no rows has the columns, or is JSONL.
+    found = next(read_file(path, named.values()), dict.fromkeys(named.values(), ""))
     for role, column in named.items():
         if column not in found:
             raise DataError(

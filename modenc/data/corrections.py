@@ -28,7 +28,7 @@ def read_corrections(path: Path) -> dict[str, str]:
         DataError: the file is missing, lacks a column, or has a word twice or that is no word.
     """
     table: dict[str, str] = {}
-    for number, row in enumerate(read_file(path), start=1):
+    for number, row in enumerate(read_file(path, COLUMNS), start=1):
         if missing := [column for column in COLUMNS if column not in row]:
             found = ", ".join(row)
             raise DataError(

@@ -7,16 +7,19 @@ import csv
 import gzip
 import io
 import json
+import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from modenc.data.limits import (
     LINE_BYTES,
     CharacterLimit,
+    column_names,
     decompressed,
     limited_batches,
     name_limit,
@@ -41,20 +44,32 @@ COMPRESSIONS = (".gz", ".zst")
 # Characters of a header in messages.
 _MOST_SHOWN = 1000
 
+Columns = Collection[str] | None
+"""Names of the columns to read; None: all."""
 
-def read_file(path: Path) -> Iterator[Row]:
+
+def read_file(path: Path, columns: Columns = None, may_lack: Collection[str] = ()) -> Iterator[Row]:
     """Read the rows of a file as a stream, each as column → value; the name's ending says the format.
 
     A text file has one column, ``text``, and a row for each line, also for empty ones. TSV is read literally
     (no quotes), CSV with quotes; both start with a header line. Nested values in JSON and Parquet become
-    dotted columns: ``translation.en``, ``set.0``.
+    dotted columns: ``translation.en``, ``set.0``. A blank line is a row with an empty text where a table has
+    one column; JSONL and wider tables may have blank lines only at their end.
+
+    Args:
+        path: the file.
+        columns: columns to read, by default all. Of others a row may have the name alone, with an empty
+            :class:`NonText`, so that their values cannot be at fault. Each row has to be checked for them.
+        may_lack: further columns to read, if the file has them.
 
     Raises:
-        DataError: the file is missing, of an unknown format, damaged or not UTF-8.
+        DataError: the file is missing, of an unknown format, damaged or not UTF-8; a line is blank or two
+            columns have one name; or the file has no rows, and its header or schema lacks a column.
     """
     if not path.is_file():
         raise DataError(_missing_file(path))
-    return FORMATS[file_format(path)](path)
+    wanted = None if columns is None else [*columns, *may_lack]
+    return FORMATS[file_format(path)](path, columns or (), wanted)
 
 
 def file_format(path: Path) -> str:
@@ -75,22 +90,35 @@ def file_format(path: Path) -> str:
     return ending
 
 
-def flatten(record: dict[str, Any]) -> Row:
+def flatten(record: dict[str, Any], columns: Columns = None) -> Row:
     """Convert a record's values to strings; dicts and lists become dotted columns, null ``""``.
 
-    Bytes are read as UTF-8, and left out if they are something else.
+    Bytes are read as UTF-8, and left out if they are something else. Of values that hold none of ``columns``
+    only the names are kept.
 
     Raises:
-        DataError: the names of the columns have more than 4 million characters.
+        DataError: the names of the columns have more than 4 million characters, or two are the same.
     """
     row: Row = {}
-    _flatten_into(row, record.items(), "", name_limit())
+    if columns is None:
+        items = record.items()
+    else:
+        inside = _inside(columns)
+        items = {name: value if name in inside else None for name, value in record.items()}.items()
+    _flatten_into(row, items, "", name_limit())
     return row
+
+
+def _inside(columns: Collection[str]) -> set[str]:
+    """Return the names of values that columns may be in: ``a``, ``a.b`` and ``a.b.c`` for ``a.b.c``."""
+    return {name for column in columns for name in accumulate(column.split("."), "{}.{}".format)}
 
 
 def _flatten_into(row: Row, values: Iterable[tuple[object, Any]], prefix: str, names: CharacterLimit) -> None:
     for name, value in values:
         column = names.add(f"{prefix}{name}")
+        if column in row:
+            raise DataError(_same_name(column))
         if isinstance(value, str):
             row[column] = value
         elif isinstance(value, dict):
@@ -107,9 +135,13 @@ def _flatten_into(row: Row, values: Iterable[tuple[object, Any]], prefix: str, n
             row[column] = NonText("" if is_missing(value) else str(value))
 
 
-def _flattened(record: dict[str, Any], place: str) -> Row:
+def _same_name(column: str) -> str:
+    return f"expected column names that differ, found {column[:_MOST_SHOWN]!r} twice; rename one"
+
+
+def _flattened(record: dict[str, Any], place: str, columns: Columns = None) -> Row:
     try:
-        row = flatten(record)
+        row = flatten(record, columns)
         for value in row.values():
             if isinstance(value, NonText):
                 value.place = place
@@ -146,14 +178,7 @@ def text_in_column(
         DataError: there is no such column, or its value is no text (null, a number).
     """
     if column not in row:
-        if near := closest_match(column, row, 0.5):
-            hint = f"did you mean {option} {near}?" if option else f"did you mean {near!r}?"
-        else:
-            hint = "name the column of the texts" + (f" with {option}" if option else "")
-        raise DataError(
-            f"{path}, row {number}: expected a column {column!r} of text in UTF-8, "
-            f"found {', '.join(row) or 'none'}; {hint}"
-        )
+        raise DataError(_missing_column(f"{path}, row {number}", column, row, option))
     text = row[column]
     if isinstance(text, NonText) and (text or not may_be_null):
         raise DataError(
@@ -161,6 +186,22 @@ def text_in_column(
             "or write the text in quotes"
         )
     return str(text)
+
+
+def _missing_column(place: str, column: str, names: Collection[str], option: str = "") -> str:
+    if near := closest_match(column, names, 0.5):
+        hint = f"did you mean {option} {near}?" if option else f"did you mean {near!r}?"
+    else:
+        hint = "name the column of the texts" + (f" with {option}" if option else "")
+    found = ", ".join(names)[:_MOST_SHOWN] or "none"
+    return f"{place}: expected a column {column!r} of text in UTF-8, found {found}; {hint}"
+
+
+def _check_empty(path: Path, names: Collection[str], needed: Collection[str]) -> None:
+    """Check that a file without rows has the columns by name; where it has rows, each is checked."""
+    for column in needed:
+        if _inside([column]).isdisjoint(names):
+            raise DataError(_missing_column(str(path), column, names))
 
 
 def _open(path: Path) -> BinaryIO:
@@ -178,34 +219,86 @@ def _open(path: Path) -> BinaryIO:
 _DAMAGE = (OSError, EOFError, zlib.error)
 
 
-def read_lines(stream: BinaryIO, where: str) -> Iterator[str]:
-    r"""Read lines without their ends; only ``\n`` and ``\r\n`` end one, and a byte order mark is dropped.
+_MIXED_ENDS = (
+    "expected line ends of one kind, found both \\n and \\r; convert each \\r that ends a line "
+    "(perl -pe 's/\\r\\n?/\\n/g'), and remove others (tr -d '\\r')"
+)
+_ENCODINGS = {
+    codecs.BOM_UTF32_LE: "UTF-32",  # begins like UTF-16's
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+
+
+def read_lines(stream: BinaryIO, where: str, *, quoted: bool = False) -> Iterator[str]:
+    r"""Read lines without their ends; a byte order mark is dropped.
+
+    All lines end with ``\n`` (also ``\r\n``) or, if the first does, all with ``\r`` alone. Nothing else ends
+    a line. Whether the other of ``\n`` and ``\r`` is the end of a line or part of a text cannot be known, so
+    it is refused; with ``quoted`` the caller does so, if it is outside of quotes.
 
     Raises:
-        DataError: a line is longer than 16 MB, or not UTF-8; ``where`` is the stream's name.
+        DataError: a line is longer than 16 MB, not UTF-8, or has both line ends; ``where`` is the stream's
+            name.
     """
-    for number, raw in enumerate(iter(lambda: stream.readline(LINE_BYTES), b""), start=1):
-        if len(raw) == LINE_BYTES:
+    first = stream.readline(LINE_BYTES)
+    if not first:
+        return
+    _check_encoding(first, where)
+    has_returns = re.search(rb"\r([^\r\n]|\Z)", first) is not None
+    rest = iter(lambda: stream.readline(LINE_BYTES), b"")
+    lines = _split_at_returns(first, stream) if has_returns else chain([first], rest)
+    for number, raw in enumerate(lines, start=1):
+        if len(raw) >= LINE_BYTES:
             found = f"expected at most {LINE_BYTES >> 20} MB in a line, found more; is it text?"
             raise DataError(f"{where}, line {number}: {found}")
         if number == 1:
             raw = raw.removeprefix(codecs.BOM_UTF8)
         try:
-            line = raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+            # Programs that convert line ends twice write several \r before the \n.
+            line = (raw if has_returns else raw.removesuffix(b"\n").rstrip(b"\r")).decode("utf-8")
         except UnicodeDecodeError as error:
             raise DataError(
                 f"{where}, line {number}: expected UTF-8, found byte 0x{error.object[error.start]:02x} at "
                 f"position {error.start}; convert it, e.g. with iconv -f ENCODING -t UTF-8"
             ) from error
+        if not quoted and ("\n" if has_returns else "\r") in line:
+            raise DataError(f"{where}, line {number}: {_MIXED_ENDS}")
         yield line
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def _check_encoding(first: bytes, where: str) -> None:
+    """Check the first bytes of a file, which show encodings whose line ends would not be found."""
+    for mark, name in _ENCODINGS.items():
+        if first.startswith(mark):
+            raise DataError(f"{where}: expected UTF-8, found {name}; convert it: iconv -f {name} -t UTF-8")
+    if b"\0" in first:
+        raise DataError(
+            f"{where}, line 1: expected UTF-8, found a zero byte, as in UTF-16; convert it, e.g. with "
+            "iconv -f UTF-16LE -t UTF-8"
+        )
+
+
+def _split_at_returns(first: bytes, stream: BinaryIO) -> Iterator[bytes]:
+    r"""Read lines that end with ``\r`` alone; ``first`` are the bytes read already."""
+    line = b""
+    start = io.BytesIO(first)
+    for chunk in chain(iter(lambda: start.read(1 << 16), b""), iter(lambda: stream.read(1 << 16), b"")):
+        *ended, line = (line + chunk).split(b"\r")
+        yield from ended
+        if len(line) >= LINE_BYTES:
+            break  # too long, as its reader finds
+    if line:
+        yield line
+
+
+def _lines(path: Path, *, quoted: bool = False) -> Iterator[tuple[int, str]]:
     """Read the lines of a file, numbered from 1."""
     number = 0
     with _open(path) as stream:
         try:
-            for number, line in enumerate(read_lines(stream, str(path)), start=1):
+            for number, line in enumerate(read_lines(stream, str(path), quoted=quoted), start=1):
                 yield number, line
         except _DAMAGE as error:
             raise DataError(
@@ -213,18 +306,36 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             ) from error
 
 
-def _read_text(path: Path) -> Iterator[Row]:
+def _without_blank_end(
+    path: Path, lines: Iterable[tuple[int, list[str]]], expected: str
+) -> Iterator[tuple[int, list[str]]]:
+    """Leave out blank lines at the end; in the middle it cannot be known whether they are rows."""
+    blank = 0
+    for number, fields in lines:
+        if len(fields) == 1 and not fields[0].strip():
+            blank = blank or number
+        elif blank:
+            raise DataError(
+                f"{path}, line {blank}: expected {expected}, found a blank line; remove or fix it"
+            )
+        else:
+            yield number, fields
+
+
+def _read_text(path: Path, needed: Collection[str], wanted: Columns) -> Iterator[Row]:
+    line = None
     for _, line in _lines(path):
         yield {"text": line}
+    if line is None:
+        _check_empty(path, ["text"], needed)
 
 
-def _read_tsv(path: Path) -> Iterator[Row]:
-    lines = ((number, line.split("\t")) for number, line in _lines(path) if line or number == 1)
-    return _table(path, lines)
+def _read_tsv(path: Path, needed: Collection[str], wanted: Columns) -> Iterator[Row]:
+    return _table(path, ((number, line.split("\t")) for number, line in _lines(path)), needed)
 
 
-def _read_csv(path: Path) -> Iterator[Row]:
-    return _table(path, _csv_lines(path))
+def _read_csv(path: Path, needed: Collection[str], wanted: Columns) -> Iterator[Row]:
+    return _table(path, _csv_lines(path), needed)
 
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -232,64 +343,77 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(max(csv.field_size_limit(), LINE_BYTES))
     limit = CharacterLimit(LINE_BYTES, "a row", "fix its quotes, or split it into several")
     # Fields may span lines, so each line keeps its end.
-    lines = (limit.add(f"{line}\n", f"{path}, line {number}: ") for number, line in _lines(path))
+    lines = (limit.add(f"{line}\n", f"{path}, line {number}: ") for number, line in _lines(path, quoted=True))
     reader = csv.reader(lines, strict=True)
     try:
         for fields in reader:
             limit.count = 0
-            if fields or reader.line_num == 1:
-                yield reader.line_num, fields
+            yield reader.line_num, fields or [""]
     except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: not valid CSV ({error}); fix its quotes") from error
+        fault = f"not valid CSV ({error}); fix its quotes"
+        if "new-line character" in str(error):
+            fault = _MIXED_ENDS
+        raise DataError(f"{path}, line {reader.line_num}: {fault}") from error
 
 
-def _table(path: Path, lines: Iterator[tuple[int, list[str]]]) -> Iterator[Row]:
+def _table(path: Path, lines: Iterator[tuple[int, list[str]]], needed: Collection[str]) -> Iterator[Row]:
     """Make rows of the fields of numbered lines, the first of which is the header."""
     _, header = next(lines, (0, None))
     if header is None:
         raise DataError(f"{path}: expected a header line with column names, found an empty file")
-    _check_header(path, header)
-    for number, fields in lines:
+    _check_names(f"{path}, line 1: ", header)
+    expected = f"{len(header)} fields ({', '.join(header)[:_MOST_SHOWN]})"
+    number = 0
+    # In one column, a blank line is an empty text.
+    for number, fields in lines if len(header) == 1 else _without_blank_end(path, lines, expected):
         if len(fields) != len(header):
             raise DataError(
-                f"{path}, line {number}: expected {len(header)} fields ({', '.join(header)[:_MOST_SHOWN]}), "
-                f"found {len(fields)}; fix the line (tabs and line ends inside a field are not allowed in "
-                "TSV)"
+                f"{path}, line {number}: expected {expected}, found {len(fields)}; fix the line (tabs and "
+                "line ends inside a field are not allowed in TSV)"
             )
         yield dict(zip(header, fields, strict=True))
+    if not number:
+        _check_empty(path, header, needed)
 
 
-def _check_header(path: Path, names: list[str]) -> None:
+def _check_names(place: str, names: Collection[str]) -> None:
     limit = name_limit()
     for name in names:
-        limit.add(f"{name}.", f"{path}, line 1: ")
+        limit.add(f"{name}.", place)
     # Columns without a name cannot be asked for, so there may be several.
     if twice := next((name for name, count in Counter(names).items() if name and count > 1), None):
-        raise DataError(
-            f"{path}, line 1: expected column names that differ, found {twice[:_MOST_SHOWN]!r} twice; "
-            "rename one"
-        )
+        raise DataError(f"{place}{_same_name(twice)}")
 
 
-def _read_jsonl(path: Path) -> Iterator[Row]:
-    for number, line in _lines(path):
-        if not line.strip():
-            continue
+def _read_jsonl(path: Path, needed: Collection[str], wanted: Columns) -> Iterator[Row]:
+    lines = ((number, [line]) for number, line in _lines(path))
+    for number, (line,) in _without_blank_end(path, lines, "one JSON object a line"):
         place = f"{path}, line {number}"
         try:
-            record = json.loads(line)
+            # Integers stay as they are written: Python converts none of more than 4,300 digits.
+            record = json.loads(line, object_pairs_hook=_with_different_keys, parse_int=NonText)
+        except DataError as error:
+            raise DataError(f"{place}: {error}") from error
         # RecursionError: objects nested thousands deep.
         except (ValueError, RecursionError) as error:
             raise DataError(f"{place}: not valid JSON ({error}); expected one object a line") from error
         if not isinstance(record, dict):
+            found = "a number" if isinstance(record, NonText) else type(record).__name__
             raise DataError(
-                f"{place}: expected a JSON object, found {type(record).__name__}; "
+                f"{place}: expected a JSON object, found {found}; "
                 'write each row as {"column": "value", ...}'
             )
-        yield _flattened(record, place)
+        yield _flattened(record, place, wanted)
 
 
-def _read_parquet(path: Path) -> Iterator[Row]:
+def _with_different_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        _check_names("", [key for key, _ in pairs])
+    return record
+
+
+def _read_parquet(path: Path, needed: Collection[str], wanted: Columns) -> Iterator[Row]:
     import pyarrow as pa
 
     number = 0
@@ -298,15 +422,25 @@ def _read_parquet(path: Path) -> Iterator[Row]:
             # Parquet needs to seek, which a compressed stream cannot do cheaply.
             compressed = path.suffix.lower() in COMPRESSIONS
             source = io.BytesIO(decompressed(stream, path)) if compressed else stream
-            for batch in limited_batches(source, path):
+            names = column_names(source)
+            _check_names(f"{path}: ", names)
+            chosen = None
+            not_read: Row = {}
+            if wanted is not None:
+                inside = _inside(wanted)
+                chosen = [name for name in names if name in inside]
+                not_read = _flattened(dict.fromkeys(name for name in names if name not in inside), str(path))
+            for batch in limited_batches(source, path, chosen):
                 for record in batch.to_pylist():
                     number += 1
-                    yield _flattened(record, f"{path}, row {number}")
+                    yield not_read | _flattened(record, f"{path}, row {number}")
+            if not number:
+                _check_empty(path, names, needed)
     except (pa.ArrowException, UnicodeDecodeError, RecursionError, OverflowError, *_DAMAGE) as error:
         raise DataError(f"{path}: not a readable Parquet file ({error}); fetch or write it again") from error
 
 
-FORMATS: dict[str, Callable[[Path], Iterator[Row]]] = {
+FORMATS: dict[str, Callable[[Path, Collection[str], Columns], Iterator[Row]]] = {
     ".txt": _read_text,
     ".tsv": _read_tsv,
     ".csv": _read_csv,

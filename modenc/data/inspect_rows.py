@@ -54,7 +54,7 @@ def inspect_source(
     """Inspect the resolved source at ``path`` in the recipe, whose rows must have ``roles``."""
     inspected = InspectedSource(describe_source(source))
     pairing = GroupPairing(source.group, tuple(role for role in roles if role != source.group))
-    watched = _watched(inspected, source, read_raw_rows(source, plan.data.root))
+    watched = _watched(inspected, source, read_raw_rows(source, plan.data.root, roles))
     try:
         first = next(watched, None)
         if first is None:

@@ -146,7 +146,7 @@ def pivot_source(source: Source, root: Path) -> Source:
     if not any(getattr(source, key) for key in ROW_CONDITIONS):
         return other
     try:
-        first = next(read_raw_rows(other, root), None)
+        first = next(read_raw_rows(other, root, ()), None)
     except DataError:
         return other  # the error is raised when it is read
     if first is None:
@@ -163,7 +163,7 @@ def pivot_source(source: Source, root: Path) -> Source:
 def _zip_lines(source: Source, root: Path) -> Iterator[tuple[Row, Row]]:
     """Pair the rows of two text files line by line, without the pairs of which a side does not pass."""
     other = pivot_source(source, root)
-    sides = [read_raw_rows(side, root) for side in (source, other)]
+    sides = [read_raw_rows(side, root, ("text",)) for side in (source, other)]
     for number, (row, pivot_row) in enumerate(zip_longest(*sides), start=1):
         if row is None or pivot_row is None:
             rest = number + sum(1 for _ in sides[1 if row is None else 0])

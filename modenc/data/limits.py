@@ -6,7 +6,7 @@ in ``formats.py`` keep to these limits, and raise an error in time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -63,8 +63,26 @@ def decompressed(stream: BinaryIO, path: Path) -> bytes:
     return content
 
 
-def limited_batches(source: BinaryIO, path: Path) -> Iterator[pa.RecordBatch]:
-    """Read a Parquet file in batches of at most 64 MB, with dictionaries decoded.
+def column_names(source: BinaryIO) -> list[str]:
+    """Return the names of a Parquet file's columns, dotted in structs; lists and maps have one name."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def names(fields: Iterable[pa.Field], prefix: str) -> Iterator[str]:
+        for field in fields:
+            name = f"{prefix}{field.name}"
+            if pa.types.is_struct(field.type):
+                yield from names(map(field.type.field, range(field.type.num_fields)), f"{name}.")
+            else:
+                yield name
+
+    return list(names(pq.ParquetFile(source).schema_arrow, ""))
+
+
+def limited_batches(
+    source: BinaryIO, path: Path, columns: list[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Read columns, by default all, of a Parquet file in batches of at most 64 MB; decodes dictionaries.
 
     Raises:
         DataError: a row is larger than 64 MB.
@@ -79,10 +97,12 @@ def limited_batches(source: BinaryIO, path: Path) -> Iterator[pa.RecordBatch]:
     ]
     before = 0
     for batch in pq.ParquetFile(source, read_dictionary=dictionary_columns).iter_batches(
-        batch_size=_PARQUET_ROWS_AT_ONCE
+        batch_size=_PARQUET_ROWS_AT_ONCE, columns=columns
     ):
         for part in _split(batch, path, before):
-            yield type(part).from_arrays(list(map(_readable, part.columns)), names=part.schema.names)
+            readable = list(map(_readable, part.columns))
+            # One that is made of no columns has no rows.
+            yield type(part).from_arrays(readable, names=part.schema.names) if readable else part
         before += batch.num_rows
 
 

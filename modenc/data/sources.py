@@ -23,6 +23,8 @@ from modenc.suggest import closest_match
 _PREFIX = "hf://datasets/"
 # The only reader of ``datasets`` that runs code of a file: it unpickles files in the working folder.
 _PICKLES = "pandas"
+# Roles that are read where a source has them, whether they are asked for or not.
+_OPTIONAL_ROLES = ("negative", "pivot_negative")
 
 
 def read_rows(source: Source, root: Path, lang: str, pivot: str, roles: Sequence[str] = ()) -> Iterator[Row]:
@@ -31,7 +33,8 @@ def read_rows(source: Source, root: Path, lang: str, pivot: str, roles: Sequence
     ``{lang}`` and ``{pivot}`` in the source's strings are filled in; a relative path starts from ``root``.
 
     Yields:
-        Role → value for ``roles`` and the columns named in ``source.columns``; the other columns as they are.
+        Role → value for ``roles`` and the columns named in ``source.columns``, empty where a JSON object has
+        none. Other columns may be there by name alone, see :func:`~modenc.data.formats.read_file`.
 
     Raises:
         DataError: the source cannot be read, or lacks a column.
@@ -41,7 +44,7 @@ def read_rows(source: Source, root: Path, lang: str, pivot: str, roles: Sequence
 
 def read_resolved_rows(source: Source, root: Path, roles: Sequence[str] = ()) -> Iterator[Row]:
     """As :func:`read_rows`, for a resolved source."""
-    return islice(select_rows(read_raw_rows(source, root), source, roles), source.limit or None)
+    return islice(select_rows(read_raw_rows(source, root, roles), source, roles), source.limit or None)
 
 
 def resolve_source(source: Source, lang: str, pivot: str) -> Source:
@@ -72,8 +75,10 @@ def _fill(value: Any, lang: str, pivot: str) -> Any:
     return value
 
 
-def read_raw_rows(source: Source, root: Path) -> Iterator[Row]:
+def read_raw_rows(source: Source, root: Path, roles: Sequence[str]) -> Iterator[Row]:
     """Read all rows of a resolved source, with its own column names.
+
+    Only the columns of ``roles`` and those named in the source are read, others may be there by name alone.
 
     Raises:
         DataError: the source cannot be read, or is not exactly one of a file, a data set and catalogs.
@@ -85,18 +90,19 @@ def read_raw_rows(source: Source, root: Path) -> Iterator[Row]:
             "give each source a table of its own"
         )
     if source.path is not None:
-        rows = read_file(Path(os.path.expanduser(root), os.path.expanduser(source.path)))
+        path = Path(os.path.expanduser(root), os.path.expanduser(source.path))
+        rows = read_file(path, _column_of(source, roles).values(), _optional_columns(source))
         if not source.corrections:
             return rows
         columns = {source.columns.get(role, role) for role in TEXT_ROLES}
         return corrected(rows, find_data_file(source.corrections, root), columns, source.lang or "")
     if source.dataset is not None:
-        return read_dataset(source)
+        return read_dataset(source, roles)
     return read_catalogs(source.gettext, source.lang or "")
 
 
-def read_dataset(source: Source) -> Iterator[Row]:
-    """Read the rows of ``source.dataset``; nested values get dotted columns (``translation.en``).
+def read_dataset(source: Source, roles: Sequence[str]) -> Iterator[Row]:
+    """Read the rows of ``source.dataset`` as :func:`read_raw_rows` does.
 
     Raises:
         DataError: the data set, its configuration or split cannot be read, or it would be read from pickles.
@@ -114,8 +120,9 @@ def read_dataset(source: Source) -> Iterator[Row]:
         rows = datasets.load_dataset(
             source.dataset, source.config, split=source.split, streaming=source.streaming
         )
+        columns = [*_column_of(source, roles).values(), *_optional_columns(source)]
         for record in rows:
-            yield flatten(record)
+            yield flatten(record, columns)
     except (OSError, ValueError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataError(
@@ -131,9 +138,7 @@ def select_rows(rows: Iterable[Row], source: Source, roles: Sequence[str]) -> It
     Raises:
         DataError: a needed column is missing, or has no number where ``at_least`` or ``at_most`` needs one.
     """
-    # Filters may name a role or a column.
-    named = {*roles, *source.columns, *source.where, *source.where_not, *source.at_least, *source.at_most}
-    column_of = {name: source.columns.get(name, name) for name in named}
+    column_of = _column_of(source, roles)
     wanted = {column_of[name]: set(values) for name, values in source.where.items()}
     unwanted = {column_of[name]: set(values) for name, values in source.where_not.items()}
     bounded = dict.fromkeys((*source.at_least, *source.at_most))
@@ -150,7 +155,17 @@ def select_rows(rows: Iterable[Row], source: Source, roles: Sequence[str]) -> It
             <= source.at_most.get(name, math.inf)
             for name in bounded
         ):
-            yield _by_role(row, source.columns)
+            yield dict.fromkeys(roles, "") | _by_role(row, source.columns)
+
+
+def _column_of(source: Source, roles: Sequence[str]) -> dict[str, str]:
+    """Return the columns that a source must have, by role or, in filters, by their own name."""
+    named = {*roles, *source.columns, *source.where, *source.where_not, *source.at_least, *source.at_most}
+    return {name: source.columns.get(name, name) for name in named}
+
+
+def _optional_columns(source: Source) -> list[str]:
+    return [source.columns.get(role, role) for role in _OPTIONAL_ROLES]
 
 
 def _by_role(raw: Row, column_of: dict[str, str]) -> Row:

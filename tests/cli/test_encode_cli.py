@@ -502,13 +502,32 @@ def test_what_cannot_be_is_refused_before_torch_is_imported(
     assert message in done.stderr
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_each_line_of_a_one_column_table_has_its_vector_if_it_is_blank_too(encode, expected, tmp_path, end):
+    lines = ["text", TEXTS[0], "", *TEXTS[1:], "", ""]
+    (tmp_path / "t.tsv").write_bytes(end.join(lines).encode())
+    assert encode(tmp_path / "t.tsv", tmp_path / "v.npy") == 0
+    vectors = np.load(tmp_path / "v.npy")
+    assert len(vectors) == len(TEXTS) + 2
+    np.testing.assert_array_equal(vectors[[0, *range(2, len(TEXTS) + 1)]], expected)
+
+
+def test_a_table_of_a_header_alone_is_refused_without_its_columns(encode, tmp_path, capsys):
+    (tmp_path / "t.tsv").write_text("body\n")
+    assert encode(tmp_path / "t.tsv", tmp_path / "v.npy") == 2
+    assert "t.tsv: expected a column 'text' of text in UTF-8, found body" in capsys.readouterr().err
+    assert encode(tmp_path / "t.tsv", tmp_path / "v.npy", "--column", "body", "--lang-column", "lang") == 2
+    assert "t.tsv: expected a column 'lang' of text in UTF-8, found body" in capsys.readouterr().err
+    assert not (tmp_path / "v.npy").exists()
+
+
 @pytest.mark.parametrize(
     ("line", "found"), [('{"text": null}', "null"), ('{"text": 5}', "5"), ('{"text": true}', "true")]
 )
 def test_json_that_is_no_text_is_refused_with_its_line(encode, tmp_path, capsys, line, found):
-    (tmp_path / "t.jsonl").write_text(f'{{"text": "a", "n": 1}}\n\n{line}\n')
+    (tmp_path / "t.jsonl").write_text(f'{{"text": "a", "n": 1}}\n{line}\n')
     assert encode(tmp_path / "t.jsonl", tmp_path / "v.npy") == 2
-    assert f"t.jsonl, line 3: expected a text in 'text', found {found}" in capsys.readouterr().err
+    assert f"t.jsonl, line 2: expected a text in 'text', found {found}" in capsys.readouterr().err
     assert not (tmp_path / "v.npy").exists()
 
 

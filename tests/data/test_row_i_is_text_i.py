@@ -1,0 +1,354 @@
+"""Row i of a file is its text i, or the file is refused: blank lines, line ends, other columns."""
+
+import gzip
+import io
+import json
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from modenc.cli.text_io import read_texts
+from modenc.data import formats
+from modenc.data.bitext_cleaning import read_bitext
+from modenc.data.corrections import read_corrections
+from modenc.data.formats import read_file
+from modenc.data.joining import read_parallel
+from modenc.data.pairs import load_sts
+from modenc.data.sources import read_rows
+from modenc.data.training_sets import PARAPHRASES, TEXT, load
+from modenc.errors import DataError
+from modenc.recipe.settings import Source
+
+CAT, RAIN, BUS = "The cat sleeps.", "It rains today.", "Күн жылы."
+
+
+def _texts(folder, name, content, column="text"):
+    data = content.encode() if isinstance(content, str) else content
+    (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return list(read_texts(str(folder / name), column))
+
+
+def _refused(folder, name, content, message, column="text"):
+    with pytest.raises(DataError, match=message):
+        _texts(folder, name, content, column)
+
+
+def _write_parquet(path, columns):
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+# Blank lines
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("name", ["x.tsv", "x.csv", "x.tsv.gz"])
+def test_a_blank_line_of_one_column_is_an_empty_text(tmp_path, name, end):
+    lines = ["text", "", CAT, "", RAIN, "", ""]
+    assert _texts(tmp_path, name, end.join([*lines, ""])) == lines[1:]
+    assert _texts(tmp_path, name, end.join(["text", CAT])) == [CAT]  # no end after the last line
+
+
+def test_a_quoted_empty_field_of_one_column_is_an_empty_text(tmp_path):
+    assert _texts(tmp_path, "x.csv", f'text\n""\n{CAT}\n\n"a\n\nb"\n') == ["", CAT, "", "a\n\nb"]
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\u3000"])
+@pytest.mark.parametrize(("name", "mark"), [("x.tsv", "\t"), ("x.csv", ",")])
+def test_a_blank_line_of_several_columns_is_refused_in_the_middle_only(tmp_path, name, mark, blank):
+    head, row = f"id{mark}text", f"1{mark}{CAT}"
+    assert _texts(tmp_path, name, "\n".join([head, row, blank, blank, ""])) == [CAT]
+    message = r"line 3: expected 2 fields \(id, text\), found a blank line; remove or fix it"
+    _refused(tmp_path, name, "\n".join([head, row, blank, blank, row]), message)
+    _refused(tmp_path, name, "\n".join([head, blank, row]), "line 2: expected 2 fields")
+
+
+def test_a_blank_line_of_jsonl_is_refused_in_the_middle_only(tmp_path):
+    row = json.dumps({"text": CAT})
+    assert _texts(tmp_path, "x.jsonl", f"{row}\n{row}\n \n\n") == [CAT, CAT]
+    _refused(
+        tmp_path, "x.jsonl", f"{row}\n\n{row}\n", "line 2: expected one JSON object a line, found a blank"
+    )
+    _refused(tmp_path, "x.ndjson", f"\n{row}\n", "line 1: expected one JSON object a line, found a blank")
+
+
+def test_a_blank_line_above_the_header_is_no_header(tmp_path):
+    for name in ("x.tsv", "x.csv"):
+        _refused(tmp_path, name, f"\ntext\n{CAT}\n", "expected a column 'text'")
+
+
+def test_blank_lines_of_training_text_are_counted_as_empty(tmp_path):
+    lines = [f"{CAT} {number}" for number in range(60)]
+    for name, head in (("x.tsv", "text\n"), ("x.txt", "")):
+        (tmp_path / name).write_text(head + "\n\n".join(lines) + "\n")
+        data = load(TEXT, [Source(path=name)], "en", root=tmp_path)
+        assert (data.report.kept, data.report.empty) == (60, 59)
+
+
+# Line ends
+
+MAC = f"text\r{CAT}\r\r{RAIN}\r"
+
+
+@pytest.mark.parametrize("name", ["x.tsv", "x.csv", "x.tsv.gz", "x.csv.gz"])
+def test_lines_may_end_with_carriage_returns_alone(tmp_path, name):
+    assert _texts(tmp_path, name, MAC) == [CAT, "", RAIN]
+    assert _texts(tmp_path, name, MAC.rstrip("\r")) == [CAT, "", RAIN]
+    assert _texts(tmp_path, name, f"\ufeff{MAC}") == [CAT, "", RAIN]
+
+
+def test_lines_of_text_and_jsonl_may_end_with_carriage_returns_alone(tmp_path, monkeypatch):
+    assert _texts(tmp_path, "x.txt", f"{CAT}\r\r{BUS}") == [CAT, "", BUS]
+    rows = [json.dumps({"text": text}) for text in (CAT, "a\r\nb")]
+    assert _texts(tmp_path, "x.jsonl", "\r".join(rows)) == [CAT, "a\r\nb"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{CAT}\r{BUS}\r".encode())))
+    assert list(read_texts("-")) == [CAT, BUS]
+
+
+def test_carriage_returns_are_found_across_pieces_of_a_file(tmp_path, monkeypatch):
+    texts = [f"{number} " + "сөз " * (number % 97) for number in range(3000)]
+    monkeypatch.setattr(formats, "LINE_BYTES", 1 << 12)
+    assert _texts(tmp_path, "x.txt", "\r".join(texts)) == texts
+    _refused(tmp_path, "x.txt", "\r".join([*texts, "a" * 5000]), "line 3001: expected at most 0 MB in a line")
+    _refused(tmp_path, "x.txt", "\r".join([*texts, "a" * 500_000]), "line 3001: expected at most 0 MB")
+
+
+def test_a_quoted_field_may_hold_any_line_end(tmp_path):
+    for end in ("\n", "\r\n", "\r"):
+        for inside in ("\n", "\r\n", "\r"):
+            content = end.join(["id,text", f'1,"Open, he{inside}said"', f"2,{CAT}", ""])
+            first, second = _texts(tmp_path, "x.csv", content)
+            assert (first.split(), second) == (["Open,", "he", "said"], CAT), (end, inside)
+
+
+def test_line_feeds_with_and_without_carriage_returns_are_mixed(tmp_path):
+    for end in ("\n", "\r\n", "\r\r\n"):
+        assert _texts(tmp_path, "x.txt", f"{CAT}\r\n\n{RAIN}{end}{BUS}\n\r\n") == [CAT, "", RAIN, BUS, ""]
+        assert _texts(tmp_path, "x.csv", f"text\r\n{CAT}\n{RAIN}{end}{BUS}\r") == [CAT, RAIN, BUS]
+
+
+MIXED = r"line {}: expected line ends of one kind, found both \\n and \\r; convert each \\r"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        ("x.txt", f"{CAT}\n{RAIN}\rmore\n", 2),  # one line or two
+        ("x.txt", f"{CAT}\r{RAIN}\n{BUS}\r", 2),
+        ("x.txt", f"{CAT}\r{RAIN}\r\n", 3),
+        ("x.txt", f"{CAT}\r{RAIN}\n", 2),
+        ("x.tsv", f"text\n{CAT}\r{RAIN}\r", 2),  # a header was written above
+        ("x.tsv", f"text\r{CAT}\n{RAIN}\n", 2),
+        ("x.tsv", f"id\ttext\n1\t{CAT}\rmore\n2\t{RAIN}\n", 2),
+        ("x.csv", f"text\n{CAT}\r{RAIN}\r", 2),
+        ("x.csv", f"text\r{CAT}\n{RAIN}\n", 2),
+        ("x.jsonl", '{"text": "a"}\n{"text": "b"}\r{"text": "c"}\n', 2),
+    ],
+)
+def test_line_ends_that_could_be_part_of_a_text_are_refused(tmp_path, name, content, line):
+    _refused(tmp_path, name, content, MIXED.format(line))
+
+
+@pytest.mark.parametrize("mark", list("\v\f\x1c\x1d\x1e\x85\u2028\u2029"))
+def test_other_separators_end_no_line(tmp_path, mark):
+    text = f"one{mark}two"
+    for end in ("\n", "\r\n", "\r"):
+        assert _texts(tmp_path, "x.txt", end.join([text, CAT])) == [text, CAT]
+        for name in ("x.tsv", "x.csv"):
+            assert _texts(tmp_path, name, end.join(["text", text, CAT])) == [text, CAT]
+        rows = [json.dumps({"text": text}, ensure_ascii=mark < " "), json.dumps({"text": CAT})]
+        assert _texts(tmp_path, "x.jsonl", end.join(rows)) == [text, CAT]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("name", ["x.txt", "x.tsv", "x.csv", "x.jsonl", "x.txt.gz"])
+def test_another_encoding_is_named(tmp_path, name, encoding):
+    content = f"text\n{BUS}\n"
+    kind = encoding[:6].upper()
+    message = rf"{name}: expected UTF-8, found {kind}; convert it: iconv -f {kind} -t UTF-8"
+    _refused(tmp_path, name, f"\ufeff{content}".encode(encoding), message)
+    _refused(
+        tmp_path, name, content.encode(encoding), "line 1: expected UTF-8, found a zero byte, as in UTF-16"
+    )
+
+
+# Columns that are not there
+
+
+@pytest.mark.parametrize(
+    ("name", "end"), [("x.tsv", ""), ("x.tsv", "\n"), ("x.csv", "\n"), ("x.csv.gz", "\r")]
+)
+def test_a_header_alone_without_the_column_is_refused(tmp_path, name, end):
+    message = rf"{name}: expected a column 'text' of text in UTF-8, found body; name the column"
+    _refused(tmp_path, name, f"body{end}", message)
+    _refused(tmp_path, name, f"texts{end}", "found texts; did you mean 'texts'")
+    assert _texts(tmp_path, name, f"text{end}") == []
+
+
+def test_a_parquet_file_of_no_rows_without_the_column_is_refused(tmp_path):
+    kinds = {"body": pa.string(), "t": pa.struct({"en": pa.string()}), "set": pa.list_(pa.string())}
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.schema(kinds.items()).empty_table(), path)
+    for column in ("text", "t.kk", "t", "et.0"):
+        with pytest.raises(
+            DataError, match=rf"expected a column '{column}' of text in .* found body, t\.en, set"
+        ):
+            list(read_texts(str(path), column))
+    for column in ("body", "t.en", "set.0"):
+        assert list(read_texts(str(path), column)) == []
+
+
+def test_every_reader_refuses_a_header_without_its_columns(tmp_path):
+    (tmp_path / "x.tsv").write_text("body\tother\n")
+    readers = [
+        lambda: read_bitext(tmp_path / "x.tsv", "kk", "en", {}),
+        lambda: read_corrections(tmp_path / "x.tsv"),
+        lambda: list(read_rows(Source(path="x.tsv"), tmp_path, "kk", "en", ["text"])),
+        lambda: list(read_rows(Source(path="x.tsv", where={"lang": ("kk",)}), tmp_path, "kk", "en")),
+        lambda: load_sts([Source(path="x.tsv")], "kk", root=tmp_path),
+    ]
+    for read in readers:
+        with pytest.raises(DataError, match=r"expected (a )?columns? .*found '?body"):
+            read()
+
+
+def test_a_header_alone_may_lack_optional_columns(tmp_path):
+    (tmp_path / "x.tsv").write_text("anchor\tpositive\n")
+    assert list(read_rows(Source(path="x.tsv"), tmp_path, "kk", "en", ["anchor", "positive"])) == []
+
+
+def test_a_json_object_without_a_score_is_placed(tmp_path):
+    rows = [{"sentence1": CAT, "sentence2": RAIN, "score": 1}, {"sentence1": CAT, "sentence2": RAIN}]
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(DataError, match="row 2: expected a number as score, found ''"):
+        load_sts([Source(path="x.jsonl")], "en", root=tmp_path)
+
+
+# Columns that were not asked for
+
+_BAD = {
+    "a date before year 1": pa.array([-800_000] * 2, pa.date32()),
+    "a time after year 9999": pa.array([10**18] * 2, pa.timestamp("us")),
+    "a time zone of no clock": pa.array([0] * 2, pa.timestamp("us", tz="Mars/Phobos")),
+    "a duration": pa.array([2**62] * 2, pa.duration("s")),
+    "a picture": pa.array([b"\xff" * 40_000_000] * 2),
+    "keys of one name": pa.StructArray.from_arrays([pa.array([1, 2]), pa.array([1, 2])], names=["b", ""]),
+    "a list of bad dates": pa.array([[-800_000]] * 2, pa.list_(pa.date32())),
+    "a map of bad dates": pa.array([[("k", -800_000)]] * 2, pa.map_(pa.string(), pa.date32())),
+}
+
+
+@pytest.mark.parametrize("kind", _BAD)
+def test_parquet_columns_that_are_not_asked_for_do_not_matter(tmp_path, kind):
+    path = _write_parquet(tmp_path / "x.parquet", {"bad": _BAD[kind], "text": [CAT, RAIN]})
+    assert list(read_texts(str(path), "text")) == [CAT, RAIN]
+    rows = read_rows(Source(path="x.parquet", limit=2), tmp_path, "en", "en", ["text"])
+    assert [row["text"] for row in rows] == [CAT, RAIN]
+
+
+def test_a_bad_value_beside_a_text_in_a_struct_does_not_matter(tmp_path):
+    struct = pa.StructArray.from_arrays(
+        [_BAD["a date before year 1"], pa.array([CAT, RAIN])], names=["at", "en"]
+    )
+    path = _write_parquet(tmp_path / "x.parquet", {"t": struct, "set": [["a", "b"], ["c"]]})
+    assert list(read_texts(str(path), "t.en")) == [CAT, RAIN]
+    assert list(read_texts(str(path), "set.0")) == ["a", "c"]
+    with pytest.raises(
+        DataError, match=r"row 2: expected a column 'set\.1' .*found t\.at, t\.en, set\.0; did you"
+    ):
+        list(read_texts(str(path), "set.1"))
+
+
+def test_a_parquet_column_that_is_missing_is_named_beside_those_there_are(tmp_path):
+    bad = {"when": _BAD["a date before year 1"], "body": [CAT, RAIN], "t": [{"en": "a"}] * 2}
+    path = _write_parquet(tmp_path / "x.parquet", bad)
+    with pytest.raises(
+        DataError, match=r"row 1: expected a column 'text' .*found when, body, t\.en; did you mean --column"
+    ):
+        list(read_texts(str(path), "text"))
+    with pytest.raises(
+        DataError, match=r"expected a column 'bodi' .*found 'when', 'body', 't\.en'; did you mean 'body'"
+    ):
+        list(read_rows(Source(path="x.parquet", columns={"text": "bodi"}), tmp_path, "kk", "en", ["text"]))
+
+
+def test_filters_and_negatives_of_parquet_are_read(tmp_path):
+    columns = {
+        "anchor": [CAT, CAT],
+        "positive": [RAIN, "A cat is asleep."],
+        "negative": ["No cat.", "No cat is asleep."],
+        "kind": ["x", "y"],
+    }
+    _write_parquet(tmp_path / "x.parquet", columns | {"bad": _BAD["a date before year 1"]})
+    source = Source(path="x.parquet", where={"kind": ("y",)})
+    (row,) = load(PARAPHRASES, [source], "en", root=tmp_path).train
+    assert row == (CAT, "A cat is asleep.", "No cat is asleep.")
+
+
+def test_two_parquet_files_beside_bad_columns_are_joined(tmp_path):
+    bad = {"bad": _BAD["a date before year 1"], "id": ["1", "2"]}
+    _write_parquet(tmp_path / "kk.parquet", bad | {"text": [BUS, BUS], "ok": ["yes", "no"]})
+    _write_parquet(tmp_path / "en.parquet", bad | {"text": [CAT, RAIN]})
+    source = Source(path="kk.parquet", pivot_path="en.parquet", key="id", where={"ok": ("no",)})
+    assert list(read_parallel(source, tmp_path)) == [{"text": BUS, "pivot": RAIN}]
+
+
+def test_json_values_that_are_not_asked_for_do_not_matter(tmp_path, monkeypatch):
+    monkeypatch.setattr("modenc.data.limits._NAME_CHARACTERS", 1000)
+    others = [
+        '"n": 1' + "0" * 5000,
+        '"vector": [' + "1, " * 2000 + "1]",
+        '"a": {"b": 1}, "a.b": 2',
+        '"x": null',
+    ]
+    for other in others:
+        assert _texts(tmp_path, "x.jsonl", f'{{{other}, "text": "{CAT}"}}\n') == [CAT]
+    _refused(
+        tmp_path, "x.jsonl", f"{{{others[1]}}}\n", "row 1: expected a column 'text' .*found vector; name"
+    )
+
+
+def test_long_integers_keep_their_digits(tmp_path):
+    (tmp_path / "x.jsonl").write_text('{"id": 1' + "0" * 5000 + ', "n": -7}\n')
+    assert list(read_file(tmp_path / "x.jsonl")) == [{"id": "1" + "0" * 5000, "n": "-7"}]
+
+
+# Columns of one name
+
+
+def test_parquet_columns_of_one_name_are_refused(tmp_path):
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table([pa.array([CAT]), pa.array([RAIN])], names=["text", "text"]), path)
+    with pytest.raises(
+        DataError, match=r"x\.parquet: expected column names that differ, found 'text' twice; rename"
+    ):
+        list(read_texts(str(path)))
+
+
+def test_parquet_columns_that_are_one_when_dotted_are_refused(tmp_path):
+    for nested, name in (([{"en": CAT}], "t.en"), ([[CAT]], "t.0")):
+        path = _write_parquet(tmp_path / "x.parquet", {"t": nested, name: [RAIN]})
+        with pytest.raises(DataError, match=rf"expected column names that differ, found '{name}' twice"):
+            list(read_texts(str(path), name))
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ('{"text": "a", "text": "b"}', "text"),
+        ('{"text": "a", "text": "a"}', "text"),
+        (r'{"text": "a", "te\u0078t": "b"}', "text"),
+        ('{"text": {"en": "a", "en": "b"}}', "en"),
+        ('{"text": {"en": "a"}, "text.en": "b"}', "text.en"),
+        ('{"text.0": "a", "text": ["b"]}', "text.0"),
+    ],
+)
+def test_json_keys_of_one_name_are_refused(tmp_path, line, name):
+    (tmp_path / "x.jsonl").write_text(f"{line}\n")
+    for columns in (None, ["text.en", "text.0"]):
+        with pytest.raises(
+            DataError, match=rf"line 1: expected column names that differ, found '{name}' twice"
+        ):
+            list(read_file(tmp_path / "x.jsonl", columns))
