@@ -1,11 +1,11 @@
-"""``modenc encode``: encode texts in shards, from which an interrupted run resumes."""
+"""``modenc encode``: encode texts to one file, or to the parts of a folder, which a rerun completes."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import logging
-import math
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,19 +25,30 @@ from modenc.cli.arguments import (
     progress_bar,
     report_cuts,
 )
-from modenc.cli.encode_job import encode_for_job, encode_shard, files_state, make_job, read_shards
-from modenc.cli.text_io import LANG_COLUMN, STDIN, check_output, has_columns, read_texts, source_files
-from modenc.cli.vector_shards import OUTPUT_FORMATS, VectorShards
-from modenc.errors import DataError, LanguageError, OptionError
+from modenc.cli.encode_parts import (
+    KEPT,
+    TYPES,
+    Part,
+    encode_parts,
+    encode_rows,
+    list_parts,
+    missing_parts,
+    read_rows,
+    stored_width,
+    vector_settings,
+)
+from modenc.cli.text_io import LINES_AT_ONCE, STDIN, check_output, has_columns, source_files
+from modenc.cli.vector_files import OUTPUT_FORMATS
+from modenc.errors import DataError, OptionError
+from modenc.storage import disk_errors, exclusive_lock
 
 if TYPE_CHECKING:
     from modenc.encoder import ModularEncoder
 
 logger = logging.getLogger(__name__)
 
-STDOUT = Path("-")
-_TYPES = {"float32": "float32", "binary": "int8", "ubinary": "uint8"}
-"""``--precision`` → type of the stored numbers."""
+STDOUT = "-"
+_PART_SIZE = 100_000
 
 
 def add_commands(commands: Any) -> None:
@@ -46,70 +57,93 @@ def add_commands(commands: Any) -> None:
     add_hub_and_routing(parser)
     text = "file with texts, or a folder of such files, read in the order of their names; -: standard input"
     add(parser, "--input", help=text)
-    text = "file for vectors, .npy or .parquet; -: standard output, a JSON object (language, vector) a line"
-    add(parser, "--output", help=text)
+    text = (
+        "file for vectors, .npy or .parquet; a folder for Parquet parts (it exists, or its name ends in / or "
+        "has no ending); -: standard output, a JSON object (language, vector) a line"
+    )
+    add(parser, "--output", help=text, type=str)
     add_encoding(parser)
     text = "column with each text's language; if it is empty, the language is detected"
     option(parser, "--lang-column", "NAME", text)
     option(parser, "--normalize", None, "scale vectors to length 1")
     option(parser, "--truncate-dim", "N", "keep the first N numbers of each vector", type=positive)
     text = "type of the stored numbers; binary: one bit each, packed by eight into int8; ubinary: into uint8"
-    option(parser, "--precision", None, text, choices=_TYPES, default="float32")
-    add(parser, "--shard-size", help="texts in a shard; finished shards are saved")
+    option(parser, "--precision", None, text, choices=TYPES, default="float32")
+    text = f"texts in a part, where an input file is encoded to a folder (default: {_PART_SIZE})"
+    option(parser, "--part-size", "N", text, type=positive)
     add_cluster(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     """Turn texts into vectors.
 
-    Encodes the lines of a text file, or a column of TSV, CSV, JSONL or Parquet. A .npy file has shape
-    [texts, dimensions], and its row i is text i. A .parquet file has the columns index, language and vector.
-    The input is read as a stream. Finished shards are saved in OUTPUT.parts/, and the same command resumes
-    from them after an interruption.
+    Encodes the lines of a text file, or a column of TSV, CSV, JSONL or Parquet, as a stream. A .npy file has
+    shape [texts, dimensions], and its row i is text i. A .parquet file has the columns index, language and
+    vector. For much text, let --output be a folder: each finished part is kept, and the same command goes on
+    with the missing parts after an interruption. A folder of files gives a part for each file (FILE.parquet),
+    a file gives part-00000.parquet, part-00001.parquet, ...; index is the row in the file, from 0.
 
     Examples:
         modenc encode --hub adapters_hub/me5-small --input texts.txt --output vectors.npy
         modenc encode --hub adapters_hub/me5-small -i texts.parquet --column body --lang kk -o kk.npy
         modenc encode --hub adapters_hub/me5-small -i texts.tsv --lang-column language -o vectors.parquet
+        modenc encode --hub adapters_hub/me5-small -i wikipedia.jsonl.gz -o vectors/
         zcat texts.gz | modenc encode --hub adapters_hub/me5-small -i - -o - | head
-        modenc encode --on ray --hub /shared/hub -i /shared/texts/ -o vectors.parquet
+        modenc encode --on ray --hub /shared/hub -i /shared/texts/ -o /shared/vectors/
     """
-    # Options are checked before torch is imported and before shards of an earlier run could be removed.
-    is_distributed = on_cluster(args)
-    width = _checked_width(args)
-    files = files_state(args.input)
-    counts = None if args.input == STDIN else _counts(args)
+    # Options, input and output are checked before torch is imported.
+    is_distributed, to_stdout = on_cluster(args), args.output == STDOUT
+    _check(args)
+    parts = list_parts(args)
     encoder = open_encoder(args)
-    if args.output == STDOUT:
-        _print(args, encoder)
-    else:
-        job = make_job(args, encoder, files)
-        store = VectorShards(args.output, args.output.suffix, width, _TYPES[args.precision])
-        with store.alone():
-            if counts is None or not is_distributed:
-                count = _fill(args, encoder, store, counts, job)
-            else:
-                from modenc.cli.encode_on_cluster import encode_missing_shards
+    settings = vector_settings(args, encoder)
+    parts = [part._replace(made_of=part.made_of | settings) for part in parts]
+    if to_stdout:
+        _print(args, encoder, parts[0])
+    elif args.in_parts:
+        busy = DataError(
+            f"{args.output}: another process writes it; wait until it is done, or write elsewhere"
+        )
+        with disk_errors(args.output, KEPT), exclusive_lock(args.output, busy):
+            for leftover in args.output.glob(".*.tmp-*.parquet"):  # of a killed process
+                leftover.unlink(missing_ok=True)
+            missing = missing_parts(args.output, parts)
+            logger.info("%s: %d of %d parts are done", args.output, len(parts) - len(missing), len(parts))
+            if missing and is_distributed:
+                from modenc.cli.encode_on_cluster import encode_on_cluster
 
-                count = encode_missing_shards(args, encoder, store, counts, job)
-            store.join(math.ceil(count / args.shard_size))
-        logger.info("%s: %d vectors of %d numbers", args.output, count, width)
+                encode_on_cluster(args, encoder.hub, missing)
+            else:
+                _encode(args, encoder, missing)
+    else:
+        _encode(args, encoder, parts)
     report_cuts(args, encoder)
 
 
-def _checked_width(args: argparse.Namespace) -> int:
-    """Check arguments against each other and the hub; returns the width of stored vectors."""
+def _check(args: argparse.Namespace) -> None:
+    """Check arguments against each other and the hub; sets ``output``, ``in_parts`` and ``part_size``."""
     from modenc.languages import BASE, normalize_code
 
-    if args.on and (args.output == STDOUT or args.input == STDIN):
-        raise OptionError(f"--on {args.on}: expected files for --input and --output, found -; name files")
-    if args.output != STDOUT:
+    word, args.output = args.output, Path(args.output)
+    to_files = word != STDOUT
+    folder = args.output.is_dir() or word.endswith(("/", os.sep)) or not args.output.suffix
+    args.in_parts = to_files and folder
+    if args.in_parts:
+        _check_folder(args)
+    elif to_files:
         if (ending := args.output.suffix) not in OUTPUT_FORMATS:
             raise DataError(
-                f"{args.output}: expected an output ending in {' or '.join(OUTPUT_FORMATS)}, "
-                f"found {ending or 'no ending'!r}; rename it"
+                f"{args.output}: expected an output ending in {' or '.join(OUTPUT_FORMATS)}, or a folder, "
+                f"found {ending!r}; rename it, or add / for a folder"
             )
         check_output(args.output, args.input)
+    is_cut = args.in_parts and not Path(args.input).is_dir()
+    if args.part_size and not is_cut:
+        raise OptionError("--part-size: expected a file for --input and a folder for --output; leave it out")
+    if is_cut:
+        args.part_size = args.part_size or _PART_SIZE
+    if args.on and not args.in_parts:
+        raise OptionError(f"--on {args.on}: expected a folder for --output, found {word}; name a folder")
     if (code := given_language(args)) not in (None, BASE):
         normalize_code(str(code))
     plain = not all(map(has_columns, source_files(args.input)))
@@ -118,70 +152,40 @@ def _checked_width(args: argparse.Namespace) -> int:
         raise OptionError(f"--lang-column: expected a table and no --lang, found {found}; leave one out")
     hidden = open_hub(args).info.hidden_size
     width = min(hidden, args.truncate_dim or hidden)
-    if args.precision == "float32":
-        return width
-    if width % 8:
+    if args.precision != "float32" and width % 8:
         raise OptionError(
             f"--precision {args.precision}: expected vectors of a multiple of 8 numbers, found {width}; set "
             "--truncate-dim"
         )
-    return width // 8
 
 
-def _counts(args: argparse.Namespace) -> dict[str, int]:
-    """Count the texts of each file; all are read, so that faults are found before hours of work.
-
-    Raises:
-        DataError: a file cannot be read, or a language's code is none; the message says where.
-    """
-    from modenc.languages import BASE, normalize_code
-
-    files = source_files(args.input)
-    known = {"", BASE}
-    for file in files if args.lang_column else ():
-        for number, code in enumerate(read_texts(file, args.lang_column, option=LANG_COLUMN), start=1):
-            if (code := code.strip()) not in known:
-                try:
-                    normalize_code(code)
-                except LanguageError as error:
-                    raise DataError(f"{file}, row {number}, {args.lang_column!r}: {error}") from error
-                known.add(code)
-    return {file: sum(1 for _ in read_texts(file, args.column)) for file in files}
+def _check_folder(args: argparse.Namespace) -> None:
+    output, source = args.output, Path(args.input)
+    if args.input == STDIN:
+        raise OptionError(
+            f"--output {output}: expected a file or folder for --input, found -, which a rerun cannot read; "
+            "write to .npy or .parquet"
+        )
+    if output.exists() and not output.is_dir():
+        raise DataError(f"{output}: expected a folder, found a file; choose another name")
+    if not output.absolute().parent.is_dir():
+        raise DataError(f"{output.parent}: no such folder; make it, or write the output elsewhere")
+    if output.resolve() == (source if source.is_dir() else source.parent).resolve():
+        raise DataError(f"{output}: expected another folder than the input's; write the output elsewhere")
 
 
-def _print(args: argparse.Namespace, encoder: ModularEncoder) -> None:
-    for shard in read_shards(args, encoder.max_characters, None):
-        vectors, codes = encode_shard(args, encoder, shard)
+def _print(args: argparse.Namespace, encoder: ModularEncoder, part: Part) -> None:
+    rows = read_rows(args, part.files, encoder.max_characters)
+    for vectors, codes in encode_rows(args, encoder, rows, LINES_AT_ONCE):
         for code, vector in zip(codes, vectors.tolist(), strict=True):
             sys.stdout.write(json.dumps({"language": code, "vector": vector}) + "\n")
 
 
-def _fill(
-    args: argparse.Namespace,
-    encoder: ModularEncoder,
-    store: VectorShards,
-    counts: dict[str, int] | None,
-    job: dict[str, Any],
-) -> int:
-    """Encode the missing shards; returns the number of all texts."""
-    total = None if counts is None else sum(counts.values())
-    done = store.begin(job, resumable=args.input != STDIN)
-    if args.input == STDIN:
-        logger.info("standard input cannot be read twice: an interrupted run starts over")
-    elif done:
-        logger.info("%d shards of %d texts are done already; resuming", done, args.shard_size)
-    count: int = min(done * args.shard_size, total or 0)
-    with progress_bar(" texts", total, count) as bar:
+def _encode(args: argparse.Namespace, encoder: ModularEncoder, parts: list[Part]) -> None:
+    with progress_bar(" texts", sum(part.rows or 0 for part in parts) or None) as bar:
         # The last module runs once a batch.
-        hook = encoder[-1].register_forward_hook(
+        encoder[-1].register_forward_hook(
             lambda _, __, features: bar.update(len(features["sentence_embedding"]))
         )
-        for shard in read_shards(args, encoder.max_characters, counts, done):
-            if store.shard(shard.number).is_file():  # a run on a cluster finishes shards in any order
-                bar.update(len(shard.texts))
-            else:
-                vectors, codes = encode_for_job(args, encoder, shard, job)
-                store.write(shard.number, shard.number * args.shard_size, vectors, codes)
-            count += len(shard.texts)
-        hook.remove()
-    return count
+        count = encode_parts(args, encoder, parts)
+    logger.info("%s: %d vectors of %d numbers", args.output, count, stored_width(args, encoder.hub))

@@ -7,13 +7,14 @@ import signal
 from collections.abc import Callable
 from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from modenc.cli.encode_job import modules_fingerprint
-from modenc.cli.encode_on_cluster import arguments_for_nodes, difference_on_node
+from modenc.cli.arguments import open_hub
+from modenc.cli.encode_on_cluster import arguments_for_nodes
+from modenc.cli.encode_parts import modules_fingerprint
 from modenc.distributed.cluster import Resources, check_nodes, cluster
 from modenc.distributed.serving import Deployment, Service, reports, serve_replicas
-from modenc.errors import ClusterError
+from modenc.errors import ClusterError, ModencError
 from modenc.serving.settings import ServeSettings
 from modenc.threads import set_threads
 
@@ -37,7 +38,7 @@ def serve_on_cluster(
         ModencError: the cluster, or the encoder on its nodes, cannot be used.
     """
     sent = arguments_for_nodes(args, hub)
-    check = partial(difference_on_node, sent, args.hub, _modules, _modules(sent, hub))
+    check = partial(_difference_on_node, sent, modules_fingerprint(hub, hub.languages()))
     # The number of threads decides the last digits: on each node it is what it is here.
     threads = set_threads(0)
     make = partial(_make_service, sent, settings, threads, open_encoder)
@@ -60,8 +61,16 @@ def serve_on_cluster(
         serve_replicas(make, deployment, check, stop)
 
 
-def _modules(_: argparse.Namespace, hub: Hub) -> dict[str, Any]:
-    return {"modules": modules_fingerprint(hub, hub.languages())}
+def _difference_on_node(args: argparse.Namespace, modules: str) -> str | None:
+    """Return a message if the hub on a node has other modules."""
+    place = f"expected {args.hub} as where modenc was started"
+    try:
+        hub = open_hub(args)
+        found = modules_fingerprint(hub, hub.languages())
+    except (ModencError, OSError) as error:
+        return f"{place}, found: {error}; share the hub, or copy it to the same path on each node"
+    advice = "share the hub, or copy it; after a change, start the command again"
+    return None if found == modules else f"{place}, found other modules; {advice}"
 
 
 def _make_service(

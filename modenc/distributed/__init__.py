@@ -5,5 +5,4 @@ Ray schedules, retries and places. What is to be done, and what depends on what,
 
 from modenc.extras import require_extra
 
-# Ray alone lacks what its Data cannot be imported without.
-require_extra("ray", "ray", "pandas", "pyarrow")
+require_extra("ray", "ray")

@@ -19,7 +19,6 @@ pytest.importorskip("ray", reason="ray is not installed (the extra ray)")
 from modenc.cli.encode_on_cluster import arguments_for_nodes
 from modenc.distributed.cluster import Resources, cluster, shared_folders
 from modenc.distributed.graph import RETRIES, Job, run_graph
-from modenc.distributed.shards import map_shards
 
 
 @pytest.fixture
@@ -33,15 +32,13 @@ def train(tmp_path):
     return lambda *words: main(["train", str(tmp_path / "r.toml"), f"hub.path={tmp_path}/hub", *words])
 
 
-@pytest.mark.parametrize("package", ["ray", "pandas"])
-def test_a_missing_ray_is_named(train, monkeypatch, capsys, package):
-    """Ray itself, or what Ray Data needs."""
-    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == package else find_spec(name))
-    for name in [name for name in sys.modules if name == package or name.startswith("modenc.distributed")]:
+def test_a_missing_ray_is_named(train, monkeypatch, capsys):
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "ray" else find_spec(name))
+    for name in [name for name in sys.modules if name == "ray" or name.startswith("modenc.distributed")]:
         monkeypatch.delitem(sys.modules, name)
     assert train("--on", "ray") == 2
     assert (
-        f"{package} not installed; this part of modenc needs the extra 'ray'. Run: pip install "
+        "ray not installed; this part of modenc needs the extra 'ray'. Run: pip install "
         '"modenc[ray]"' in capsys.readouterr().err
     )
 
@@ -76,12 +73,13 @@ def test_options_that_do_not_fit_are_refused(train, capsys, words, message):
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("stream", [["-i", "-", "-o", "v.npy"], ["-i", "texts.txt", "-o", "-"]])
-def test_streams_stay_on_one_machine(tiny_hub, tmp_path, monkeypatch, capsys, stream):
+@pytest.mark.parametrize("output", ["-", "v.npy", "v.parquet"])
+def test_encoding_to_one_file_stays_on_one_machine(tiny_hub, tmp_path, monkeypatch, capsys, output):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "texts.txt").write_text("one\n")
-    assert main(["encode", "--hub", str(tiny_hub.path), *stream, "--on", "ray"]) == 2
-    assert "--on ray: expected files for --input and --output, found -" in capsys.readouterr().err
+    words = ["--hub", str(tiny_hub.path), "-i", "texts.txt", "-o", output, "--on", "ray"]
+    assert main(["encode", *words]) == 2
+    assert f"--on ray: expected a folder for --output, found {output}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -122,33 +120,6 @@ def dying(path):
 
     note_ = lambda path: path.open("a").write("here\n")  # noqa: E731
     return call
-
-
-@pytest.mark.slow
-@pytest.mark.cluster
-def test_shards_come_back_once_each_with_their_results(head, add_node):
-    # In here, since nodes do not have this module.
-    def folders(numbers):
-        return [str(Path.cwd()) for _ in numbers]
-
-    def refusing():
-        def work(content):
-            raise RecipeError(f"no shard {content}")
-
-        return work
-
-    add_node()
-    with cluster(head.address):
-        resources = Resources.of_cluster(1)
-        numbers = [0, 2, 3, 7]
-        found = list(map_shards(numbers, list, lambda: lambda content: content * 10, resources, lambda: None))
-        assert sorted(found) == [(0, 0), (2, 20), (3, 30), (7, 70)]
-        here = dict(map_shards(numbers, folders, lambda: lambda content: content, resources, lambda: None))
-        assert set(here.values()) == {str(Path.cwd())}
-        with pytest.raises(RecipeError, match=r"^no shard 5$"):
-            list(map_shards([5], list, refusing, resources, lambda: None))
-        with pytest.raises(ClusterError, match=r"node [\d.]+: no disk$"):
-            list(map_shards([5], list, refusing, resources, lambda: "no disk"))
 
 
 @pytest.mark.slow

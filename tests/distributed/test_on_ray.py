@@ -1,13 +1,11 @@
 """``--on ray``, on a cluster of several nodes of which one is lost midway: what comes out is the same."""
 
-import json
 import time
 from pathlib import Path
 from threading import Thread
 
 import numpy as np
 import psutil
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tiny_models import sentences
@@ -76,31 +74,39 @@ def test_training_goes_on_from_the_checkpoint_of_a_lost_node(
 
 @pytest.fixture
 def texts(tmp_path):
-    """A folder of files in several formats, with texts of three languages each."""
+    """A folder of files, with texts of three languages each."""
     folder = tmp_path / "texts"
     folder.mkdir()
-    parts = [[text for lang in ("en", "kk", "az") for text in sentences(lang)[i::40]] for i in range(4)]
-    pq.write_table(pa.table({"text": parts[0]}), folder / "0.parquet")
-    (folder / "1.tsv").write_text("\n".join(["text", *parts[1]]) + "\n", encoding="utf-8")
-    lines = [json.dumps({"text": text, "id": 1}) for text in parts[2]]
-    (folder / "2.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    pq.write_table(pa.table({"text": parts[3]}), folder / "3.parquet")
-    (folder / "_SUCCESS").write_text("")
+    for number in range(8):
+        lines = [text for lang in ("en", "kk", "az") for text in sentences(lang)[number::40]]
+        (folder / f"{number}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder
 
 
-@pytest.mark.parametrize("ending", ["parquet", "npy"])
-def test_encoding_loses_nothing_with_a_node(head, add_node, lose_node, tiny_hub, texts, tmp_path, ending):
-    words = ["encode", "--hub", str(tiny_hub.path), "--input", str(texts), "--shard-size", "5", "--output"]
-    right, output = tmp_path / f"right.{ending}", tmp_path / f"v.{ending}"
+@pytest.mark.parametrize("input_is", ["folder", "file"])
+def test_encoding_loses_nothing_with_a_node(
+    head, add_node, lose_node, tiny_hub, texts, tmp_path, caplog, input_is
+):
+    caplog.set_level("INFO")
+    source, options = texts, []
+    if input_is == "file":
+        source, options = tmp_path / "all.txt", ["--part-size", "20"]
+        source.write_bytes(b"".join(path.read_bytes() for path in sorted(texts.iterdir())))
+    words = ["encode", "--hub", str(tiny_hub.path), "--input", str(source), *options, "--output"]
+    right, output = tmp_path / "right", tmp_path / "out"
     assert main([*words, str(right)]) == 0
-    loss = Loss(add_node, lose_node, output.with_name(f"{output.name}.parts"), f"???????.{ending}")
+    loss = Loss(add_node, lose_node, output, "*.parquet")
     assert main([*words, str(output), "--on", "ray", "--address", head.address]) == 0
     loss.join(60)
     assert loss.lost
-    assert output.read_bytes() == right.read_bytes()
-    if ending == "parquet":
-        assert pq.read_table(output)["index"].to_pylist() == list(range(96))
-    else:
-        assert np.load(output).shape == (96, 32)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([right.name, "texts", output.name])
+    names = sorted(path.name for path in right.iterdir())
+    assert sorted(path.name for path in output.glob("*") if ".tmp-" not in path.name) == names
+    one, other = pq.read_table(right), pq.read_table(output)
+    assert one.drop(["vector"]) == other.drop(["vector"])
+    vectors = [np.array(table["vector"].to_pylist()) for table in (one, other)]
+    np.testing.assert_allclose(*vectors, atol=1e-5)
+    assert one.num_rows == sum(len(path.read_bytes().splitlines()) for path in texts.iterdir())
+    # What is there is not encoded again, and nothing is mixed.
+    assert main([*words, str(output), "--on", "ray", "--address", head.address]) == 0
+    assert f"{len(names) - 1} of {len(names) - 1} parts are done" in caplog.text
+    assert main([*words, str(output), "--no-align", "--on", "ray", "--address", head.address]) == 2
