@@ -132,10 +132,6 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         """Bytes of the languages in memory, without the base's own weights."""
         return self._transformer.cache.nbytes
 
-    def reset(self) -> None:
-        """Free merged weights, so that the next vectors are bit-equal to a new encoder's; languages stay."""
-        self._transformer.cache.reset()
-
     def load(self, codes: str | Iterable[str]) -> None:
         """Read languages now instead of on first use.
 

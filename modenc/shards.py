@@ -94,10 +94,6 @@ class ShardFolder:
         """Return the file of a shard, counted from 0."""
         return self.folder / f"{number:07d}{self.suffix}"
 
-    def missing(self, shards: int) -> list[int]:
-        """Return the numbers of the first ``shards`` shards that are not done."""
-        return [number for number in range(shards) if not self.shard(number).is_file()]
-
     def remove(self) -> None:
         """Remove the shards, and the folder unless other files are in it."""
         self._clear()

@@ -202,17 +202,17 @@ def encoding(folder: Path, tries: int, seed: int) -> Outcome:
     source.write_text("\n".join(tiny_models.sentences("kk") * 10), encoding="utf-8")
     stops = 0
     for turn in range(tries):
-        suffix = (".npy", ".parquet")[turn // 2 % 2]
+        suffix, options = ((".npy", []), ("", ["--part-size", 200]))[turn // 2 % 2]
 
-        def words(output: Path) -> list[object]:
-            return ["encode", "--hub", hub.path, "--input", source, "--output", output, "--shard-size", 200]
+        def words(output: Path, options: list[object] = options) -> list[object]:
+            return ["encode", "--hub", hub.path, "--input", source, "--output", output, *options]
 
         right = folder / f"right{suffix}"
         if not right.exists():
             _modenc(words(right), check=True)
         with _disk(folder / "disk", megabytes=4) as disk:
             output = disk / f"vectors{suffix}"
-            room = rng.randrange(0, 2 * right.stat().st_size >> 10)
+            room = rng.randrange(0, 2 * (_kilobytes(right) if right.is_dir() else right.stat().st_size >> 10))
             with _read_only(disk) if turn % 3 == 1 else _filled(disk, room):
                 done = _modenc(words(output))
             stops += done.code != 0

@@ -188,9 +188,9 @@ def _note_halfway(outcome: Outcome, halfway: int) -> None:
         outcome.lost.append("no kill came halfway")
 
 
-def encoding(folder: Path, tries: int, *, suffix: str = ".npy", texts: int = 20000, seed: int = 0) -> Outcome:
-    """``modenc encode`` on a file; what is finished stays right, and the rerun ends the same."""
-    outcome = Outcome(f"SIGKILL: modenc encode to {suffix}")
+def encoding(folder: Path, tries: int, *, texts: int = 20000, seed: int = 0) -> Outcome:
+    """``modenc encode`` to a folder; finished parts stay, no part is half, and the rerun ends the same."""
+    outcome = Outcome("SIGKILL: modenc encode")
     base = tiny_models.save_tiny_xlmr(folder / "base")
     hub = tiny_languages.make_hub(folder / "hub", base)
     lines = [line for lang in ("en", "kk") for line in tiny_models.sentences(lang)]
@@ -199,37 +199,33 @@ def encoding(folder: Path, tries: int, *, suffix: str = ".npy", texts: int = 200
 
     def command(output: Path) -> list[str]:
         words = ["--hub", hub.path, "--input", source, "--output", output]
-        return modenc_command("encode", *words, "--shard-size", max(1, texts // 40))
+        return modenc_command("encode", *words, "--part-size", max(1, texts // 40))
 
-    right = folder / f"right{suffix}"
+    right, output = folder / "right", folder / "killed"
     seconds = _run(command(right))
-    output = folder / f"killed{suffix}"
-    parts = output.with_name(f"{output.name}.parts")
     written: dict[Path, int] = {}
 
-    def shards() -> set[Path]:
-        return {path for path in _below(parts) if path.suffix == suffix and path.name[0].isdigit()}
+    def parts() -> set[Path]:
+        return set(output.glob("part-*.parquet"))
 
     def state() -> list[str]:
-        if output.exists():
-            written.clear()
-            return [] if same(vectors_of(output), vectors_of(right)) else ["the finished output is not right"]
-        there = sorted(shards())
-        whole = vectors_of(right)
-        found = np.concatenate([whole[:0], *(vectors_of(shard) for shard in there)])
-        failures = [] if same(found, whole[: len(found)]) else ["a finished shard is not right"]
-        times = {shard: shard.stat().st_mtime_ns for shard in there}
+        failures = []
+        for part in parts():
+            if not same(vectors_of(part), vectors_of(right / part.name)):
+                failures.append("a finished part is not right")
+        times = {part: part.stat().st_mtime_ns for part in parts()}
         if not written.items() <= times.items():
-            failures.append("a finished shard was not kept")
+            failures.append("a finished part was not kept")
         written.update(times)
         return failures
 
     def start_over() -> None:
-        output.unlink(missing_ok=True)
+        if {path.name for path in output.iterdir()} != {path.name for path in right.iterdir()}:
+            outcome.lost.append("after the rerun a part is missing, or something else is left")
+        shutil.rmtree(output)
         written.clear()
 
-    rng = random.Random(seed)
-    _kill_often(outcome, command(output), tries, seconds, rng, shards, state, start_over)
+    _kill_often(outcome, command(output), tries, seconds, random.Random(seed), parts, state, start_over)
     return outcome
 
 
@@ -342,7 +338,7 @@ def _run(command: list[str]) -> float:
 
 
 def vectors_of(path: Path) -> np.ndarray:
-    """Every vector in an output or a shard [texts, hidden]."""
+    """Every vector in an output file, or a folder of parts [texts, hidden]."""
     if path.suffix == ".npy":
         return np.load(path)
     return np.array(pq.read_table(path)["vector"].to_pylist(), dtype=np.float32)

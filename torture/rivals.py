@@ -58,16 +58,16 @@ def encoding(folder: Path, tries: int, texts: int = 4000) -> Outcome:
     """``modenc encode`` to one output: one ends as if alone, the other is refused or comes after it."""
     outcome = Outcome("two at once: modenc encode")
     hub = tiny_languages.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
-    source, output = folder / "texts.txt", folder / "vectors.npy"
+    source, output = folder / "texts.txt", folder / "vectors"
     lines = tiny_models.sentences("kk")
     source.write_text("\n".join(lines[row % len(lines)] for row in range(texts)) + "\n", encoding="utf-8")
-    words = ["--hub", hub.path, "--input", source, "--output", output, "--shard-size", texts // 40]
+    words = ["--hub", hub.path, "--input", source, "--output", output, "--part-size", texts // 40]
     command = modenc_command("encode", *words)
     subprocess.run(command, check=True, capture_output=True)
     right = vectors_of(output)
     refused = 0
     for _ in range(tries):
-        output.unlink()
+        shutil.rmtree(output)
         failure, refusals = _at_once(command, command, "another")
         refused += refusals
         if failure is None and not same(vectors_of(output), right):

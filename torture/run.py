@@ -37,8 +37,7 @@ def _kills(folder: Path, scale: float, seed: int) -> Iterator[Outcome]:
     for operation in ("publish", "install", "remove"):
         yield kills.hub_operation(operation, folder / operation, _count(50, scale), seed)
     yield kills.saving(folder / "save", _count(50, scale), seed)
-    for suffix in (".npy", ".parquet"):
-        yield kills.encoding(folder / suffix, _count(25, scale), suffix=suffix, seed=seed)
+    yield kills.encoding(folder / "encode", _count(50, scale), seed=seed)
     yield kills.training(folder / "train", _count(50, scale), seed)
 
 

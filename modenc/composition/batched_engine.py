@@ -114,12 +114,6 @@ class BatchedEngine:
                 if self.nbytes > most:
                     self._drop(key)
 
-    def reset(self) -> None:
-        """Drop merged weights and token counts: compute the next batch as if it were the first."""
-        with self._lock:
-            for key in list(self._tokens):
-                self._drop(key)
-
     def _drop(self, key: _MergeKey) -> None:
         del self._tokens[key]
         self._merged.pop(key, None)

@@ -273,9 +273,6 @@ class Int8Engine:
                 if excess > 0:
                     excess -= self._models.pop(key).nbytes
 
-    def reset(self) -> None:
-        """Do nothing: vectors do not depend on earlier batches."""
-
     @property
     def nbytes(self) -> int:
         """Bytes of all languages, without the body's own weights."""

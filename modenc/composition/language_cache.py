@@ -172,11 +172,6 @@ class LanguageCache:
             # Least recently used first.
             self._languages: dict[str, LoadedLanguage] = {}
 
-    def reset(self) -> None:
-        """Compute the next batch, to the last digit, as if it were the first; languages stay in memory."""
-        with self._lock:
-            self._get_engine().reset()
-
     def _get_engine(self) -> Engine:
         if self._engine is None:
             if self.settings.compute == "int8":

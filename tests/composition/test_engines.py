@@ -130,21 +130,6 @@ def test_merging_waits_until_it_pays(body):
     assert engine.nbytes > before
 
 
-@torch.inference_mode()
-def test_after_a_reset_nothing_depends_on_what_was_run_before(engine, monkeypatch):
-    monkeypatch.setattr(batched_engine, "_TOKENS_BEFORE_MERGING", 300)
-    ids, mask = batch()
-
-    def runs():
-        batches = [["kk"] * 8, ROWS, ["az"] * 8, ["kk"] * 8, ["ky"] * 8, ["kk"] * 8]
-        return [engine.run(ids, mask, languages, align=True) for languages in batches]
-
-    first, later = runs(), runs()
-    assert not all(map(torch.equal, first, later))
-    engine.reset()
-    assert all(map(torch.equal, first, runs()))
-
-
 def test_languages_with_the_same_adapter_share_a_merged_copy(body, monkeypatch):
     monkeypatch.setattr(batched_engine, "_TOKENS_BEFORE_MERGING", 1)
     engine = BatchedEngine(body, "fp32")
