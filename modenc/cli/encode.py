@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +98,7 @@ def run(args: argparse.Namespace) -> None:
     parts = list_parts(args)
     encoder = open_encoder(args)
     settings = vector_settings(args, encoder)
-    parts = [part._replace(made_of=part.made_of | settings) for part in parts]
+    parts = [replace(part, made_of=part.made_of | settings) for part in parts]
     if to_stdout:
         _print(args, encoder, parts[0])
     elif args.in_parts:

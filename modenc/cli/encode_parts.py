@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, groupby, islice, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from reprlib import repr as short_repr
+from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import AUTO, encode_texts, given_language
 from modenc.cli.text_io import LANG_COLUMN, STDIN, read_texts, source_files
@@ -35,7 +37,8 @@ _SETTINGS = (
 )
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True)
+class Part:
     """An output file, and the rows of the input that it is made of."""
 
     path: Path
@@ -188,8 +191,13 @@ def _unchanged(
 
 
 def _difference(part: Part, found: dict[str, Any]) -> str:
-    differing = (name for name, value in part.made_of.items() if found.get(name) != value)
-    return ", ".join(f"{name} {found.get(name)!r} instead of {part.made_of[name]!r}" for name in differing)
+    """Say in a message what differs from what a part is to be made of; nothing if nothing does."""
+    pairs = ((name, found.get(name), value) for name, value in part.made_of.items())
+    return ", ".join(
+        f"{name} {short_repr(there)} instead of {short_repr(value)}"
+        for name, there, value in pairs
+        if there != value
+    )
 
 
 def stored_width(args: argparse.Namespace, hub: Hub) -> int:
