@@ -308,6 +308,19 @@ class LanguagePlan:
         # The pivot's sentences of cross-lingual data come with the other languages.
         return own if self.lang == self.pivot else (*own, *lists)
 
+    def skips(self, stage: str) -> bool:
+        """Check whether a stage has nothing to do: it leaves the modules of the stage before as they are."""
+        if stage == "vocabulary":
+            return self.vocabulary.method == "base"
+        if stage == "sentence_encoding":
+            encoding = self.sentence_encoding
+            return (encoding.objective, encoding.scored_steps, encoding.start) == ("none", 0, FRESH)
+        if stage == "language_adaptation":
+            objective = self.language_adaptation.objective
+            return objective == "none" or (objective == "pivot" and self.lang == self.pivot)
+        alone = self.lang == self.pivot and not self.aligns_all_pairs()
+        return alone or self.alignment.objective == "none"
+
     def aligns_all_pairs(self) -> bool:
         """Check whether all pairs of languages are aligned, in one training, and not each with the pivot."""
         return self.alignment.partners == "all" and self.alignment.objective != "none"

@@ -35,7 +35,7 @@ def align_all_pairs(stages: Mapping[str, Stage], folder: Path) -> dict[str, Any]
     ``stages`` has each language's alignment, begun; ``folder`` is for checkpoints. Returns the metrics, the
     same for all; RecipeError where no two languages share enough items for a batch.
     """
-    plan = next(iter(stages.values())).plan
+    plan = stages[next(iter(stages.values())).plan.pivot].plan
     settings, optimizer = plan.alignment, plan.alignment.optimizer
     texts = {
         kind: _item_texts(stages, kind)

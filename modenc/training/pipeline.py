@@ -54,17 +54,20 @@ def train(
 ) -> dict[str, Path]:
     """Train the modules of a recipe's languages in its order, and publish them in its hub.
 
-    Where the pivot starts from another language's adapter, that language is published twice: before the
+    A language is published when all stages of its plan are done: until then the hub keeps the modules that it
+    has. Where the pivot starts from another language's adapter, that language is published twice: before the
     pivot, without alignment, and after it, with alignment.
 
     Args:
         recipe: a checked recipe.
         languages: only these codes, in any standard form (``kaz`` for ``kk``); all by default.
-        stages: only these stages; earlier ones must be done already.
+        stages: only these stages; earlier ones must be done already. Stages between and after them that have
+            nothing to do (``objective = "none"``) are done, too.
         force: train stages again even where their fingerprint says they are done.
 
     Returns:
-        Language → its folder in the hub; without those that ``run.publish`` kept out of it.
+        Language → its folder in the hub, or in the work folder while stages of it are left; without those
+        that ``run.publish`` kept out of the hub.
 
     Raises:
         LanguageError: a language is not in the recipe.
@@ -90,9 +93,11 @@ class StageJob:
     languages: tuple[str, ...]
     stage: str
     publishes: bool
-    """Whether the languages go into the hub after it."""
+    """Whether the languages go into the hub after it, if all of their stages are done."""
     after: tuple[int, ...]
     """Positions of the jobs whose results it needs."""
+    early: bool = False
+    """Whether the hub gets them though their alignment is left, since a job before that needs them."""
 
 
 def stage_jobs(
@@ -117,11 +122,9 @@ def stage_jobs(
             folders = [plan.run.work_dir / plan.lang / name for plan in plans for name in chosen]
             for folder in [*folders, *([plans[0].run.work_dir / _ALL_PAIRS] if all_pairs else [])]:
                 discard(folder)
-    early = [name for name in chosen if name != "alignment"]
-    order = [(plan, early) for plan in plans if early] if all_pairs else _stage_order(recipe, plans, chosen)
     jobs: list[StageJob] = []
     published: dict[str, int] = {}
-    for plan, names in order:
+    for plan, names, early in _stage_order(recipe, plans, chosen):
         names = [name for name in STAGES if name in names]
         for name in names:
             # A job first checks that the earlier stages are done. Their fingerprints cover the modules that
@@ -131,7 +134,8 @@ def stage_jobs(
             after = {published[lang] for lang in needed | {plan.lang} if lang in published}
             if name != names[0]:
                 after.add(len(jobs) - 1)
-            jobs.append(StageJob((plan.lang,), name, name == names[-1], tuple(sorted(after))))
+            last = name == names[-1]
+            jobs.append(StageJob((plan.lang,), name, last, tuple(sorted(after)), last and early))
         published[plan.lang] = len(jobs) - 1
     if all_pairs:
         everything = tuple(plan.lang for plan in plans)
@@ -148,11 +152,15 @@ def run_stage_job(recipe: Recipe, job: StageJob, *, wait: float = 0) -> dict[str
         wait: seconds that an earlier process with the same job may take to end.
 
     Returns:
-        For a job that publishes, language → its folder in the hub; None where ``run.publish`` kept it out.
+        For a job that publishes, language → its folder as :func:`train` returns it; None where
+        ``run.publish`` kept it out.
     """
     plans = [recipe.plans[lang] for lang in job.languages]
     training = _Training(recipe, resolve_base(plans[0].base.model), Hub.open(recipe.hub), wait=wait)
-    return training.train(plans, (job.stage,), publish=job.publishes)
+    if _aligns_all_pairs(plans, (job.stage,)):
+        return training.train_all_pairs(plans, (job.stage,))
+    folder = training.train_language(plans[0], (job.stage,), publish=job.publishes, early=job.early)
+    return {plans[0].lang: folder} if job.publishes else {}
 
 
 def _prepare(
@@ -190,24 +198,28 @@ class _Training:
     force: bool = False
     wait: float = 0
 
-    def train(
-        self, plans: Sequence[LanguagePlan], stages: Sequence[str], *, publish: bool = True
-    ) -> dict[str, Path | None]:
+    def train(self, plans: Sequence[LanguagePlan], stages: Sequence[str]) -> dict[str, Path | None]:
         """Train and publish language after language, or all of them with all pairs aligned at the end."""
         if _aligns_all_pairs(plans, stages):
-            return self._train_all_pairs(plans, stages)
-        folders: dict[str, Path | None] = {}
-        for plan, names in _stage_order(self.recipe, plans, stages):
-            work = plan.run.work_dir
-            with disk_errors(work, _KEPT), language_lock(plan.lang, work, self.hub, self.wait):
-                trained = self.train_stages(plan, names)
-                if publish:
-                    folders[plan.lang] = publish_language(self.recipe, self.hub, trained)
-        return folders
+            return self.train_all_pairs(plans, stages)
+        return {
+            plan.lang: self.train_language(plan, names, early=early)
+            for plan, names, early in _stage_order(self.recipe, plans, stages)
+        }
 
-    def _train_all_pairs(
-        self, plans: Sequence[LanguagePlan], stages: Sequence[str]
-    ) -> dict[str, Path | None]:
+    def train_language(
+        self, plan: LanguagePlan, stages: Sequence[str], *, publish: bool = True, early: bool = False
+    ) -> Path | None:
+        """Train a language's stages and publish it; ``early`` is that of :class:`TrainedLanguage`."""
+        work = plan.run.work_dir
+        with disk_errors(work, _KEPT), language_lock(plan.lang, work, self.hub, self.wait):
+            trained = self.train_stages(plan, stages)
+            if early:
+                trained = replace(trained, early=True)
+            return publish_language(self.recipe, self.hub, trained) if publish else None
+
+    def train_all_pairs(self, plans: Sequence[LanguagePlan], stages: Sequence[str]) -> dict[str, Path | None]:
+        """Train languages, align all pairs of them, and publish them."""
         work = plans[0].run.work_dir
         with disk_errors(work, _KEPT), ExitStack() as locks:
             for plan in plans:
@@ -215,7 +227,8 @@ class _Training:
             unaligned = []
             for plan in plans:
                 unaligned.append(self.train_stages(plan, stages))
-                publish_language(self.recipe, self.hub, unaligned[-1])
+                if _others_start_from(plan, plans):
+                    publish_language(self.recipe, self.hub, replace(unaligned[-1], early=True))
             aligned = self._align_all_pairs(unaligned, work / _ALL_PAIRS)
             pivot = aligned[self.recipe.pivot].stage.modules
             return {
@@ -237,10 +250,10 @@ class _Training:
         for stage in iterate_stages(plan, self.base, self.hub, data):
             if stage.name == "alignment" and plan.aligns_all_pairs():
                 break
-            record = read_stage_record(stage)
-            if record is not None and not (self.force and stage.name in stages):
+            record, chosen = read_stage_record(stage), stage.name in stages
+            if record is not None and not (self.force and chosen):
                 logger.info(" %s: done before, skipped", stage.name)
-            elif stage.name in stages:
+            elif chosen or (plan.skips(stage.name) and set(stages) & set(records)):
                 begin(stage, force=self.force)
                 logger.info(" %s: %s", stage.name, _summary(plan, stage.name))
                 # Here, so that a new adapter's weights do not depend on what the process trained before.
@@ -265,6 +278,8 @@ class _Training:
         last = [
             list(iterate_stages(one.stage.plan, self.base, self.hub, one.stage.data))[-1] for one in unaligned
         ]
+        # In one order, whatever the recipe's is.
+        last.sort(key=lambda stage: stage.plan.lang)
         joined = hashlib.sha256("\n".join(stage.fingerprint for stage in last).encode()).hexdigest()
         stages = {stage.plan.lang: replace(stage, fingerprint=joined) for stage in last}
         records = {lang: record for lang, stage in stages.items() if (record := read_stage_record(stage))}
@@ -275,7 +290,7 @@ class _Training:
                 prepare_folder(folder, joined, force=self.force)
             for stage in stages.values():
                 begin(stage, force=True)
-            set_seed(last[0].plan.run.seed)
+            set_seed(stages[self.recipe.pivot].plan.run.seed)
             metrics = align_all_pairs(stages, folder)
             records = {lang: finish(stage, metrics) for lang, stage in stages.items()}
         else:
@@ -283,27 +298,40 @@ class _Training:
         if process_state().is_main_process:
             discard(folder)
         return {
-            lang: TrainedLanguage(stages[lang], {**trained.records, "alignment": records[lang]}, changed)
-            for lang, trained in zip(stages, unaligned, strict=True)
+            (lang := one.stage.plan.lang): TrainedLanguage(
+                stages[lang], {**one.records, "alignment": records[lang]}, changed
+            )
+            for one in unaligned
         }
 
 
 def _stage_order(
     recipe: Recipe, plans: Sequence[LanguagePlan], stages: Sequence[str]
-) -> Iterator[tuple[LanguagePlan, Sequence[str]]]:
-    """Yield plans with the stages to train; languages that the pivot starts from are aligned after it."""
+) -> Iterator[tuple[LanguagePlan, Sequence[str], bool]]:
+    """Yield plans with the stages to train, without the alignment of all pairs.
+
+    Languages that the pivot starts from are aligned after it. The third value says whether a language's
+    alignment comes after a language that starts from it.
+    """
+    early = [name for name in stages if name != "alignment"]
+    if _aligns_all_pairs(plans, stages):
+        yield from ((plan, early, _others_start_from(plan, plans)) for plan in plans if early)
+        return
+    waits_for_pivot = any(plan.lang == recipe.pivot for plan in plans) and "alignment" in stages
     waiting: list[LanguagePlan] = []
     for plan in plans:
-        if plan.lang not in recipe.before_pivot():
-            yield plan, stages
+        if plan.lang not in recipe.before_pivot() or not waits_for_pivot:
+            yield plan, stages, False
         else:
-            if early := [name for name in stages if name != "alignment"]:
-                yield plan, early
-            if "alignment" in stages:
-                waiting.append(plan)
-        if plan is plans[-1] or plan.lang == recipe.pivot:
-            yield from ((one, ("alignment",)) for one in waiting)
-            waiting = []
+            waiting.append(plan)
+            if early:
+                yield plan, early, True
+        if plan.lang == recipe.pivot:
+            yield from ((one, ("alignment",), False) for one in waiting)
+
+
+def _others_start_from(plan: LanguagePlan, plans: Sequence[LanguagePlan]) -> bool:
+    return any(other.sentence_encoding.start == plan.lang for other in plans)
 
 
 _STAGE_FUNCTIONS: dict[str, Callable[[Stage], dict[str, Any]]] = {

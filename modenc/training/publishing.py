@@ -16,10 +16,11 @@ from typing import Any
 from modenc.base_model import BaseModel
 from modenc.hub.card import Card
 from modenc.hub.comparison import loses
-from modenc.hub.layout import HubInfo, LanguageLayout
+from modenc.hub.files import files_below, sha256
+from modenc.hub.layout import README_FILE, HubInfo, LanguageLayout
 from modenc.hub.store import Hub
 from modenc.languages import language_name
-from modenc.recipe.settings import FRESH, LanguagePlan, Recipe
+from modenc.recipe.settings import FRESH, STAGES, LanguagePlan, Recipe
 from modenc.training.base_comparison import compare_with_base, log_comparison
 from modenc.training.processes import of_main_process, process_state
 from modenc.training.stage import Stage, StageRecord
@@ -40,6 +41,12 @@ class TrainedLanguage:
     """Stage → its record, for the stages that are done."""
     changed: bool
     """Whether a stage was trained now."""
+    early: bool = False
+    """Whether the hub gets it though its alignment is left, since a language before that starts from it."""
+
+    def left(self) -> list[str]:
+        """List the stages that are still to be trained."""
+        return [name for name in STAGES if name not in self.records and not self.stage.plan.skips(name)]
 
 
 def publish_language(
@@ -47,18 +54,25 @@ def publish_language(
 ) -> Path | None:
     """Compare modules with the base and put them into the hub, unless it has them already.
 
-    ``pivot`` are the pivot's modules that they were trained with, by default those in the hub. Returns the
-    language's folder in the hub, None where ``run.publish`` keeps the modules out. All processes wait for the
-    main one, since the next language may need these modules.
+    While stages are left, the hub keeps what it has. ``pivot`` are the pivot's modules that they were trained
+    with, by default those in the hub. All processes wait for the main one, since the next language may need
+    these modules.
+
+    Returns:
+        The language's folder in the hub, in the work folder while stages are left, None where
+        ``run.publish`` keeps the modules out.
     """
     lang, published = trained.stage.plan.lang, True
+    if trained.left() and not trained.early and of_main_process(_waits(recipe, hub, trained)):
+        return trained.stage.modules.root
     if process_state().is_main_process:
         card = hub.card(lang) if lang in hub.languages() else None
-        if card is None or trained.changed or _is_outdated(card, trained.records):
+        sources = _sources(hub, trained)
+        if card is None or trained.changed or _is_outdated(card, trained, sources):
             comparison = compare_with_base(trained.stage.data, trained.stage.modules, pivot)
             published = trained.stage.plan.run.publish == "always" or not loses(comparison)
             if published:
-                _publish(recipe, hub, trained, comparison)
+                _publish(recipe, hub, trained, sources, comparison)
             else:
                 kept = "it has none of this language" if card is None else "the modules that are there stay"
                 logger.warning(
@@ -72,16 +86,47 @@ def publish_language(
     return hub.path / lang if of_main_process(published) else None
 
 
-def _is_outdated(card: Card, records: Mapping[str, StageRecord]) -> bool:
-    return any(
-        card.stages.get(name, {}).get("fingerprint") != record.fingerprint for name, record in records.items()
-    )
+def _waits(recipe: Recipe, hub: Hub, trained: TrainedLanguage) -> bool:
+    """Check whether the hub gets an unfinished language only when it is finished, and say so.
+
+    If another language starts from its adapter, a hub without alignment of it gets it at once, since the
+    other may have to be trained before this one's alignment.
+    """
+    lang, left = trained.stage.plan.lang, trained.left()
+    card = hub.card(lang) if lang in hub.languages() else None
+    is_start = any(plan.sentence_encoding.start == lang for plan in recipe.plans.values())
+    is_early = card is None or card.stages.keys() == set(STAGES[:-1])
+    if is_start and is_early and "sentence_encoding" in trained.records:
+        return False
+    news = card is None or trained.changed or _is_outdated(card, trained, [])
+    if news and process_state().is_main_process:
+        kept = "not in the hub" if card is None else "the hub keeps its modules"
+        done = f"{', '.join(left)} {'is' if len(left) == 1 else 'are'} done"
+        logger.warning("%s: %s until %s", lang, kept, done)
+    return True
+
+
+def _is_outdated(card: Card, trained: TrainedLanguage, sources: list[dict[str, Any]]) -> bool:
+    """Check whether a card is of other modules, or says something else about their data."""
+    there = {name: card.stages.get(name, {}).get("fingerprint") for name in trained.records}
+    if there != {name: record.fingerprint for name, record in trained.records.items()}:
+        return True
+    # A training by force has the same fingerprints, and may have been killed before this.
+    found = {name: sha256(path) for name, path in files_below(trained.stage.modules.root)}
+    published = {name: record["sha256"] for name, record in card.files.items() if name != README_FILE}
+    if trained.left():
+        return not found.items() <= published.items()
+    return found != published or card.data != sources
 
 
 def _publish(
-    recipe: Recipe, hub: Hub, trained: TrainedLanguage, comparison: dict[str, dict[str, float]]
+    recipe: Recipe,
+    hub: Hub,
+    trained: TrainedLanguage,
+    sources: list[dict[str, Any]],
+    comparison: dict[str, dict[str, float]],
 ) -> None:
-    plan, sources = trained.stage.plan, _sources(hub, trained)
+    plan = trained.stage.plan
     card = Card(
         lang=plan.lang,
         name=language_name(plan.lang),

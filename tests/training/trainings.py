@@ -1,6 +1,7 @@
 """Helpers for trainings that are killed, resumed or left alone, and for comparing their results."""
 
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -28,6 +29,11 @@ def hashes(folder):
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+
+
+def record(recipe_file, lang, stage):
+    """Read the record of a finished stage in the work folder beside a recipe."""
+    return json.loads((recipe_file.parent / "runs" / lang / stage / "done.json").read_text())
 
 
 def training_again_changes_nothing(recipe, hub, caplog):
