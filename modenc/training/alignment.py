@@ -47,7 +47,7 @@ _KINDS = {"scored": "cross_scored_pairs", "paraphrase": "cross_paraphrases", "pa
 def train_alignment(stage: Stage) -> dict[str, Any]:
     """Train CLA on the body with LA and SE merged, and write ``cla/``; returns metrics."""
     settings, plan = stage.plan.alignment, stage.plan
-    if settings.objective == "none" or plan.lang == plan.pivot:
+    if plan.skips("alignment"):
         return {}
     pivot = PublishedEncoder(stage)
     body, tokenizer = stage.body_and_tokenizer()

@@ -46,8 +46,7 @@ _TEXTS_AT_A_TIME = 10_000
 def train_language_adaptation(stage: Stage) -> dict[str, Any]:
     """Train LA, and the embeddings where the recipe says so, and write them; returns metrics."""
     settings = stage.plan.language_adaptation
-    onto_pivot = settings.objective == "pivot"
-    if settings.objective == "none" or (onto_pivot and stage.plan.lang == stage.plan.pivot):
+    if stage.plan.skips("language_adaptation"):
         return {}
     body, tokenizer = stage.body_and_tokenizer()
     model = add_lora(_with_start(stage, body), settings.lora, ATTENTION_LAYERS)
@@ -56,7 +55,7 @@ def train_language_adaptation(stage: Stage) -> dict[str, Any]:
     embeddings.weight.requires_grad_(settings.train_embeddings and stage.plan.vocabulary.method != "base")
     start = embeddings.weight.detach().clone() if embeddings.weight.requires_grad else None
     published_weights = partial(scaled_update, model, start, settings.strength)
-    if onto_pivot:
+    if settings.objective == "pivot":
         metrics = _adapt_to_pivot(stage, model, tokenizer, published_weights)
     elif settings.objective == "distill":
         metrics = _distill(stage, model, None, tokenizer, published_weights)

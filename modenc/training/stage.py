@@ -26,7 +26,7 @@ from modenc.composition.modules import read_modules
 from modenc.errors import HubError, RecipeError
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
-from modenc.recipe.settings import FRESH, PAPER_SECTIONS, STAGES, DevSettings, LanguagePlan
+from modenc.recipe.settings import FRESH, PAPER_SECTIONS, STAGES, LanguagePlan
 from modenc.storage import whole_file, write_atomically
 from modenc.training.data_access import TrainingData
 from modenc.training.processes import process_state
@@ -42,7 +42,23 @@ PIVOT_SETTINGS = (
 )
 """Settings of ``[alignment]`` that stage 2 also reads where it learns from the pivot."""
 
-_FORMAT = 3
+_READ_ONLY_WITH: dict[str, dict[str, tuple[str, ...]]] = {
+    "vocabulary": {
+        "new_pieces": ("extend",),
+        "fasttext_dim": ("focus", "extend"),
+        "fasttext_epochs": ("focus", "extend"),
+    },
+    "language_adaptation": {
+        "block_length": ("mlm",),
+        "mask_probability": ("mlm", "mlm+distill"),
+        "mlm_weight": ("mlm+distill",),
+        "max_length": ("distill", "mlm+distill", "pivot"),
+    },
+    "sentence_encoding": {"simcse_max_chars": ("simcse", "mnrl+simcse")},
+}
+"""Stage → setting → the methods or objectives that read it; others read all."""
+
+_FORMAT = 4
 _STARTED, _DONE = "started.json", "done.json"
 
 
@@ -192,17 +208,18 @@ def discard(folder: Path) -> None:
 
 
 def stage_settings(plan: LanguagePlan, name: str) -> dict[str, Any]:
-    """Return a stage's recipe section as plain values, with the other sections that its objective reads."""
+    """Return what a stage reads of its recipe section, as plain values, and of other sections."""
     content = dataclasses.asdict(getattr(plan, name))
-    for section in PAPER_SECTIONS.get(str(content.get("objective")), ()):
+    choice = str(content.get("objective", content.get("method")))
+    for key, choices in _READ_ONLY_WITH.get(name, {}).items():
+        if choice not in choices:
+            del content[key]
+    for section in PAPER_SECTIONS.get(choice, ()):
         content[section] = dataclasses.asdict(getattr(plan, section))
-    # Stages that were finished before these settings existed stay finished.
-    if name == "vocabulary" and plan.vocabulary.storage == "float16":
-        del content["storage"]
-    if name == "vocabulary" and not plan.vocabulary.transliteration:
-        del content["transliteration"]
-    if name == "language_adaptation" and plan.language_adaptation.strength == 1:
-        del content["strength"]
+    if "emma_x" in content:
+        del content["emma_x"]["chunk"]  # it bounds memory alone
+    if "optimizer" in content and content["optimizer"]["steps"]:
+        del content["optimizer"]["epochs"]
     if name == "language_adaptation" and _reads_pivot(plan, name):
         # Only the losses: the adapter's size and strength concern stage 4 alone.
         content["alignment"] = {key: getattr(plan.alignment, key) for key in PIVOT_SETTINGS}
@@ -214,33 +231,24 @@ def stage_settings(plan: LanguagePlan, name: str) -> dict[str, Any]:
 def stage_fingerprint(
     plan: LanguagePlan, name: str, data_fingerprint: str, before: str, dev_fingerprint: str = ""
 ) -> str:
-    """Hash everything that decides a stage's result: settings, data, dev sets, earlier stages, seed.
+    """Hash what a stage's result depends on: settings, data, dev rows, earlier stages, seed.
 
-    ``before`` is the fingerprint of the stage before it, ``dev_fingerprint`` that of the rows that
-    choose its best weights, empty where there are none. Returns the SHA-256.
+    Not hashed is what describes the data without being trained on (paths, licenses), and settings of ``run``
+    other than the seed. ``before`` is the fingerprint of the stage before, and decides alone if the stage has
+    nothing to do. ``dev_fingerprint`` is that of the rows that choose its best weights, empty where there are
+    none. Returns the SHA-256.
     """
-    content = {
-        "format": _FORMAT,
-        "stage": name,
-        "settings": stage_settings(plan, name),
-        "base": dataclasses.asdict(plan.base),
-        "seed": plan.run.seed,
-        "chosen": [_dev_settings(plan.data.dev), plan.run.evaluate_every],
-        "data": data_fingerprint,
-        "before": before,
-    }
-    if dev_fingerprint:  # without any, a stage keeps the fingerprint of the time when rows were not hashed
-        content["dev"] = dev_fingerprint
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _dev_settings(dev: DevSettings) -> dict[str, Any]:
-    """Return dev sets as plain values, without what none has and older fingerprints lack."""
-    content = dataclasses.asdict(dev)
-    for source in (*content["sts"], *content["cross_sts"]):
-        del source["group"], source["corrections"]
-        source["licence"] = source.pop("license")
-    return content
+    content: dict[str, Any] = {"format": _FORMAT, "stage": name, "before": before}
+    if not plan.skips(name):
+        content |= {
+            "settings": stage_settings(plan, name),
+            # The base's weights are in the first stage's ``before``.
+            "base": [plan.base.prompt, plan.base.pooling],
+            "seed": plan.run.seed,
+            "data": data_fingerprint,
+            "dev": dev_fingerprint,
+        }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def modules_needed(plan: LanguagePlan, name: str) -> list[tuple[str, str]]:
@@ -275,16 +283,16 @@ def _reads_pivot(plan: LanguagePlan, name: str) -> bool:
 
 
 def _dev_fingerprint(data: TrainingData, name: str) -> str:
-    """Fingerprint the rows that choose the best weights, without those that the data's fingerprint covers."""
+    """Fingerprint the rows that choose the best weights; training data's fingerprint has its own."""
     plan = data.plan
     rows: list[object] = []
     if name == "sentence_encoding":
         if plan.sentence_encoding.objective != "none" or plan.sentence_encoding.scored_steps:
             rows += data.dev.sts
-    elif _reads_pivot(plan, name):
-        if plan.alignment.partners == "all":
-            return ""  # training all pairs evaluates nothing
-        rows += [*data.dev.sts, ["cross"], *data.dev.cross_sts] if data.dev.cross_sts else data.dev.sts
-        if plan.data.parallel and not any(used is data.parallel for used in data.used_by(name)):
-            rows += [[row.pivot, row.text] for row in data.parallel.held_out]
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest() if rows else ""
+    # Training all pairs evaluates nothing.
+    elif _reads_pivot(plan, name) and plan.alignment.partners == "pivot":
+        rows += [*data.dev.sts, *(["cross", *row] for row in data.dev.cross_sts)]
+        if "parallel" not in plan.reads(name):
+            rows += data.held_out_translations()
+    lines = sorted(map(json.dumps, rows))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else ""

@@ -47,7 +47,7 @@ def train_vocabulary(stage: Stage) -> dict[str, Any]:
     mixed and random, and tokens per held-out sentence; BaseModelError if a hub would refuse the tokenizer.
     """
     settings, prompt = stage.plan.vocabulary, stage.plan.base.prompt
-    if settings.method == "base" or not process_state().is_main_process:
+    if stage.plan.skips("vocabulary") or not process_state().is_main_process:
         return {}
     bases_own = stage.base.load_tokenizer()
     base = transliterate(bases_own, settings.transliteration) if settings.transliteration else bases_own

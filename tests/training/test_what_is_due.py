@@ -1,13 +1,19 @@
 """Languages and stages that a training trains again."""
 
-from dataclasses import replace
+import shutil
 
+import pytest
+from trainings import fingerprints, training_again_changes_nothing
+
+from modenc.base_model import resolve_base
 from modenc.hub.store import Hub
+from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
 from modenc.training import pipeline, publishing
+from modenc.training.data_access import TrainingData
 from modenc.training.pipeline import train
-from modenc.training.stage import stage_fingerprint
+from modenc.training.stage import iterate_stages, stage_fingerprint
 
 
 def test_edited_dev_rows_redo_the_stages_chosen_by_them(copied, caplog):
@@ -24,18 +30,117 @@ def test_edited_dev_rows_redo_the_stages_chosen_by_them(copied, caplog):
     assert changed == {"sentence_encoding", "alignment"}
 
 
-def test_a_setting_that_no_development_set_has_is_not_in_what_they_decide():
-    plan = load_recipe("turkic", check_files=False).plans["kk"]
-    sets = plan.data.dev.sts
-    assert sets
+def marks(path, *overrides):
+    """Fingerprint of each stage of a trained recipe, with its data read anew."""
+    recipe = load_recipe(path, overrides)
+    base, hub = resolve_base(recipe.plans["en"].base.model), Hub.open(recipe.hub)
+    return {
+        (lang, stage.name): stage.fingerprint
+        for lang, plan in recipe.plans.items()
+        for stage in iterate_stages(plan, base, hub, TrainingData(plan, recipe.plans))
+    }
 
-    def fingerprint(**changes):
-        dev = replace(plan.data.dev, sts=tuple(replace(source, **changes) for source in sets))
-        changed = replace(plan, data=replace(plan.data, dev=dev))
-        return stage_fingerprint(changed, "alignment", "data", "before")
 
-    # Stages that were finished before there was such a setting stay so.
-    assert fingerprint(group="image") == fingerprint() != fingerprint(limit=7)
+def redone(path, *overrides):
+    before, after = marks(path), marks(path, *overrides)
+    return {stage for stage in before if before[stage] != after[stage]}
+
+
+KK_STS = "languages.kk.data.dev.sts"
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [f'{KK_STS}=[{{path="sts.kk.tsv", license="MIT"}}]'],
+        [f'{KK_STS}=[{{path="spelled.tsv", columns={{sentence1="a", sentence2="b", score="c"}}}}]'],
+        [f"{KK_STS}=['second.tsv', 'first.tsv']"],
+        ["run.evaluate_every=3"],
+        ["run.checkpoint_every=7"],
+        ["run.publish=unless_worse"],
+        ['data.text=[{path="mono.{lang}.txt", license="CC0-1.0", translator="someone"}]'],
+        ["alignment.optimizer.epochs=7.0", "sentence_encoding.optimizer.epochs=7.0"],
+        ["monolithic.scale=7.0"],
+        ["languages.en.alignment.scale=7.0", "languages.en.alignment.optimizer.steps=7"],
+        ["vocabulary.new_pieces=7", "vocabulary.fasttext_dim=7", "vocabulary.fasttext_epochs=7"],
+        ["language_adaptation.block_length=64", "language_adaptation.mask_probability=0.3"],
+        ["language_adaptation.mlm_weight=0.7"],
+    ],
+    ids=lambda overrides: overrides[0][:60],
+)
+def test_what_no_stage_learns_from_redoes_none(copied, overrides):
+    data = copied.parent / "data"
+    header, *rows = (data / "sts.kk.tsv").read_text(encoding="utf-8").splitlines()
+    assert header == "score\tsentence1\tsentence2\tid"
+    for name, names, lines in (
+        ("spelled.tsv", "c\ta\tb\tid", rows[::-1]),
+        ("first.tsv", header, rows[:7]),
+        ("second.tsv", header, rows[7:]),
+    ):
+        (data / name).write_text("\n".join([names, *lines]) + "\n", encoding="utf-8")
+    assert redone(copied, *overrides) == set()
+
+
+@pytest.mark.parametrize(
+    ("override", "stages"),
+    [
+        ("run.seed=7", STAGES),
+        ("data.dev.sts=[]", STAGES[2:]),
+        ("vocabulary.size=310", STAGES),
+        ("language_adaptation.max_length=30", STAGES[1:]),
+        ("sentence_encoding.simcse_max_chars=30", STAGES[2:]),
+        ("alignment.optimizer.steps=0", STAGES[3:]),
+    ],
+)
+def test_what_a_stage_learns_from_redoes_it_and_what_follows(copied, override, stages):
+    assert {name for lang, name in redone(copied, override) if lang == "kk"} == set(stages)
+
+
+def test_settings_of_a_stage_that_has_nothing_to_do_redo_nothing(tiny_recipe):
+    path = tiny_recipe("nothing-to-do")
+    short = ["vocabulary.method=base", "language_adaptation.objective=none"]
+    plans = [
+        load_recipe(path, [*short, *more]).plans["kk"]
+        for more in ([], ["vocabulary.size=900", "language_adaptation.lora.rank=2"])
+    ]
+    for name in STAGES[:2]:
+        assert len({stage_fingerprint(plan, name, "data", "before") for plan in plans}) == 1
+
+
+def test_memory_that_emma_x_may_take_redoes_nothing(tiny_recipe):
+    path, emma_x = tiny_recipe("chunk"), ["alignment.objective=emma_x", "alignment.keep_weight=0.0"]
+    first, other, learns = (
+        stage_fingerprint(load_recipe(path, [*emma_x, more]).plans["kk"], "alignment", "data", "before")
+        for more in ("emma_x.chunk=512", "emma_x.chunk=64", "emma_x.ranks=8")
+    )
+    assert first == other != learns
+
+
+def test_the_same_data_and_base_elsewhere_redo_nothing(copied, tmp_path):
+    recipe = load_recipe(copied)
+    shutil.copytree(recipe.plans["en"].base.model, tmp_path / "base")
+    for name in ("data", "hub"):
+        shutil.copytree(copied.parent / name, tmp_path / name)
+    moved = [f"data.root={tmp_path}/data", f"hub.path={tmp_path}/hub", f"base.model={tmp_path}/base"]
+    assert redone(copied, *moved, f"run.work_dir={tmp_path}/runs") == set()
+
+
+def test_another_license_is_in_the_card_though_nothing_is_trained(copied, caplog):
+    kinds = {"text": "mono.{lang}.txt", "paraphrases": "pairs.{lang}.tsv"}
+    overrides = [f'data.{kind}=[{{path="{name}", license="CC0-1.0"}}]' for kind, name in kinds.items()]
+    hub = Hub.open(copied.parent / "hub")
+    assert hub.card("kk").licenses == []
+    modules = fingerprints(hub)
+    recipe = load_recipe(copied, overrides)
+    with caplog.at_level("INFO"):
+        train(recipe)
+    assert caplog.text.count("done before, skipped") == 8
+    for lang in ("en", "kk"):
+        assert hub.card(lang).licenses == ["CC0-1.0"]
+        assert {row["role"] for row in hub.card(lang).data if row["license"]} == set(kinds)
+    assert fingerprints(hub) == modules
+    assert verify_hub(hub) == []
+    training_again_changes_nothing(recipe, hub, caplog)
 
 
 def test_languages_are_taken_in_any_standard_form(trained, monkeypatch):
