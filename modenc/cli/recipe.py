@@ -9,7 +9,7 @@ import re
 import sys
 import textwrap
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import is_dataclass
 from functools import cache
 from itertools import pairwise, takewhile
@@ -20,8 +20,8 @@ from modenc.cli.arguments import add, add_command, add_noun, option, write
 from modenc.errors import OptionError, RecipeError
 
 if TYPE_CHECKING:
-    from modenc.recipe.issues import LocatedIssue, Place
-    from modenc.recipe.settings import LanguagePlan, Recipe
+    from modenc.recipe.issues import Place
+    from modenc.recipe.settings import LanguagePlan
 
 _SHIPPED_HUB = re.compile(rb'^path = "(adapters_hub/[^"{]*)"$', re.MULTILINE)
 _OWN_HUB = b'# The shipped recipe has \\1 here; a copy has a hub of its own.\npath = "adapters_hub/{recipe}"'
@@ -55,33 +55,6 @@ def add_recipe(parser: Any) -> None:
     parser.add_argument("recipe", metavar="RECIPE", help="name of a shipped recipe, or a TOML file")
     text = "setting that replaces the recipe's, such as data.root=DIR"
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=text)
-
-
-def read_recipe(
-    args: argparse.Namespace, languages: Sequence[str] | None, *, need_others: bool = True
-) -> Recipe:
-    """Load the recipe that the arguments name, and check the files of ``languages`` (None: of all).
-
-    ``need_others`` is as in ``load_recipe``.
-
-    Raises:
-        RecipeError: as ``load_recipe``, or for issues in the files.
-    """
-    from modenc.recipe.loader import load_recipe
-
-    return load_recipe(
-        args.recipe, args.overrides, languages=languages, need_others=need_others, inspect=_inspect
-    )
-
-
-def _inspect(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
-    from modenc.data.inspect_data import inspect_data
-    from modenc.recipe.missing_files import missing_base
-
-    for model in {plan.base.model for plan in plans.values()}:
-        for issue in missing_base(model):
-            yield None, issue
-    yield from inspect_data(plans)
 
 
 def run_list(args: argparse.Namespace) -> None:
@@ -248,10 +221,7 @@ def run_check(args: argparse.Namespace) -> int:
     if languages and not args.files:
         raise OptionError("--lang: expected no --no-files with it, which checks no files; leave one out")
     try:
-        if not args.files:
-            recipe = load_recipe(args.recipe, args.overrides, check_files=False)
-        else:
-            recipe = read_recipe(args, languages)
+        recipe = load_recipe(args.recipe, args.overrides, check_files=args.files, languages=languages)
     except RecipeIssues as error:
         found = {"issues": error.issues, "warnings": error.warnings}
         write(args, found, f"{error}\n{_listed('warnings', error.warnings)}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import add, add_cluster, add_command, on_cluster, option, write
-from modenc.cli.recipe import add_recipe, read_recipe
+from modenc.cli.recipe import add_recipe
 from modenc.errors import RecipeError
 from modenc.recipe.settings import STAGES
 
@@ -62,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
         modenc train turkic --on ray --address 10.0.0.1:6379 run.work_dir=/shared/runs hub.path=/shared/hub
     """
     from modenc.languages import normalize_code
+    from modenc.recipe.loader import load_recipe
     from modenc.training.monolithic import train_monolithic
     from modenc.training.pipeline import train
     from modenc.training.processes import process_state
@@ -74,9 +75,7 @@ def run(args: argparse.Namespace) -> int:
         args.overrides.append("run.publish=unless_worse")
     languages = [normalize_code(code) for code in args.lang] if args.lang else None
     # A single stage may not need the other languages.
-    recipe = read_recipe(args, languages, need_others=not args.stage)
-    for line in recipe.warnings:
-        logger.warning("warning: %s", line)
+    recipe = load_recipe(args.recipe, args.overrides, languages=languages, need_others=not args.stage)
     if args.monolithic:
         train_monolithic(recipe, Path(args.monolithic))
         folders = {}

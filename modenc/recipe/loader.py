@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -35,7 +35,7 @@ from modenc.recipe.issues import (
     unknown_keys,
 )
 from modenc.recipe.licenses import allowed_data, inherited_licenses, left_out_sources, with_records
-from modenc.recipe.missing_files import missing_files, missing_modules
+from modenc.recipe.missing_files import missing_base, missing_files, missing_modules
 from modenc.recipe.parse import describe, parse
 from modenc.recipe.settings import FRESH, SECTIONS, LanguagePlan, Recipe
 
@@ -44,9 +44,6 @@ logger = logging.getLogger(__name__)
 TOP_LEVEL = ("name", "pivot", "hub", *SECTIONS, "languages")
 SHARED = ("base", "hub", "monolithic", "name", "pivot")
 """Keys that all languages of a hub share, so that no language can have its own."""
-
-Inspect = Callable[[Mapping[str, LanguagePlan]], Iterable[LocatedIssue]]
-"""Inspects the files of languages: plans → issues, each with its language."""
 
 _NAME = re.compile(r"(?=.*\w)[\w.-]+")
 
@@ -89,17 +86,17 @@ def load_recipe(
     check_files: bool = True,
     languages: Sequence[str] | None = None,
     need_others: bool = True,
-    inspect: Inspect | None = None,
 ) -> Recipe:
     """Read a recipe by path or shipped name, and check all of it.
 
     Args:
         path: a TOML file, or the name of a shipped recipe such as ``turkic``.
         overrides: ``a.b=value``, stronger than all files; see ``apply_overrides``.
-        check_files: also check that data files, catalog packages and the hub's pivot are there.
+        check_files: also check that data files, catalog packages, the base and the hub's pivot are there, and
+            look into the files. Without it only the settings are read; :func:`~modenc.train` then checks the
+            files.
         languages: codes of the languages whose files are checked; all by default.
         need_others: whether other languages of the recipe that these build on must be in the hub.
-        inspect: inspects the files, too; its issues are reported with all others.
 
     Returns:
         The recipe with one complete plan per language, in the order of training.
@@ -123,17 +120,54 @@ def load_recipe(
         plans = _plans(tables, own, header, found)
         add_issues(found, ((lang, issue) for lang, plan in plans.items() for issue in check_plan(plan)))
         add_issues(found, check_languages(plans, own, header.pivot))
+        chosen = list(plans) if languages is None else [find_code(code) or code for code in languages]
         if check_files:
-            chosen = list(plans) if languages is None else [find_code(code) or code for code in languages]
             add_issues(found, _missing(plans, chosen, chosen if need_others else plans, header.hubs()))
-            if inspect is not None:
-                add_issues(found, inspect({lang: plans[lang] for lang in chosen if lang in plans}))
-        warnings, notes = (tuple(issue_lines(found, kind, own)) for kind in ("warning", "note"))
-        if lines := issue_lines(found, "error", own):
-            raise RecipeIssues(header.name, lines, warnings)
-        return _recipe(file, header, tables, plans, warnings, notes)
+            add_issues(found, _inspected({lang: plans[lang] for lang in chosen if lang in plans}))
+        warnings, notes = _without_errors(header.name, found, own)
+        recipe = _recipe(file, header, tables, plans)
+        checked = frozenset(chosen if check_files else ())
+        return replace(recipe, warnings=warnings, notes=notes, checked=checked, tables=own)
     except RecursionError as error:
         raise RecipeError(f"{path}: expected a recipe, found tables nested too deeply to be one") from error
+
+
+def check_recipe(recipe: Recipe, languages: Collection[str], *, need_others: bool = True) -> None:
+    """Check the files of some of a recipe's languages as :func:`load_recipe` does, and log all warnings.
+
+    Files that were looked into when the recipe was loaded are not read again.
+
+    Raises:
+        RecipeIssues: all errors.
+    """
+    hubs = [recipe.hub, *([recipe.start_from] if recipe.start_from else [])]
+    found: list[LocatedIssue] = []
+    add_issues(found, _missing(recipe.plans, languages, languages if need_others else recipe.plans, hubs))
+    new = {lang: recipe.plans[lang] for lang in languages if lang not in recipe.checked}
+    add_issues(found, _inspected(new) if new else ())
+    warnings, _ = _without_errors(recipe.name, found, recipe.tables)
+    for line in dict.fromkeys((*recipe.warnings, *warnings)):
+        logger.warning("warning: %s", line)
+
+
+def _inspected(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
+    from modenc.data.inspect_data import inspect_data  # slow, and not needed for settings alone
+
+    for model in {plan.base.model for plan in plans.values()}:
+        yield from ((None, issue) for issue in missing_base(model))
+    yield from inspect_data(plans)
+
+
+def _without_errors(
+    name: str, found: Sequence[LocatedIssue], tables: Mapping[str, LanguageTable]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the lines of warnings and of notes; RecipeIssues if there are errors."""
+    errors, warnings, notes = (
+        tuple(issue_lines(found, level, tables)) for level in ("error", "warning", "note")
+    )
+    if errors:
+        raise RecipeIssues(name, errors, warnings)
+    return warnings, notes
 
 
 def default_section(name: str) -> Any:
@@ -161,8 +195,6 @@ def _recipe(
     header: RecipeHeader,
     tables: dict[str, Any],
     plans: Mapping[str, LanguagePlan],
-    warnings: tuple[str, ...],
-    notes: tuple[str, ...],
 ) -> Recipe:
     """Make a recipe of plans without errors, with data of allowed licenses alone."""
     allowed = {lang: replace(plan, data=allowed_data(plan.data)) for lang, plan in plans.items()}
@@ -178,8 +210,6 @@ def _recipe(
         text=to_toml({**tables, "name": header.name, "pivot": header.pivot}, order=TOP_LEVEL),
         start_from=header.hubs()[1] if header.hub.start_from else None,
         left_out=left_out,
-        warnings=warnings,
-        notes=notes,
     )
 
 

@@ -6,13 +6,15 @@ The text under a field documents the key of the same name in the TOML file. The 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, is_dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Annotated, Literal, get_type_hints
 
 from modenc.recipe.data_settings import DataSettings as DataSettings
 from modenc.recipe.data_settings import DevSettings as DevSettings
 from modenc.recipe.data_settings import Source as Source
+from modenc.recipe.issues import LanguageTable
 from modenc.recipe.paper_settings import PAPER_SECTIONS as PAPER_SECTIONS
 from modenc.recipe.paper_settings import (
     DecoderSettings,
@@ -356,6 +358,10 @@ class Recipe:
     """A line for each probable mistake in the files, if they were inspected."""
     notes: tuple[str, ...] = ()
     """A line for each other finding in the files."""
+    checked: frozenset[str] = frozenset()
+    """Languages whose files were inspected."""
+    tables: Mapping[str, LanguageTable] = field(default_factory=dict, repr=False)
+    """The languages' tables in the file, for messages."""
 
     def before_pivot(self) -> list[str]:
         """List the languages that the pivot starts from, directly or not: they are trained before it."""

@@ -29,6 +29,7 @@ from modenc.data.pairs import ParaphraseRow
 from modenc.data.training_sets import TrainingSet
 from modenc.errors import RecipeError
 from modenc.hub.atomic_folder import replace_folder
+from modenc.recipe.loader import check_recipe
 from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Recipe
 from modenc.storage import LOCK_FILE, disk_errors, exclusive_lock
@@ -56,7 +57,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     """Train one model as ``recipe``'s ``monolithic`` section says, and save it for sentence-transformers.
 
     Args:
-        recipe: a checked recipe; its languages' data are used, its hub is not touched.
+        recipe: a recipe of ``load_recipe``; its languages' data are used, its hub is not touched.
         output: the model's folder; replaced when the training is done.
 
     Returns:
@@ -72,6 +73,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     output = output.resolve()
     if output.exists() and not (output / "modules.json").is_file():
         raise RecipeError(f"{output}: expected no such folder, or an earlier model; found other files")
+    check_recipe(recipe, recipe.plans)
     # Only modules have warm-up languages.
     plans = {
         lang: replace(plan, emma_x=replace(plan.emma_x, warmup_languages=()))

@@ -16,6 +16,7 @@ from modenc.base_model import BaseModel, resolve_base
 from modenc.errors import LanguageError, RecipeError
 from modenc.hub.store import Hub
 from modenc.languages import language_name, normalize_code
+from modenc.recipe.loader import check_recipe
 from modenc.recipe.settings import STAGES, LanguagePlan, Recipe
 from modenc.storage import disk_errors
 from modenc.threads import set_threads
@@ -59,7 +60,7 @@ def train(
     pivot, without alignment, and after it, with alignment.
 
     Args:
-        recipe: a checked recipe.
+        recipe: a recipe of ``load_recipe``.
         languages: only these codes, in any standard form (``kaz`` for ``kk``); all by default.
         stages: only these stages; earlier ones must be done already. Stages between and after them that have
             nothing to do (``objective = "none"``) are done, too.
@@ -72,7 +73,8 @@ def train(
     Raises:
         LanguageError: a language is not in the recipe.
         RecipeError: a stage is unknown, or one it builds on is not done, or another training holds one of
-            the languages, in the same work folder or for the same hub.
+            the languages, in the same work folder or for the same hub; ``RecipeIssues`` as ``load_recipe``
+            raises it, for files that were not checked then, and modules that are missing by now.
         DataError: the data cannot be used.
         HubError: a hub cannot be used, or a language that others build on is neither there nor trained.
         StorageError: a disk is full or read-only.
@@ -182,6 +184,8 @@ def _prepare(
             "alignment.partners = 'all' trains all languages of the recipe in one; leave --lang out, or "
             f"choose stages before it: {' '.join(f'--stage {name}' for name in STAGES[:-1])}"
         )
+    # A single stage may not need the other languages.
+    check_recipe(recipe, [plan.lang for plan in plans], need_others=not stages)
     base = resolve_base(plans[0].base.model)
     return _Training(recipe, base, prepare_hub(recipe, plans, base), force), plans, names
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from modenc.cli.main import main
 from modenc.data import inspect_rows
 from modenc.data.inspect_data import inspect_data
 from modenc.recipe.issues import RecipeIssues
-from modenc.recipe.loader import load_recipe
+from modenc.recipe.loader import check_recipe, load_recipe
 
 RECIPE = """
 [hub]
@@ -57,7 +58,7 @@ def recipe(tmp_path: Path) -> Path:
 def found(recipe: Path, *overrides: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The issues and the warnings."""
     try:
-        sound = load_recipe(recipe, overrides, inspect=inspect_data)
+        sound = load_recipe(recipe, overrides)
     except RecipeIssues as issues:
         return issues.issues, issues.warnings
     return (), sound.warnings
@@ -422,6 +423,50 @@ def test_another_languages_file_is_never_suggested(recipe):
     for issue in issues:
         assert "zu" not in issue or "text.sw" not in issue
     assert any("did you mean 'text.sw.txt'?" in issue for issue in issues)
+
+
+def test_python_refuses_what_the_command_line_refuses(recipe, capsys):
+    pytest.importorskip("peft", reason="the training half is not installed")
+    from modenc.training.monolithic import train_monolithic
+    from modenc.training.pipeline import stage_jobs, train
+
+    settings = load_recipe(recipe, check_files=False)
+    table = recipe.parent / "pairs.sw.tsv"
+    table.write_text(table.read_text().replace("en\tsw", "english\tsw", 1))
+    assert main(["recipe", "check", str(recipe), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    ways = (
+        lambda: load_recipe(recipe),
+        lambda: train(settings),
+        lambda: train(settings, languages=["sw"], stages=["vocabulary"]),
+        lambda: stage_jobs(settings),
+        lambda: train_monolithic(settings, recipe.parent / "model"),
+    )
+    for way in ways:
+        with pytest.raises(RecipeIssues, match=r"expected a column 'en' \(pivot\)") as caught:
+            way()
+        assert list(caught.value.issues) == found["issues"]
+        assert list(caught.value.warnings) == found["warnings"]
+    assert not (recipe.parent / "hub").exists()
+    # A sound file of another language is no reason to go on with this one.
+    with pytest.raises(RecipeIssues, match="expected 'en' among the languages to train or in the hub"):
+        train(settings, languages=["sw"])
+
+
+def test_check_recipe_looks_once_into_each_file_and_logs_warnings(recipe, monkeypatch, caplog):
+    looked, real = [], inspect_data
+    monkeypatch.setattr(
+        "modenc.data.inspect_data.inspect_data", lambda plans: looked.append(set(plans)) or real(plans)
+    )
+    unstated = ["languages.sw.data.text=['text.sw.txt']"]
+    for languages in (None, ["en"], ["sw"]):
+        caplog.clear()
+        check_recipe(load_recipe(recipe, unstated, languages=languages, need_others=False), ["en", "sw"])
+        assert caplog.messages == [
+            "warning: languages.sw.data.text[0]: text.sw.txt states no license, and the modules' card will "
+            'not either; add license = "..."'
+        ]
+    assert looked == [{"en", "sw"}, {"en"}, {"sw"}, {"sw"}, {"en"}]
 
 
 def test_train_looks_first(recipe, capsys):

@@ -52,3 +52,9 @@ def issues_of(write: Write) -> IssuesOf:
         return caught.value.issues
 
     return lines
+
+
+@pytest.fixture
+def files_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are looked for but not looked into, so that they may be empty."""
+    monkeypatch.setattr("modenc.data.inspect_data.inspect_data", lambda plans: ())

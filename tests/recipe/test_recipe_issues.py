@@ -320,6 +320,7 @@ def test_no_language_at_all(issues_of):
     )
 
 
+@pytest.mark.usefixtures("files_unread")
 def test_missing_files_are_issues_with_the_nearest_file_named(issues_of, sound, tmp_path: Path):
     for name in ("en.txt", "kk.txt.gz", "pairs.en.tsv", "pairs.kk.tsv", "kk-en.tsv"):
         (tmp_path / name).touch()
@@ -329,6 +330,7 @@ def test_missing_files_are_issues_with_the_nearest_file_named(issues_of, sound, 
     )
 
 
+@pytest.mark.usefixtures("files_unread")
 def test_corrections_are_looked_for_among_the_shipped_ones_too(issues_of, write, sound, tmp_path: Path):
     names = ("kk.txt", "en.txt", "pairs.en.tsv", "pairs.kk.tsv", "kk-en.tsv", "words.kk.tsv", "words.en.tsv")
     for name in names:
@@ -344,6 +346,7 @@ def test_corrections_are_looked_for_among_the_shipped_ones_too(issues_of, write,
     )
 
 
+@pytest.mark.usefixtures("files_unread")
 def test_corrections_are_found_in_a_root_that_is_relative(
     write, sound, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

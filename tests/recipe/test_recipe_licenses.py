@@ -79,6 +79,7 @@ def test_nothing_left_for_a_stage_is_a_issue(issues_of):
     )
 
 
+@pytest.mark.usefixtures("files_unread")
 def test_modules_to_build_on_bring_their_licenses(issues_of, tmp_path):
     hub = tmp_path / "hub"
     for lang, licenses in {"en": ["CC-BY-SA-4.0"], "az": ["MIT", "CC-BY-NC-4.0"]}.items():
@@ -94,6 +95,7 @@ def test_modules_to_build_on_bring_their_licenses(issues_of, tmp_path):
     )
 
 
+@pytest.mark.usefixtures("files_unread")
 def test_a_language_of_the_recipe_with_other_licenses_brings_them_too(issues_of, tmp_path):
     for lang in ("en", "kk"):
         for name in ("news.{}.txt", "voice.{}.txt", "{}.tsv", "dev.{}.tsv"):
@@ -103,6 +105,7 @@ def test_a_language_of_the_recipe_with_other_licenses_brings_them_too(issues_of,
     assert issue.startswith("sentence_encoding.start: the modules of 'en' were trained on texts under CC")
 
 
+@pytest.mark.usefixtures("files_unread")
 def test_licenses_come_from_the_hub_for_languages_that_are_not_trained_now(write, tmp_path):
     """Kazakh starts from Turkish, and that from Azerbaijani; all are in the recipe, two in the hub."""
     for lang, license_ in {"en": "MIT", "az": "CC-BY-NC-4.0", "tr": "MIT"}.items():
@@ -139,6 +142,7 @@ def test_both_spellings_at_once_are_a_issue(issues_of):
     assert issue == "languages.kk.data.text[0].licence: unknown key; did you mean 'license'?"
 
 
+@pytest.mark.usefixtures("files_unread")
 def test_modules_trained_on_texts_without_a_license_are_refused(issues_of, tmp_path):
     (tmp_path / "hub" / "az").mkdir(parents=True)
     data = [{"role": "text", "source": f"{i}.txt", "license": name} for i, name in enumerate(["", "MIT"])]

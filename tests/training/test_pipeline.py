@@ -278,8 +278,11 @@ def test_strength_is_the_share_of_the_adapters_output_that_is_kept(copied):
 
 def test_alignment_needs_the_pivot(tiny_recipe):
     recipe = load_recipe(tiny_recipe("no-pivot"))
-    with pytest.raises(HubError, match="train en first"):
+    with pytest.raises(RecipeError, match=r"expected 'en' among the languages to train .* add --lang en"):
         train(recipe, languages=["kk"])
+    assert not recipe.hub.exists()
+    with pytest.raises(HubError, match="train en first"):
+        train(recipe, languages=["kk"], stages=STAGES)
 
 
 def test_wrong_names_are_named(trained):
