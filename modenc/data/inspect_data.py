@@ -21,12 +21,12 @@ from modenc.data.joining import (
     PARALLEL_ROLES,
     PARAPHRASE_ROLES,
     SCORED_ROLES,
+    both_sources,
     joined_by_line,
-    pivot_source,
 )
 from modenc.data.language_check import Filters, LanguageCheck, is_same_language
 from modenc.data.pairs import check_scores
-from modenc.data.sources import describe_source, resolve_source
+from modenc.data.sources import ResolvedSource, describe_source, resolve_source
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier, get_identifier
 from modenc.languages import find_code
@@ -117,19 +117,21 @@ def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
 
 
 def _inspect_files(
-    path: Place, kind: str, source: Source, plan: LanguagePlan, identifier: LanguageIdentifier
+    path: Place, kind: str, source: ResolvedSource, plan: LanguagePlan, identifier: LanguageIdentifier
 ) -> Iterator[Issue | InspectedSource]:
     """Inspect the file of a resolved source, or its two files."""
     expected = _KINDS[kind]
     grouped = kind in GROUPED_COLUMNS and bool(source.group)
     joined = source.pivot_path is not None and bool(expected.joined) and not grouped
     plain = joined and joined_by_line(source)
-    roles = expected.needed
+    roles: tuple[str, ...] = expected.needed
+    read: Source = source
+    other: Source = source
     if joined:
-        roles = expected.joined if plain else (*expected.joined, source.key)
+        read, other = both_sources(source, plan.data.root)
+        roles = expected.joined if plain else (*expected.joined, read.key)
     elif grouped:
-        roles = (*GROUPED_COLUMNS[kind], source.group)
-    read = replace(source, limit=0) if grouped else source
+        roles, read = (*GROUPED_COLUMNS[kind], source.group), replace(source, limit=0)
     inspected = inspect_source(
         path, read, roles, plan, count_words=kind == "text" and plan.vocabulary.method != "base"
     )
@@ -145,14 +147,15 @@ def _inspect_files(
     yield from _check_content(path, kind, source, inspected, plan, identifier)
     if not joined:
         return
-    other = inspect_source(path, pivot_source(source, plan.data.root), roles, plan)
-    yield from other.issues
-    yield from _check_languages(path, other, expected.joined, (plan.pivot, plan), identifier)
-    if plain and inspected.whole and other.whole and inspected.read != other.read:
+    roles = expected.joined if plain else (*expected.joined, other.key)
+    pivots = inspect_source(path, other, roles, plan)
+    yield from pivots.issues
+    yield from _check_languages(path, pivots, expected.joined, (plan.pivot, plan), identifier)
+    if plain and inspected.whole and pivots.whole and inspected.read != pivots.read:
         yield Issue(
             path,
             f"expected as many lines in {source.path} as in {source.pivot_path}, found "
-            f"{inspected.read:,} and {other.read:,}; align the files line by line",
+            f"{inspected.read:,} and {pivots.read:,}; align the files line by line",
         )
 
 

@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from modenc.data.formats import Row
-from modenc.data.sources import describe_source, read_raw_rows, read_resolved_rows, select_rows
+from modenc.data.sources import (
+    ResolvedSource,
+    describe_source,
+    read_raw_rows,
+    read_resolved_rows,
+    select_rows,
+)
 from modenc.errors import DataError
 from modenc.recipe.settings import Source
 
@@ -23,7 +29,7 @@ SCORED_ROLES = ("sentence1", "sentence2", "score")
 ROW_CONDITIONS = ("where", "where_not", "at_least", "at_most")
 
 
-def read_parallel(source: Source, root: Path) -> Iterator[Row]:
+def read_parallel(source: ResolvedSource, root: Path) -> Iterator[Row]:
     """Read rows with ``pivot`` and ``text``, from one file or from one in each language.
 
     Two text files (``path``, ``pivot_path``) are joined line by line, two tables on ``key``.
@@ -58,7 +64,7 @@ def read_paraphrases(source: Source, root: Path) -> Iterator[Row]:
     return ({"anchor": first["text"], "positive": second["text"]} for first, second in pairs)
 
 
-def read_cross_paraphrases(source: Source, root: Path) -> Iterator[Row]:
+def read_cross_paraphrases(source: ResolvedSource, root: Path) -> Iterator[Row]:
     """Read rows with ``text``, ``pivot`` and ``pivot_negative`` (empty if there is none).
 
     With ``pivot_path``, both files hold the same triplets: an anchor is paired with the pivot's positive and
@@ -82,7 +88,7 @@ def read_cross_paraphrases(source: Source, root: Path) -> Iterator[Row]:
             yield {"text": row["positive"], "pivot": pivot_row["anchor"], "pivot_negative": ""}
 
 
-def read_cross_scored(source: Source, root: Path) -> Iterator[Row]:
+def read_cross_scored(source: ResolvedSource, root: Path) -> Iterator[Row]:
     """Read scored pairs in both languages: ``sentence1``, ``sentence2``, ``score``, ``pivot1``, ``pivot2``.
 
     The score is read from the language's file.
@@ -140,30 +146,43 @@ class GroupPairing:
         )
 
 
-def pivot_source(source: Source, root: Path) -> Source:
-    """Return the pivot's file of a joined, resolved source, without filters on columns that it lacks."""
-    other = replace(source, path=source.pivot_path, pivot_path=None, corrections="")
+def both_sources(source: ResolvedSource, root: Path) -> tuple[Source, Source]:
+    """Return the two files of a joined source: the language's, and the pivot's.
+
+    The pivot's is without filters on columns that it lacks. Its text is in the column of the role ``pivot``,
+    if that is named.
+    """
+    columns = {role: name for role, name in source.columns.items() if role != "pivot"}
+    own, pivot_columns = replace(source, columns=columns), dict(source.pivot_columns)
+    if "pivot" in pivot_columns:
+        pivot_columns["text"] = pivot_columns.pop("pivot")
+    other = replace(
+        source,
+        path=source.pivot_path,
+        pivot_path=None,
+        corrections="",
+        columns=pivot_columns,
+        key=source.pivot_key,
+    )
     if not any(getattr(source, key) for key in ROW_CONDITIONS):
-        return other
+        return own, other
     try:
         first = next(read_raw_rows(other, root, ()), None)
     except DataError:
-        return other  # the error is raised when it is read
+        return own, other  # the error is raised when it is read
     if first is None:
-        return other
+        return own, other
     filters: dict[str, Any] = {
-        key: {
-            name: to for name, to in getattr(source, key).items() if source.columns.get(name, name) in first
-        }
+        key: {name: to for name, to in getattr(other, key).items() if other.columns.get(name, name) in first}
         for key in ROW_CONDITIONS
     }
-    return replace(other, **filters)
+    return own, replace(other, **filters)
 
 
-def _zip_lines(source: Source, root: Path) -> Iterator[tuple[Row, Row]]:
+def _zip_lines(source: ResolvedSource, root: Path) -> Iterator[tuple[Row, Row]]:
     """Pair the rows of two text files line by line, without the pairs of which a side does not pass."""
-    other = pivot_source(source, root)
-    sides = [read_raw_rows(side, root, ("text",)) for side in (source, other)]
+    mine, other = both_sources(source, root)
+    sides = [read_raw_rows(side, root, ("text",)) for side in (mine, other)]
     for number, (row, pivot_row) in enumerate(zip_longest(*sides), start=1):
         if row is None or pivot_row is None:
             rest = number + sum(1 for _ in sides[1 if row is None else 0])
@@ -175,18 +194,18 @@ def _zip_lines(source: Source, root: Path) -> Iterator[tuple[Row, Row]]:
         # Filtered in pairs: lines left out of one file would shift it against the other.
         own, pivot = (
             next(select_rows([line], side, ("text",)), None)
-            for line, side in ((row, source), (pivot_row, other))
+            for line, side in ((row, mine), (pivot_row, other))
         )
         if own is not None and pivot is not None:
             yield own, pivot
 
 
-def _join(source: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
+def _join(source: ResolvedSource, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
     """Pair the rows of two files by key, in the order of the language's file."""
-    key, other = source.key, pivot_source(source, root)
+    mine, other = both_sources(source, root)
     pivots = dict(_by_key(other, root, roles))
     first, shared = "no rows", False
-    for number, (value, row) in enumerate(_by_key(source, root, roles)):
+    for number, (value, row) in enumerate(_by_key(mine, root, roles)):
         first = first if number else value
         if value in pivots:
             shared = True
@@ -194,8 +213,8 @@ def _join(source: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[
     if not shared:
         heads = f"{first!r} … and {next(iter(pivots), 'no rows')!r} …"
         raise DataError(
-            f"{describe_source(source)} and {describe_source(other)}: expected rows with the same {key!r}, "
-            f"found none in common ({heads}); name the column with key = ..."
+            f"{describe_source(source)} and {describe_source(other)}: expected rows with the same "
+            f"{source.key!r}, found none in common ({heads}); name the column with key = ..."
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,16 @@ _PREFIX = "hf://datasets/"
 _PICKLES = "pandas"
 # Roles that are read where a source has them, whether they are asked for or not.
 _OPTIONAL_ROLES = ("negative", "pivot_negative")
+
+
+@dataclass(frozen=True)
+class ResolvedSource(Source):
+    """A source with ``{lang}`` and ``{pivot}`` filled in."""
+
+    pivot_columns: dict[str, str] = field(default_factory=dict)
+    """``columns`` of the pivot's file, where ``{lang}`` stands for the pivot's code, too."""
+    pivot_key: str = ""
+    """``key`` of the pivot's file."""
 
 
 def read_rows(source: Source, root: Path, lang: str, pivot: str, roles: Sequence[str] = ()) -> Iterator[Row]:
@@ -47,12 +57,13 @@ def read_resolved_rows(source: Source, root: Path, roles: Sequence[str] = ()) ->
     return islice(select_rows(read_raw_rows(source, root, roles), source, roles), source.limit or None)
 
 
-def resolve_source(source: Source, lang: str, pivot: str) -> Source:
+def resolve_source(source: Source, lang: str, pivot: str) -> ResolvedSource:
     """Fill in ``{lang}`` and ``{pivot}`` in all strings of a source, and the language its rows are in."""
-    changes = {name: _fill(value, lang, pivot) for name, value in vars(source).items()}
+    changes = {one.name: _fill(getattr(source, one.name), lang, pivot) for one in fields(Source)}
     if (source.gettext or source.corrections) and not source.lang:
         changes["lang"] = lang
-    return replace(source, **changes)
+    columns, key = _fill(source.columns, pivot, pivot), _fill(source.key, pivot, pivot)
+    return ResolvedSource(**changes, pivot_columns=columns, pivot_key=key)
 
 
 def describe_source(source: Source) -> str:

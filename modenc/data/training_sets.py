@@ -32,7 +32,7 @@ from modenc.data.joining import (
 )
 from modenc.data.language_check import DEFAULT_FILTERS, Filters
 from modenc.data.pairs import CrossRow, CrossScoredRow, ParallelRow, ParaphraseRow, ScoredRow, check_scores
-from modenc.data.sources import describe_source, read_resolved_rows, resolve_source
+from modenc.data.sources import ResolvedSource, describe_source, read_resolved_rows, resolve_source
 from modenc.data.text import sentence_key, stable_hash
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier
@@ -56,7 +56,7 @@ class DataKind(Generic[T]):
     name: str
     row: Callable[..., T]
     """Constructor of a row, from the values of ``shape``'s roles in their order."""
-    read: Callable[[Source, Path], Iterator[Row]]
+    read: Callable[[ResolvedSource, Path], Iterator[Row]]
     """Reader of a resolved source's rows; relative paths start from the given folder."""
     shape: RowShape
     min_rows: int = 1

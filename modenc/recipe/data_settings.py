@@ -58,7 +58,8 @@ class Source:
     """Locale of the gettext catalog, when it is not the language's own code (``pt_BR``). Else, the
     language whose capital letters ``corrections`` follow."""
     columns: dict[str, str] = field(default_factory=dict)
-    """Role → column name, where the names differ from the roles (``{ text = "kk", pivot = "en" }``)."""
+    """Role → column name, where the names differ from the roles (``{ text = "kk", pivot = "en" }``). In the
+    file of ``pivot_path`` ``{lang}`` is the pivot's code, too, and its text is in the column of ``pivot``."""
     where: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Keep only rows whose column has one of these values. With ``pivot_path`` this filter, like the next
     three, applies to both files, or to ``path`` alone if the pivot's file has no such column."""

@@ -6,7 +6,7 @@ import pytest
 
 from modenc.data.corrections import correct, read_corrections
 from modenc.data.joining import read_cross_scored, read_parallel
-from modenc.data.sources import read_rows
+from modenc.data.sources import read_rows, resolve_source
 from modenc.data.training_sets import PARALLEL, load
 from modenc.errors import DataError
 from modenc.recipe.files import find_data_file, recipes_folder
@@ -65,7 +65,7 @@ def test_the_pivots_file_is_left_alone(root):
     for lang in ("az", "en"):
         _write(root / f"scored.{lang}.tsv", "id\tscore\tsentence1\tsentence2", "gar\t3\tsnow\tgarda")
     source = Source(path="scored.az.tsv", pivot_path="scored.en.tsv", corrections="words.tsv")
-    (row,) = read_cross_scored(source, root)
+    (row,) = read_cross_scored(resolve_source(source, "az", "en"), root)
     texts = [value for value in row.values() if value in ("snow", "garda", "qar", "qarda")]
     assert sorted(texts) == ["garda", "qar", "qarda", "snow"]
 

@@ -103,6 +103,42 @@ def test_tables_of_two_languages_are_joined_on_their_key(read, tmp_path):
     assert [(row.text, row.pivot) for row in rows] == [(KK[3], EN[3]), (KK[1], EN[1])]
 
 
+@pytest.mark.parametrize(
+    ("columns", "own", "pivots"),
+    [
+        ({"text": "{lang}"}, "kk", "en"),
+        ({"text": "{lang}", "pivot": "{pivot}"}, "kk", "en"),
+        ({"text": "сөйлем", "pivot": "sentence"}, "сөйлем", "sentence"),
+        ({"pivot": "sentence"}, "text", "sentence"),
+        ({"text": "sentence"}, "sentence", "sentence"),
+    ],
+)
+def test_two_joined_tables_may_name_their_texts_apart(read, tmp_path, columns, own, pivots):
+    _write(tmp_path / "x.kk.tsv", ("kk_id", own, "rank"), *((str(i), KK[i], str(i)) for i in (3, 1, 9)))
+    _write(tmp_path / "x.en.tsv", ("en_id", pivots, "of"), *((str(i), EN[i], "a") for i in range(5)))
+    source = Source(
+        path="x.{lang}.tsv",
+        pivot_path="x.{pivot}.tsv",
+        columns=columns,
+        key="{lang}_id",
+        at_most={"rank": 2.0},
+    )
+    assert [(row.text, row.pivot) for row in read(PARALLEL, source).train] == [(KK[1], EN[1])]
+
+
+def test_columns_of_joined_paraphrases_and_scored_pairs_may_name_the_language(read, tmp_path):
+    for lang, texts in (("kk", KK), ("en", EN)):
+        head = ("id", "score", *(f"{lang}_{number}" for number in (1, 2, 3)))
+        _write(tmp_path / f"x.{lang}.tsv", head, ("7", "4.5", *texts[:3]))
+    files = {"path": "x.{lang}.tsv", "pivot_path": "x.{pivot}.tsv"}
+    names = {"anchor": "{lang}_1", "positive": "{lang}_2", "negative": "{lang}_3"}
+    rows = read(CROSS_PARAPHRASES, Source(**files, columns=names)).train
+    assert [tuple(row) for row in rows] == [(KK[0], EN[1], EN[2]), (KK[1], EN[0], None)]
+    names = {"sentence1": "{lang}_1", "sentence2": "{lang}_2"}
+    (row,) = read(CROSS_SCORED_PAIRS, Source(**files, columns=names)).train
+    assert row == (KK[0], KK[1], EN[0], EN[1], 4.5)
+
+
 FILTERED = [
     {"at_most": {"unknown": 0.25}},
     {"at_least": {"unknown": 0.1}, "columns": {"text": "sentence"}},

@@ -425,6 +425,19 @@ def test_another_languages_file_is_never_suggested(recipe):
     assert any("did you mean 'text.sw.txt'?" in issue for issue in issues)
 
 
+def test_two_joined_tables_with_columns_named_by_language(recipe):
+    english, swahili = ([line.format(i) for i in range(120)] for line in (ENGLISH, SWAHILI))
+    for lang, lines in (("en", english), ("sw", swahili)):
+        rows = [f"{number}\t{line}" for number, line in enumerate(lines)]
+        (recipe.parent / f"side.{lang}.tsv").write_text("\n".join([f"id\t{lang}", *rows]))
+    for columns in ('text="{lang}"', 'text="{lang}", pivot="{pivot}"', 'text="sw", pivot="en"'):
+        files = 'path="side.{lang}.tsv", pivot_path="side.{pivot}.tsv", license="MIT"'
+        assert found(recipe, f"data.parallel=[{{{files}, columns={{{columns}}}}}]") == ((), ())
+    issues, _ = found(recipe, f'data.parallel=[{{{files}, columns={{text="sw", pivot="eng"}}}}]')
+    (issue,) = issues
+    assert "side.en.tsv: expected a column 'eng' (text), found 'id', 'en'; did you mean 'en'?" in issue
+
+
 def test_python_refuses_what_the_command_line_refuses(recipe, capsys):
     pytest.importorskip("peft", reason="the training half is not installed")
     from modenc.training.monolithic import train_monolithic
