@@ -30,6 +30,9 @@ COMMANDS = {
     "completion": "print a script that completes commands in a shell",
 }
 
+_RESUMED = ("train", "encode", "mine", "translate")
+"""Commands that keep what is finished when they are interrupted."""
+
 _NOISY = {
     **dict.fromkeys(("accelerate", "httpx", "urllib3", "filelock", "fsspec"), logging.WARNING),
     **dict.fromkeys(("sentence_transformers", "datasets", "faiss", "uvicorn"), logging.WARNING),
@@ -107,7 +110,10 @@ def _run(args: argparse.Namespace) -> int:
         sys.stderr.write(f"{args.parser.prog}: {error}\n")
         return 2
     except KeyboardInterrupt:
-        sys.stderr.write("modenc: interrupted; finished work is kept\n")
+        command = args.parser.prog
+        resumes = command.split()[-1] in _RESUMED and str(getattr(args, "output", "")) != "-"
+        kept = "; the same command resumes from what is finished" if resumes else ""
+        sys.stderr.write(f"{command}: interrupted{kept}\n")
         return 130
 
 

@@ -135,3 +135,24 @@ def test_completion_knows_every_command(capsys, shell):
 
 def test_a_table_takes_rows_of_unequal_length():
     assert table([("a", "bcd"), ("ef", "g", "h"), ("ijk",)]) == "a    bcd\nef   g    h\nijk\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train", "r.toml"], "modenc train: interrupted; the same command resumes from what is finished\n"),
+        (["encode", "--hub", "h", "-i", "t.txt", "-o", "-"], "modenc encode: interrupted\n"),
+        (["search", "--hub", "h", "-i", "t.txt", "-q", "x"], "modenc search: interrupted\n"),
+        (["hub", "list", "--hub", "h"], "modenc hub list: interrupted\n"),
+    ],
+)
+def test_an_interrupted_command_says_what_it_keeps(words, message, capsys, monkeypatch):
+    args = parse(words)
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    args.run = interrupted
+    monkeypatch.setattr("modenc.cli.main.parse", lambda _: args)
+    assert main(words) == 130
+    assert capsys.readouterr().err == message
