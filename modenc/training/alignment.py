@@ -92,7 +92,7 @@ class PublishedEncoder:
             return encode_texts(sentence_model(body, tokenizer, plan, max_length), texts)
 
         with process_state().main_process_first():
-            return cached_vectors(vectors_file(base, plan, self.lang, *decisive), encoded)
+            return cached_vectors(vectors_file(base, plan, self.lang, *decisive), len(texts), encoded)
 
 
 def _learn_paper_objective(

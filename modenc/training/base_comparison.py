@@ -143,7 +143,7 @@ class _Encoders:
             body = copy.deepcopy(self.body, {id(tensor): tensor for tensor in self.body.parameters()})
             return encode_texts(self._model(body, self.tokenizer), texts)
 
-        return cached_vectors(vectors_file(self.base, self.plan, BASE, *texts), encoded)
+        return cached_vectors(vectors_file(self.base, self.plan, BASE, *texts), len(texts), encoded)
 
     def of_modules(self, layout: LanguageLayout, *, align: bool) -> Encode:
         """Return a function that encodes with a language's modules, which its first call reads."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -142,12 +142,19 @@ def vectors_file(base: BaseModel, plan: LanguagePlan, name: str, *content: str) 
     return plan.run.work_dir / "cache" / f"{name}-{key}.npy"
 
 
-def cached_vectors(path: Path, encode: Callable[[], Vectors]) -> Vectors:
-    """Read the vectors in ``path``, a NumPy file; if it is missing, write those of ``encode`` there first."""
-    if not path.is_file():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Another language's training may write the same file.
-        with whole_file(path) as temporary:
-            np.save(temporary, encode())
-    cached: Vectors = np.load(path)
-    return cached
+def cached_vectors(path: Path, rows: int, encode: Callable[[], Vectors]) -> Vectors:
+    """Read the vectors [rows, hidden] in ``path``, a NumPy file.
+
+    If it is missing or holds something else, write those of ``encode`` there first.
+    """
+    if path.is_file():
+        with suppress(ValueError, EOFError):
+            cached: Vectors = np.load(path)
+            if cached.ndim == 2 and len(cached) == rows:
+                return cached
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Another language's training may write the same file.
+    with whole_file(path) as temporary:
+        np.save(temporary, encode())
+    written: Vectors = np.load(path)
+    return written

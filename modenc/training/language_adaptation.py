@@ -25,7 +25,7 @@ from modenc.composition.modules import LanguageModules, read_lora
 from modenc.recipe.settings import FRESH, LanguageAdaptationSettings
 from modenc.training.adapters_io import ATTENTION_LAYERS, add_lora, pack_frozen, restored, save_lora
 from modenc.training.alignment import PublishedEncoder, learn_from_pivot
-from modenc.training.body_module import cached_vectors, encode_texts, sentence_model
+from modenc.training.body_module import cached_vectors, encode_texts, sentence_model, vectors_file
 from modenc.training.data_access import sample
 from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.mixing import schedule_data
@@ -204,9 +204,10 @@ def _distill(
     body = _with_start(stage, stage.base.load_body())
     base = sentence_model(body, stage.base.load_tokenizer(), plan, settings.max_length)
     logger.info("  vectors with the base's vocabulary, of %d sentences", len(texts))
-    cached = stage.folder / "teacher.npy"
+    # With the checkpoints, which go when the stage is done. The number of processes decides which texts.
+    cached = stage.checkpoints / vectors_file(stage.base, plan, "teacher", *texts).name
     with process_state().main_process_first():
-        teacher = cached_vectors(cached, partial(encode_texts, base, texts))
+        teacher = cached_vectors(cached, len(texts), partial(encode_texts, base, texts))
     teacher_held_out = encode_texts(base, held_out)
     del base, body  # large, and not needed while the student learns
     # With the base's vocabulary the student starts at the teacher's vectors: the start would always win.
@@ -215,7 +216,7 @@ def _distill(
     )
     student = sentence_model(model, tokenizer, plan, settings.max_length)
     loss = DistillationLoss(student, torch.from_numpy(teacher), masked_lm, settings.mlm_weight)
-    metrics = train_sentence_model(
+    return train_sentence_model(
         stage,
         optimizer,
         student,
@@ -225,5 +226,3 @@ def _distill(
         optimizer=_optimizer(settings, student, *([masked_lm] if masked_lm else [])),
         drawn_from={"rows": len(stage.data.text.train)},
     )
-    cached.unlink(missing_ok=True)
-    return metrics
