@@ -24,7 +24,7 @@ from modenc.training.alignment import train_alignment
 from modenc.training.all_pairs import align_all_pairs
 from modenc.training.data_access import TrainingData
 from modenc.training.language_adaptation import train_language_adaptation
-from modenc.training.processes import language_lock, process_state
+from modenc.training.processes import environment_kept, language_lock, process_state
 from modenc.training.publishing import TrainedLanguage, prepare_hub, publish_language
 from modenc.training.sentence_encoding import train_sentence_encoding
 from modenc.training.stage import (
@@ -46,6 +46,7 @@ _ALL_PAIRS = "all_pairs"
 _KEPT = "finished stages, the last whole checkpoint and the hub are kept"
 
 
+@environment_kept()
 def train(
     recipe: Recipe,
     *,
@@ -145,6 +146,7 @@ def stage_jobs(
     return jobs
 
 
+@environment_kept()
 def run_stage_job(recipe: Recipe, job: StageJob, *, wait: float = 0) -> dict[str, Path | None]:
     """Run a job of :func:`stage_jobs`; an interrupted one goes on from its last checkpoint.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -23,6 +24,8 @@ from modenc.storage import exclusive_lock
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+
+_SET_BY_TRAINING = ("ACCELERATE_MIXED_PRECISION", "TOKENIZERS_PARALLELISM")
 
 
 def process_state() -> PartialState:
@@ -50,6 +53,20 @@ def uses_bf16(run: RunSettings) -> bool:
     """Check whether matrices are multiplied in bfloat16, by the recipe or else by the machine."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return run.precision == "bf16" or (run.precision == "auto" and has_bf16(device))
+
+
+@contextmanager
+def environment_kept() -> Iterator[None]:
+    """Put back, at the end, the environment variables that a training sets for its libraries."""
+    before = {name: os.environ.get(name) for name in _SET_BY_TRAINING}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @contextmanager

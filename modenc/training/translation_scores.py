@@ -32,6 +32,7 @@ from modenc.recipe.parse import select_settings
 from modenc.recipe.settings import RunSettings
 from modenc.training.objectives.decoder import IGNORED, TargetTexts, TransformerSize, scale_to_sqrt_dim
 from modenc.training.objectives.vmsst import SeparationOptions, SourceSeparation
+from modenc.training.processes import environment_kept
 from modenc.training.trainers import AuxiliaryModel, train_auxiliary
 
 logger = logging.getLogger(__name__)
@@ -83,6 +84,7 @@ class TranslationScores:
             learning_rate=decoder.learning_rate,
         )
 
+    @environment_kept()
     def losses(self, folder: Path) -> tuple[Scores, Scores]:
         """Train both decoders, with checkpoints in ``folder``.
 
