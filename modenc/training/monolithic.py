@@ -11,7 +11,7 @@ import logging
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from sentence_transformers.sentence_transformer.modules import Dense, Transforme
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast, set_seed
 
-from modenc.base_model import resolve_base
+from modenc.base_model import BaseModel, resolve_base
 from modenc.data.pairs import ParaphraseRow
 from modenc.data.training_sets import TrainingSet
 from modenc.errors import RecipeError
@@ -39,7 +39,7 @@ from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevEvaluator
 from modenc.training.phases import objective_inputs, run_phases
-from modenc.training.processes import process_state, training_lock
+from modenc.training.processes import environment_kept, process_state, training_lock
 from modenc.training.sentence_encoding import row_sets
 from modenc.training.stage import Stage, discard, prepare_folder, stage_settings
 from modenc.training.trainers import train_sentence_model
@@ -53,6 +53,7 @@ PROJECTED = ("bitranslation", "vmsst", "vmsst_contrastive")
 """Objectives whose sentence vector is a linear projection of the pooled states (VMSST, section 5)."""
 
 
+@environment_kept()
 def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     """Train one model as ``recipe``'s ``monolithic`` section says, and save it for sentence-transformers.
 
@@ -93,7 +94,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     dev = DevEvaluator(sts=[own.dev.sts for own in data.values()])
     work = plan.run.work_dir / "monolithic"
     with disk_errors(plan.run.work_dir, _KEPT), training_lock(plan.run.work_dir), _staging(output) as staging:
-        _begin(work, plan, data)
+        _begin(work, base, plan, data)
         stage = Stage("monolithic", plan, base, data[plan.lang], work, None)
         with used_rows(body, tokenizer, _texts(data)):
             if settings.objective in PAPER_SECTIONS:
@@ -176,14 +177,13 @@ def _projection(model: SentenceTransformer, hidden: int) -> Dense:
     )
 
 
-def _begin(work: Path, plan: LanguagePlan, data: dict[str, TrainingData]) -> None:
+def _begin(work: Path, base: BaseModel, plan: LanguagePlan, data: dict[str, TrainingData]) -> None:
     """Prepare the work folder: keep checkpoints of the same settings and data, remove others."""
     content = {
         "settings": stage_settings(plan, "monolithic"),
-        "base": asdict(plan.base),
+        "base": [base.fingerprint, plan.base.prompt, plan.base.pooling],
         "seed": plan.run.seed,
-        "evaluate_every": plan.run.evaluate_every,
-        "dev": [own.dev.sts for own in data.values()],
+        "dev": [sorted(own.dev.sts) for own in data.values()],
         "data": {lang: [rows.fingerprint for rows in _sets_read(own)] for lang, own in data.items()},
     }
     fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -193,10 +193,14 @@ def _begin(work: Path, plan: LanguagePlan, data: dict[str, TrainingData]) -> Non
 
 
 def _sets_read(data: TrainingData) -> list[TrainingSet[Any]]:
+    """List the data that the model trains on, of one language."""
     plan = data.plan
-    if plan.monolithic.objective not in PAPER_SECTIONS:
-        return [data.paraphrases, data.cross_paraphrases]
-    reads = data_for_alignment(plan.monolithic.objective, plan.emma_x)
+    objective = plan.monolithic.objective
+    if objective in PAPER_SECTIONS:
+        reads = data_for_alignment(objective, plan.emma_x)
+    else:
+        phases = [name for name in objective.split("+") if name != "pivot" or plan.lang == plan.pivot]
+        reads = tuple(_NEEDS[name][0] for name in phases)
     return [getattr(data, name) for name in reads if getattr(plan.data, name)]
 
 

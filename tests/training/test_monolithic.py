@@ -13,7 +13,8 @@ from modenc.cli.main import main
 from modenc.errors import DataError, RecipeError
 from modenc.recipe.loader import load_recipe
 from modenc.storage import exclusive_lock
-from modenc.training import monolithic
+from modenc.training import data_access, monolithic
+from modenc.training.data_access import TrainingData
 from modenc.training.monolithic import train_monolithic
 
 FEW = ["monolithic.optimizer.steps=2", "monolithic.optimizer.batch_size=8", "monolithic.max_length=32"]
@@ -144,3 +145,47 @@ def test_without_data_the_objective_is_refused(tiny_recipe, tmp_path):
     with pytest.raises(RecipeError, match=r"monolithic\.objective: 'cross' needs data\.cross_paraphrases"):
         train_monolithic(recipe, tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("objective", "kinds"),
+    [
+        ("pivot", {"en paraphrases"}),
+        ("monolingual", {"en paraphrases", "kk paraphrases"}),
+        # Held-out translations are left out of what it learns from.
+        ("cross", {"kk cross_paraphrases", "kk parallel"}),
+        ("contrastive", {"kk parallel"}),
+    ],
+)
+def test_one_model_reads_only_what_it_learns_from(tiny_recipe, tmp_path, monkeypatch, objective, kinds):
+    read, real = set(), data_access.load
+
+    def load(kind, sources, lang, *rest, **options):
+        if sources:
+            read.add(f"{lang} {kind.name}")
+        return real(kind, sources, lang, *rest, **options)
+
+    monkeypatch.setattr(data_access, "load", load)
+    settings = [*FEW, f"monolithic.objective={objective}", "monolithic.optimizer.steps=1"]
+    train_monolithic(load_recipe(tiny_recipe("mono-reads"), settings), tmp_path / "model")
+    assert read == kinds
+
+
+def test_only_what_one_model_learns_from_decides_whether_it_resumes(tiny_recipe, monkeypatch):
+    path, marks = tiny_recipe("mono-marks"), []
+    monkeypatch.setattr(monolithic, "prepare_folder", lambda folder, mark, force: marks.append(mark))
+    for settings in (
+        [],
+        ["run.evaluate_every=7", "run.checkpoint_every=7"],
+        ['data.paraphrases=[{path="pairs.{lang}.tsv", license="MIT"}]'],
+        ["languages.kk.data.paraphrases=['pairs.en.tsv']"],
+        ["monolithic.scale=7.0"],
+    ):
+        settings = ["monolithic.objective=pivot", *settings]
+        recipe = load_recipe(path, settings, check_files=False)
+        plan = recipe.plans["en"]
+        data = {lang: TrainingData(plan) for lang, plan in recipe.plans.items()}
+        monolithic._begin(path.parent, resolve_base(plan.base.model), plan, data)
+    assert len(set(marks[:4])) == 1
+    assert marks[4] != marks[0]

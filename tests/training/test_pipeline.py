@@ -28,13 +28,15 @@ from trainings import (
 
 from modenc import ModularEncoder
 from modenc.composition.modules import read_modules
+from modenc.data import inspect_sizes
 from modenc.errors import HubError, LanguageError, RecipeError
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
 from modenc.training import pipeline
-from modenc.training.pipeline import train
+from modenc.training.monolithic import train_monolithic
+from modenc.training.pipeline import run_stage_job, stage_jobs, train
 from modenc.training.processes import training_lock
 from modenc.training.vocabulary import save_embeddings
 
@@ -129,6 +131,23 @@ def test_a_training_in_bf16_leaves_the_next_in_fp32_as_it_was(copied, monkeypatc
     assert loss("fp32") == first
 
 
+@pytest.mark.parametrize("precision", [None, "fp16"])
+def test_training_leaves_the_environment_as_it_was(copied, monkeypatch, precision):
+    monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
+    monkeypatch.delenv("ACCELERATE_MIXED_PRECISION", raising=False)
+    if precision:
+        monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", precision)
+    before = dict(os.environ)
+    recipe = load_recipe(copied, ["run.precision=fp32"])
+    train(recipe, languages=["kk"], stages=["sentence_encoding"], force=True)
+    assert dict(os.environ) == before
+    (job,) = stage_jobs(recipe, languages=["kk"], stages=["alignment"])
+    run_stage_job(recipe, job)
+    assert dict(os.environ) == before
+    train_monolithic(load_recipe(copied, ["monolithic.optimizer.steps=1"]), copied.parent / "model")
+    assert dict(os.environ) == before
+
+
 def test_each_stage_moves_only_its_own_files(copied):
     train(load_recipe(copied, NO_DEV), languages=["kk"])
     runs = copied.parent / "runs" / "kk"
@@ -152,7 +171,8 @@ def test_the_other_adaptation_objectives_train(tiny_recipe, objective):
 
 
 @pytest.mark.parametrize("method", ["focus", "extend", "base"])
-def test_the_other_vocabularies_train(tiny_recipe, tiny_bert, method):
+def test_the_other_vocabularies_train(tiny_recipe, tiny_bert, monkeypatch, method):
+    monkeypatch.setattr(inspect_sizes, "_PIECES_A_WORD", 10)  # the text has few words
     path = tiny_recipe(method, tiny_bert)
     overrides = [
         f"vocabulary.method={method}",
