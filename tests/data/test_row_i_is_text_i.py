@@ -16,7 +16,7 @@ from modenc.data.corrections import read_corrections
 from modenc.data.formats import read_file
 from modenc.data.joining import read_parallel
 from modenc.data.pairs import load_sts
-from modenc.data.sources import read_rows
+from modenc.data.sources import read_rows, resolve_source
 from modenc.data.training_sets import PARAPHRASES, TEXT, load
 from modenc.errors import DataError
 from modenc.recipe.settings import Source
@@ -292,7 +292,8 @@ def test_two_parquet_files_beside_bad_columns_are_joined(tmp_path):
     _write_parquet(tmp_path / "kk.parquet", bad | {"text": [BUS, BUS], "ok": ["yes", "no"]})
     _write_parquet(tmp_path / "en.parquet", bad | {"text": [CAT, RAIN]})
     source = Source(path="kk.parquet", pivot_path="en.parquet", key="id", where={"ok": ("no",)})
-    assert list(read_parallel(source, tmp_path)) == [{"text": BUS, "pivot": RAIN}]
+    resolved = resolve_source(source, "kk", "en")
+    assert list(read_parallel(resolved, tmp_path)) == [{"text": BUS, "pivot": RAIN}]
 
 
 def test_json_values_that_are_not_asked_for_do_not_matter(tmp_path, monkeypatch):
