@@ -21,6 +21,7 @@ from modenc.data.joining import (
     PARALLEL_ROLES,
     PARAPHRASE_ROLES,
     SCORED_ROLES,
+    SEARCH_ROLES,
     both_sources,
     joined_by_line,
 )
@@ -58,6 +59,7 @@ _KINDS = {
     "cross_scored_pairs": _Kind(SCORED_ROLES, SCORED_ROLES, ("sentence1", "sentence2")),
     "sts": _Kind(SCORED_ROLES, (), ("sentence1", "sentence2")),
     "cross_sts": _Kind(SCORED_ROLES, (), ("sentence2",), ("sentence1",)),
+    "search": _Kind(SEARCH_ROLES, (), SEARCH_ROLES),
 }
 
 

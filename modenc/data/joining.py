@@ -26,6 +26,7 @@ PARALLEL_ROLES = ("pivot", "text")
 PARAPHRASE_ROLES = ("anchor", "positive")
 CROSS_ROLES = ("text", "pivot")
 SCORED_ROLES = ("sentence1", "sentence2", "score")
+SEARCH_ROLES = ("query", "passage")
 ROW_CONDITIONS = ("where", "where_not", "at_least", "at_most")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from modenc.data.formats import Row
-from modenc.data.joining import SCORED_ROLES
+from modenc.data.joining import SCORED_ROLES, SEARCH_ROLES
 from modenc.data.sources import describe_source, read_resolved_rows, resolve_source
 from modenc.errors import DataError
 from modenc.recipe.settings import Source
@@ -54,6 +54,38 @@ class CrossScoredRow(NamedTuple):
     pivot1: str
     pivot2: str
     score: float
+
+
+class SearchRow(NamedTuple):
+    """A query, a passage that answers it, and the group that names their content in all languages."""
+
+    query: str
+    passage: str
+    group: str = ""
+
+
+def load_search(
+    sources: Sequence[Source], lang: str, pivot: str = "en", *, root: Path = Path()
+) -> list[SearchRow]:
+    """Read a development set of queries with their passages; texts are normalized, and no row is dropped.
+
+    Relative paths start from ``root``.
+
+    Raises:
+        DataError: a source cannot be read, or a query or passage is empty.
+    """
+    rows: list[SearchRow] = []
+    for source in sources:
+        resolved = resolve_source(source, lang, pivot)
+        for number, row in enumerate(read_resolved_rows(resolved, root, SEARCH_ROLES), start=1):
+            query, passage = (normalize(row[role]) for role in SEARCH_ROLES)
+            if not query or not passage:
+                raise DataError(
+                    f"{describe_source(resolved)}, row {number}: expected a query and a passage, found "
+                    f"{'no query' if not query else 'no passage'}; drop the row"
+                )
+            rows.append(SearchRow(query, passage))
+    return rows
 
 
 def load_sts(

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from modenc.data.formats import Row
-from modenc.data.pairs import read_score
+from modenc.data.pairs import SearchRow, read_score
 from modenc.data.sources import describe_source, read_rows, resolve_source
 from modenc.errors import DataError
 from modenc.evaluation.bitext import Score, hubness, is_top1, mining_scores
@@ -248,7 +248,13 @@ class _Run:
 
     def searches(self) -> None:
         for task, rows in self.search_rows.items():
-            sets = {lang: make_search_set(found) for lang, found in rows.items() if found}
+            sets = {
+                lang: make_search_set(
+                    SearchRow(*(row[role] for role in TASK_COLUMNS["search"])) for row in found
+                )
+                for lang, found in rows.items()
+                if found
+            }
             encoded = {
                 lang: (self.encode(one.queries, lang), self.encode(one.passages, lang))
                 for lang, one in sets.items()

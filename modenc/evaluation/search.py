@@ -6,14 +6,16 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from modenc.data.formats import Row
-from modenc.evaluation.bitext import nearest_neighbors
-from modenc.evaluation.retrieval import Vectors
+from modenc.data.pairs import SearchRow
+from modenc.evaluation.retrieval import Vectors, unit
 from modenc.evaluation.sts import Items
 
 DEPTH = 10
 """Passages that are looked at, from the first on."""
+
+_QUERIES_AT_ONCE = 256
 
 
 @dataclass(frozen=True)
@@ -37,25 +39,35 @@ class SearchSet:
         return [set().union(*(rows_of.get(group, set()) for group in own)) for own in self.query_groups]
 
 
-def make_search_set(rows: Iterable[Row]) -> SearchSet:
-    """Collect rows of ``query``, ``passage`` and, where there is one, ``group``."""
+def make_search_set(rows: Iterable[SearchRow]) -> SearchSet:
+    """Collect the distinct queries and passages of rows."""
     queries, passages = dict[str, int](), dict[str, int]()
     found = SearchSet([], [], [], [], [])
     for row in rows:
-        query = queries.setdefault(row["query"], len(queries))
-        passage = passages.setdefault(row["passage"], len(passages))
+        query = queries.setdefault(row.query, len(queries))
+        passage = passages.setdefault(row.passage, len(passages))
         if query == len(found.answers):
             found.answers.append(set())
             found.query_groups.append(set())
         if passage == len(found.passage_groups):
             found.passage_groups.append(set())
         found.answers[query].add(passage)
-        if group := row.get("group"):
-            found.query_groups[query].add(group)
-            found.passage_groups[passage].add(group)
+        if row.group:
+            found.query_groups[query].add(row.group)
+            found.passage_groups[passage].add(row.group)
     found.queries.extend(queries)
     found.passages.extend(passages)
     return found
+
+
+def _ranked(queries: Vectors, passages: Vectors, depth: int) -> npt.NDArray[np.int64]:
+    """Return the rows of the ``depth`` nearest passages [n, depth] of each query, the nearest first."""
+    targets = unit(passages).T
+    ranked = []
+    for start in range(0, len(queries), _QUERIES_AT_ONCE):
+        scores = unit(queries[start : start + _QUERIES_AT_ONCE]) @ targets
+        ranked.append(np.argsort(-scores, axis=1, kind="stable")[:, :depth])
+    return np.concatenate(ranked)
 
 
 def search_metrics(
@@ -72,7 +84,7 @@ def search_metrics(
         Metric → a value from 0 to 1 for each query [n, 1]: ``ndcg_at_10`` (Järvelin and Kekäläinen, 2002,
         with gains of 1), ``accuracy_at_1``, and ``mrr_at_10``, one over the rank of the first answer.
     """
-    found = nearest_neighbors(queries, passages, DEPTH).rows
+    found = _ranked(queries, passages, DEPTH)
     hits = np.array([[row in own for row in ranked] for ranked, own in zip(found, answers, strict=True)])
     ranks = np.arange(1, found.shape[1] + 1)
     discounts = 1 / np.log2(ranks + 1)
@@ -104,7 +116,7 @@ def pool_metrics(
     hits, own_language = list[bool](), list[bool]()
     for place, (own, (queries, _)) in enumerate(zip(sets, encoded, strict=True)):
         across = {other: own.answers_in(one) for other, one in enumerate(sets) if other != place}
-        first = nearest_neighbors(queries, passages, 1).rows[:, 0].tolist()
+        first = _ranked(queries, passages, 1)[:, 0].tolist()
         for query, row in enumerate(first):
             if any(answers[query] for answers in across.values()):
                 found = int(np.searchsorted(starts, row, side="right")) - 1

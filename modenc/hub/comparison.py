@@ -15,11 +15,12 @@ BASE, MODULES, UNALIGNED, ROWS = "base", "modules", "align=False", "rows"
 TOKENS = "tokens"
 SCORES: dict[str, str] = {
     "sts": "similarity within the language (Spearman x 100)",
+    "search": "search within the language (nDCG@10 x 100)",
     "cross_sts": "similarity across to the pivot (Spearman x 100)",
     "retrieval": "translations found, both ways (%)",
 }
 """Metric → description. The mean of these decides whether modules are worse than the base."""
-WORST = {"sts": -100.0, "cross_sts": -100.0, "retrieval": 0.0}
+WORST = {"sts": -100.0, "search": 0.0, "cross_sts": -100.0, "retrieval": 0.0}
 """Worst value of each metric, used if a score of the modules is not a number."""
 
 

@@ -34,6 +34,7 @@ _HUB_TAGS = ("sentence-transformers", "feature-extraction", "sentence-similarity
 # Metric of a card → task and its name, and the metric (0 to 1), as sentence-transformers names them.
 _RESULTS = {
     "sts": ("semantic-similarity", "Semantic Similarity", "spearman_cosine"),
+    "search": ("information-retrieval", "Information Retrieval", "cosine_ndcg@10"),
     "cross_sts": ("semantic-similarity", "Semantic Similarity", "spearman_cosine"),
     "retrieval": ("translation", "Translation", "mean_accuracy"),
 }

@@ -19,6 +19,7 @@ COLUMN_ROLES: dict[str, tuple[str, ...]] = {
     "cross_scored_pairs": ("sentence1", "sentence2", "score"),
     "sts": ("sentence1", "sentence2", "score"),
     "cross_sts": ("sentence1", "sentence2", "score"),
+    "search": ("query", "passage"),
 }
 """Kind of data → roles of the columns."""
 
@@ -105,6 +106,8 @@ class DevSettings:
     """Rows with roles ``sentence1``, ``sentence2``, ``score``: Spearman of cosine."""
     cross_sts: tuple[Source, ...] = ()
     """Rows as in ``sts``, with ``sentence1`` in the pivot language."""
+    search: tuple[Source, ...] = ()
+    """Rows with roles ``query`` and ``passage``, which answers it: nDCG@10 among all passages."""
     parallel_held_out: NonNegativeInt = 200
     """Parallel pairs set aside for retrieval accuracy before training."""
     text_held_out: NonNegativeInt = 200

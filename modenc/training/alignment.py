@@ -211,6 +211,8 @@ def dev_with_pivot(
     cross, held_out = stage.data.dev.cross_sts, stage.data.held_out_translations()
     return DevEvaluator(
         sts=[stage.data.dev.sts],
+        search=stage.data.dev.search,
+        search_length=stage.plan.base.max_length,
         cross_sts_texts=[(row[1], row[2]) for row in cross],
         cross_sts_pivot=pivot.encode([row[0] for row in cross], length) if cross else None,
         parallel_texts=[row.text for row in held_out],

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from modenc.base_model import resolve_base
 from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
-from modenc.data.pairs import ParallelRow, ScoredRow
+from modenc.data.pairs import ParallelRow, ScoredRow, SearchRow
 from modenc.evaluation.retrieval import Vectors, mean_accuracy_at_1
 from modenc.hub.comparison import (
     BASE,
@@ -41,7 +41,7 @@ from modenc.recipe.settings import LanguagePlan
 from modenc.training.adapters_io import pack_frozen
 from modenc.training.body_module import cached_vectors, encode_texts, sentence_model, vectors_file
 from modenc.training.data_access import TrainingData
-from modenc.training.dev import Encode, scores_correlation
+from modenc.training.dev import Encode, scores_correlation, search_score
 from modenc.training.tokenizers import tokens_per_sentence
 
 logger = logging.getLogger(__name__)
@@ -51,6 +51,8 @@ _TOLERATED_TOKENS = 1.05
 _ADVICE = {
     "sts": "more or cleaner data.paraphrases, a start from a related language "
     "(sentence_encoding.start), or a smaller sentence_encoding.optimizer.learning_rate",
+    "search": "a smaller sentence_encoding.optimizer.learning_rate, a smaller alignment.strength, or a "
+    "greater alignment.keep_weight",
     "cross_sts": "cleaner translations (modenc clean) or more of them, more alignment.optimizer.steps, or a "
     "greater alignment.keep_weight",
     "retrieval": "cleaner translations (modenc clean) or more of them, or more alignment.optimizer.steps",
@@ -64,6 +66,8 @@ class ComparisonRows:
 
     sts: Sequence[ScoredRow] = ()
     """Sentence pairs of the language with gold scores."""
+    search: Sequence[SearchRow] = ()
+    """Queries of the language with the passages that answer them."""
     cross_sts: Sequence[ScoredRow] = ()
     """Scored pairs whose first sentence is in the pivot language."""
     parallel: Sequence[ParallelRow] = ()
@@ -78,6 +82,7 @@ class ComparisonRows:
         across = "cla" in present and plan.lang != plan.pivot
         return cls(
             sts=data.dev.sts,
+            search=data.dev.search,
             cross_sts=data.dev.cross_sts if across else (),
             parallel=data.held_out_translations() if across else (),
             text=data.text.held_out if "tokenizer" in present and plan.data.text else (),
@@ -85,7 +90,13 @@ class ComparisonRows:
 
     def counts(self) -> dict[str, float]:
         """Count the rows that each metric is measured on."""
-        rows = {"sts": self.sts, "cross_sts": self.cross_sts, "retrieval": self.parallel, TOKENS: self.text}
+        rows: dict[str, Sequence[object]] = {
+            "sts": self.sts,
+            "search": self.search,
+            "cross_sts": self.cross_sts,
+            "retrieval": self.parallel,
+            TOKENS: self.text,
+        }
         return {metric: len(found) for metric, found in rows.items() if found}
 
     def measure(
@@ -102,6 +113,8 @@ class ComparisonRows:
         scores = {}
         if self.sts:
             scores["sts"] = scores_correlation(own, own, self.sts)
+        if self.search:
+            scores["search"] = search_score(own, self.search)
         if self.cross_sts:
             scores["cross_sts"] = scores_correlation(pivot, own, self.cross_sts)
         if self.parallel:
@@ -211,6 +224,7 @@ def compare_model(data: Mapping[str, TrainingData], model: SentenceTransformer) 
         across = lang != own.plan.pivot
         held_out = ComparisonRows(
             sts=own.dev.sts,
+            search=own.dev.search,
             cross_sts=own.dev.cross_sts if across else (),
             # Only what was read for training: filtering millions of rows takes minutes.
             parallel=own.parallel.held_out if across and "parallel" in vars(own) else (),

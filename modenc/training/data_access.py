@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
 from modenc.data import training_sets as kinds
 from modenc.data.corrections import correct, read_corrections
 from modenc.data.language_check import Filters
-from modenc.data.pairs import ParallelRow, ScoredRow, load_sts
+from modenc.data.pairs import ParallelRow, ScoredRow, SearchRow, load_search, load_sts
 from modenc.data.sources import resolve_source
 from modenc.data.text import sentence_key
 from modenc.data.training_sets import DataKind, TrainingSet, load
@@ -33,6 +33,7 @@ class DevRows:
 
     sts: list[ScoredRow]
     cross_sts: list[ScoredRow]
+    search: list[SearchRow] = field(default_factory=list)
 
 
 def _rows(kind: DataKind[Row]) -> cached_property[TrainingSet[Row]]:
@@ -93,7 +94,7 @@ class TrainingData:
             load_sts(getattr(data.dev, name), plan.lang, plan.pivot, root=data.root, name=name)
             for name in ("sts", "cross_sts")
         )
-        return DevRows(sts, cross_sts)
+        return DevRows(sts, cross_sts, load_search(data.dev.search, plan.lang, plan.pivot, root=data.root))
 
     def evaluated_on(self, *, across: bool) -> frozenset[str]:
         """Return the sentences that pairs and translations must not have, as ``sentence_key`` writes them.
@@ -111,7 +112,7 @@ class TrainingData:
     def _evaluated(self) -> list[str]:
         """Sentences of the development sets, and what the tables of corrections make of them."""
         plan, rows = self.plan, (*self.dev.sts, *self.dev.cross_sts)
-        texts = [text for row in rows for text in row[:2]]
+        texts = [text for row in (*rows, *self.dev.search) for text in row[:2]]
         resolved = (resolve_source(source, plan.lang, plan.pivot) for _, _, source in sources(plan))
         names = dict.fromkeys(source.corrections for source in resolved if source.corrections)
         # Training texts are compared after their correction, so one that was the same would be missed.

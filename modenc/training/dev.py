@@ -7,8 +7,8 @@ import logging
 import math
 import os
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,8 +22,9 @@ from sentence_transformers.sentence_transformer.evaluation import SentenceEvalua
 from torch import nn
 from transformers import TrainerCallback
 
-from modenc.data.pairs import ScoredRow
+from modenc.data.pairs import ScoredRow, SearchRow
 from modenc.evaluation.retrieval import Vectors, mean_accuracy_at_1
+from modenc.evaluation.search import make_search_set, search_metrics
 from modenc.evaluation.sts import cross_similarity, pair_cosines, spearman
 from modenc.storage import whole_file, write_atomically
 from modenc.training.body_module import encode_texts
@@ -48,6 +49,10 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
 
     sts: Sequence[Sequence[ScoredRow]] = ()
     """Sentence pairs with gold scores, a set for each language, each on a scale of its own."""
+    search: Sequence[SearchRow] = ()
+    """Queries with the passages that answer them."""
+    search_length: int = 512
+    """Number of tokens at which passages are cut; most stages train on shorter texts."""
     cross_sts_texts: Sequence[tuple[str, float]] = ()
     """Sentences in the language, one of each cross-lingual pair, with gold scores."""
     cross_sts_pivot: Vectors | None = None
@@ -67,7 +72,8 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
 
     def empty(self) -> bool:
         """Check whether there is nothing to measure."""
-        return not (any(self.sts) or self.cross_sts_texts or self.parallel_texts or self.teacher_texts)
+        rows = (*self.sts, self.search, self.cross_sts_texts, self.parallel_texts, self.teacher_texts)
+        return not any(rows)
 
     def __call__(
         self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
@@ -77,6 +83,9 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
         with self.weights():
             if sets := list(filter(None, self.sts)):
                 scores["sts"] = float(np.mean([scores_correlation(encode, encode, rows) for rows in sets]))
+            if self.search:
+                with _cut_at(model, self.search_length):
+                    scores["search"] = search_score(encode, self.search)
             if self.cross_sts_pivot is not None:
                 texts, gold = zip(*self.cross_sts_texts, strict=True)
                 scores["cross_sts"] = spearman(self.cross_sts_pivot, encode(list(texts)), gold)
@@ -88,6 +97,22 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
                 vectors = encode(list(self.teacher_texts))
                 scores["teacher_cosine"] = float(pair_cosines(vectors, self.teacher).mean() * 100)
         return {**scores, "score": float(np.mean(list(scores.values())))}
+
+
+@contextmanager
+def _cut_at(model: SentenceTransformer, length: int) -> Iterator[None]:
+    before, model.max_seq_length = model.max_seq_length, length
+    try:
+        yield
+    finally:
+        model.max_seq_length = before
+
+
+def search_score(encode: Encode, rows: Sequence[SearchRow]) -> float:
+    """Measure how high the passages of queries are ranked among all of them: nDCG@10 x 100."""
+    found = make_search_set(rows)
+    scores = search_metrics(encode(found.queries), encode(found.passages), found.answers)
+    return float(scores["ndcg_at_10"].mean() * 100)
 
 
 def scores_correlation(left: Encode, right: Encode, rows: Sequence[ScoredRow]) -> float:

@@ -72,7 +72,7 @@ def _learn_objective(stage: Stage, model: SentenceTransformer) -> dict[str, Any]
         model,
         train,
         {name: loss for sets in train.values() for name in sets},
-        DevEvaluator(sts=[stage.data.dev.sts]),
+        _dev_sets(stage),
         drawn_from=drawn_from,
     )
 
@@ -87,8 +87,13 @@ def _learn_scores(stage: Stage, model: SentenceTransformer) -> dict[str, Any]:
         model,
         _columns(rows, "sentence1", "sentence2", "score"),
         CoSENTLoss(model, scale=settings.scale),
-        DevEvaluator(sts=[stage.data.dev.sts]),
+        _dev_sets(stage),
     )
+
+
+def _dev_sets(stage: Stage) -> DevEvaluator:
+    dev = stage.data.dev
+    return DevEvaluator(sts=[dev.sts], search=dev.search, search_length=stage.plan.base.max_length)
 
 
 def set_groups(

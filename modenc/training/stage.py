@@ -288,10 +288,10 @@ def _dev_fingerprint(data: TrainingData, name: str) -> str:
     rows: list[object] = []
     if name == "sentence_encoding":
         if plan.sentence_encoding.objective != "none" or plan.sentence_encoding.scored_steps:
-            rows += data.dev.sts
+            rows += [*data.dev.sts, *data.dev.search]
     # Training all pairs evaluates nothing.
     elif _reads_pivot(plan, name) and plan.alignment.partners == "pivot":
-        rows += [*data.dev.sts, *(["cross", *row] for row in data.dev.cross_sts)]
+        rows += [*data.dev.sts, *data.dev.search, *(["cross", *row] for row in data.dev.cross_sts)]
         if "parallel" not in plan.reads(name):
             rows += data.held_out_translations()
     lines = sorted(map(json.dumps, rows))

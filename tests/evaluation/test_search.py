@@ -5,6 +5,7 @@ import pytest
 from tiny_recipe import write_table
 from tiny_suites import task
 
+from modenc.data.pairs import SearchRow
 from modenc.evaluation.retrieval import unit
 from modenc.evaluation.runner import run_suite
 from modenc.evaluation.search import make_search_set, search_metrics
@@ -102,7 +103,7 @@ def test_search_is_what_a_loop_over_all_passages_gives(data):
 
 def test_several_answers_of_one_query():
     found = make_search_set(
-        {"query": query, "passage": passage} for query, passage in [("q", "a"), ("q", "b"), ("r", "a")]
+        SearchRow(query, passage) for query, passage in [("q", "a"), ("q", "b"), ("r", "a")]
     )
     assert (found.queries, found.passages, found.answers) == (["q", "r"], ["a", "b"], [{0, 1}, {0}])
     passages = np.eye(3, dtype=np.float32)
