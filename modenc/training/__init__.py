@@ -2,4 +2,4 @@
 
 from modenc.extras import require_extra
 
-require_extra("train", "adapters", "peft", "deepfocus", "accelerate", "datasets", "scipy")
+require_extra("train", "adapters", "peft", "deepfocus", "accelerate", "datasets", "scipy", "sentencepiece")

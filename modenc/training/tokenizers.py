@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from unicodedata import category
 
+import sentencepiece
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from modenc.base_model.charsmap import build_charsmap
 from modenc.errors import DataError
 
 _BATCH = 1000
@@ -161,12 +161,25 @@ def transliterate(
     """
     capitals = {key.upper(): text[:1].upper() + text[1:] for key, text in replacements.items()}
     characters = {key: text for key, text in capitals.items() if len(key) == 1} | dict(replacements)
+    changes = {key: text for key, text in characters.items() if key != text}
+    if not changes:
+        return tokenizer
     description = json.loads(tokenizer.backend_tokenizer.to_str())
-    charsmap = base64.b64encode(build_charsmap(characters)).decode("ascii")
+    charsmap = base64.b64encode(_character_map(changes)).decode("ascii")
     first = {"type": "Precompiled", "precompiled_charsmap": charsmap}
     then = description["normalizer"]
     description["normalizer"] = {"type": "Sequence", "normalizers": [first, then] if then else [first]}
     return _wrap(tokenizer, description)
+
+
+def _character_map(replacements: Mapping[str, str]) -> bytes:
+    """Compile a map, character → another text, for ``normalizers.Precompiled``; it is not empty."""
+    sentencepiece.SetMinLogLevel(1)  # otherwise it reports to stderr
+    normalizer = sentencepiece.SentencePieceNormalizer(norm_map=list(replacements.items()))
+    spec = normalizer.serialized_normalizer_spec()
+    # A protocol buffer with one field: its tag, the number of bytes in groups of 7 bits, and the map.
+    end = next(place for place in range(1, len(spec)) if spec[place] < 0x80)
+    return bytes(spec[end + 1 :])
 
 
 def special_pairs(

@@ -1,13 +1,15 @@
 """The converted me5-small against the engine of the package that carries it."""
 
+import unicodedata
+
 import numpy as np
 import pytest
 import torch
 
 from modenc.base_model import resolve_base
-from modenc.base_model.charsmap import build_charsmap
 from modenc.data.gettext_catalogs import read_catalogs
 from modenc.errors import BaseModelError
+from modenc.hub.checks.tokenizer import parse_tokenizer
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +40,7 @@ LANGUAGES = (
 
 def _sentences(lang, count):
     texts = dict.fromkeys(row["text"] for row in read_catalogs(["django"], lang))
-    return list(texts)[:count]
+    return [unicodedata.normalize("NFC", text) for text in texts][:count]
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +63,67 @@ def test_tokens_are_the_engines(base, engine):
     assert [len(tokenizer("query: " + text)["input_ids"]) for text in sentences] == counts
 
 
+@pytest.mark.parametrize("form", ["NFD", "NFKD"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "형은 지난주에 새 자전거를 샀습니다.",
+        "Tiếng Việt rất khó, ế ệ ổ ữ ặ",
+        "Où est passé l’élève de garçon aîné ? Ça, là-bas.",
+        "Ḗ ǖ ṩ ự Ǭ ḯ",
+        "ёлка й ї қазақ ў",
+        "άέή ΐ ᾧ",
+        "データベースがガラパゴスで",
+        "أَفْعَالٌ مُؤَكَّدَة آمن",
+        "பொருள் কোথায় ക്കൊ",
+    ],
+)
+def test_decomposed_texts_have_the_tokens_of_composed_ones(base, text, form):
+    tokenizer = base.load_tokenizer()
+    composed = unicodedata.normalize(form.replace("D", "C"), text)
+    assert unicodedata.normalize(form, text) != composed
+    assert tokenizer(unicodedata.normalize(form, text))["input_ids"] == tokenizer(composed)["input_ids"]
+
+
+@pytest.mark.parametrize(
+    ("text", "usual"),
+    [
+        ("ｶﾞｷﾞﾊﾟｳﾞ ｺﾝﾋﾟｭｰﾀｰ", "ガギパヴ コンピューター"),
+        ("ﾡￂ ﾧￌ", "가 도"),
+        ("Ｃａｆｅ\u0301 １２３！", "Café 123!"),
+        ("ﬁ\u0301n ﬀ ﬆ ª\u0300", "fín ff st à"),  # a ligature keeps its mark
+        ("ﻣَﺮْﺣَﺒًﺎ ﻻ ﷲ", "مَرْحَبًا لا الله"),
+        ("\ufb2a\ufb35\ufb4f", "\u05e9\u05c1\u05d5\u05bc\u05d0\u05dc"),
+        ("\u0958लम", "\u0915\u093cलम"),
+        ("㎏ ① ½ ℌ 𝐀 ㍿", "kg 1 1⁄2 H A 株式会社"),
+        ("a\u3000b\u00a0c\u2009d\te\nf  g", "a b c d e f g"),
+        ("a\u200db\u200bc\ufeffd\u0007e", "a b c de"),
+    ],
+)
+def test_compatibility_forms_have_the_tokens_of_usual_ones(base, text, usual):
+    tokenizer = base.load_tokenizer()
+    assert tokenizer(text)["input_ids"] == tokenizer(usual)["input_ids"]
+    assert tokenizer.unk_token_id not in tokenizer(usual)["input_ids"]
+
+
+def test_the_full_width_tilde_is_kept_as_the_model_knows_it(base):
+    tokenizer = base.load_tokenizer()
+    assert "～" in tokenizer.get_vocab()
+    assert tokenizer.tokenize("10～20") != tokenizer.tokenize("10~20")
+    assert "～" in "".join(tokenizer.tokenize("10～20"))
+
+
+def test_hubs_take_its_normalizer_after_a_transliteration(base, tmp_path):
+    tokenizers = pytest.importorskip(
+        "modenc.training.tokenizers", reason="the training half is not installed"
+    )
+    own = tokenizers.transliterate(base.load_tokenizer(), {"ш": "shch"})
+    trimmed, _ = tokenizers.trim(own, ["шип ～ ship"], 100)
+    trimmed.save_pretrained(tmp_path)
+    parsed = parse_tokenizer({"tokenizer.json": (tmp_path / "tokenizer.json").read_bytes()})
+    assert parsed.backend.encode("ши\u0306～").ids == trimmed("shchĭ～")["input_ids"]
+
+
 def test_vectors_are_the_engines(base, engine):
     tokenizer, body = base.load_tokenizer(), base.load_body()
     sentences = [text for lang in LANGUAGES for text in _sentences(lang, 7)][:100]
@@ -79,15 +142,6 @@ def test_vectors_are_the_engines(base, engine):
 def test_the_fingerprint_is_kept_and_stays(base):
     assert len(base.fingerprint) == 64
     assert resolve_base("me5-small").fingerprint == base.fingerprint
-
-
-def test_the_character_map_replaces_what_it_lists():
-    from tokenizers.normalizers import Precompiled
-
-    table = {"①": "1", "\t": " ", "ﬁ": "fi", "𝐀": "A", "é": "e"}
-    normalize = Precompiled(build_charsmap(table)).normalize_str
-    assert [normalize(char) for char in table] == list(table.values())
-    assert normalize("xyzя中𝐁") == "xyzя中𝐁"
 
 
 @pytest.mark.parametrize(
