@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -78,8 +79,10 @@ def write_atomically(path: Path, text: str) -> None:
 
 def sync(path: Path) -> None:
     """Flush a file or a folder's entries to disk."""
+    # Windows flushes only what is open for writing.
+    flags = os.O_RDWR if sys.platform == "win32" else os.O_RDONLY
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, flags)
     except PermissionError:
         return  # folders cannot be opened on Windows, and need not be
     try:
