@@ -75,6 +75,7 @@ def test_long_things_are_not_quoted_whole():
         ("\u200bHello \u200b there\u200b", "Hello there"),
         ("uni\u00ad\u200bver\u200b\ufeffsity e\u0301\u200bs", "university és"),
         ("\ufeff\u200bends\u200d \u00ad", "ends"),
+        ("\ufeff \x00\u200cHello\u200c\u00ad \u200b", "Hello"),
         ("❤\ufe0f 葛\U000e0100 a\U000e0061", "❤ 葛 a"),
         ("می\u200cخواهم", "می\u200cخواهم"),
         ("क्\u200dष កា\u200bរ", "क्\u200dष កា\u200bរ"),

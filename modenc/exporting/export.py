@@ -15,6 +15,7 @@ from modenc.composition.modules import to_modules
 from modenc.composition.st_module import load_body, most_positions
 from modenc.errors import BaseModelError, OptionError
 from modenc.exporting.graphs import Agreement, Run, agreement, runner, write_onnx, write_openvino
+from modenc.exporting.normalizer import with_normalization
 from modenc.exporting.page import Exported, model_page
 from modenc.exporting.widening import widen
 from modenc.extras import require_extra
@@ -102,7 +103,7 @@ def export(
             max_length=min(opened.info.max_length, most_positions(body)),
             agreement=_describe(agreement(run, composed, batches), code, int8=int8),
         )
-        _write_settings(folder, exported, tokenizer)
+        _write_settings(folder, exported, with_normalization(tokenizer, opened.info.prompt))
         replace_folder(folder, output)
     logger.info("%s: %s, %s", output, to, exported.agreement)
     return output

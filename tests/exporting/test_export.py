@@ -4,6 +4,7 @@ import json
 import logging
 import subprocess
 import sys
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,23 @@ def _texts(lang):
     return [*sentences(lang)[::40], "", "query: ", "one two " * 200]
 
 
+def _odd_texts(lang):
+    one, two = sentences(lang)[:2]
+    return [
+        *(
+            unicodedata.normalize("NFD", text)
+            for text in ("café à l’été", "형은 새", "Tiếng Việt", "й ё ї", one)
+        ),
+        f"{one}{' ' * 20_000}{two}",
+        f"\u200f {one}\n\n\t{two} \u200e\r\n",
+        "inter\u00adnational\u00a0 news\u2028\u3000one\ufeff \u200btwo",
+        "\u202bone\u202c two\x00\x1f\x85 three\u2060",
+        "می\u200cخواهم क्\u200dष uni\u200bver\u200dsity ❤\ufe0f",
+        "one" + "\u0301" * 100 + " two",
+        *("   ", "\u00ad", "\u200b\n", " query:  one", "query:"),
+    ]
+
+
 def _opened(folder, to="sentence-transformers"):
     if to in BACKENDS:
         pytest.importorskip(BACKENDS[to], reason=f"the extra {to} is not installed")
@@ -69,6 +87,16 @@ def test_stock_sentence_transformers_gives_the_same_vectors(lang, align, encoder
         assert np.abs(other - expected).max() > 1e-3
 
 
+@pytest.mark.parametrize("lang", ["en", "kk"])
+def test_odd_texts_have_the_same_vectors(lang, encoder, tmp_path):
+    model = _opened(modenc.export(encoder.hub, lang, tmp_path / "model"))
+    texts = _odd_texts(lang)
+    np.testing.assert_allclose(model.encode(texts), encoder.encode(texts, lang=lang), atol=1e-5)
+    bare = encoder.encode(texts, lang=lang, prompt="")
+    # "query:" alone is taken for the prompt of an empty text.
+    np.testing.assert_allclose(model.encode(texts, prompt="")[:-1], bare[:-1], atol=1e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("lang", ["kk", "az"])
 @pytest.mark.parametrize("to", BACKENDS)
@@ -76,7 +104,7 @@ def test_backends_give_the_same_vectors(to, lang, encoder, tmp_path):
     pytest.importorskip("openvino" if to == "openvino" else BACKENDS[to], reason="not installed")
     folder = modenc.export(encoder.hub, lang, tmp_path / "model", to=to)
     assert not list(folder.rglob("*.safetensors"))
-    model, texts = _opened(folder, to), _texts(lang)
+    model, texts = _opened(folder, to), _texts(lang) + _odd_texts(lang)
     # On processors with bfloat16 OpenVINO would take it by itself.
     if to == "openvino":
         options = {"ov_config": {"INFERENCE_PRECISION_HINT": "f32"}}
