@@ -1,5 +1,6 @@
 """The modules that come with the project, on the real base."""
 
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -124,6 +125,15 @@ def test_order_batches_and_neighbors_change_nothing(encoder):
     np.testing.assert_allclose(together, backwards, atol=1e-5)
 
 
+def test_decomposed_texts_have_the_vectors_of_composed_ones(encoder):
+    decomposed = {lang: unicodedata.normalize("NFD", text) for lang, text in TEXTS.items()}
+    langs = [lang for lang in encoder.languages if decomposed[lang] != TEXTS[lang]]
+    assert {"ko", "fr", "ja", "tr"} <= set(langs)
+    composed = encoder.encode([TEXTS[lang] for lang in langs], lang=langs)
+    found = encoder.encode([decomposed[lang] for lang in langs], lang=langs)
+    np.testing.assert_allclose(found, composed, atol=1e-5)
+
+
 @pytest.mark.slow
 def test_sentence_transformers_loads_the_same_encoder(encoder):
     texts = [TEXTS[lang] for lang in TEXTS if lang in encoder.languages]
@@ -133,6 +143,7 @@ def test_sentence_transformers_loads_the_same_encoder(encoder):
 
 @pytest.mark.slow
 def test_an_exported_language_is_the_same_encoder(encoder, tmp_path):
-    texts = [TEXTS["kk"], "Сәлем", "Сәлем " * 300]
+    texts = [TEXTS["kk"], "Сәлем", "Сәлем " * 300, unicodedata.normalize("NFD", TEXTS["kk"])]
+    texts += [f"{TEXTS['kk']}{' ' * 20_000}{TEXTS['kk']}", "Сә\u00adлем\u200e \n", ""]
     plain = SentenceTransformer(str(export(HUB, "kk", tmp_path / "kk")))
     np.testing.assert_allclose(plain.encode(texts), encoder.encode(texts, lang="kk"), atol=1e-5)
