@@ -74,23 +74,6 @@ def write_record(path: Path, record: TranslationRecord) -> None:
         write_atomically(place, json.dumps(asdict(record), indent=1, ensure_ascii=False) + "\n")
 
 
-def copy_record(source: Path, path: Path) -> None:
-    """Write the record of ``source`` for a file that was made from it.
-
-    If there is none, the record of an older file of this name is removed.
-
-    Raises:
-        StorageError: the disk is full or read-only.
-    """
-    record = read_record(source)
-    if record is not None:
-        write_record(path, record)
-        return
-    place = record_path(path)
-    with disk_errors(place, "what was there is kept"):
-        place.unlink(missing_ok=True)
-
-
 def read_record(path: Path) -> TranslationRecord | None:
     """Read the record of a file; returns None if it has none or, with a warning, a damaged one.
 

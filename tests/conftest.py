@@ -22,7 +22,7 @@ from modenc.hub.store import Hub
 if importlib.util.find_spec("peft") is None:
     # `make test-next`: what adapters pins keeps the training half off the newest transformers.
     collect_ignore = [
-        *("benchmarks", "cli/test_clean_cli.py", "cli/test_eval_cli.py", "cli/test_train_cli.py"),
+        *("benchmarks", "cli/test_eval_cli.py", "cli/test_train_cli.py"),
         *("cli/test_mine_cli.py", "mining"),
         *("composition/test_body.py", "evaluation", "test_readme.py", "training"),
     ]

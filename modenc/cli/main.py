@@ -25,7 +25,6 @@ COMMANDS = {
     "export": "export a language as a model for sentence-transformers, ONNX or OpenVINO",
     "eval": "evaluate hubs and models on a suite of test sets",
     "mine": "find translations in texts that are not aligned",
-    "clean": "drop pairs that are no translations from a bitext",
     "translate": "translate training text by machine",
     "completion": "print a script that completes commands in a shell",
 }

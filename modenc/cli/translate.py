@@ -222,6 +222,6 @@ def _filtered(
         return job, PairFilter(job.filters, source, target)
     from modenc.evaluation.systems import open_hub_or_base
 
-    system, _ = open_hub_or_base(args.hub)
+    system = open_hub_or_base(args.hub)
     similarity = make_similarity(system.encode, source, job.layout.target)
     return replace(job, encoder=system.describe()), PairFilter(job.filters, source, target, similarity)

@@ -157,14 +157,13 @@ def open_model(name: str, prompt: str | None = None, batch_size: int = 32) -> Se
     return SentenceTransformerSystem(name, model, prompt=prompt, batch_size=batch_size)
 
 
-def open_hub_or_base(hub: str | None) -> tuple[System, str]:
-    """Open a hub or, where None is given, the base me5-small alone; returns the system and its base's name.
+def open_hub_or_base(hub: str | None) -> System:
+    """Open a hub or, where None is given, the base me5-small alone.
 
     Raises:
         HubError: there is no such hub.
         BaseModelError: the base cannot be loaded.
     """
     if hub is None:
-        return open_model(ME5_SMALL), ME5_SMALL
-    encoder = ModularEncoder(hub)
-    return ModularSystem(encoder, name="hub"), encoder.hub.info.base_id
+        return open_model(ME5_SMALL)
+    return ModularSystem(ModularEncoder(hub), name="hub")

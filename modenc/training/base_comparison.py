@@ -53,9 +53,9 @@ _ADVICE = {
     "(sentence_encoding.start), or a smaller sentence_encoding.optimizer.learning_rate",
     "search": "a smaller sentence_encoding.optimizer.learning_rate, a smaller alignment.strength, or a "
     "greater alignment.keep_weight",
-    "cross_sts": "cleaner translations (modenc clean) or more of them, more alignment.optimizer.steps, or a "
-    "greater alignment.keep_weight",
-    "retrieval": "cleaner translations (modenc clean) or more of them, or more alignment.optimizer.steps",
+    "cross_sts": "cleaner translations or more of them, more alignment.optimizer.steps, or a greater "
+    "alignment.keep_weight",
+    "retrieval": "cleaner translations or more of them, or more alignment.optimizer.steps",
     TOKENS: "vocabulary.method = 'base' or 'trim', more running text, or a greater vocabulary.size",
 }
 

@@ -69,7 +69,7 @@ def test_a_file_name_that_is_not_utf8(tiny_hub, tmp_path):
         (["identify", "--hub", "HUB", "--input", os.devnull], "expected a file, found a pipe or device"),
         (["identify", "--hub", "HUB", "--input", "HUB"], "expected a file, found a folder"),
         (
-            ["clean", "-i", "t.tsv", "--lang", "kk", "-o", "folder.tsv"],
+            ["translate", "-i", "t.tsv", "--engine", "apertium", "-o", "folder.tsv"],
             "expected a file's name, found a folder",
         ),
         (["recipe", "check", "turkic", "data.root=~nobody-of-this-name/x"], "data.root: expected a folder"),
@@ -83,14 +83,6 @@ def test_odd_arguments_are_explained(tiny_hub, tmp_path, monkeypatch, capsys, wo
     output = capsys.readouterr()
     assert message in output.out + output.err
     assert max(map(len, (output.out + output.err).splitlines())) < 1000
-
-
-def test_braces_in_the_input_of_clean_are_its_name(tmp_path, capsys):
-    source = tmp_path / "{lang}.tsv"
-    source.write_text("en\tkk\n" + "The book is new.\tКітап жаңа.\n", encoding="utf-8")
-    words = ["clean", "-i", str(source), "--lang", "kk", "-o", str(tmp_path / "o.tsv"), "--no-scores"]
-    assert main(words) == 0
-    assert (tmp_path / "o.tsv").read_text(encoding="utf-8").startswith("en\tkk\n")
 
 
 def test_an_unknown_log_level_is_refused(capsys):
