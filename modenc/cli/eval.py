@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -15,8 +14,6 @@ from modenc.extras import require_extra
 
 if TYPE_CHECKING:
     from modenc.evaluation.systems import System
-
-logger = logging.getLogger(__name__)
 
 
 def add_commands(commands: Any) -> None:
@@ -34,7 +31,6 @@ def add_commands(commands: Any) -> None:
     text = "let hubs detect each text's language (default: they get it from the test set)"
     option(parser, "--identify", None, text)
     add(parser, "--seed", help="random seed of resampling")
-    option(parser, "--plots", None, "also write plots as PNG files, and report.html")
     add(parser, "--json", help="print all metrics as JSON, instead of tables")
 
 
@@ -49,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
         modenc eval --hub adapters_hub/me5-small --identify --suite turkic --data DIR -o identified
         modenc eval --model sentence-transformers/LaBSE --prompt '' --suite my_suite.toml --data . -o out
     """
-    require_extra("eval", "scipy", "sklearn", "faiss", "matplotlib")
+    require_extra("eval", "scipy", "sklearn", "faiss")
     from modenc.evaluation.evaluate import evaluate
     from modenc.evaluation.results import markdown
     from modenc.threads import set_threads
@@ -60,10 +56,6 @@ def run(args: argparse.Namespace) -> None:
     measured = evaluate(_systems(args), args.suite, args.data, seed=args.seed, output=args.output)
     content = {item.name: [asdict(result) for result in item.results] for item in measured}
     write(args, content, markdown(measured))
-    if args.plots:
-        from modenc.evaluation.report import write_report
-
-        logger.info("plots: %s", write_report(measured, args.output))
 
 
 def _systems(args: argparse.Namespace) -> Iterator[System]:

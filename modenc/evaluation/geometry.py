@@ -7,7 +7,6 @@ from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.manifold import TSNE
 
 from modenc.evaluation.retrieval import Vectors, unit
 
@@ -83,22 +82,3 @@ def isotropy(vectors: Vectors) -> float:
     _, directions = np.linalg.eigh(rows.T @ rows)
     partition = np.exp(rows @ directions).sum(axis=0)
     return float(partition.min() / partition.max())
-
-
-def translation_map(languages: Sequence[Vectors], seed: int) -> npt.NDArray[np.float64]:
-    """Project translations to a plane as EMMA-X does, by t-SNE (van der Maaten and Hinton, 2008) of cosines.
-
-    Args:
-        languages: each language's vectors [n, hidden]; rows i are translations of each other.
-        seed: seed of t-SNE.
-
-    Returns:
-        Rows [languages * n, 4]: x, y, the language's number, the row's number i.
-    """
-    count = len(languages[0])
-    points = np.concatenate(languages)
-    # scikit-learn wants the perplexity below the number of points.
-    perplexity = min(30.0, (len(points) - 1) / 3)
-    tsne = TSNE(metric="cosine", init="random", perplexity=perplexity, random_state=seed)
-    language, number = np.divmod(np.arange(len(points)), count)
-    return np.column_stack([tsne.fit_transform(points), language, number]).astype(np.float64)

@@ -59,7 +59,7 @@ class SystemResults:
     """Description of the system, and :func:`circumstances`."""
     results: Sequence[Result]
     items: dict[str, Items]
-    """:attr:`Result.key` → rows [n, k], for paired tests; ``task.map.languages`` → ``translation_map``."""
+    """:attr:`Result.key` → rows [n, k], for paired tests."""
     skipped: Sequence[str] = ()
     """Test sets that were not found."""
 

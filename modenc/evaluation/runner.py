@@ -19,7 +19,7 @@ from modenc.data.pairs import SearchRow, read_score
 from modenc.data.sources import describe_source, read_rows, resolve_source
 from modenc.errors import DataError
 from modenc.evaluation.bitext import Score, hubness, is_top1, mining_scores
-from modenc.evaluation.geometry import calinski_harabasz, invariance, isotropy, rsim, translation_map
+from modenc.evaluation.geometry import calinski_harabasz, invariance, isotropy, rsim
 from modenc.evaluation.results import Result, SystemResults, circumstances
 from modenc.evaluation.retrieval import Vectors, unit
 from modenc.evaluation.search import make_search_set, pool_metrics, search_metrics
@@ -43,12 +43,6 @@ from modenc.evaluation.systems import System
 from modenc.recipe.settings import Source
 
 logger = logging.getLogger(__name__)
-
-TRANSLATION_MAP = "map"
-"""Name of the items that belong to no metric: translations on a plane, see ``translation_map``."""
-
-# More points hide each other.
-_MAP_POINTS = 100
 
 # The first third of the left side and the last third of the right side have no translation.
 _MINING_ROWS = 3
@@ -323,8 +317,6 @@ class _Run:
         record("invariance", value=invariance(spaces))
         record("calinski_harabasz", value=calinski_harabasz(spaces))
         record("isotropy", value=isotropy(np.concatenate(spaces)))
-        points = translation_map([space[:_MAP_POINTS] for space in spaces], self.seed)
-        self.items[f"{task.name}.{TRANSLATION_MAP}.{'-'.join(languages)}"] = points
 
 
 def _fit_classifier(

@@ -1,7 +1,6 @@
 """``modenc eval`` as a user runs it, on a tiny hub and a tiny base."""
 
 import json
-import re
 
 import pytest
 import tiny_models
@@ -35,9 +34,9 @@ def suite(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_hubs_side_by_side_with_pictures(suite, tiny_hub, hub_copy, tmp_path, capsys):
+def test_two_hubs_side_by_side(suite, tiny_hub, hub_copy, tmp_path, capsys):
     out = tmp_path / "out"
-    arguments = ["--suite", str(suite), "--data", str(tmp_path), "-o", str(out), "--plots"]
+    arguments = ["--suite", str(suite), "--data", str(tmp_path), "-o", str(out)]
     hubs = ["--hub", str(tiny_hub.path), "--hub", str(hub_copy.path)]
     code = main(["eval", *hubs, *arguments])
     captured = capsys.readouterr()
@@ -53,11 +52,6 @@ def test_two_hubs_side_by_side_with_pictures(suite, tiny_hub, hub_copy, tmp_path
     assert stored["suite"] == "two"
     assert set(stored["system"]["modules"]) == {"en", "kk", "az"}
     assert {result["metric"] for result in stored["results"]} >= {"spearman", "xsim_error", "mining_f1"}
-    page = (out / "report.html").read_text()
-    assert page.count("data:image/png;base64,") == len(list((out / "plots").glob("*.png"))) >= 3
-    # Letters of a picture may spell it by chance.
-    assert "http" not in re.sub(r"data:image/png;base64,[\w+/=]+", "", page)
-    assert {f"shape-map-{name}.png" for name in names} <= {path.name for path in (out / "plots").iterdir()}
 
 
 def test_alignment_and_identification_are_switches(suite, tiny_hub, tmp_path, capsys):

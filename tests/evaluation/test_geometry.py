@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal, pearsonr
 from sklearn.metrics import calinski_harabasz_score
 
 from modenc.evaluation import geometry
-from modenc.evaluation.geometry import calinski_harabasz, invariance, isotropy, rsim, translation_map
+from modenc.evaluation.geometry import calinski_harabasz, invariance, isotropy, rsim
 from modenc.evaluation.retrieval import unit
 
 
@@ -59,16 +59,3 @@ def test_isotropy_of_a_line_and_of_a_ball():
     line = np.outer(np.abs(rng.normal(size=5000)) + 0.1, np.ones(4))
     assert isotropy(ball) > 0.9
     assert isotropy(line) < 0.5
-
-
-def test_the_map_keeps_translations_together():
-    rng = np.random.default_rng(0)
-    meanings = rng.normal(size=(40, 16))
-    sides = [meanings + 0.05 * rng.normal(size=meanings.shape) for _ in range(3)]
-    rows = translation_map(sides, seed=1)
-    assert rows.shape == (120, 4)
-    assert [tuple(row) for row in rows[[0, 1, 40], 2:]] == [(0, 0), (0, 1), (1, 0)]
-    distance = np.linalg.norm(rows[:, None, :2] - rows[None, :, :2], axis=-1)
-    np.fill_diagonal(distance, np.inf)
-    assert (rows[distance.argmin(axis=1), 3] == rows[:, 3]).mean() > 0.95
-    np.testing.assert_array_equal(rows, translation_map(sides, seed=1))

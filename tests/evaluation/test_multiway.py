@@ -1,7 +1,5 @@
 """Many languages at once: the same metrics as file by file, each text encoded once, by a tiny hub."""
 
-from itertools import combinations
-
 import numpy as np
 import pytest
 import tiny_models
@@ -12,8 +10,6 @@ from tiny_suites import columns, task
 
 from modenc import ModularEncoder
 from modenc.errors import DataError, RecipeError
-from modenc.evaluation import report
-from modenc.evaluation.results import Result, SystemResults
 from modenc.evaluation.runner import run_suite
 from modenc.evaluation.significance import bootstrap_samples, spearman_samples
 from modenc.evaluation.sts import language_bias, mean_spearman, pair_cosines, spearman
@@ -231,14 +227,3 @@ def test_the_base_has_no_modules_in_it(encoder):
     assert vectors == pytest.approx(encoder.encode(texts, lang="base"), abs=1e-5)
     assert pair_cosines(vectors, encoder.encode(texts, lang="kk")).max() < 0.999
     assert base.describe()["kind"] == "base"
-
-
-def test_all_pairs_of_many_languages_are_drawn_as_a_matrix_alone():
-    codes = [f"{first}{second}" for first in "abc" for second in "xyz"]
-    names = [(code,) for code in codes] + list(combinations(codes, 2))
-    for size in (len(codes), len(names)):
-        results = tuple(Result("all", "spearman", languages, 50.0, 9, 49, 51) for languages in names[:size])
-        about = {"system": {}, "versions": {}, "hardware": {"processors": 1}}
-        system = SystemResults("tiny", "many", 1, 1.0, about, results, {})
-        drawn = [name for name, _ in report._figures([system])]
-        assert drawn == (["all-spearman"] if size == len(codes) else ["all-spearman-matrix-tiny"])
