@@ -16,7 +16,7 @@ class BuildWithRecipes(build_py):
         super().run()
         if not self.editable_mode:
             source, target = Path("recipes"), Path(self.build_lib, "modenc", "_recipes")
-            for file in sorted(file for file in source.rglob("*") if file.suffix in (".toml", ".tsv")):
+            for file in sorted(source.rglob("*.toml")):
                 destination = target / file.relative_to(source)
                 self.mkpath(str(destination.parent))
                 self.copy_file(str(file), str(destination))

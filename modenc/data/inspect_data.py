@@ -96,7 +96,7 @@ def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
     for lang, plan in plans.items():
         for path, kind, source in sources(plan):
             if _KINDS[kind].in_language:
-                resolved = resolve_source(replace(source, corrections=""), plan.lang, plan.pivot)
+                resolved = resolve_source(source, plan.lang, plan.pivot)
                 rows = replace(resolved, limit=0, repeat=1, license="", translator="")
                 rows = replace(rows, lang=resolved.lang or "")
                 users[(kind, repr(rows))].append((lang, path, resolved))

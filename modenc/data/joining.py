@@ -161,7 +161,6 @@ def both_sources(source: ResolvedSource, root: Path) -> tuple[Source, Source]:
         source,
         path=source.pivot_path,
         pivot_path=None,
-        corrections="",
         columns=pivot_columns,
         key=source.pivot_key,
     )

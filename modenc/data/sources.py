@@ -10,13 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from modenc.data.corrections import corrected
 from modenc.data.formats import Row, flatten, read_file
 from modenc.data.gettext_catalogs import read_catalogs
 from modenc.errors import DataError
 from modenc.extras import require_extra
-from modenc.recipe.data_settings import TEXT_ROLES
-from modenc.recipe.files import find_data_file
 from modenc.recipe.settings import Source
 from modenc.suggest import closest_match
 
@@ -60,7 +57,7 @@ def read_resolved_rows(source: Source, root: Path, roles: Sequence[str] = ()) ->
 def resolve_source(source: Source, lang: str, pivot: str) -> ResolvedSource:
     """Fill in ``{lang}`` and ``{pivot}`` in all strings of a source, and the language its rows are in."""
     changes = {one.name: _fill(getattr(source, one.name), lang, pivot) for one in fields(Source)}
-    if (source.gettext or source.corrections) and not source.lang:
+    if source.gettext and not source.lang:
         changes["lang"] = lang
     columns, key = _fill(source.columns, pivot, pivot), _fill(source.key, pivot, pivot)
     return ResolvedSource(**changes, pivot_columns=columns, pivot_key=key)
@@ -102,11 +99,7 @@ def read_raw_rows(source: Source, root: Path, roles: Sequence[str]) -> Iterator[
         )
     if source.path is not None:
         path = Path(os.path.expanduser(root), os.path.expanduser(source.path))
-        rows = read_file(path, _column_of(source, roles).values(), _optional_columns(source))
-        if not source.corrections:
-            return rows
-        columns = {source.columns.get(role, role) for role in TEXT_ROLES}
-        return corrected(rows, find_data_file(source.corrections, root), columns, source.lang or "")
+        return read_file(path, _column_of(source, roles).values(), _optional_columns(source))
     if source.dataset is not None:
         return read_dataset(source, roles)
     return read_catalogs(source.gettext, source.lang or "")

@@ -108,7 +108,7 @@ class SourceRecord:
     rows: int
     """Number of rows used."""
     translator: str = ""
-    """What translated the rows and, after a comma, the table of words they were corrected with."""
+    """What translated the rows."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def load(
         usable = list(row_filter.select(islice(rows, source.limit or None), kind.shape))
         name = _name(resolved, {record.source for record in records})
         found += usable * source.repeat
-        records.append(SourceRecord(kind.name, name, source.license, len(usable), _credit(resolved)))
+        records.append(SourceRecord(kind.name, name, source.license, len(usable), resolved.translator))
     row_filter.check_language_share()
     if sources:
         count, summary = row_filter.report.kept, row_filter.report.summary()
@@ -187,12 +187,6 @@ def _make_row(kind: DataKind[T], row: Row) -> T:
     values: list[str | float | None] = [row[role] for role in shape.required]
     values += [row[shape.optional] or None] if shape.optional else []
     return kind.row(*values, *([float(row[shape.score])] if shape.score else []))
-
-
-def _credit(source: Source) -> str:
-    if not source.corrections:
-        return source.translator
-    return f"{source.translator or 'a translator without a name'}, corrected with {source.corrections}"
 
 
 def _name(source: Source, taken: Collection[str]) -> str:

@@ -172,8 +172,6 @@ def _source_issues(task: Task, place: Place) -> Iterator[Issue]:
             filters = (source.where, source.where_not, source.at_least, source.at_most)
             known = (*TASK_COLUMNS[task.kind], *(name for names in filters for name in names))
             yield from unknown_keys(source.columns, known, (*place, key, "columns"), "unknown role")
-            if source.corrections:
-                yield Issue((*place, key, "corrections"), "suites evaluate texts as they are; remove them")
 
 
 def _code_issues(task: Task, place: Place) -> Iterator[Issue]:

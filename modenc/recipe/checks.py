@@ -169,12 +169,7 @@ def _source(path: Place, kind: str, source: Source, pivot: str) -> Iterator[Issu
     if source.gettext and kind == "parallel" and pivot != "en":
         message = f"catalogs give pairs with English only, found the pivot {pivot}; remove the source"
         yield Issue((*path, "gettext"), message)
-    if source.corrections and source.path is None:
-        message = "corrections are for the texts of a path, found none; remove them"
-        yield Issue((*path, "corrections"), message)
-    if source.corrections and path[:2] == ("data", "dev"):
-        yield Issue((*path, "corrections"), "development sets are evaluated as they are; remove them")
-    for key in ("path", "pivot_path", "dataset", "config", "lang", "group", "corrections"):
+    for key in ("path", "pivot_path", "dataset", "config", "lang", "group"):
         yield from unknown_placeholders((*path, key), getattr(source, key), ("lang", "pivot"))
 
 

@@ -23,9 +23,6 @@ COLUMN_ROLES: dict[str, tuple[str, ...]] = {
 }
 """Kind of data → roles of the columns."""
 
-TEXT_ROLES = frozenset(role for roles in COLUMN_ROLES.values() for role in roles) - {"pivot", "score"}
-"""Roles of the columns with texts in the language."""
-
 GROUPED_COLUMNS: dict[str, tuple[str, ...]] = {
     "paraphrases": ("text",),
     "cross_paraphrases": ("text", "pivot"),
@@ -56,8 +53,7 @@ class Source:
     streaming: bool = False
     """Stream ``dataset`` instead of downloading it whole."""
     lang: str | None = None
-    """Locale of the gettext catalog, when it is not the language's own code (``pt_BR``). Else, the
-    language whose capital letters ``corrections`` follow."""
+    """Locale of the gettext catalog, when it is not the language's own code (``pt_BR``)."""
     columns: dict[str, str] = field(default_factory=dict)
     """Role → column name, where the names differ from the roles (``{ text = "kk", pivot = "en" }``). In the
     file of ``pivot_path`` ``{lang}`` is the pivot's code, too, and its text is in the column of ``pivot``."""
@@ -80,9 +76,6 @@ class Source:
     (``image``). Then the roles are ``text``, and for ``cross_paraphrases`` also ``pivot``. Rows of a group
     are paired in order, the first with the second, the third with the fourth; for ``cross_paraphrases`` each
     text is paired with the other row's ``pivot``. Rows without a value are left out."""
-    corrections: str = ""
-    """A table of ``word`` and ``replacement`` for the language's texts in ``path``: what a translator
-    gets wrong again and again. Relative to ``data.root``, or else to the shipped recipes."""
     limit: NonNegativeInt = 0
     """Number of rows to take at most (0: all), counted after joining and pairing."""
     repeat: PositiveInt = 1

@@ -32,13 +32,6 @@ def recipes_folder() -> Path:
     )
 
 
-def find_data_file(name: str, root: Path) -> Path:
-    """Find a file in the data root, or else among the shipped recipes; in the root if it is in neither."""
-    name = os.path.expanduser(name)
-    places = [Path(os.path.expanduser(root), name), recipes_folder() / name]
-    return next((place for place in places if os.path.isfile(place)), places[0])
-
-
 def shipped_recipes() -> dict[str, Path]:
     """Map the name of every shipped recipe to its file, sorted; files with ``_`` are only included."""
     files = sorted(recipes_folder().glob("*.toml"))

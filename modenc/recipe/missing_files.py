@@ -11,7 +11,6 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
-from modenc.recipe.files import find_data_file
 from modenc.recipe.issues import Issue, Place
 from modenc.recipe.licenses import builds_on, fill, sources
 from modenc.recipe.settings import LanguagePlan
@@ -26,11 +25,9 @@ _SECONDS = 10.0
 def missing_files(plan: LanguagePlan) -> Iterator[Issue]:
     """Yield missing files and packages of one language's sources."""
     for path, _, source in sources(plan):
-        for key in ("path", "pivot_path", "corrections"):
+        for key in ("path", "pivot_path"):
             name = getattr(source, key)
             if name and "{" not in (file := fill(name, plan)):
-                if key == "corrections" and os.path.isfile(find_data_file(file, plan.data.root)):
-                    continue  # perhaps a shipped one
                 # The file of another language is not a misspelling.
                 must_have = plan.lang if "{lang}" in name else None
                 yield from _missing_file((*path, key), file, plan.data.root, must_have)

@@ -9,15 +9,11 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from modenc.data import training_sets as kinds
-from modenc.data.corrections import correct, read_corrections
 from modenc.data.language_check import Filters
 from modenc.data.pairs import ParallelRow, ScoredRow, SearchRow, load_search, load_sts
-from modenc.data.sources import resolve_source
 from modenc.data.text import sentence_key
 from modenc.data.training_sets import DataKind, TrainingSet, load
 from modenc.langid import get_identifier
-from modenc.recipe.files import find_data_file
-from modenc.recipe.licenses import sources
 from modenc.recipe.parse import select_settings
 from modenc.recipe.settings import LanguagePlan
 
@@ -102,22 +98,12 @@ class TrainingData:
         Args:
             across: include the held-out translations, not only the development sets.
         """
-        texts = self._evaluated
+        rows = (*self.dev.sts, *self.dev.cross_sts, *self.dev.search)
+        texts = [text for row in rows for text in row[:2]]
         if across and self.plan.data.parallel:
-            texts = texts + [text for row in self.parallel.held_out for text in row]
+            texts += [text for row in self.parallel.held_out for text in row]
         # Which side of a pair is in the language is not told apart here.
         return frozenset(sentence_key(text, lang) for text in texts for lang in (self.plan.lang, None))
-
-    @cached_property
-    def _evaluated(self) -> list[str]:
-        """Sentences of the development sets, and what the tables of corrections make of them."""
-        plan, rows = self.plan, (*self.dev.sts, *self.dev.cross_sts)
-        texts = [text for row in (*rows, *self.dev.search) for text in row[:2]]
-        resolved = (resolve_source(source, plan.lang, plan.pivot) for _, _, source in sources(plan))
-        names = dict.fromkeys(source.corrections for source in resolved if source.corrections)
-        # Training texts are compared after their correction, so one that was the same would be missed.
-        tables = [read_corrections(find_data_file(name, plan.data.root)) for name in names]
-        return texts + [correct(text, table, plan.lang) for table in tables for text in texts]
 
     def held_out_translations(self) -> list[ParallelRow]:
         """Return the held-out translations; none where EMMA-X learns without the language's translations."""

@@ -190,23 +190,6 @@ def test_sentences_that_are_evaluated_on_are_in_no_pairs(plan, tmp_path):
     assert len(before.cross_paraphrases.train) < 160
 
 
-def test_a_corrected_copy_of_a_sentence_that_is_evaluated_on_is_in_no_pairs(plan, tmp_path):
-    kazakh, english = (tiny_models.sentences(lang) for lang in ("kk", "en"))
-    word = kazakh[0].split()[0].lower()
-    _lines(tmp_path / "words.tsv", ["word\treplacement", f"{word}\tжаңа"])
-    _lines(tmp_path / "x.tsv", ["en\tkk", *map("\t".join, zip(english, kazakh, strict=True))])
-    dev = [f"{kazakh[0]}\t{kazakh[0]}\t1", "Басқа сөйлем.\tБөлек сөйлем.\t2"]
-    _lines(tmp_path / "dev.tsv", ["sentence1\tsentence2\tscore", *dev])
-    (source,) = plan.data.parallel
-    data = replace(plan.data, parallel=(replace(source, corrections="words.tsv"),))
-    before = TrainingData(replace(plan, data=data)).parallel
-    evaluated = replace(data, dev=replace(data.dev, sts=(Source(path="dev.tsv"),)))
-    after = TrainingData(replace(plan, data=evaluated)).parallel
-    assert any(row.text.startswith("Жаңа") for row in (*before.train, *before.held_out))
-    assert after.report.in_evaluation_data == 1
-    assert after.report.kept == before.report.kept - 1
-
-
 def test_parallel_files_of_unequal_length(plan, tmp_path):
     _lines(tmp_path / "x.kk.txt", tiny_models.sentences("kk"))
     _lines(tmp_path / "x.en.txt", tiny_models.sentences("en")[:-1])

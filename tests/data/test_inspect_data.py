@@ -120,15 +120,6 @@ def test_one_file_for_languages_that_training_takes_for_the_same(recipe, lang, u
     assert len(shared) == 2
 
 
-def test_a_wrong_table_of_corrections_is_one_issue_of_several(recipe):
-    (recipe.parent / "words.tsv").write_text("word\tnew\na\tb\n")
-    texts = "languages.sw.data.text=[{path='text.sw.txt', license='MIT', corrections='words.tsv'}]"
-    issues, _ = found(recipe, texts, "data.parallel=[{path='pairs.sw.tsv', license='MIT'}]")
-    expected = "words.tsv: expected the columns word, replacement, found word, new"
-    assert any(expected in line for line in issues)
-    assert any("data.parallel[0]" in line for line in issues)
-
-
 def test_an_unknown_language_is_one_issue_of_several(recipe):
     (recipe.parent / "text.xqz.txt").write_text("\n".join(SWAHILI.format(i) for i in range(99)))
     own = "languages.xqz={data={text=[{path='text.xqz.txt', license='MIT'}], parallel=[]}}"
@@ -141,15 +132,6 @@ def test_a_missing_column_may_have_a_percent_sign_in_its_name(recipe):
     source = "path='pairs.{lang}.tsv', license='MIT', columns={pivot='en', text='{lang}'}"
     issues, _ = found(recipe, f"data.parallel=[{{{source}, where={{'share % x'=['1']}}}}]")
     assert any("expected a column 'share % x', found 'en', 'sw', 'source'" in line for line in issues)
-
-
-def test_corrections_do_not_hide_that_one_file_is_given_for_several_languages(recipe):
-    for lang in ("en", "sw", "tr"):
-        (recipe.parent / f"words.{lang}.tsv").write_text("word\treplacement\nwatoto\tWatoto\n")
-    texts = "{path='text.sw.txt', license='MIT', corrections='words.{lang}.tsv'}"
-    overrides = [f"data.text=[{texts}]", f"languages.en.data.text=[{texts}]"]
-    issues, _ = found(recipe, *overrides, "languages.tr={alignment={objective='none'}}")
-    assert any("the same rows of text.sw.txt for en, sw, tr" in issue for issue in issues)
 
 
 def test_a_development_set_for_several_languages_is_warned_of(recipe):

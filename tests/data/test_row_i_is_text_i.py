@@ -11,7 +11,6 @@ import pytest
 
 from modenc.cli.text_io import read_texts
 from modenc.data import formats
-from modenc.data.corrections import read_corrections
 from modenc.data.formats import read_file
 from modenc.data.joining import read_parallel
 from modenc.data.pairs import load_sts
@@ -202,7 +201,6 @@ def test_a_parquet_file_of_no_rows_without_the_column_is_refused(tmp_path):
 def test_every_reader_refuses_a_header_without_its_columns(tmp_path):
     (tmp_path / "x.tsv").write_text("body\tother\n")
     readers = [
-        lambda: read_corrections(tmp_path / "x.tsv"),
         lambda: list(read_rows(Source(path="x.tsv"), tmp_path, "kk", "en", ["text"])),
         lambda: list(read_rows(Source(path="x.tsv", where={"lang": ("kk",)}), tmp_path, "kk", "en")),
         lambda: load_sts([Source(path="x.tsv")], "kk", root=tmp_path),

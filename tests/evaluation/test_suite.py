@@ -228,14 +228,6 @@ def test_roles_of_columns_are_checked(tmp_path):
     assert load_suite(path).task[0].data.columns == {"sentense1": "first"}
 
 
-def test_test_sets_are_not_corrected(tmp_path):
-    path = tmp_path / "corrected.toml"
-    task = '[[task]]\nname = "a"\nkind = "sts"\nlanguages = ["en"]\n'
-    path.write_text(task + 'data = { path = "a.tsv", corrections = "words.tsv" }\n', "utf-8")
-    with pytest.raises(RecipeError, match=r"task\[0\]\.data\.corrections: suites evaluate texts as they are"):
-        load_suite(path)
-
-
 def _with_fields(thing, **defaults):
     """The same values, of a class with more fields."""
     more = [(name, type(value), dataclasses.field(default=value)) for name, value in defaults.items()]

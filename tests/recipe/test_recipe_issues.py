@@ -330,54 +330,10 @@ def test_missing_files_are_issues_with_the_nearest_file_named(issues_of, sound, 
     )
 
 
-@pytest.mark.usefixtures("files_unread")
-def test_corrections_are_looked_for_among_the_shipped_ones_too(issues_of, write, sound, tmp_path: Path):
-    names = ("kk.txt", "en.txt", "pairs.en.tsv", "pairs.kk.tsv", "kk-en.tsv", "words.kk.tsv", "words.en.tsv")
-    for name in names:
-        (tmp_path / name).touch()
-    text = "data.text=[{path='{lang}.txt', corrections='%s'}]"
-    root = f"data.root={tmp_path}"
-    for found in ("words.{lang}.tsv", "corrections/az.tsv"):
-        load_recipe(write(sound), [root, text % found])
-    (tmp_path / "words.en.tsv").rename(tmp_path / "word.en.tsv")
-    assert issues_of(sound, root, text % "word.{lang}.tsv", check_files=True) == (
-        f"data.text[0].corrections: expected a file, found none at '{tmp_path}/word.kk.tsv'; "
-        "did you mean 'words.kk.tsv'? (for kk)",
-    )
-
-
-@pytest.mark.usefixtures("files_unread")
-def test_corrections_are_found_in_a_root_that_is_relative(
-    write, sound, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    (tmp_path / "data").mkdir()
-    for name in ("kk.txt", "en.txt", "pairs.en.tsv", "pairs.kk.tsv", "kk-en.tsv", "words.tsv"):
-        (tmp_path / "data" / name).touch()
-    monkeypatch.chdir(tmp_path)
-    overrides = ["data.root=data", "data.text=[{path='{lang}.txt', corrections='words.tsv'}]"]
-    assert load_recipe(write(sound), overrides).plans
-
-
 def test_a_name_that_no_system_takes_is_an_issue_too(issues_of, sound, tmp_path: Path):
     name = "w" * 300
-    found = issues_of(
-        sound, f"data.root={tmp_path}", f"data.text=[{{path='x', corrections='{name}'}}]", check_files=True
-    )
-    assert any(line.startswith("data.text[0].corrections: expected a file, found none") for line in found)
-
-
-def test_corrections_need_a_file_of_texts(issues_of, sound):
-    overrides = ['data.text=[{dataset="x", corrections="words.tsv"}]']
-    assert any(
-        "data.text[0].corrections: corrections are for the texts of a path, found none; remove them" in line
-        for line in issues_of(sound, *overrides)
-    )
-
-
-def test_development_sets_are_not_corrected(issues_of, sound):
-    overrides = ["data.dev.sts=[{path='dev.{lang}.tsv', corrections='corrections/az.tsv'}]"]
-    issue = "data.dev.sts[0].corrections: development sets are evaluated as they are; remove them"
-    assert any(issue in line for line in issues_of(sound, *overrides))
+    found = issues_of(sound, f"data.root={tmp_path}", f"data.text=['{name}']", check_files=True)
+    assert any(line.startswith("data.text[0].path: expected a file, found none") for line in found)
 
 
 def test_a_missing_root_is_one_issue(issues_of, sound):
