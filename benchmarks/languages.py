@@ -152,9 +152,7 @@ def circumstances(
 
 
 def precision_of(encoder: ModularEncoder, args: argparse.Namespace) -> str:
-    """In what the encoder computes: ``fp32``, ``bf16`` or ``int8``."""
-    if args.compute == "int8":
-        return "int8"
+    """In what the encoder computes: ``fp32`` or ``bf16``."""
     return ComputeSettings(args.compute).precision(encoder.device)
 
 

@@ -81,7 +81,7 @@ def one_language(data: Path, pairs: int) -> list[Row]:
     """Kazakh sentences through the language's modules, against the base in sentence-transformers."""
     # Fewer where they take longer.
     texts, prompted = texts_of(data, "kk", 2000)[:: 1 if BF16 else 8], {"prompt": PROMPT}
-    ours = {compute: ModularEncoder(HUB, compute=compute) for compute in (*FLOATS, "int8")}
+    ours = {compute: ModularEncoder(HUB, compute=compute) for compute in FLOATS}
     peers: dict[str, SentenceTransformer] = {"sentence-transformers fp32": stock()}
     if BF16:
         peers["sentence-transformers bf16"] = stock(model_kwargs={"dtype": torch.bfloat16})
@@ -112,7 +112,7 @@ def one_thread(data: Path, pairs: int) -> list[Row]:
     torch.set_num_threads(1)
     try:
         peer, rows, gflop = stock(), [], gflop_of(texts)
-        for compute in (*FLOATS, "int8"):
+        for compute in FLOATS:
             encoder = ModularEncoder(HUB, compute=compute)
             seconds = paired(
                 lambda encoder=encoder: encoder.encode(texts, lang="kk"),

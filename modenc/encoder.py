@@ -47,8 +47,8 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
             the pivot's if they are only a sentence-encoding adapter, or else ``base``.
         min_confidence: texts whose ``share`` (0 to 1) in :meth:`identify` is smaller go to the fallback.
         identifier: a fastText file (GlotLID), an object with ``identify``, or ``None`` for py3langid.
-        compute: precision: ``fp32``, ``bf16`` (vectors differ in the third digit), ``int8`` (by OpenVINO, on
-            CPUs; they differ in the second digit), or ``auto``: bf16 if the device has it in hardware.
+        compute: precision: ``fp32``, ``bf16`` (vectors differ in the third digit), or ``auto``: bf16 if the
+            device has it in hardware.
         max_memory: bytes, or a text such as ``2GB``, that languages may take in addition to the base; the
             least recently used are freed. ``None``: no limit.
         verify: checks before a language is used: ``full``, or ``sizes`` (all but the checksums).

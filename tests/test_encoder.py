@@ -717,7 +717,7 @@ def test_a_hub_that_is_gone_is_no_hub_without_languages(hub_copy):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"backend": "onnx"}, r"backend: expected 'torch', found 'onnx'; .* use compute='int8'"),
+        ({"backend": "onnx"}, r"backend: expected 'torch', found 'onnx'; .* use compute='auto'"),
         ({"backend": "openvino"}, "backend: expected 'torch', found 'openvino'"),
         ({"model_kwargs": {"torch_dtype": "bfloat16"}}, r"found torch_dtype, .* use compute='bf16'"),
         ({"model_kwargs": {"dtype": torch.float16}}, r"found dtype, .* use compute='bf16'"),

@@ -90,8 +90,8 @@ _SHARED: dict[str, tuple[str | None, str, dict[str, Any]]] = {
     "--batch-size": ("N", "texts in a forward pass", {"type": positive, "default": 32}),
     "--compute": (
         None,
-        "precision of the computation; int8: by OpenVINO, only on CPUs; auto: bf16 if the hardware has it",
-        {"choices": ("fp32", "bf16", "int8", AUTO), "default": "fp32"},
+        "precision of the computation; auto: bf16 if the hardware has it",
+        {"choices": ("fp32", "bf16", AUTO), "default": "fp32"},
     ),
     "--device": ("NAME", "device to compute on, such as cpu or cuda:1 (default: automatic)", {}),
     "--max-memory": (

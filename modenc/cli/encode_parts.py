@@ -11,15 +11,13 @@ from pathlib import Path
 from reprlib import repr as short_repr
 from typing import TYPE_CHECKING, Any
 
-from modenc.cli.arguments import AUTO, encode_texts, given_language
+from modenc.cli.arguments import encode_texts, given_language
 from modenc.cli.text_io import LANG_COLUMN, STDIN, read_texts, source_files
 from modenc.cli.vector_files import read_made_of, write_npy, write_parquet
 from modenc.errors import DataError, LanguageError
 from modenc.storage import disk_errors, sync, whole_file
 
 if TYPE_CHECKING:
-    import torch
-
     from modenc.cli.vector_files import Batch
     from modenc.encoder import ModularEncoder
     from modenc.hub.store import Hub
@@ -209,6 +207,7 @@ def stored_width(args: argparse.Namespace, hub: Hub) -> int:
 
 def vector_settings(args: argparse.Namespace, encoder: ModularEncoder) -> dict[str, Any]:
     """Return everything besides the texts that vectors depend on: options, precision and modules."""
+    from modenc.composition.options import ComputeSettings
     from modenc.composition.routing import ERROR
     from modenc.languages import BASE, normalize_code
 
@@ -219,18 +218,9 @@ def vector_settings(args: argparse.Namespace, encoder: ModularEncoder) -> dict[s
         used = {normalize_code(code) for code in (lang, fallback) if code not in (BASE, ERROR)}
         codes = [code for code in codes if code in used]
     settings = {name: getattr(args, name) for name in _SETTINGS}
-    compute = actual_precision(args.compute, encoder.device)
+    # What "auto" means can differ between machines.
+    compute = ComputeSettings(args.compute).precision(encoder.device)
     return settings | {"compute": compute, "modules": modules_fingerprint(hub, codes)}
-
-
-def actual_precision(compute: str, device: torch.device) -> str:
-    """Return the precision that ``compute`` means on ``device``; it can differ between machines."""
-    from modenc.composition.options import ComputeSettings
-
-    if compute == "int8":
-        # All but the matrix products is computed as with ``auto``.
-        return f"int8 and {ComputeSettings(AUTO).precision(device)}"
-    return ComputeSettings(compute).precision(device)
 
 
 def modules_fingerprint(hub: Hub, codes: Iterable[str]) -> str:

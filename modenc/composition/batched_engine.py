@@ -53,7 +53,7 @@ class _EngineLanguage:
 
 
 class BatchedEngine:
-    """Engine in floating point for the languages that were put into it; threads may share it.
+    """Engine for the languages that were put into it; threads may share it.
 
     Args:
         body: the base's body, used in place.

@@ -89,7 +89,7 @@ class Bert:
         Returns:
             [rows, length, hidden], meaningless at padding.
         """
-        x = embed(self._body, words, bucket.ids)
+        x = self._embed(words, bucket.ids)
         before = x.dtype
         x = x.to(self.dtype).flatten(0, 1)
         if layers[0].dense[QUERY].wants_few_sizes:
@@ -117,6 +117,13 @@ class Bert:
         final: Tensor = bucket.in_rows(x).to(before)
         return final
 
+    def _embed(self, words: Tensor, ids: Tensor) -> Tensor:
+        """Compute the first layer's input from word embeddings, both [rows, length, hidden]."""
+        embeddings: Any = self._body.embeddings
+        positions = functional.embedding(position_ids(self._body, ids), embeddings.position_embeddings.weight)
+        x: Tensor = embeddings.LayerNorm(words + positions + embeddings.token_type_embeddings.weight[0])
+        return x
+
     def _layer(self, number: int, layer: nn.Module, adapters: BankMatrices) -> Layer:
         def merged(name: str) -> Dense:
             linear: Any = layer.get_submodule(name)
@@ -139,23 +146,6 @@ class Bert:
             dense[_DOWN] = make_dense(down, down_bias, self._precision)
             dense[_UP] = make_dense(up.T, up_bias, self._precision)
         return Layer(dense, norm("attention.output.LayerNorm"), norm("output.LayerNorm"))
-
-
-def embed(body: PreTrainedModel, words: Tensor, ids: Tensor) -> Tensor:
-    """Compute the input of the first layer of a body of the BERT family.
-
-    Args:
-        body: the model.
-        words: [rows, length, hidden], word embeddings.
-        ids: [rows, length], token ids.
-
-    Returns:
-        [rows, length, hidden], normalized.
-    """
-    embeddings: Any = body.embeddings
-    positions = functional.embedding(position_ids(body, ids), embeddings.position_embeddings.weight)
-    x: Tensor = embeddings.LayerNorm(words + positions + embeddings.token_type_embeddings.weight[0])
-    return x
 
 
 def position_ids(body: PreTrainedModel, ids: Tensor) -> Tensor:

@@ -15,7 +15,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel
 from modenc.composition.batched_engine import BatchedEngine
-from modenc.composition.int8 import Int8Engine
 from modenc.composition.modules import LanguageModules, to_modules
 from modenc.composition.options import ComputeSettings
 from modenc.hub.reader import LanguageGoneError
@@ -23,9 +22,6 @@ from modenc.hub.store import Hub
 from modenc.languages import BASE
 
 logger = logging.getLogger(__name__)
-
-Engine = BatchedEngine | Int8Engine
-"""Engine in floating point, or in 8-bit integers on CPUs; both have the same methods."""
 
 
 @dataclass
@@ -60,7 +56,7 @@ class LanguageCache:
         self._body = body
         self.settings = settings
         self._base_tokenizer: PreTrainedTokenizerFast | None = None
-        self._lock, self._tokenizer_lock = RLock(), RLock()
+        self._lock = RLock()
         self._reading: defaultdict[str, RLock] = defaultdict(RLock)
         self.restart()
 
@@ -97,14 +93,13 @@ class LanguageCache:
 
     def base_tokenizer(self) -> PreTrainedTokenizerFast:
         """Return the base's own tokenizer."""
-        # Engines call this while they hold their lock, so self._lock could deadlock.
-        with self._tokenizer_lock:
+        with self._lock:
             if self._base_tokenizer is None:
                 self._base_tokenizer = self._base.load_tokenizer()
             return self._base_tokenizer
 
     @contextmanager
-    def using(self, codes: Sequence[str]) -> Iterator[tuple[Engine, dict[str, LoadedLanguage]]]:
+    def using(self, codes: Sequence[str]) -> Iterator[tuple[BatchedEngine, dict[str, LoadedLanguage]]]:
         """Load languages and keep them in memory during the context.
 
         Gives the engine that holds them, and code → loaded language, without :data:`~modenc.languages.BASE`.
@@ -115,7 +110,7 @@ class LanguageCache:
         """
         needed = [code for code in dict.fromkeys(codes) if code != BASE]
         used: dict[str, LoadedLanguage] = {}
-        engine: Engine | None = None
+        engine: BatchedEngine | None = None
         try:
             with self._lock:
                 engine = self._get_engine()
@@ -168,17 +163,14 @@ class LanguageCache:
     def restart(self) -> None:
         """Drop all languages and the engine, because the body has moved or changed type."""
         with self._lock:
-            self._engine: Engine | None = None
+            self._engine: BatchedEngine | None = None
             # Least recently used first.
             self._languages: dict[str, LoadedLanguage] = {}
 
-    def _get_engine(self) -> Engine:
+    def _get_engine(self) -> BatchedEngine:
         if self._engine is None:
-            if self.settings.compute == "int8":
-                self._engine = Int8Engine(self._body, self.base_tokenizer)
-            else:
-                precision = self.settings.precision(self._body.device)
-                self._engine = BatchedEngine(self._body, precision, self.settings.memory_limit)
+            precision = self.settings.precision(self._body.device)
+            self._engine = BatchedEngine(self._body, precision, self.settings.memory_limit)
         return self._engine
 
     def _free_unloaded(self) -> None:
@@ -187,7 +179,7 @@ class LanguageCache:
                 self._free(code)
                 self._get_engine().shrink()
 
-    def _make_room(self, engine: Engine, modules: LanguageModules | None = None) -> None:
+    def _make_room(self, engine: BatchedEngine, modules: LanguageModules | None = None) -> None:
         """Free memory that no batch uses, until the rest and ``modules`` to be added are within the limit."""
         limit = self.settings.memory_limit
         if limit is None:

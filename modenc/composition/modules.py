@@ -72,13 +72,6 @@ class LanguageModules:
                 hasher.update(tensor.contiguous().numpy().tobytes())
         return hasher.hexdigest() if self.lora else ""
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all tensors and of the tokenizer."""
-        layers = [*self.lora.values(), *self.parallel_adapters.values()]
-        tensors = [value for layer in layers for value in vars(layer).values() if isinstance(value, Tensor)]
-        return sum(tensor.nbytes for tensor in tensors) + vocabulary_nbytes(self.embeddings)
-
 
 def vocabulary_nbytes(embeddings: Tensor | None) -> int:
     """Return the bytes of a language's own embeddings and (estimated) tokenizer; 0 without any."""

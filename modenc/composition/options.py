@@ -13,17 +13,15 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
-from modenc.composition.int8 import PACKAGES
 from modenc.composition.kernels import Precision, has_bf16
 from modenc.errors import OptionError
-from modenc.extras import require_extra
 
 _ENCODE = inspect.signature(SentenceTransformer.encode)
 # The encoder and the four arguments that its own encode names.
 _OWN = tuple(_ENCODE.parameters)[:5]
 MOST = 2**31 - 1
 """Largest whole number that the libraries take."""
-COMPUTE = ("fp32", "bf16", "int8", "auto")
+COMPUTE = ("fp32", "bf16", "auto")
 _BYTES = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([KMG]B)?", re.IGNORECASE)
 _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _SETTINGS = (
@@ -72,12 +70,11 @@ class ComputeSettings:
 
     Raises:
         OptionError: a value is invalid.
-        MissingExtraError: the packages for ``int8`` are not installed.
     """
 
     compute: str = "fp32"
-    """``fp32`` (the type of the base's weights), ``bf16``, ``int8`` (on CPUs, by OpenVINO), or ``auto``: bf16
-    if the device has it in hardware, else fp32."""
+    """``fp32`` (the type of the base's weights), ``bf16``, or ``auto``: bf16 if the device has it in
+    hardware, else fp32."""
     max_memory: int | str | None = None
     """Bytes, or a text such as ``2GB``, that all languages may take, without the base's own weights;
     ``None``: no limit. A batch with more languages than fit exceeds it until the batch is done."""
@@ -89,8 +86,6 @@ class ComputeSettings:
             raise OptionError(f"compute: expected {', '.join(COMPUTE)}, found {self.compute!r}")
         if self.verify not in ("full", "sizes"):
             raise OptionError(f"verify: expected full or sizes, found {self.verify!r}")
-        if self.compute == "int8":
-            require_extra("int8", *PACKAGES)
         _ = self.memory_limit
 
     @property
@@ -172,8 +167,8 @@ def refuse_without_effect(options: Mapping[str, Any]) -> dict[str, Any]:
     """
     if (backend := options.get("backend", "torch")) != "torch":
         raise OptionError(
-            f"backend: expected 'torch', found {backend!r:.60}; modenc computes with torch. For "
-            "speed on a CPU use compute='int8' (OpenVINO, in 8-bit integers) or compute='auto'"
+            f"backend: expected 'torch', found {backend!r:.60}; modenc computes with torch. For speed use "
+            "compute='auto', or export a language for that backend (modenc export --to onnx or openvino)"
         )
     if kwargs := options.get("model_kwargs"):
         names = list(kwargs)

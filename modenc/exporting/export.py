@@ -10,13 +10,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import resolve_base
 from modenc.composition.body import compose
-from modenc.composition.int8 import sample_batches
 from modenc.composition.modules import to_modules
 from modenc.composition.st_module import load_body, most_positions
 from modenc.errors import BaseModelError, OptionError
 from modenc.exporting.graphs import Agreement, Run, agreement, runner, write_onnx, write_openvino
 from modenc.exporting.normalizer import with_normalization
 from modenc.exporting.page import Exported, model_page
+from modenc.exporting.quantizing import sample_batches
 from modenc.exporting.widening import widen
 from modenc.extras import require_extra
 from modenc.hub.atomic_folder import replace_folder, staging_folder
@@ -121,7 +121,7 @@ def _new_folder(output: str | Path, to: str, *, int8: bool) -> Path:
     if to == "onnx":
         require_extra("onnx", "optimum", "onnx", "onnxruntime")
     elif to == "openvino":
-        require_extra("int8", "openvino", "nncf")
+        require_extra("openvino", "openvino", "nncf")
     output = Path(output).absolute()
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise OptionError(f"output: expected a new or empty folder, found files in {output}; choose another")

@@ -1,8 +1,8 @@
 """Export of a body to ONNX and OpenVINO files for sentence-transformers, and comparison with the body.
 
 In 8-bit integers the word embeddings have a scale for each row, and the second product of each feed-forward
-block stays in floating point, as in :mod:`modenc.composition.int8`. Weights use 7 of their 8 bits, so that
-processors without VNNI compute correctly, too.
+block stays in floating point, as in :mod:`modenc.exporting.quantizing`. Weights use 7 of their 8 bits, so
+that processors without VNNI compute correctly, too.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from modenc.composition.int8 import openvino, quantize
 from modenc.composition.modules import quantize_rows
+from modenc.exporting.quantizing import openvino, quantize
 
 Run = Callable[[Tensor, Tensor], Tensor]
 """Function from ids and mask [rows, length] to token vectors [rows, length, hidden]."""
@@ -135,7 +135,7 @@ def write_openvino(
         for name, given in zip(names, model.inputs, strict=True):
             given.get_tensor().set_names({name})
         if int8:
-            model = quantize(model, batches, portable=True)
+            model = quantize(model, batches)
         openvino().save_model(model, target, compress_to_fp16=False)
     hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
     compiled = openvino().Core().compile_model(target, "CPU", hints)

@@ -212,6 +212,9 @@ def test_what_cannot_be_exported_is_refused(tiny_hub, tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
     with pytest.raises(MissingExtraError, match=r'onnxruntime.* Run: pip install "modenc\[onnx\]"'):
         modenc.export(tiny_hub, "kk", tmp_path / "model", to="onnx")
+    monkeypatch.delitem(sys.modules, "openvino", raising=False)
+    with pytest.raises(MissingExtraError, match=r'openvino.* Run: pip install "modenc\[openvino\]"'):
+        modenc.export(tiny_hub, "kk", tmp_path / "model", to="openvino")
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
