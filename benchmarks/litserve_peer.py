@@ -12,7 +12,6 @@ from peers import HUB
 from service import SIZES
 
 from modenc import ModularEncoder
-from modenc.threads import set_threads
 
 BATCH, WINDOW = 64, 0.002
 
@@ -22,7 +21,6 @@ class Peer(litserve.LitAPI):  # type: ignore[misc]
 
     def setup(self, _: str) -> None:
         """Open the hub with all languages."""
-        set_threads(0)
         self.encoder = ModularEncoder(HUB)
         self.encoder.load(self.encoder.languages)
 

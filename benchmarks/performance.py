@@ -18,7 +18,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import busy_machine
 import numpy as np
 import performance_processes
 import service
@@ -247,15 +246,6 @@ def training(data: Path, pairs: int) -> list[Row]:
     return rows
 
 
-def beside_rivals(_data: Path, pairs: int) -> list[Row]:
-    """Seconds beside 0, 1 and 2 busy processes; below 1 the ratio to one thread beside the same is better.
-
-    "one" has one thread, "before" two that spin while they wait, "ours" two as modenc has them wait. A step
-    is the quickstart's of sentence encoding, of 32 texts or, in "training8", of 8; 500 sentences are encoded.
-    """
-    return busy_machine.rows(2 * pairs)
-
-
 def growth(data: Path, _pairs: int) -> list[Row]:
     """Measure how time grows with texts, languages, hub and text length."""
     rows = []
@@ -326,7 +316,6 @@ SECTIONS: dict[str, Callable[[Path, int], list[Row]]] = {
     "hub_of_200": hub_of_200,
     "focus": focus,
     "training": training,
-    "busy_machine": beside_rivals,
     "growth": growth,
 }
 

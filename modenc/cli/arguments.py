@@ -295,9 +295,7 @@ def open_encoder(args: argparse.Namespace) -> ModularEncoder:
     """
     hub = open_hub(args)
     from modenc.encoder import ModularEncoder
-    from modenc.threads import set_threads
 
-    set_threads(0)
     names = ("fallback", "min_confidence", "compute", "max_memory", "device")
     options = {name: value for name, value in vars(args).items() if name in names}
     return ModularEncoder(hub, **options)

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from modenc.cli.arguments import open_encoder
 from modenc.cli.encode_parts import Part, encode_parts
 from modenc.distributed.cluster import Resources, cluster, shared_folders
 from modenc.distributed.graph import Job, run_graph
 from modenc.hub.remote import RemoteHub
-from modenc.threads import set_threads
 
 if TYPE_CHECKING:
     from modenc.encoder import ModularEncoder
@@ -27,7 +28,7 @@ def encode_on_cluster(args: argparse.Namespace, hub: Hub, parts: Sequence[Part])
         ClusterError: the cluster cannot be used, or a node does not see the output folder.
     """
     sent = tuple(vars(arguments_for_nodes(args, hub)).items())
-    threads = set_threads(0)
+    threads = torch.get_num_threads()
     with cluster(args.address), shared_folders([args.output]) as check:
         jobs = [Job(part.path.name, partial(_encode, sent, part, threads)) for part in parts]
         args.cut += sum(run_graph(jobs, Resources.of_cluster(threads), check))
@@ -36,7 +37,7 @@ def encode_on_cluster(args: argparse.Namespace, hub: Hub, parts: Sequence[Part])
 def _encode(options: tuple[tuple[str, Any], ...], part: Part, threads: int) -> int:
     """Encode a part; returns the number of truncated texts."""
     args, encoder = argparse.Namespace(**dict(options)), _opened(options)
-    set_threads(threads)
+    torch.set_num_threads(threads)
     encode_parts(args, encoder, [part])
     return int(args.cut)
 

@@ -48,11 +48,9 @@ def run(args: argparse.Namespace) -> None:
     require_extra("eval", "scipy", "sklearn", "faiss")
     from modenc.evaluation.evaluate import evaluate
     from modenc.evaluation.results import markdown
-    from modenc.threads import set_threads
 
     if not args.model and not args.hub:
         raise DataError("expected --model or --hub, found neither; add one")
-    set_threads(0)
     measured = evaluate(_systems(args), args.suite, args.data, seed=args.seed, output=args.output)
     content = {item.name: [asdict(result) for result in item.results] for item in measured}
     write(args, content, markdown(measured))

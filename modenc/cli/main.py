@@ -87,6 +87,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 success, 1 a check failed, 2 an error.
     """
     _prepare_streams()
+    # Read when torch is imported, which no command's options need. Threads that spin while they wait would
+    # slow down beside other busy processes.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     args = parse(list(sys.argv[1:] if argv is None else argv))
     _set_up_logging(getattr(args, "log_level", "INFO"))
     try:

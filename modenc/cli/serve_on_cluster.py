@@ -9,6 +9,8 @@ from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
 
+import torch
+
 from modenc.cli.arguments import open_hub
 from modenc.cli.encode_on_cluster import arguments_for_nodes
 from modenc.cli.encode_parts import modules_fingerprint
@@ -16,7 +18,6 @@ from modenc.distributed.cluster import Resources, check_nodes, cluster
 from modenc.distributed.serving import Deployment, Service, reports, serve_replicas
 from modenc.errors import ClusterError, ModencError
 from modenc.serving.settings import ServeSettings
-from modenc.threads import set_threads
 
 if TYPE_CHECKING:
     from modenc.encoder import ModularEncoder
@@ -40,7 +41,7 @@ def serve_on_cluster(
     sent = arguments_for_nodes(args, hub)
     check = partial(_difference_on_node, sent, modules_fingerprint(hub, hub.languages()))
     # The number of threads decides the last digits: on each node it is what it is here.
-    threads = set_threads(0)
+    threads = torch.get_num_threads()
     make = partial(_make_service, sent, settings, threads, open_encoder)
     stop = Event()
     with cluster(args.address):
@@ -84,7 +85,7 @@ def _make_service(
     from modenc.serving.metrics import Metrics, page_of_replicas
 
     encoder = open_encoder(args)
-    set_threads(threads)
+    torch.set_num_threads(threads)
     metrics = Metrics()
     batcher = Batcher(lambda: encoder, settings, metrics, lambda: None)
 

@@ -112,14 +112,15 @@ def _train_on_cluster(
     args: argparse.Namespace, recipe: Recipe, languages: list[str] | None
 ) -> dict[str, Path]:
     """As ``train``, with each stage as a job of its own; returns language → its folder in the hub."""
+    import torch
+
     from modenc.distributed.cluster import Resources, cluster, shared_folders
     from modenc.distributed.graph import SECONDS_TO_END, Job, run_graph
-    from modenc.threads import set_threads
     from modenc.training.pipeline import run_stage_job, stage_jobs
 
     # The number of threads affects the last digits, so it is the same on all nodes.
     plans = {
-        lang: replace(plan, run=replace(plan.run, threads=plan.run.threads or set_threads(0)))
+        lang: replace(plan, run=replace(plan.run, threads=plan.run.threads or torch.get_num_threads()))
         for lang, plan in recipe.plans.items()
     }
     recipe = replace(recipe, plans=plans)

@@ -30,7 +30,6 @@ from modenc.hub.reader import LanguageGoneError
 from modenc.hub.remote import open_hub
 from modenc.hub.store import Hub
 from modenc.texts import TaggedText, Tokens, as_texts, normalize
-from modenc.threads import wait_policy
 
 # Tokens of real text are shorter than this, so no text is cut before its last used token.
 _CHARACTERS_PER_TOKEN = 64
@@ -252,7 +251,6 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             LanguageGoneError: a language was replaced or removed in the hub after its texts were tokenized.
             OptionError: the rows were split without their languages, as by ``torch.nn.DataParallel``.
         """
-        wait_policy.check()
         ids, languages, fingerprints = (features[name] for name in ("input_ids", "language", "fingerprint"))
         if not len(languages) == len(fingerprints) == len(ids):
             raise OptionError(

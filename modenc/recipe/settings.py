@@ -260,7 +260,7 @@ class RunSettings:
     precision: Literal["auto", "fp32", "bf16"]
     """``auto``: bf16 where the processor has it, else fp32."""
     threads: NonNegativeInt
-    """Number of torch threads; 0: torch's default, at most the cores that affinity and quota allow."""
+    """Number of torch threads; 0: torch's default."""
     checkpoint_every: PositiveInt
     """Steps between checkpoints that a killed run resumes from."""
     evaluate_every: NonNegativeInt

@@ -23,7 +23,6 @@ from modenc.composition.st_module import most_positions
 from modenc.evaluation.retrieval import Vectors
 from modenc.recipe.settings import LanguagePlan
 from modenc.storage import whole_file
-from modenc.threads import wait_policy
 from modenc.training.processes import uses_bf16
 from modenc.training.progress import on_terminal
 from modenc.training.row_packing import pack_rows
@@ -69,7 +68,6 @@ class BodyModule(InputModule):  # type: ignore[misc]
 
     def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
         """Add ``token_embeddings`` to the features."""
-        wait_policy.check()
         ids = features["input_ids"]
         # In training the trainer sets autocast; this one is for vectors of the dev set, pivot and teacher.
         with torch.autocast(ids.device.type, torch.bfloat16) if self.bf16 else nullcontext():

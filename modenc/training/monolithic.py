@@ -33,7 +33,6 @@ from modenc.recipe.loader import check_recipe
 from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Recipe
 from modenc.storage import LOCK_FILE, disk_errors, exclusive_lock
-from modenc.threads import set_threads
 from modenc.training.base_comparison import compare_model
 from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData
@@ -83,7 +82,9 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     _check(plans)
     plan = next(iter(plans.values()))
     settings, base = plan.monolithic, resolve_base(plan.base.model)
-    logger.info("threads: %d", set_threads(plan.run.threads))
+    if plan.run.threads:
+        torch.set_num_threads(plan.run.threads)
+    logger.info("threads: %d", torch.get_num_threads())
     set_seed(plan.run.seed)
     body = base.load_body().requires_grad_(True)
     tokenizer = base.load_tokenizer()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import set_seed
 
 from modenc.base_model import BaseModel, resolve_base
@@ -19,7 +20,6 @@ from modenc.languages import language_name, normalize_code
 from modenc.recipe.loader import check_recipe
 from modenc.recipe.settings import STAGES, LanguagePlan, Recipe
 from modenc.storage import disk_errors
-from modenc.threads import set_threads
 from modenc.training.alignment import train_alignment
 from modenc.training.all_pairs import align_all_pairs
 from modenc.training.data_access import TrainingData
@@ -248,7 +248,9 @@ class _Training:
         RecipeError where a stage that is not chosen is not done, and a later one needs it.
         """
         logger.info("%s (%s)", plan.lang, language_name(plan.lang))
-        logger.info(" threads: %d", set_threads(plan.run.threads))
+        if plan.run.threads:
+            torch.set_num_threads(plan.run.threads)
+        logger.info(" threads: %d", torch.get_num_threads())
         data = TrainingData(plan, self.recipe.plans)
         done: list[Stage] = []
         records: dict[str, StageRecord] = {}

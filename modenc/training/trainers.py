@@ -22,7 +22,6 @@ from transformers import Trainer, TrainerCallback, TrainerState, TrainingArgumen
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from modenc.recipe.settings import OptimizerSettings, RunSettings
-from modenc.threads import wait_policy
 from modenc.training.dev import (
     DevEvaluator,
     KeepBest,
@@ -148,14 +147,6 @@ class AuxiliaryGradients(TrainerCallback):  # type: ignore[misc]
             nn.utils.clip_grad_norm_(learning, args.max_grad_norm)
 
 
-class WaitPolicyCallback(TrainerCallback):  # type: ignore[misc]
-    """Callback that decides before each step whether threads sleep while they wait."""
-
-    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Check how busy the machine is."""
-        wait_policy.check()
-
-
 def training_arguments(
     optimizer: OptimizerSettings, run: RunSettings, folder: Path, *, sentences: bool, evaluate: bool
 ) -> TrainingArguments:
@@ -224,7 +215,6 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> dict[str, Any
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(LossProgress if on_terminal() else LossLines)
-    trainer.add_callback(WaitPolicyCallback)
     if best is not None:
         trainer.add_callback(best)
         trainer.best = best

@@ -85,7 +85,6 @@ def model_chain(
         LanguageError: a model lacks a language.
         DataError: the number of models is wrong.
     """
-    from modenc.threads import set_threads
     from modenc.translation.neural import CTranslate2Model, NeuralStep, TransformersModel
 
     pairs = list(pairwise(languages))
@@ -93,7 +92,6 @@ def model_chain(
         raise DataError(
             f"expected one --model, or one for each of the {len(pairs)} steps; found {len(models)}"
         )
-    set_threads(0)
     loaded = {
         name: TransformersModel(name) if engine == "transformers" else CTranslate2Model(name, tokenizer)
         for name in dict.fromkeys(models)

@@ -6,7 +6,6 @@ import pytest
 import tiny_models
 from tiny_suites import columns, task
 
-from modenc import threads
 from modenc.cli.main import main
 from modenc.evaluation.suite import load_suite
 
@@ -77,14 +76,6 @@ def test_any_sentence_transformer_is_a_system(suite, tiny_bert, tmp_path, capsys
     arguments = ["--suite", str(suite), "--data", str(tmp_path), "-o", str(tmp_path / "out")]
     assert main(["eval", "--model", str(tiny_bert), "--prompt", "", *arguments]) == 0
     assert f"| {tiny_bert.name} |" in capsys.readouterr().out
-
-
-def test_a_quota_of_cores_counts(suite, tiny_bert, tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr(threads, "set_threads", asked.append)
-    arguments = ["--suite", str(suite), "--data", str(tmp_path), "-o", str(tmp_path / "out")]
-    assert main(["eval", "--model", str(tiny_bert), "--prompt", "", *arguments]) == 0
-    assert asked == [0]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import os
 import subprocess
 import sys
 
@@ -18,6 +19,19 @@ main(sys.argv[1:])
 loaded = {name for name in sys.modules if name.startswith("modenc.cli.")}
 assert loaded == {f"modenc.cli.{name}" for name in ("main", "arguments", sys.argv[1])}, loaded
 assert not {"torch", "transformers", "pyarrow"} & set(sys.modules)
+"""
+SET_FOR_TORCH = """
+import os, sys
+from importlib.abc import MetaPathFinder
+from modenc.cli.main import main
+
+class Watch(MetaPathFinder):
+    def find_spec(self, name, *_):
+        if name == "torch":
+            print("policy", os.environ.get("OMP_WAIT_POLICY"), file=sys.stderr)
+
+sys.meta_path.insert(0, Watch())
+sys.exit(main(sys.argv[1:]))
 """
 
 
@@ -156,3 +170,25 @@ def test_an_interrupted_command_says_what_it_keeps(words, message, capsys, monke
     monkeypatch.setattr("modenc.cli.main.parse", lambda _: args)
     assert main(words) == 130
     assert capsys.readouterr().err == message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("given", "found"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")])
+def test_threads_sleep_while_they_wait_unless_the_user_says_otherwise(tiny_hub, given, found):
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"} | given
+    command = [
+        sys.executable,
+        "-c",
+        SET_FOR_TORCH,
+        "encode",
+        "--hub",
+        str(tiny_hub.path),
+        "-i",
+        "-",
+        "-o",
+        "-",
+    ]
+    done = subprocess.run(
+        command, input="Good morning", env=environment, capture_output=True, text=True, check=True
+    )
+    assert f"policy {found}\n" in done.stderr

@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
@@ -52,10 +53,10 @@ def test_the_number_of_threads_is_the_recipes(tiny_recipe, tmp_path, monkeypatch
     class ThreadsError(Exception):
         pass
 
-    def set_threads(number):
+    def set_num_threads(number):
         raise ThreadsError(f"{number} threads")
 
-    monkeypatch.setattr(monolithic, "set_threads", set_threads)
+    monkeypatch.setattr(torch, "set_num_threads", set_num_threads)
     with pytest.raises(ThreadsError, match="3 threads"):
         train_monolithic(load_recipe(tiny_recipe("mono-threads"), ["run.threads=3"]), tmp_path / "model")
 
