@@ -176,18 +176,8 @@ def test_an_interrupted_command_says_what_it_keeps(words, message, capsys, monke
 @pytest.mark.parametrize(("given", "found"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")])
 def test_threads_sleep_while_they_wait_unless_the_user_says_otherwise(tiny_hub, given, found):
     environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"} | given
-    command = [
-        sys.executable,
-        "-c",
-        SET_FOR_TORCH,
-        "encode",
-        "--hub",
-        str(tiny_hub.path),
-        "-i",
-        "-",
-        "-o",
-        "-",
-    ]
+    words = ["encode", "--hub", str(tiny_hub.path), "--input", "-", "--output", "-"]
+    command = [sys.executable, "-c", SET_FOR_TORCH, *words]
     done = subprocess.run(
         command, input="Good morning", env=environment, capture_output=True, text=True, check=True
     )
