@@ -286,12 +286,13 @@ def _dev_fingerprint(data: TrainingData, name: str) -> str:
     """Fingerprint the rows that choose the best weights; training data's fingerprint has its own."""
     plan = data.plan
     rows: list[object] = []
+    searched = [[*row, plan.base.max_length] for row in data.dev.search]
     if name == "sentence_encoding":
         if plan.sentence_encoding.objective != "none" or plan.sentence_encoding.scored_steps:
-            rows += [*data.dev.sts, *data.dev.search]
+            rows += [*data.dev.sts, *searched]
     # Training all pairs evaluates nothing.
     elif _reads_pivot(plan, name) and plan.alignment.partners == "pivot":
-        rows += [*data.dev.sts, *data.dev.search, *(["cross", *row] for row in data.dev.cross_sts)]
+        rows += [*data.dev.sts, *searched, *(["cross", *row] for row in data.dev.cross_sts)]
         if "parallel" not in plan.reads(name):
             rows += data.held_out_translations()
     lines = sorted(map(json.dumps, rows))
