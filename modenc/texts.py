@@ -118,6 +118,11 @@ def normalize(text: str) -> str:
     return unicodedata.normalize("NFC", _PILED_MARKS.sub(r"\1", text))
 
 
+def normalize_prompt(prompt: str) -> str:
+    """Return a prompt as it is put before texts: normalized, with one blank at its end if it has one."""
+    return normalize(prompt) + " " * prompt[-1:].isspace()
+
+
 def clean(text: str, max_characters: int) -> str:
     """Normalize a text, and cut it to ``max_characters``; a text that needs neither is returned as it is."""
     cleaned = normalize(text)[:max_characters].rstrip(_JOINERS_AND_BLANK)

@@ -293,7 +293,7 @@ def _match_of(found: Identification, available: Sequence[str]) -> Match:
 
 
 def _codes_given(texts: Sequence[str], lang: str | Sequence[str | None] | None) -> list[str | None]:
-    if lang is None or (isinstance(lang, str) and is_undetermined(lang)):
+    if lang is None or is_undetermined(lang):
         return [text.lang if isinstance(text, TaggedText) else None for text in texts]
     if isinstance(lang, str):
         return [str(lang)] * len(texts)

@@ -29,7 +29,7 @@ from modenc.hub.layout import HUB_FILE
 from modenc.hub.reader import LanguageGoneError
 from modenc.hub.remote import open_hub
 from modenc.hub.store import Hub
-from modenc.texts import TaggedText, Tokens, as_texts, normalize
+from modenc.texts import TaggedText, Tokens, as_texts, normalize_prompt
 
 # Tokens of real text are shorter than this, so no text is cut before its last used token.
 _CHARACTERS_PER_TOKEN = 64
@@ -217,8 +217,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         for row, (text, done) in enumerate(zip(texts, rows, strict=True)):
             if done is None or (done.prompt, done.max_length) != (prompt, self._max_seq_length):
                 missing.setdefault(text.lang, []).append(row)
-        # A prompt's blank at its end separates it from the text.
-        prefix = normalize(prompt) + " " * prompt[-1:].isspace()
+        prefix = normalize_prompt(prompt)
         for code, numbers in missing.items():
             with self.cache.using([code]) as (_, used):
                 language = used.get(code, _BASE_LANGUAGE)

@@ -7,7 +7,7 @@ import re
 from tokenizers import Regex, Tokenizer, normalizers
 from transformers import PreTrainedTokenizerFast
 
-from modenc.texts import INVISIBLE, normalize
+from modenc.texts import INVISIBLE, normalize_prompt
 
 # What is removed from the ends of texts.
 _ENDS = "[ \u200b-\u200d]+"
@@ -34,8 +34,7 @@ def with_normalization(tokenizer: PreTrainedTokenizerFast, prompt: str) -> PreTr
 
 def normalization(prompt: str) -> list[normalizers.Normalizer]:
     """Return the steps of :func:`modenc.texts.normalize`, for a text with its prompt."""
-    prefix = normalize(prompt)
-    separator = " " * prompt[-1:].isspace()
+    prefix = normalize_prompt(prompt)
     return [
         # Blanks as in str.split.
         normalizers.Replace(Regex(r"[\s\x1c-\x1f]+"), " "),
@@ -44,5 +43,5 @@ def normalization(prompt: str) -> list[normalizers.Normalizer]:
         normalizers.Replace(Regex(" +"), " "),
         normalizers.Replace(Regex(r"(?<=\p{M}{30})\p{M}+"), ""),
         normalizers.NFC(),
-        normalizers.Replace(Regex(rf"\A{re.escape(prefix)}(?:{_ENDS}|\z)"), prefix + separator),
+        normalizers.Replace(Regex(rf"\A{re.escape(prefix.rstrip())}(?:{_ENDS}|\z)"), prefix),
     ]

@@ -190,7 +190,7 @@ class _Routes:
         prompt_name: str | None = None,
     ) -> Encoded:
         try:
-            await run_in_threadpool(_load, self._encoder(), texts, codes)
+            texts, codes = await run_in_threadpool(_load, self._encoder(), texts, codes)
         except LanguageError as error:
             raise ApiError(400, str(error), param="lang") from error
         submitted = self._batcher.submit(texts, codes, align=align, prompt_name=prompt_name)
@@ -207,11 +207,20 @@ class _Routes:
             waiting.cancel()  # not encoded if the client has left; Ray Serve then cancels this very call
 
 
-def _load(encoder: ModularEncoder, texts: list[str], codes: Sequence[str | None]) -> None:
-    """Read the languages of texts before they share a batch with others; a download takes long."""
+def _load(
+    encoder: ModularEncoder, texts: list[str], codes: Sequence[str | None]
+) -> tuple[list[str], Sequence[str | None]]:
+    """Read the languages of texts before they share a batch with others; a download takes long.
+
+    Returns the texts and their codes, which need not be identified again if they were for this.
+    """
     loaded = {BASE, *encoder.loaded}
-    if not loaded.issuperset(encoder.languages):
-        encoder.load({text.lang for text in encoder.route(texts, codes)} - loaded)
+    if loaded.issuperset(encoder.languages):
+        return texts, codes
+    tagged = encoder.route(texts, codes)
+    used = [text.lang for text in tagged]
+    encoder.load(set(used) - loaded)
+    return [*tagged], used
 
 
 def _embeddings(encoded: Encoded, body: EmbeddingRequest) -> Response:

@@ -1,9 +1,10 @@
 """Which languages stay in memory, and what each batch computes with."""
 
-from threading import Event, Thread
+from threading import Thread
 
 import numpy as np
 import pytest
+from slow_hub import hold_reading
 
 from modenc import ModularEncoder
 from modenc.composition.modules import to_modules
@@ -126,16 +127,8 @@ def test_using_a_language_does_not_wait_while_another_one_is_read(tiny_hub, monk
     encoder = ModularEncoder(tiny_hub.path)
     right = encoder.encode(TEXTS, lang=CODES)
     encoder.unload(["kk", "az"])
-    begun, go_on = Event(), Event()
-    read, results = encoder.hub.read, {}
-
-    def slow_read(code, **options):
-        if code == "kk":
-            begun.set()
-            assert go_on.wait(60)
-        return read(code, **options)
-
-    monkeypatch.setattr(encoder.hub, "read", slow_read)
+    begun, go_on = hold_reading(monkeypatch, encoder.hub, "kk")
+    results = {}
     slow = [
         Thread(target=lambda i=i: results.update({i: encoder.encode(TEXTS[1], lang="kk")})) for i in (0, 1)
     ]

@@ -2,10 +2,10 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
 
 import numpy as np
 import pytest
+from slow_hub import hold_reading
 from tiny_models import sentences
 
 from modenc import ModularEncoder
@@ -348,16 +348,7 @@ def test_an_origin_that_no_browser_sends_is_refused(origin):
 def test_a_language_that_is_being_read_holds_up_no_other_requests(tiny_hub, monkeypatch):
     encoder = ModularEncoder(tiny_hub.path)
     encoder.load("en")
-    begun, go_on = Event(), Event()
-    read = encoder.hub.read
-
-    def slow_read(code, **options):
-        if code == "kk":
-            begun.set()
-            assert go_on.wait(60)
-        return read(code, **options)
-
-    monkeypatch.setattr(encoder.hub, "read", slow_read)
+    begun, go_on = hold_reading(monkeypatch, encoder.hub, "kk")
     client = next(started := clients(encoder))
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(vectors, client, {"lang": "kk"}, TEXTS[1:2])
