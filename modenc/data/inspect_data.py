@@ -53,7 +53,9 @@ class _Kind(NamedTuple):
 _KINDS = {
     "text": _Kind(("text",), (), ("text",)),
     "paraphrases": _Kind(PARAPHRASE_ROLES, (), PARAPHRASE_ROLES),
-    "scored_pairs": _Kind(SCORED_ROLES, (), ()),  # these may be in other languages
+    # These two may be in other languages.
+    "scored_pairs": _Kind(SCORED_ROLES, (), ()),
+    "passages": _Kind(("passage",), (), ()),
     "parallel": _Kind(PARALLEL_ROLES, ("text",), ("text",), ("pivot",)),
     "cross_paraphrases": _Kind(CROSS_ROLES, PARAPHRASE_ROLES, ("text", *PARAPHRASE_ROLES), ("pivot",)),
     "cross_scored_pairs": _Kind(SCORED_ROLES, SCORED_ROLES, ("sentence1", "sentence2")),

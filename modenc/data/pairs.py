@@ -56,6 +56,13 @@ class CrossScoredRow(NamedTuple):
     score: float
 
 
+class PassageRow(NamedTuple):
+    """A passage, and perhaps a question or title that it belongs to."""
+
+    passage: str
+    query: str | None
+
+
 class SearchRow(NamedTuple):
     """A query, a passage that answers it, and the group that names their content in all languages."""
 

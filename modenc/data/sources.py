@@ -21,7 +21,7 @@ _PREFIX = "hf://datasets/"
 # The only reader of ``datasets`` that runs code of a file: it unpickles files in the working folder.
 _PICKLES = "pandas"
 # Roles that are read where a source has them, whether they are asked for or not.
-_OPTIONAL_ROLES = ("negative", "pivot_negative")
+_OPTIONAL_ROLES = ("negative", "pivot_negative", "query")
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,15 @@ from modenc.data.joining import (
     read_paraphrases,
 )
 from modenc.data.language_check import DEFAULT_FILTERS, Filters
-from modenc.data.pairs import CrossRow, CrossScoredRow, ParallelRow, ParaphraseRow, ScoredRow, check_scores
+from modenc.data.pairs import (
+    CrossRow,
+    CrossScoredRow,
+    ParallelRow,
+    ParaphraseRow,
+    PassageRow,
+    ScoredRow,
+    check_scores,
+)
 from modenc.data.sources import ResolvedSource, describe_source, read_resolved_rows, resolve_source
 from modenc.data.text import sentence_key, stable_hash
 from modenc.errors import DataError
@@ -44,6 +52,9 @@ T = TypeVar("T")
 
 # Constant, so that runs with different seeds are compared on the same held-out rows.
 _HELD_OUT_SALT = "modenc held out"
+
+# In characters: more than a model of 512 tokens reads.
+_LONGEST_PASSAGE = 10_000
 
 # Largest share of a small corpus that is held out.
 _MAX_HELD_OUT_SHARE = 0.1
@@ -82,6 +93,13 @@ SCORED_PAIRS = DataKind(
     RowShape(_SENTENCES, in_language=(), score="score"),
 )
 """Scored pairs in any language."""
+PASSAGES = DataKind(
+    "passages",
+    PassageRow,
+    partial(read_resolved_rows, roles=("passage",)),
+    RowShape(("passage",), in_language=(), optional="query"),
+)
+"""Passages of documents in any language, with or without queries."""
 PARALLEL = DataKind(
     "parallel", ParallelRow, read_parallel, RowShape(PARALLEL_ROLES, _TEXT), held_out_role="pivot"
 )
@@ -154,6 +172,8 @@ def load(
         DataError: a source cannot be read, a score is no number, fewer than ``kind.min_rows`` rows are
             usable, or too small a share of them is in the language.
     """
+    if kind is PASSAGES:
+        filters = replace(filters, max_chars=_LONGEST_PASSAGE)
     row_filter = TextFilter(filters, lang, identifier, not_in=not_in)
     found: list[Row] = []
     records: list[SourceRecord] = []

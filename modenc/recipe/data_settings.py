@@ -7,13 +7,22 @@ from pathlib import Path
 
 from modenc.recipe.parse import NonNegativeInt, PositiveInt, Share
 
-TRAINED_ON = ("text", "paraphrases", "scored_pairs", "parallel", "cross_paraphrases", "cross_scored_pairs")
+TRAINED_ON = (
+    "text",
+    "paraphrases",
+    "scored_pairs",
+    "passages",
+    "parallel",
+    "cross_paraphrases",
+    "cross_scored_pairs",
+)
 """The kinds of data that modules learn from; the others are development sets."""
 
 COLUMN_ROLES: dict[str, tuple[str, ...]] = {
     "text": ("text",),
     "paraphrases": ("anchor", "positive", "negative"),
     "scored_pairs": ("sentence1", "sentence2", "score"),
+    "passages": ("query", "passage"),
     "parallel": ("pivot", "text"),
     "cross_paraphrases": ("anchor", "positive", "negative"),
     "cross_scored_pairs": ("sentence1", "sentence2", "score"),
@@ -124,6 +133,9 @@ class DataSettings:
     scored_pairs: tuple[Source, ...]
     """Stage 3, ``scored_steps``. Roles ``sentence1``, ``sentence2`` and ``score``, their similarity rated by
     people. Not checked for language, since the pivot's pairs also teach other languages."""
+    passages: tuple[Source, ...]
+    """Stage 3, ``keep_ranking_weight``. Role ``passage``, in the order of the documents, and where there is
+    one ``query``: a question or title. Not checked for language; ``max_chars`` does not concern passages."""
     parallel: tuple[Source, ...]
     """Stage 4. Roles ``pivot`` and ``text``: a sentence and its translation."""
     cross_paraphrases: tuple[Source, ...]

@@ -158,6 +158,12 @@ class SentenceEncodingSettings:
     the pivot: much of what it learned holds in other languages. With ``objective = "none"`` it is kept."""
     scored_steps: NonNegativeInt
     """Steps on ``data.scored_pairs`` (CoSENT) after the steps of the objective; 0 for none."""
+    keep_ranking_weight: NonNegativeFloat
+    """Weight of a term that keeps the bare base's ranking of passages, for search: with it the scored steps
+    take batches of ``data.passages`` in turn with scored pairs. 0 for none."""
+    strength: ShareAbove0
+    """Share of the trained adapter's output that is kept, above 0 and up to 1 (paper). Less is nearer to the
+    base, and to its quality in search. Compare WiSE-FT (Wortsman et al., 2022)."""
     lora: LoraSettings
     """The sentence-encoding adapter SE."""
     optimizer: OptimizerSettings
@@ -302,7 +308,9 @@ class LanguagePlan:
         if stage == "sentence_encoding":
             encoding, kinds = self.sentence_encoding, {"mnrl": "paraphrases", "simcse": "text"}
             lists = tuple(name for kind, name in kinds.items() if kind in encoding.objective.split("+"))
-            return (*lists, "scored_pairs") if encoding.scored_steps else lists
+            if encoding.scored_steps:
+                lists += ("scored_pairs", "passages") if encoding.keep_ranking_weight else ("scored_pairs",)
+            return lists
         if stage == "language_adaptation" and self.language_adaptation.objective != "pivot":
             return () if self.language_adaptation.objective == "none" else ("text",)
         lists = data_for_alignment(self.alignment.objective, self.emma_x)

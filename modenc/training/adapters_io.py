@@ -83,8 +83,9 @@ def restored(parameters: Sequence[Tensor]) -> Iterator[None]:
 
 @contextmanager
 def scaled_adapter(body: PreTrainedModel, scale: float) -> Iterator[None]:
-    """Scale the parallel adapter's output by ``scale`` within the block."""
-    last = [parameter for name, parameter in body.named_parameters() if f".{CLA_NAME}.adapter_up." in name]
+    """Scale the output of the LoRA or the parallel adapter that trains by ``scale`` within the block."""
+    outputs = (f".{CLA_NAME}.adapter_up.", ".lora_B.")
+    last = [p for name, p in body.named_parameters() if p.requires_grad and any(o in name for o in outputs)]
     with torch.no_grad(), restored(last):
         for parameter in last:
             parameter.mul_(scale)

@@ -67,6 +67,8 @@ class TrainingData:
     """Paraphrases of stage 3."""
     scored_pairs = _rows(kinds.SCORED_PAIRS)
     """Scored pairs of stage 3."""
+    passages = _rows(kinds.PASSAGES)
+    """Passages of stage 3."""
     parallel = _rows(kinds.PARALLEL)
     """Parallel pairs of stage 4."""
     cross_paraphrases = _rows(kinds.CROSS_PARAPHRASES)

@@ -27,7 +27,7 @@ from modenc.training.stage import Stage, StageRecord
 
 logger = logging.getLogger(__name__)
 
-_KINDS_OF_ENCODING = ("text", "paraphrases", "scored_pairs")
+_KINDS_OF_ENCODING = ("text", "paraphrases", "scored_pairs", "passages")
 _PACKAGES = ("modenc", "torch", "transformers", "sentence-transformers", "peft", "adapters", "deepfocus")
 
 

@@ -2,17 +2,22 @@
 
 First it trains on pairs or on running text; then, with ``scored_steps``, on scored pairs by CoSENT (Su,
 2022), as Sentence-BERT trains on NLI first and on STS then (Reimers and Gurevych, 2019, section 4): batches
-of both kinds in turn would undo each other.
+of both kinds in turn would undo each other. With ``keep_ranking_weight`` batches of passages, on which the
+bare base's ranking is kept, take turns with the scored pairs.
 """
 
 from __future__ import annotations
 
 import logging
+import math
+import random
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
+import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import (
@@ -20,19 +25,34 @@ from sentence_transformers.sentence_transformer.losses import (
     CoSENTLoss,
     MultipleNegativesRankingLoss,
 )
-from torch import nn
+from torch import Tensor, nn
 
-from modenc.data.pairs import ParaphraseRow
+from modenc.data.pairs import ParaphraseRow, PassageRow
+from modenc.evaluation.retrieval import Vectors
 from modenc.recipe.settings import FRESH, SentenceEncodingSettings
-from modenc.training.adapters_io import ALL_LINEAR_LAYERS, add_lora, load_lora, pack_frozen, save_lora
-from modenc.training.body_module import sentence_model
+from modenc.training.adapters_io import (
+    ALL_LINEAR_LAYERS,
+    add_lora,
+    load_lora,
+    pack_frozen,
+    save_lora,
+    scaled_adapter,
+)
+from modenc.training.body_module import cached_vectors, encode_texts, sentence_model, vectors_file
 from modenc.training.data_access import TrainingData, sample
-from modenc.training.dev import DevEvaluator
+from modenc.training.dev import DevEvaluator, PublishedWeights
+from modenc.training.objectives.distillation import RankingDistillationLoss
 from modenc.training.processes import process_state, rows_a_step
 from modenc.training.stage import Stage, published_adapter
 from modenc.training.trainers import train_sentence_model
 
 logger = logging.getLogger(__name__)
+
+Row = TypeVar("Row")
+
+_SIDES = ("query", "passage")
+# Most characters of a query that is cut out of a passage.
+_SPAN = 150
 
 
 def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
@@ -49,20 +69,22 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
         load_lora(body, start)
     pack_frozen(body)
     model = sentence_model(body, tokenizer, stage.plan, settings.max_length)
+    kept = partial(scaled_adapter, body, settings.strength)
     metrics: dict[str, Any] = {}
     if settings.objective != "none":
-        metrics = _learn_objective(stage, model)
+        metrics = _learn_objective(stage, model, kept)
     if settings.scored_steps:
-        scored = _learn_scores(stage, model)
+        scored = _learn_scores(stage, model, kept)
         seconds = metrics.get("seconds", 0.0) + scored["seconds"]
         metrics = {**scored, **metrics, "scored": scored, "seconds": seconds}
         metrics |= {"dev_after": scored["dev_after"]} if "dev_after" in scored else {}
     if process_state().is_main_process:
-        save_lora(body, stage.modules.se, stage.base.id)
+        with kept():
+            save_lora(body, stage.modules.se, stage.base.id)
     return metrics
 
 
-def _learn_objective(stage: Stage, model: SentenceTransformer) -> dict[str, Any]:
+def _learn_objective(stage: Stage, model: SentenceTransformer, kept: PublishedWeights) -> dict[str, Any]:
     settings = stage.plan.sentence_encoding
     train, drawn_from = set_groups(stage.data, settings, stage.plan.run.seed)
     loss = _ranking_loss(model, settings)
@@ -72,28 +94,80 @@ def _learn_objective(stage: Stage, model: SentenceTransformer) -> dict[str, Any]
         model,
         train,
         {name: loss for sets in train.values() for name in sets},
-        _dev_sets(stage),
+        _dev_sets(stage, kept),
         drawn_from=drawn_from,
     )
 
 
-def _learn_scores(stage: Stage, model: SentenceTransformer) -> dict[str, Any]:
+def _learn_scores(stage: Stage, model: SentenceTransformer, kept: PublishedWeights) -> dict[str, Any]:
     settings = stage.plan.sentence_encoding
-    rows = stage.data.scored_pairs.train
-    logger.info("  scored pairs: %d", len(rows))
+    optimizer = replace(settings.optimizer, steps=settings.scored_steps)
+    pairs = _columns(stage.data.scored_pairs.train, "sentence1", "sentence2", "score")
+    sets: dict[str, dict[str, Dataset]] = {"scored": {"scored": pairs}}
+    losses: dict[str, nn.Module] = {"scored": CoSENTLoss(model, scale=settings.scale)}
+    drawn_from: dict[str, int] = {}
+    if settings.keep_ranking_weight:
+        rows = stage.data.passages.train
+        drawn_from["passages"] = len(rows)
+        needed = math.ceil(optimizer.steps * rows_a_step(optimizer) / 2)
+        rows = draw_neighbors(rows, optimizer.batch_size, needed, stage.plan.run.seed)
+        sets["passages"] = {"passages": passage_set(rows, stage.plan.run.seed)}
+        queries, passages = (_base_vectors(stage, sets["passages"]["passages"][side]) for side in _SIDES)
+        losses["passages"] = RankingDistillationLoss(
+            model, queries, passages, scale=settings.scale, weight=settings.keep_ranking_weight
+        )
+    stage = stage.with_phase_folder("scored")
     return train_sentence_model(
-        stage.with_phase_folder("scored"),
-        replace(settings.optimizer, steps=settings.scored_steps),
-        model,
-        _columns(rows, "sentence1", "sentence2", "score"),
-        CoSENTLoss(model, scale=settings.scale),
-        _dev_sets(stage),
+        stage, optimizer, model, sets, losses, _dev_sets(stage, kept), drawn_from=drawn_from
     )
 
 
-def _dev_sets(stage: Stage) -> DevEvaluator:
+def draw_neighbors(rows: Sequence[Row], batch: int, count: int, seed: int) -> list[Row]:
+    """Draw ``count`` rows in batches of neighbors, in a seeded random order of the batches."""
+    batches = [rows[start : start + batch] for start in range(0, len(rows), batch)]
+    whole = [found for found in batches if len(found) == batch] or batches
+    return [row for found in sample(whole, math.ceil(count / batch), seed) for row in found]
+
+
+def passage_set(rows: Sequence[PassageRow], seed: int) -> Dataset:
+    """Make a data set of passages with their queries; those without one are asked for by a span of theirs.
+
+    Such a query is the inverse cloze task's (Lee et al., 2019), with the passage left whole.
+    """
+    draw = random.Random(seed)
+    queries = [row.query or random_span(row.passage, draw) for row in rows]
+    passages = [row.passage for row in rows]
+    return Dataset.from_dict({"query": queries, "passage": passages, "label": list(range(len(rows)))})
+
+
+def random_span(text: str, draw: random.Random) -> str:
+    """Cut a random part of at most half a text and 150 characters, between words where there are blanks."""
+    length = min(len(text) // 2, _SPAN)
+    start = draw.randint(0, len(text) - length)
+    end = start + length
+    if start and (blank := text.find(" ", start, end)) >= 0:
+        start = blank + 1
+    if end < len(text) and (blank := text.rfind(" ", start + 1, end)) >= 0:
+        end = blank
+    return text[start:end]
+
+
+def _base_vectors(stage: Stage, texts: list[str]) -> Tensor:
+    base, plan = stage.base, stage.plan
+    length = plan.sentence_encoding.max_length
+
+    def encoded() -> Vectors:
+        return encode_texts(sentence_model(base.load_body(), base.load_tokenizer(), plan, length), texts)
+
+    path = vectors_file(base, plan, "base", str(length), *texts)
+    with process_state().main_process_first():
+        return torch.from_numpy(cached_vectors(path, len(texts), encoded))
+
+
+def _dev_sets(stage: Stage, kept: PublishedWeights) -> DevEvaluator:
     dev = stage.data.dev
-    return DevEvaluator(sts=[dev.sts], search=dev.search, search_length=stage.plan.base.max_length)
+    length = stage.plan.base.max_length
+    return DevEvaluator(sts=[dev.sts], search=dev.search, search_length=length, weights=kept)
 
 
 def set_groups(

@@ -17,6 +17,7 @@ from sentence_transformers import (
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
 )
+from sentence_transformers.base.sampler import DefaultBatchSampler
 from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
@@ -95,6 +96,12 @@ class SentenceTrainer(_TrainableCheckpoints, SentenceTransformerTrainer):  # typ
         """Return the sampler of ``schedule``."""
         assert self.schedule is not None
         return ScheduleSampler(dataset, self.schedule, **settings)
+
+    def get_batch_sampler(self, dataset: Any, batch_size: int, drop_last: bool, **settings: Any) -> Any:
+        """Return batches of neighboring rows for passages, which are harder to tell apart than others."""
+        if "passage" in dataset.column_names:
+            return DefaultBatchSampler(range(len(dataset)), batch_size, drop_last)
+        return super().get_batch_sampler(dataset, batch_size, drop_last, **settings)
 
     def get_train_dataloader(self) -> Any:
         """Return a loader with another order in each epoch, in several processes too.

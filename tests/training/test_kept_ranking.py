@@ -1,0 +1,152 @@
+"""Scored pairs in turn with passages, on which the base's ranking is kept; the strength of the adapter."""
+
+import math
+import random
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from test_objectives import _Encoder
+from trainings import NO_DEV, SCORED_PAIRS
+
+from modenc.data.pairs import PassageRow
+from modenc.data.training_sets import PASSAGES, load
+from modenc.hub.store import Hub
+from modenc.recipe.loader import load_recipe
+from modenc.recipe.settings import Source
+from modenc.training.objectives.distillation import RankingDistillationLoss
+from modenc.training.pipeline import train
+from modenc.training.sentence_encoding import draw_neighbors, passage_set, random_span
+
+
+def _draw(rows, seed):
+    return torch.randn(rows, 8, generator=torch.Generator().manual_seed(seed))
+
+
+def test_the_loss_is_the_divergence_from_the_teachers_ranking_against_a_loop():
+    student, queries, passages = _draw(6, 0), _draw(5, 1), _draw(5, 2)
+    loss = RankingDistillationLoss(_Encoder(student), queries, passages, scale=20.0, weight=1.5)
+    rows = [4, 0, 2]
+
+    def ranking(query, candidates, scale):
+        cosines = [float(torch.cosine_similarity(query, other, dim=0)) * scale for other in candidates]
+        total = sum(map(math.exp, cosines))
+        return [math.exp(cosine) / total for cosine in cosines]
+
+    expected = 0.0
+    for number, row in enumerate(rows):
+        target = ranking(queries[row], passages[rows], 100)
+        found = ranking(student[number], student[3:], 20)
+        expected += sum(t * math.log(t / f) for t, f in zip(target, found, strict=True)) / 3
+    features = [{"rows": torch.tensor([0, 1, 2])}, {"rows": torch.tensor([3, 4, 5])}]
+    assert float(loss(features, torch.tensor(rows)).detach()) == pytest.approx(1.5 * expected, rel=1e-4)
+
+
+def test_a_student_that_ranks_as_the_teacher_has_no_loss():
+    teacher = _draw(4, 0) / 5**0.5
+    # With the teacher's temperature, too.
+    loss = RankingDistillationLoss(_Encoder(teacher), teacher[:2], teacher[2:], scale=100.0, weight=1.0)
+    features = [{"rows": torch.tensor([0, 1])}, {"rows": torch.tensor([2, 3])}]
+    assert float(loss(features, torch.tensor([0, 1])).detach()) == pytest.approx(0.0, abs=1e-5)
+
+
+def test_batches_are_of_neighbors_and_a_rest_is_left_out():
+    drawn = draw_neighbors(list(range(10)), batch=4, count=8, seed=1)
+    assert sorted([drawn[:4], drawn[4:]]) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert draw_neighbors([7, 8, 9], batch=4, count=8, seed=1) == [7, 8, 9]
+    assert len(draw_neighbors(list(range(100)), batch=4, count=9, seed=1)) == 12
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a",
+        "ab",
+        "One two three four five.",
+        "東京は日本の首都であり、世界最大の都市である。",
+        "x" * 900,
+    ],
+)
+def test_a_span_is_a_part_of_its_text_and_at_most_half(text):
+    draw = random.Random(3)
+    for _ in range(50):
+        span = random_span(text, draw)
+        assert span in text
+        assert len(span) <= max(len(text) // 2, 1)
+        assert len(span) <= 150
+        if len(text) > 20:
+            assert span.strip()
+
+
+def test_spans_are_whole_words_where_there_are_blanks():
+    text = "alpha beta gamma delta epsilon zeta eta theta"
+    draw = random.Random(0)
+    assert {word for _ in range(50) for word in random_span(text, draw).split()} <= set(text.split())
+
+
+def test_a_passage_without_a_query_is_asked_for_by_a_part_of_it():
+    rows = [
+        PassageRow("Alma is a fruit. It grows on trees.", "What is alma?"),
+        PassageRow("Nan is bread.", None),
+    ]
+    found = passage_set(rows, seed=1)
+    assert found["query"][0] == "What is alma?"
+    assert found["query"][1] in "Nan is bread."
+    assert found["label"] == [0, 1]
+
+
+def test_passages_may_be_long_and_come_with_and_without_queries(tmp_path):
+    long = "Алма. " * 300
+    (tmp_path / "a.tsv").write_text(f"query\tpassage\nне?\t{long}\n\tНан пісірді.\n", encoding="utf-8")
+    (tmp_path / "b.txt").write_text("Су ішті.\n", encoding="utf-8")
+    sources = [Source(path="a.tsv"), Source(path="b.txt", columns={"passage": "text"})]
+    found = load(PASSAGES, sources, "kk", root=tmp_path).train
+    assert found[0] == PassageRow(long.strip(), None)  # a query of three characters is too short
+    assert found[1:] == [PassageRow("Нан пісірді.", None), PassageRow("Су ішті.", None)]
+
+
+@pytest.fixture
+def with_passages(copied):
+    lines = [f"question {n}?\tThe answer to number {n} is in this passage, line {n}." for n in range(40)]
+    (copied.parent / "data" / "passages.tsv").write_text("\n".join(["query\tpassage", *lines]) + "\n")
+    return copied
+
+
+SETTINGS = [
+    SCORED_PAIRS,
+    *NO_DEV,
+    "data.passages=[{path='passages.tsv', license='MIT'}]",
+    "languages.kk.sentence_encoding.objective=none",
+    "languages.kk.sentence_encoding.scored_steps=4",
+    "languages.kk.sentence_encoding.keep_ranking_weight=1.5",
+]
+
+
+def _trained(path, *settings):
+    train(load_recipe(path, [*SETTINGS, *settings]), languages=["kk"])
+    return Hub.open(path.parent / "hub")
+
+
+@pytest.mark.slow
+def test_passages_take_turns_with_scored_pairs_and_stand_in_the_card(with_passages):
+    card = _trained(with_passages).card("kk")
+    sets = card.stages["sentence_encoding"]["metrics"]["scored"]["sets"]
+    assert set(sets) == {"scored", "passages"}
+    assert sets["passages"]["rows"] == 40
+    (entry,) = [entry for entry in card.data if entry["role"] == "passages"]
+    assert (entry["source"], entry["license"], entry["rows"]) == ("passages.tsv", "MIT", 40)
+
+
+@pytest.mark.slow
+def test_strength_scales_what_the_adapter_adds(with_passages):
+    def adapter(*settings):
+        hub = _trained(with_passages, "languages.kk.alignment.objective=none", *settings)
+        return load_file(hub.layout("kk").se / "adapter_model.safetensors")
+
+    whole, half = adapter(), adapter("languages.kk.sentence_encoding.strength=0.5")
+    for name, tensor in whole.items():
+        scale = 0.5 if "lora_B" in name else 1.0
+        assert torch.equal(half[name], tensor * scale) or torch.allclose(
+            half[name], tensor * scale, atol=1e-7
+        )
+    assert any(tensor.any() for name, tensor in whole.items() if "lora_B" in name)
