@@ -131,8 +131,8 @@ def _alignment(plan: LanguagePlan) -> Iterator[Issue]:
         )
     if objective in PAPER_SECTIONS:
         yield from only("objective", keep_weight=(0.0,), similarity_weight=(0.0,))
-    if objective == "scored":
-        # keep_weight applies to the sentences of translations and paraphrases.
+    if objective == "scored" and not plan.keeps_passages():
+        # Without passages keep_weight applies to the sentences of translations and paraphrases.
         yield from only("objective", keep_weight=(0.0,))
     if objective == "emma_x" and plan.emma_x.warmup_languages and plan.emma_x.warmup_share == 1:
         message = "with warmup_languages expected less than 1.0, found 1.0: no step is left for the language"

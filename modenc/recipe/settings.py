@@ -218,7 +218,9 @@ class AlignmentSettings:
     """Weight of a term that makes the cosines of a batch's sentences, with each other and with the pivot's,
     like the cosines between the pivot's sentences (0: paper)."""
     keep_weight: NonNegativeFloat
-    """Weight of a term that keeps within-language cosines as stage 3 left them (0: paper)."""
+    """Weight of a term that keeps within-language cosines as stage 3 left them (0: paper): between passages
+    and their queries, in batches of ``data.passages`` in turn with the others, or without such data between
+    the sentences of translations and paraphrases."""
     strength: ShareAbove0
     """Share of the adapter's trained output that is kept, above 0 and up to 1 (paper). Less preserves more of
     the quality within the language; 0.5 also gained most across languages in turkic. Compare WiSE-FT
@@ -316,7 +318,14 @@ class LanguagePlan:
         lists = data_for_alignment(self.alignment.objective, self.emma_x)
         own = ("paraphrases",) if self.alignment.partners == "all" and "cross_paraphrases" in lists else ()
         # The pivot's sentences of cross-lingual data come with the other languages.
-        return own if self.lang == self.pivot else (*own, *lists)
+        if self.lang == self.pivot:
+            return own
+        kept = ("passages",) if stage == "alignment" and self.keeps_passages() else ()
+        return (*own, *lists, *kept)
+
+    def keeps_passages(self) -> bool:
+        """Check whether alignment keeps the cosines between passages and their queries."""
+        return bool(self.alignment.keep_weight and self.data.passages)
 
     def skips(self, stage: str) -> bool:
         """Check whether a stage has nothing to do: it leaves the modules of the stage before as they are."""

@@ -34,7 +34,9 @@ from modenc.training.adapters_io import (
 from modenc.training.body_module import cached_vectors, encode_texts, sentence_model, vectors_file
 from modenc.training.data_access import TrainingData, sample
 from modenc.training.dev import DevEvaluator, PublishedWeights
+from modenc.training.objectives.distillation import CosineDistillationLoss
 from modenc.training.objectives.pivot_loss import AlignmentOptions, PivotAlignmentLoss, ScoredAlignmentLoss
+from modenc.training.passages import draw_neighbors, passage_set
 from modenc.training.phases import objective_inputs, run_phases
 from modenc.training.processes import process_state, rows_a_step
 from modenc.training.stage import Stage, published_modules
@@ -157,11 +159,18 @@ def learn_from_pivot(
     pivot_row = _numbered([*counterparts, *negatives, *pairs])
     own_row = _numbered(row.text for row in unscored)
     vectors = torch.from_numpy(pivot.encode(list(pivot_row), settings.max_length))
-    before = torch.from_numpy(encode_texts(model, list(own_row))) if settings.keep_weight else None
+    before, kept = None, None
+    if settings.keep_weight and stage.plan.keeps_passages():
+        kept = _passages(stage, settings)
+        sides = (torch.from_numpy(encode_texts(model, kept[side])) for side in ("query", "passage"))
+        keeping = CosineDistillationLoss(model, *sides, weight=settings.keep_weight)
+    elif settings.keep_weight:
+        before = torch.from_numpy(encode_texts(model, list(own_row)))
     optimizer = attach()
     options = select_settings(AlignmentOptions, settings)
     sets: dict[str, Dataset] = {}
     losses: dict[str, nn.Module] = {}
+    drawn_from = {kind: len(found) for kind, found in _all_rows(stage.data).items()}
     for kind, found in rows.items():
         if kind == "scored":
             sets[kind] = _scored_dataset(found, pivot_row)
@@ -170,6 +179,9 @@ def learn_from_pivot(
             sets[kind] = _dataset(found, pivot_row, own_row)
             loss = "mnrl" if kind == "paraphrase" else settings.parallel_loss
             losses[kind] = PivotAlignmentLoss(model, vectors, options, losses=loss, before=before)
+    if kept is not None:
+        sets["passages"], losses["passages"] = kept, keeping
+        drawn_from["passages"] = len(stage.data.passages.train)
     return train_sentence_model(
         stage,
         settings.optimizer,
@@ -178,8 +190,14 @@ def learn_from_pivot(
         losses,
         dev_with_pivot(stage, pivot, settings.max_length, published_weights),
         optimizer=optimizer,
-        drawn_from={kind: len(found) for kind, found in _all_rows(stage.data).items()},
+        drawn_from=drawn_from,
     )
+
+
+def _passages(stage: Stage, settings: AlignmentSettings) -> Dataset:
+    optimizer, seed = settings.optimizer, stage.plan.run.seed
+    needed = optimizer.steps * rows_a_step(optimizer)
+    return passage_set(draw_neighbors(stage.data.passages.train, optimizer.batch_size, needed, seed), seed)
 
 
 def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -> dict[str, list[Any]]:

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import logging
 import math
-import random
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from datasets import Dataset
@@ -27,7 +26,7 @@ from sentence_transformers.sentence_transformer.losses import (
 )
 from torch import Tensor, nn
 
-from modenc.data.pairs import ParaphraseRow, PassageRow
+from modenc.data.pairs import ParaphraseRow
 from modenc.evaluation.retrieval import Vectors
 from modenc.recipe.settings import FRESH, SentenceEncodingSettings
 from modenc.training.adapters_io import (
@@ -42,17 +41,14 @@ from modenc.training.body_module import cached_vectors, encode_texts, sentence_m
 from modenc.training.data_access import TrainingData, sample
 from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.objectives.distillation import RankingDistillationLoss
+from modenc.training.passages import draw_neighbors, passage_set
 from modenc.training.processes import process_state, rows_a_step
 from modenc.training.stage import Stage, published_adapter
 from modenc.training.trainers import train_sentence_model
 
 logger = logging.getLogger(__name__)
 
-Row = TypeVar("Row")
-
 _SIDES = ("query", "passage")
-# Most characters of a query that is cut out of a passage.
-_SPAN = 150
 
 
 def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
@@ -120,36 +116,6 @@ def _learn_scores(stage: Stage, model: SentenceTransformer, kept: PublishedWeigh
     return train_sentence_model(
         stage, optimizer, model, sets, losses, _dev_sets(stage, kept), drawn_from=drawn_from
     )
-
-
-def draw_neighbors(rows: Sequence[Row], batch: int, count: int, seed: int) -> list[Row]:
-    """Draw ``count`` rows in batches of neighbors, in a seeded random order of the batches."""
-    batches = [rows[start : start + batch] for start in range(0, len(rows), batch)]
-    whole = [found for found in batches if len(found) == batch] or batches
-    return [row for found in sample(whole, math.ceil(count / batch), seed) for row in found]
-
-
-def passage_set(rows: Sequence[PassageRow], seed: int) -> Dataset:
-    """Make a data set of passages with their queries; those without one are asked for by a span of theirs.
-
-    Such a query is the inverse cloze task's (Lee et al., 2019), with the passage left whole.
-    """
-    draw = random.Random(seed)
-    queries = [row.query or random_span(row.passage, draw) for row in rows]
-    passages = [row.passage for row in rows]
-    return Dataset.from_dict({"query": queries, "passage": passages, "label": list(range(len(rows)))})
-
-
-def random_span(text: str, draw: random.Random) -> str:
-    """Cut a random part of at most half a text and 150 characters, between words where there are blanks."""
-    length = min(len(text) // 2, _SPAN)
-    start = draw.randint(0, len(text) - length)
-    end = start + length
-    if start and (blank := text.find(" ", start, end)) >= 0:
-        start = blank + 1
-    if end < len(text) and (blank := text.rfind(" ", start + 1, end)) >= 0:
-        end = blank
-    return text[start:end]
 
 
 def _base_vectors(stage: Stage, texts: list[str]) -> Tensor:

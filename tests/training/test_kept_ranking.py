@@ -14,9 +14,9 @@ from modenc.data.training_sets import PASSAGES, load
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import Source
-from modenc.training.objectives.distillation import RankingDistillationLoss
+from modenc.training.objectives.distillation import CosineDistillationLoss, RankingDistillationLoss
+from modenc.training.passages import draw_neighbors, passage_set, random_span
 from modenc.training.pipeline import train
-from modenc.training.sentence_encoding import draw_neighbors, passage_set, random_span
 
 
 def _draw(rows, seed):
@@ -150,3 +150,31 @@ def test_strength_scales_what_the_adapter_adds(with_passages):
             half[name], tensor * scale, atol=1e-7
         )
     assert any(tensor.any() for name, tensor in whole.items() if "lora_B" in name)
+
+
+def test_cosines_are_kept_against_a_loop():
+    student, queries, passages = _draw(4, 0), _draw(3, 1), _draw(3, 2)
+    loss = CosineDistillationLoss(_Encoder(student), queries, passages, weight=30.0)
+    teacher = [queries[2], queries[0], passages[2], passages[0]]
+    gaps = [
+        float(torch.cosine_similarity(student[i], student[j], 0))
+        - float(torch.cosine_similarity(teacher[i], teacher[j], 0))
+        for i in range(4)
+        for j in range(4)
+    ]
+    features = [{"rows": torch.tensor([0, 1])}, {"rows": torch.tensor([2, 3])}]
+    expected = 30.0 * sum(gap**2 for gap in gaps) / 16
+    assert float(loss(features, torch.tensor([2, 0])).detach()) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_alignment_keeps_the_cosines_of_passages(with_passages):
+    keep = ["data.passages=[{path='passages.tsv', license='MIT'}]", "languages.kk.alignment.keep_weight=5.0"]
+    train(load_recipe(with_passages, [*NO_DEV, *keep]), languages=["kk"])
+    card = Hub.open(with_passages.parent / "hub").card("kk")
+    sets = card.stages["alignment"]["metrics"]["sets"]
+    assert sets["passages"]["rows"] == 40
+    assert sets["passages"]["rows_seen"] > 0
+    assert "passages" in {entry["role"] for entry in card.data}
+    # Stage 3 has no use for them.
+    assert "passages" not in card.stages["sentence_encoding"]["metrics"].get("sets", {})

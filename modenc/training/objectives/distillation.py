@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
@@ -81,6 +82,29 @@ class RankingDistillationLoss(nn.Module):
         target = (self.queries[rows] @ self.passages[rows].T / _TEACHER_TEMPERATURE).softmax(-1).to(query)
         ranking = (self.scale * query @ passage.T).log_softmax(-1)
         return self.weight * nn.functional.kl_div(ranking, target, reduction="batchmean")
+
+
+class CosineDistillationLoss(nn.Module):
+    """Loss that keeps all cosines between a batch's queries and passages, weighted.
+
+    Inputs: as :class:`RankingDistillationLoss`.
+    """
+
+    def __init__(
+        self, model: SentenceTransformer, queries: Tensor, passages: Tensor, *, weight: float
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.queries, self.passages = (nn.functional.normalize(side, dim=-1) for side in (queries, passages))
+        self.weight = weight
+
+    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
+        """Compute the loss of one batch (a scalar)."""
+        sides = [self.model(features)["sentence_embedding"] for features in sentence_features]
+        student = nn.functional.normalize(torch.cat(sides), dim=-1)
+        rows = labels.cpu()
+        teacher = torch.cat([self.queries[rows], self.passages[rows]]).to(student)
+        return self.weight * similarity_gap(student, teacher)
 
 
 def similarity_gap(student: Tensor, teacher: Tensor) -> Tensor:
