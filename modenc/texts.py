@@ -13,24 +13,37 @@ import regex
 
 from modenc.errors import TextError
 
-# Control characters, marks of direction, soft hyphens, selectors of a glyph's form, and other characters
-# that are not seen and do not change what a text says.
-_UNSEEN = (
-    "\\p{Cc}\u00ad\u034f\u061c\u180e\u200e\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb"
-    "\U000e0000-\U000e0fff"
-)
-INVISIBLE = (
-    # Joiners and zero-width spaces: scripts of South Asia and Iran, and emoji, spell with them; these do not.
-    "(?<=[\\p{Latin}\\p{Cyrillic}\\p{Greek}\\p{Armenian}\\p{Georgian}\\p{Hebrew}\\p{Han}\\p{Hiragana}"
-    f"\\p{{Katakana}}\\p{{Hangul}}\\p{{N}}\\p{{P}}\u0300-\u036f ])[{_UNSEEN}\u200b-\u200d]+"
-    f"|[{_UNSEEN}]+"
-)
+# Control characters, marks of direction, soft hyphens, fillers, selectors of a glyph's form, and other
+# characters that are not seen and do not change what a text says.
+INVISIBLE = "(?:(?![\u200b-\u200d])[\\p{Default_Ignorable_Code_Point}\\p{NChar}\\p{Cc}\ufff9-\ufffb])+"
 """Regular expression of what :func:`normalize` removes; ``regex`` and ``tokenizers`` (Oniguruma) read it."""
 
-_INVISIBLE = regex.compile(INVISIBLE)
+PILED_MARKS = r"(?<=\p{M}{30})\p{M}+"
+"""Composing takes time with the square of a letter's marks. Unicode's Stream-Safe Text Format has 30."""
+
+# More than are left on a letter; without a bound Oniguruma takes quadratic time.
+_MARKS = r"\p{M}{0,99}"
+# Scripts in which neither a joiner nor a stroke changes a letter.
+_PLAIN = (
+    r"\p{Latin}\p{Cyrillic}\p{Greek}\p{Armenian}\p{Georgian}\p{Hebrew}\p{Ethiopic}\p{Han}\p{Hiragana}\p{Katakana}"
+    "\\p{Hangul}\u02b0-\u02ff"
+)
+_WITHOUT_BLANKS = (
+    r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tai_Le}\p{New_Tai_Lue}\p{Tai_Tham}\p{Balinese}\p{Javanese}"
+)
+_PICTURE = "[\\p{Extended_Pictographic}\U0001f3fb-\U0001f3ff]"
+JOINERS = (
+    f"\u200b(?<![{_WITHOUT_BLANKS}&&\\p{{L}}]{_MARKS}\u200b)"
+    f"|[\u200c\u200d](?<![^\\P{{L}}{_PLAIN}]{_MARKS}[\u200c\u200d])(?:(?<!{_PICTURE}\u200d)|(?!{_PICTURE}))"
+)
+"""Zero-width spaces and joiners in a composed text; scripts of Asia and emoji spell with others."""
+STRETCHES = f"(?<=[{_PLAIN}&&\\p{{L}}]{_MARKS})\u0640[\u0640\\p{{M}}\u200b-\u200d]*"
+"""Tatweel in other scripts than those whose words it stretches, after :data:`JOINERS` were removed."""
+
+_INVISIBLE, _PILED_MARKS, _JOINERS, _STRETCHES = (
+    regex.compile(pattern, regex.V1) for pattern in (INVISIBLE, PILED_MARKS, JOINERS, STRETCHES)
+)
 _SURROGATE = regex.compile(r"[\ud800-\udfff]")
-# Composing takes time with the square of the marks on one letter. Unicode's Stream-Safe Text Format has 30.
-_PILED_MARKS = regex.compile(r"(\p{M}{30})\p{M}+")
 # Not at the ends of a text.
 _JOINERS_AND_BLANK = "\u200b\u200c\u200d "
 
@@ -114,8 +127,15 @@ def normalize(text: str) -> str:
     if _SURROGATE.search(text):
         # Surrogate pairs, which some JSON readers produce, are joined; lone surrogates are dropped.
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
-    text = " ".join(_INVISIBLE.sub("", text).strip(_JOINERS_AND_BLANK).split())
-    return unicodedata.normalize("NFC", _PILED_MARKS.sub(r"\1", text))
+    cleaned = _compose(_INVISIBLE.sub("", text.replace("\u2800", " ")))
+    cleaned = _STRETCHES.sub("", _JOINERS.sub("", cleaned))
+    if cleaned != text:  # then there may be marks to compose or too many again
+        cleaned = _compose(cleaned)
+    return " ".join(cleaned.strip(_JOINERS_AND_BLANK).split())
+
+
+def _compose(text: str) -> str:
+    return unicodedata.normalize("NFC", _PILED_MARKS.sub("", text))
 
 
 def normalize_prompt(prompt: str) -> str:

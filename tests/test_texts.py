@@ -1,4 +1,5 @@
 import pickle
+import random
 from array import array
 
 import numpy as np
@@ -79,7 +80,13 @@ def test_long_things_are_not_quoted_whole():
         ("❤\ufe0f 葛\U000e0100 a\U000e0061", "❤ 葛 a"),
         ("می\u200cخواهم", "می\u200cخواهم"),
         ("क्\u200dष កា\u200bរ", "क्\u200dष កា\u200bរ"),
-        ("Қазақ 👩‍👩‍👧", "Қазақ 👩‍👩‍👧"),
+        ("Қазақ 👩‍👩‍👧 🤷🏽\u200d♀", "Қазақ 👩‍👩‍👧 🤷🏽\u200d♀"),
+        ("a\u3164\u115f\u1160\uffa0\u180b\u180f\u17b4\U0001d173\ufff0\ufffe\U0010ffffb", "ab"),
+        ("⠓⠊\u2800⠞⠓ \u2800one", "⠓⠊ ⠞⠓ one"),
+        ("👍\u200bgood\u200d 5 €\u200b. +\u200c1 👩\u200dx", "👍good 5 €. +1 👩x"),
+        ("می\u200bخو\u0650\u200bاهم می\u200c\u200cخواهم", "میخو\u0650اهم می\u200cخواهم"),
+        ("ሰላ\u200bም oʻ\u200dzbek ọ\u0301\u200bna", "ሰላም oʻzbek ọ\u0301na"),
+        ("te\u0640\u0640xt q\u0301\u0640\u0301 عـــربي", "text q\u0301 عـــربي"),
     ],
 )
 def test_normalize(text, expected):
@@ -87,7 +94,36 @@ def test_normalize(text, expected):
     assert normalize(expected) == expected
 
 
-@pytest.mark.parametrize("piece", ["\u0300\u0316", " \u200b", "\u00ad", "\ud83d", "क्\u200d", " "])
+# Characters that composition, marks and joiners change around each other, and piles of marks.
+ODD = [
+    *"a1.=©क一かکبกከ👩❤\u0640\u0640\u200b\u200c\u200d\u200d\u00ad\ufe0f\u2800\u115f\u1100\u1161가 \x85\ud83d",
+    *"\ude00\u00a8\u0300\u0301\u0323\u0338\u093c\u094d\u05b0\u3099\u064b\u20e3\u102e\u1025\u0958\u09c7\u09be",
+    *"\u2adc\u2126\U0001f3fd",
+    *("\u0301" * 31, "\u0344" * 29, "\u093c\u0301" * 15, "\u0f73" * 30),
+]
+
+
+def test_normalize_changes_nothing_in_a_normalized_text():
+    numbers = random.Random(0)
+    for _ in range(10_000):
+        text = normalize("".join(numbers.choices(ODD, k=numbers.randrange(12))))
+        assert normalize(text) == text, ascii(text)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "\u0300\u0316",
+        " \u200b",
+        "\u00ad",
+        "\ud83d",
+        "क्\u200d",
+        " ",
+        "\u0301\u200d",
+        "a\u0301\u0640",
+        "\u0301\u0640",
+    ],
+)
 def test_normalize_takes_time_in_proportion_to_the_text(piece):
     # A quadratic step would take hours.
     assert len(normalize("a" + piece * 500_000)) <= 500_000 * len(piece) + 1

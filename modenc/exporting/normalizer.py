@@ -7,7 +7,7 @@ import re
 from tokenizers import Regex, Tokenizer, normalizers
 from transformers import PreTrainedTokenizerFast
 
-from modenc.texts import INVISIBLE, normalize_prompt
+from modenc.texts import INVISIBLE, JOINERS, PILED_MARKS, STRETCHES, normalize_prompt
 
 # What is removed from the ends of texts.
 _ENDS = "[ \u200b-\u200d]+"
@@ -35,13 +35,16 @@ def with_normalization(tokenizer: PreTrainedTokenizerFast, prompt: str) -> PreTr
 def normalization(prompt: str) -> list[normalizers.Normalizer]:
     """Return the steps of :func:`modenc.texts.normalize`, for a text with its prompt."""
     prefix = normalize_prompt(prompt)
+    compose = [normalizers.Replace(Regex(PILED_MARKS), ""), normalizers.NFC()]
     return [
-        # Blanks as in str.split.
-        normalizers.Replace(Regex(r"[\s\x1c-\x1f]+"), " "),
+        # Blanks as in str.split, and Braille's.
+        normalizers.Replace(Regex("[\\s\x1c-\x1f\u2800]+"), " "),
         normalizers.Replace(Regex(INVISIBLE), ""),
+        *compose,
+        normalizers.Replace(Regex(JOINERS), ""),
+        normalizers.Replace(Regex(STRETCHES), ""),
+        *compose,
         normalizers.Replace(Regex(rf"\A{_ENDS}|{_ENDS}\z"), ""),
         normalizers.Replace(Regex(" +"), " "),
-        normalizers.Replace(Regex(r"(?<=\p{M}{30})\p{M}+"), ""),
-        normalizers.NFC(),
         normalizers.Replace(Regex(rf"\A{re.escape(prefix.rstrip())}(?:{_ENDS}|\z)"), prefix),
     ]

@@ -16,6 +16,20 @@ PARTS = [
     *("a", "b", "1", ".", "query: ", "é", "e\u0301", "\u0301", "\u0323", "\u0301" * 40, "ᄒ", "ᅧ", "ᆼ", "ｶﾞ"),
     *("क", "ک", "👩", " ", " " * 50, "\t", "\r\n", "\u00a0", "\u3000", "\u2028", "\x1c", "\x85", "\x00"),
     *("\u00ad", "\u200b", "\u200c", "\u200d", "\u200f", "\u202a", "\ufeff", "\ufe0f", "\U000e0001"),
+    *(
+        "❤",
+        "€",
+        "ន",
+        "ʻ",
+        "\u0640",
+        "\u0344" * 29,
+        "\u2800",
+        "\u3164",
+        "\u115f",
+        "\ufffe",
+        "\u00a8",
+        "\u2126",
+    ),
 ]
 
 
@@ -36,6 +50,9 @@ def test_every_blank_and_control_character_is_normalized_as_in_encoding():
     kinds = ("Zs", "Zl", "Zp", "Cc", "Cf")
     odd = [char for char in map(chr, range(0x110000)) if unicodedata.category(char) in kinds]
     assert len(odd) > 200
+    odd += map(
+        chr, [*range(0x1150, 0x1170), *range(0x17B0, 0x1810), *range(0xFDD0, 0xFDF0), *range(0xFFA0, 0x10000)]
+    )
     for char in odd:
         for text in (char, f"a{char}b", f"{char}क", f"क{char}", f"क{char}ष"):
             assert found.normalize_str("query: " + text) == _expected("query: ", text), ascii(text)
