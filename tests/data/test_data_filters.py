@@ -4,7 +4,7 @@ import pytest
 
 from modenc.data.filters import FilterReport, RowShape, TextFilter
 from modenc.data.language_check import Filters, LanguageCheck
-from modenc.data.text import sentence_key
+from modenc.data.text import is_blank, sentence_key
 from modenc.errors import DataError
 from modenc.langid import Identification
 from modenc.recipe.loader import default_section
@@ -57,6 +57,18 @@ def _kept(lines, lang="kk", identifier=None):
         ("عـــربي", "عربي"),
         ("a re‑sign", "a re-sign"),
         ("كيف الحال؟", "كيف الحال ?"),
+        ("o´zbek", "o'zbek", "o＇zbek", "o\u1fbdzbek"),
+        ("10 %", "10%"),
+        ("5 €", "5€."),
+        ("20 °C", "20°C"),
+        ("5 – 6", "5-6", "5−6"),
+        ("Hello—world", "Hello – world", "«Hello» -- world"),
+        ("- Hello", "—Hello", "Hello"),
+        ("What??", "What?", "What ?!"),
+        ("ሰላም ነው፧", "ሰላም ነው?"),
+        ("東京・大阪", "東京·大阪", "東京･大阪"),
+        ("i\u0307stanbul", "İstanbul", "istanbul"),
+        ("...and so on", "and so on…"),
     ],
 )  # fmt: skip
 def test_sentence_key_is_equal_for_spellings_of_one_sentence(texts):
@@ -73,6 +85,14 @@ def test_sentence_key_is_equal_for_spellings_of_one_sentence(texts):
         ("कि", "का"),
         ("bo'r", "bor"),
         ("x > y", "x < y", "x = y", "x y"),
+        ("50٪", "50‰", "50%", "50"),
+        (".5", "5", "-.5", "-5"),
+        ("-$5", "$5"),
+        ("x - 5", "x 5"),
+        ("A-", "A", "A+"),
+        (".NET", "NET"),
+        ("1;5", "1 5", "1·5", "15"),
+        ("What?", "What"),
     ],
 )
 def test_sentence_key_differs_for_other_sentences(texts):
@@ -84,6 +104,20 @@ def test_sentence_key_folds_case_by_the_rules_of_the_language():
     assert sentence_key("IT IS", "en") == sentence_key("it is")
     assert sentence_key("!? ...", "tr") == "?"
     assert sentence_key(" — ...") == ""
+
+
+@pytest.mark.parametrize(
+    "text", ["\u3164", "\u115f", "\u2800", "ـــ", "ーー", "===", "＝＝", "─────", "|---|", "■", "¿?"]
+)
+def test_is_blank_for_texts_that_draw_lines_or_nothing(text):
+    assert is_blank(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "٥", "東", "€", "∑", "→", "©", "👍", "❤\ufe0f", "▶\ufe0f", "--- a ---"]
+)
+def test_is_blank_is_false_for_letters_digits_and_symbols(text):
+    assert not is_blank(text)
 
 
 def test_every_line_that_goes_is_counted_under_its_reason():
