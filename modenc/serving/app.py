@@ -32,7 +32,7 @@ from modenc.serving.batcher import Batcher, Encoded
 from modenc.serving.errors import ApiError, answer, http_error, invalid_request, unexpected
 from modenc.serving.gate import Gate
 from modenc.serving.metrics import Metrics
-from modenc.serving.requests import EmbeddingRequest, SimilarityRequest, check_texts, codes_of
+from modenc.serving.requests import EmbeddingRequest, SimilarityRequest, TextsRequest, check_texts, codes_of
 from modenc.serving.settings import MAX_COMPARED, ServeSettings
 
 if TYPE_CHECKING:
@@ -113,25 +113,15 @@ class _Routes:
         """Encode texts in any mixture of languages."""
         self._check_model(body.model)
         check_texts(body.input, "input", self._settings)
-        codes = codes_of(body.lang, len(body.input))
-        encoder = self._encoder()
-        width = encoder.hub.info.hidden_size
-        if body.dimensions is not None and body.dimensions > width:
-            message = f"dimensions: expected 1 to {width}, found {body.dimensions}"
-            raise ApiError(400, message, param="dimensions")
-        encoded = await self._encoded(
-            request, body.input, codes, align=body.align, prompt_name=body.input_type
-        )
+        encoded = await self._encoded(request, body.input, body)
         return await run_in_threadpool(_embeddings, encoded, body)
 
     async def similarities(self, request: Request, body: SimilarityRequest) -> Response:
         """Compute the cosines of all pairs of texts, and identify their languages."""
         check_texts(body.texts, "texts", self._settings, MAX_COMPARED)
-        codes = codes_of(body.lang, len(body.texts))
-        encoder = self._encoder()
-        encoded = await self._encoded(request, body.texts, codes, align=body.align)
+        encoded = await self._encoded(request, body.texts, body)
         try:
-            found = await run_in_threadpool(encoder.identify, body.texts)
+            found = await run_in_threadpool(self._encoder().identify, body.texts)
         except LanguageError:  # no language of the hub can be identified; those given were used
             found = [Routing(UNDETERMINED, 0.0, modules, 0.0) for modules in encoded.languages]
         languages = [
@@ -139,7 +129,7 @@ class _Routes:
             | {"modules": modules, "modules_name": _name(modules)}
             for own, modules in zip(found, encoded.languages, strict=True)
         ]
-        vectors = unit(encoded.vectors)
+        vectors = unit(encoded.vectors[:, : body.dimensions])
         return answer({"languages": languages, "similarities": (vectors @ vectors.T).round(4)})
 
     async def models(self) -> Response:
@@ -180,20 +170,18 @@ class _Routes:
             raise ApiError(503, "the server is starting or stopping", headers={"Retry-After": "1"})
         return encoder
 
-    async def _encoded(
-        self,
-        request: Request,
-        texts: list[str],
-        codes: Sequence[str | None],
-        *,
-        align: bool,
-        prompt_name: str | None = None,
-    ) -> Encoded:
+    async def _encoded(self, request: Request, texts: list[str], body: TextsRequest) -> Encoded:
+        codes: Sequence[str | None] = codes_of(body.lang, len(texts))
+        encoder = self._encoder()
+        width = encoder.hub.info.hidden_size
+        if body.dimensions is not None and body.dimensions > width:
+            message = f"dimensions: expected 1 to {width}, found {body.dimensions}"
+            raise ApiError(400, message, param="dimensions")
         try:
-            texts, codes = await run_in_threadpool(_load, self._encoder(), texts, codes)
+            texts, codes = await run_in_threadpool(_load, encoder, texts, codes)
         except LanguageError as error:
             raise ApiError(400, str(error), param="lang") from error
-        submitted = self._batcher.submit(texts, codes, align=align, prompt_name=prompt_name)
+        submitted = self._batcher.submit(texts, codes, align=body.align, prompt_name=body.input_type)
         waiting = asyncio.wrap_future(submitted)
         try:
             while not waiting.done():

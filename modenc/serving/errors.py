@@ -16,7 +16,6 @@ _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 _ISSUES = {
     "model_attributes_type": "expected a JSON object, found something else; is the header 'Content-Type: "
     "application/json' there?",
-    "extra_forbidden": "unknown field; leave it out",
     "missing": "expected a value, found null or none",
 }
 
@@ -56,13 +55,15 @@ async def http_error(request: Request, error: Exception) -> Response:
 
 
 def _message(request: Request, error: HTTPException) -> str:
-    """Return the message of an error; those that Starlette's router raises get one that helps."""
+    """Return the message of an error; those that Starlette and FastAPI raise get one that helps."""
     if not isinstance(error, ApiError) and error.status_code == 404:
         return (
             "path: expected /v1/embeddings, /v1/models, /api/similarities, /health, /ready, /metrics, "
             f"/openapi.json or /, found {request.url.path!r:.200}; the base URL of OpenAI's clients ends in "
             "/v1"
         )
+    if not isinstance(error, ApiError) and error.status_code == 400:
+        return "body: expected JSON in UTF-8, found another encoding, other data, or too deep nesting"
     if not isinstance(error, ApiError) and error.status_code == 405:
         return f"method: expected {(error.headers or {}).get('Allow')}, found {request.method:.50}"
     return str(error.detail)
@@ -81,8 +82,8 @@ async def invalid_request(request: Request, error: Exception) -> Response:
         # Besides the fields, which are in lower case, places have pydantic's names of types.
         *outer, last = issue["loc"]
         place = ".".join(str(part) for part in outer if isinstance(part, int) or part.islower())
-        if issue["type"] == "extra_forbidden" or isinstance(last, int) or last.islower():
-            place = f"{place}.{last!s:.80}"
+        if isinstance(last, int) or last.islower():
+            place = f"{place}.{last}"
         place = place.removeprefix("body").removeprefix(".")
         message = _ISSUES.get(issue["type"], issue["msg"])
         if issue["type"] == "json_invalid":

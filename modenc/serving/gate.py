@@ -15,6 +15,8 @@ from modenc.serving.errors import ApiError, http_error
 from modenc.serving.metrics import Metrics
 from modenc.serving.settings import ServeSettings, digest
 
+# First bytes of gzip, zstd and zlib; no JSON begins like these.
+_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 _GUARDED = ("/v1/", "/api/")
 
 
@@ -84,7 +86,11 @@ class Gate:
         async def limited() -> Message:
             nonlocal size
             message = await receive()
-            size += len(message.get("body", b""))
+            body = message.get("body", b"")
+            if not size and body.startswith(_COMPRESSED):
+                found = f"compressed bytes ({body[:2].hex(' ')} ...)"
+                raise ApiError(415, f"body: expected JSON, found {found}; send it uncompressed")
+            size += len(body)
             if size > self._settings.max_body:
                 raise self._too_large()
             return message

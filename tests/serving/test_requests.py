@@ -1,6 +1,8 @@
 """What requests may say, and what is said of those that are refused; in this process, without a network."""
 
+import gzip
 import json
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -118,9 +120,14 @@ def test_other_words_are_no_codes(client, code):
 @pytest.mark.parametrize(
     ("values", "prompt_name"),
     [
-        (["query", "search_query", "retrieval.query", "Query", "SEARCH_QUERY"], "query"),
-        (["document", "passage", "search_document", "retrieval.passage"], "document"),
-        (["classification", "clustering", "separation", "text-matching", None], None),
+        (
+            ["query", "search_query", "retrieval.query", "RETRIEVAL_QUERY", "Query", " SEARCH_QUERY\n"],
+            "query",
+        ),
+        (["QUESTION_ANSWERING", "FACT_VERIFICATION"], "query"),
+        (["document", "passage ", "search_document", "retrieval.passage", "RETRIEVAL_DOCUMENT"], "document"),
+        (["classification", "CLUSTERING", "separation", "text-matching", "SEMANTIC_SIMILARITY"], None),
+        (["", "  ", None], None),
     ],
 )
 def test_input_type_chooses_the_prompt(client, encoder, values, prompt_name):
@@ -135,13 +142,97 @@ def test_the_prompts_of_the_tests_differ(encoder):
     assert min(abs(found[a] - found[b]).max() for a, b in ((0, 1), (0, 2), (1, 2))) > 1e-3
 
 
-@pytest.mark.parametrize("value", ["image", "code.query", "", "search", 1, ["query"], {}, True])
+@pytest.mark.parametrize("value", ["image", "code.query", ".", "search", 1, ["query"], {}, True])
 @pytest.mark.parametrize("name", ["input_type", "task"])
 def test_other_input_types_are_refused_with_what_is_accepted(client, name, value):
     error = refusal(client, {"model": "tiny", "input": "a", name: value})
     assert error["param"] == name
     assert error["message"].startswith(f"{name}: expected null or one of query, search_query, ")
     assert "passage" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("input_type", "task"),
+    [
+        ("query", "document"),
+        ("query", "classification"),
+        ("passage", "RETRIEVAL_QUERY"),
+        ("query", ["query"]),
+    ],
+)
+def test_two_fields_that_choose_other_prompts_are_refused(client, input_type, task):
+    error = refusal(client, {"model": "tiny", "input": "a", "input_type": input_type, "task": task})
+    assert error["param"] == "task"
+    assert error["message"].startswith(
+        f"task: expected what input_type says ({input_type!r}), found {task!r}"
+    )
+
+
+def test_two_fields_that_choose_the_same_prompt_are_taken(client, encoder):
+    expected = encoder.encode(TEXTS, "query", normalize_embeddings=True)
+    for input_type, task in (("query", "retrieval.query"), ("Query ", ""), (" ", "query"), (None, "query")):
+        assert_same(vectors(client, {"input_type": input_type, "task": task}), expected)
+
+
+@pytest.mark.parametrize("name", ["embedding_types", "embedding_type", "output_dtype"])
+def test_kinds_of_numbers_that_other_servers_have(client, name):
+    for value in (["float"], "float", "FLOAT", ["Float "], "float32", []):
+        assert_same(vectors(client, {name: value}), vectors(client, {}))
+    answer = client.post(
+        "/v1/embeddings",
+        json={"model": "tiny", "input": "a", name: "float", "encoding_format": "base64"},
+    )
+    assert isinstance(answer.json()["data"][0]["embedding"], str), "Voyage has both"
+    for value in (["int8"], ["float", "int8"], "ubinary", ["base64"], [["float"]], {}, 5):
+        error = refusal(client, {"model": "tiny", "input": "a", name: value})
+        assert error["param"] == name
+        assert error["message"] == (
+            f"{name}: expected float, found {value!r}; for base64, set encoding_format instead"
+        )
+
+
+OTHERS = (
+    *("line", "lines", "range", "long", "land", "lane", "link", "angle", "plan", "mask", "mode", "type"),
+    *("local", "format", "encoding", "output", "output_type", "output_format", "text", "title", "sort"),
+    *(
+        "text_type",
+        "input_ids",
+        "model_id",
+        "models",
+        "model_version",
+        "task_id",
+        "language_model",
+    ),
+    *(
+        "mission",
+        "dimmer",
+        "sign",
+        "alias",
+        "alignment_id",
+        "signal",
+        "template",
+        "user",
+        "tags",
+    ),
+    *(
+        "metadata",
+        "embedding_id",
+        "timeout",
+        "truncate",
+        "truncation",
+        "priority",
+        "stream",
+        "modality",
+        "time",
+    ),
+)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_names_that_are_only_somewhat_like_a_field_are_ignored(client, name):
+    assert client.post("/v1/embeddings", json={"model": "tiny", "input": "a", name: 5}).status_code == 200
+    answer = client.post("/api/similarities", json={"texts": ["a"], name: 5})
+    assert answer.status_code == 200, answer.text
 
 
 def test_fields_of_other_servers_are_ignored(client):
@@ -169,28 +260,60 @@ def test_fields_of_other_servers_are_ignored(client):
         *((name, "dimensions") for name in ("dimension", "Dimensions", "dims", "dim", "output_dimension")),
         *((name, "dimensions") for name in ("dimentions", "truncate_dim", "outputDimensionality")),
         *((name, "lang") for name in ("language", "langs", "languages", "lang_code", "language_code")),
+        *((name, "lang") for name in ("languge", "langg", "source-lang")),
         *((name, "normalize") for name in ("normalise", "normalized", "normalize_embeddings")),
-        *((name, "encoding_format") for name in ("encoding", "encodingFormat", "embedding_types")),
-        *((name, "input_type") for name in ("inputType", "input-type", "task_type", "prompt_name")),
-        ("aling", "align"),
+        *((name, "normalize") for name in ("normalization", "normlize", "Normalize")),
+        *((name, "encoding_format") for name in ("encodingFormat", "encoding_fromat")),
+        *(
+            (name, "input_type")
+            for name in ("inputType", "input-type", "task_type", "taskType", "prompt_name")
+        ),
+        *((name, "input_type") for name in ("promt_name", "promptName", "inptu_type", "instructions")),
+        *((name, "align") for name in ("aling", "allign", "algin", "Align")),
         ("extra_body", "the fields in it"),
     ],
 )
 def test_a_misspelled_field_is_refused_with_the_one_meant(client, name, meant):
-    error = refusal(client, {"model": "tiny", "input": "a", name: "x"})
-    assert error["param"] == name
-    assert error["message"].startswith(f"{name}: unknown field; did you mean {meant}")
+    for path, texts in (("/v1/embeddings", "input"), ("/api/similarities", "texts")):
+        error = refusal(client, {"model": "tiny", texts: "a", name: "x"}, path)
+        assert error["param"] == name
+        assert error["message"].startswith(f"{name}: unknown field; did you mean {meant}")
+
+
+def test_similarities_have_the_fields_of_embeddings(client, encoder):
+    others = {"model": "tiny", "user": "a", "metadata": {}, "embedding_types": ["float"], "normalize": False}
+    chosen = {
+        "task": "query",
+        "dimensions": 5,
+        "encoding_format": "float",
+        "align": False,
+        "lang": ["en", "kk", "az"],
+    }
+    answer = client.post("/api/similarities", json={"texts": TEXTS, **others, **chosen})
+    assert answer.status_code == 200, answer.text
+    expected = vectors(client, chosen)
+    assert_same(np.array(answer.json()["similarities"]), (expected @ expected.T).round(4))
+    for body, param in (
+        ({"dimensions": 5000}, "dimensions"),
+        ({"input_type": "image"}, "input_type"),
+        ({"embedding_types": ["int8"]}, "embedding_types"),
+        ({"encoding_format": "hex"}, "encoding_format"),
+        ({"input_type": "query", "task": "passage"}, "task"),
+    ):
+        assert refusal(client, {"texts": TEXTS, **body}, "/api/similarities")["param"] == param
 
 
 def test_a_misspelled_input_is_refused_with_the_name_of_it(client):
     assert "did you mean input?" in refusal(client, {"model": "tiny", "inputs": "a"})["message"]
+    assert "did you mean texts?" in refusal(client, {"text": "a"}, "/api/similarities")["message"]
+    assert refusal(client, {"input": "a"}, "/api/similarities")["param"] == "texts"
 
 
 def test_names_that_are_no_unicode_are_refused_too(client):
     headers = {"Content-Type": "application/json"}
     answer = client.post("/v1/embeddings", content='{"dimension\\ud800": 5}', headers=headers)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "dimension\\ud800")
-    answer = client.post("/api/similarities", content='{"texts": ["a"], "\\ud800": 1}', headers=headers)
+    answer = client.post("/api/similarities", content='{"texts": ["a"], "lang\\ud800": 1}', headers=headers)
     assert answer.status_code == 400
 
 
@@ -253,6 +376,28 @@ def test_without_a_type_of_content_the_header_is_named(client, headers):
     answer = client.post("/v1/embeddings", content=b'{"model": "tiny", "input": "a"}', headers=headers)
     assert answer.status_code == 400
     assert "is the header 'Content-Type: application/json' there?" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("headers", [{}, {"Content-Type": "application/json"}])
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/api/similarities"])
+def test_a_compressed_body_without_its_header_is_named(client, path, headers):
+    body = json.dumps({"model": "tiny", "input": "a"}).encode()
+    zstd = bytes.fromhex("28b52ffd")
+    for data in (gzip.compress(body), *(zlib.compress(body, level) for level in (0, 2, 6, 9)), zstd + body):
+        answer = client.post(path, content=data, headers=headers)
+        assert answer.status_code == 415
+        assert answer.json()["error"]["message"] == (
+            f"body: expected JSON, found compressed bytes ({data[:2].hex(' ')} ...); send it uncompressed"
+        )
+
+
+@pytest.mark.parametrize(
+    "body", ['{"model": "tiny", "input": "Қайырлы таң"}'.encode("cp1251", "replace"), b"\xff"]
+)
+def test_a_body_in_another_encoding_is_named(client, body):
+    answer = client.post("/v1/embeddings", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert "expected JSON in UTF-8" in answer.json()["error"]["message"]
 
 
 def test_a_slash_at_the_end_changes_nothing(guarded):

@@ -48,7 +48,7 @@ def send_fourth(server):
     ("body", "status", "message"),
     [
         (b'{"input": "a", ', 400, "body: expected JSON, found at character 15: "),
-        (b"[" * 1900, 400, "parsing the body"),
+        (b"[" * 1900, 400, "body: expected JSON in UTF-8"),
         (b"\xff", 400, "body"),
         ([], 400, "body: expected a JSON object"),
         ({}, 400, "input: expected a value, found null or none; model: expected a value, found null or none"),
