@@ -56,7 +56,7 @@ def add_commands(commands: Any) -> None:
     """Add the command."""
     parser = add_command(commands, "encode", run)
     add_hub_and_routing(parser)
-    text = "file with texts, or a folder of such files, read in the order of their names; -: standard input"
+    text = "file with texts, or a folder of such files alone, in the order of their names; -: standard input"
     add(parser, "--input", help=text)
     text = (
         "file for vectors, .npy or .parquet; a folder for Parquet parts (it exists, or its name ends in / or "

@@ -52,17 +52,24 @@ def read_texts(
 def source_files(source: str) -> list[str]:
     """List the files of a source: the file itself or, for a folder, its files in the order of their names.
 
-    Files whose names start with ``.`` or ``_`` are left out; other tools use such names for markers.
+    Whatever has a name that starts with ``.`` or ``_`` is left out; other tools use such names for markers.
 
     Raises:
-        DataError: the folder has no files.
+        DataError: the folder has no files, or something else in it: a folder, a broken link, a pipe.
     """
     if source == STDIN or not Path(source).is_dir():
         return [source]
-    found = [path for path in Path(source).iterdir() if path.is_file() and path.name[0] not in "._"]
+    found = sorted(path for path in Path(source).iterdir() if path.name[0] not in "._")
+    for path in found:
+        if not path.is_file():
+            kind = "a folder" if path.is_dir() else "a pipe or device" if path.exists() else "a broken link"
+            raise DataError(
+                f"{path}: expected a file of texts, found {kind}; move it away, or begin its name with _, "
+                "which leaves it out (subfolders are not read: encode each by itself)"
+            )
     if not found:
         raise DataError(f"{source}: expected a folder with files of texts, found none; name another")
-    return [str(path) for path in sorted(found, key=lambda path: path.name)]
+    return [str(path) for path in found]
 
 
 def has_columns(source: str) -> bool:

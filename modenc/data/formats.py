@@ -183,7 +183,7 @@ def text_in_column(
     if isinstance(text, NonText) and (text or not may_be_null):
         raise DataError(
             f"{text.place}: expected a text in {column!r}, found {str(text)[:60] or 'null'}; drop the row, "
-            "or write the text in quotes"
+            "or store the value as a string"
         )
     return str(text)
 
@@ -243,7 +243,7 @@ def read_lines(stream: BinaryIO, where: str, *, quoted: bool = False) -> Iterato
             name.
     """
     first = stream.readline(LINE_BYTES)
-    if not first:
+    if first in (b"", codecs.BOM_UTF8):
         return
     _check_encoding(first, where)
     has_returns = re.search(rb"\r([^\r\n]|\Z)", first) is not None
@@ -330,12 +330,16 @@ def _read_text(path: Path, needed: Collection[str], wanted: Columns) -> Iterator
         _check_empty(path, ["text"], needed)
 
 
+_TSV_FIELDS = "tabs and line ends inside a field are not allowed in TSV"
+_CSV_FIELDS = "a field with commas or line ends has to be in quotes in CSV"
+
+
 def _read_tsv(path: Path, needed: Collection[str], wanted: Columns) -> Iterator[Row]:
-    return _table(path, ((number, line.split("\t")) for number, line in _lines(path)), needed)
+    return _table(path, ((number, line.split("\t")) for number, line in _lines(path)), needed, _TSV_FIELDS)
 
 
 def _read_csv(path: Path, needed: Collection[str], wanted: Columns) -> Iterator[Row]:
-    return _table(path, _csv_lines(path), needed)
+    return _table(path, _csv_lines(path), needed, _CSV_FIELDS)
 
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -356,7 +360,9 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise DataError(f"{path}, line {reader.line_num}: {fault}") from error
 
 
-def _table(path: Path, lines: Iterator[tuple[int, list[str]]], needed: Collection[str]) -> Iterator[Row]:
+def _table(
+    path: Path, lines: Iterator[tuple[int, list[str]]], needed: Collection[str], advice: str
+) -> Iterator[Row]:
     """Make rows of the fields of numbered lines, the first of which is the header."""
     _, header = next(lines, (0, None))
     if header is None:
@@ -368,8 +374,7 @@ def _table(path: Path, lines: Iterator[tuple[int, list[str]]], needed: Collectio
     for number, fields in lines if len(header) == 1 else _without_blank_end(path, lines, expected):
         if len(fields) != len(header):
             raise DataError(
-                f"{path}, line {number}: expected {expected}, found {len(fields)}; fix the line (tabs and "
-                "line ends inside a field are not allowed in TSV)"
+                f"{path}, line {number}: expected {expected}, found {len(fields)}; fix the line ({advice})"
             )
         yield dict(zip(header, fields, strict=True))
     if not number:

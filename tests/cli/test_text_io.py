@@ -1,7 +1,45 @@
 """How texts come in: cut as an encoder cuts them, a few at a time where they are long."""
 
-from modenc.cli.text_io import batched, read_texts
+import os
+import re
+
+import pytest
+
+from modenc.cli.text_io import batched, read_texts, source_files
+from modenc.errors import DataError
 from modenc.texts import clean
+
+
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        (lambda path: path.symlink_to("gone.txt"), "a broken link"),
+        (lambda path: path.symlink_to(path.name), "a broken link"),
+        (lambda path: path.symlink_to("."), "a folder"),
+        (lambda path: path.mkdir(), "a folder"),
+        (os.mkfifo, "a pipe or device"),
+        (lambda path: path.symlink_to(os.devnull), "a pipe or device"),
+    ],
+)
+def test_source_files_refuses_what_is_no_file_of_a_folder(tmp_path, make, found):
+    (tmp_path / "a.txt").write_text("a")
+    make(tmp_path / "b.txt")
+    message = f"{tmp_path / 'b.txt'}: expected a file of texts, found {found}; move it away"
+    with pytest.raises(DataError, match=re.escape(message)):
+        source_files(str(tmp_path))
+
+
+def test_source_files_follows_links_and_leaves_out_markers_of_other_tools(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (tmp_path / "elsewhere.txt").write_text("a")
+    (folder / "b.txt").write_text("b")
+    (folder / "a.txt").symlink_to(tmp_path / "elsewhere.txt")
+    (folder / "_SUCCESS").write_text("")
+    (folder / "_temporary").mkdir()
+    (folder / ".git").mkdir()
+    (folder / ".#b.txt").symlink_to("me@here.1234")  # Emacs's lock
+    assert source_files(str(folder)) == [str(folder / "a.txt"), str(folder / "b.txt")]
 
 
 def test_texts_are_cut_as_an_encoder_cuts_them(tmp_path):

@@ -41,6 +41,19 @@ def _write_parquet(path, columns):
 # Blank lines
 
 
+@pytest.mark.parametrize("name", ["x.txt", "x.txt.gz", "x.jsonl"])
+def test_a_byte_order_mark_alone_is_no_text(tmp_path, monkeypatch, name):
+    assert _texts(tmp_path, name, "\ufeff") == []
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbf")))
+    assert list(read_texts("-")) == []
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_byte_order_mark_before_a_line_end_is_an_empty_text(tmp_path, end):
+    assert _texts(tmp_path, "x.txt", f"\ufeff{end}") == [""]
+    assert _texts(tmp_path, "x.txt", f"\ufeff{end}{CAT}") == ["", CAT]
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("name", ["x.tsv", "x.csv", "x.tsv.gz"])
 def test_a_blank_line_of_one_column_is_an_empty_text(tmp_path, name, end):
