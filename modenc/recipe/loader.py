@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from modenc.errors import LanguageError, RecipeError
-from modenc.languages import find_code, normalize_code
+from modenc.languages import find_code, listed_codes, normalize_code
 from modenc.recipe.checks import check_languages, check_plan, unknown_language, unknown_placeholders
 from modenc.recipe.files import (
     DEFAULTS_FILE,
@@ -81,21 +81,21 @@ class RecipeHeader:
 
 def load_recipe(
     path: str | Path,
-    overrides: Sequence[str] = (),
+    overrides: str | Sequence[str] = (),
     *,
     check_files: bool = True,
-    languages: Sequence[str] | None = None,
+    languages: str | Iterable[str] | None = None,
     need_others: bool = True,
 ) -> Recipe:
     """Read a recipe by path or shipped name, and check all of it.
 
     Args:
         path: a TOML file, or the name of a shipped recipe such as ``turkic``.
-        overrides: ``a.b=value``, stronger than all files; see ``apply_overrides``.
+        overrides: one or several ``a.b=value``, stronger than all files; see ``apply_overrides``.
         check_files: also check that data files, catalog packages, the base and the hub's pivot are there, and
             look into the files. Without it only the settings are read; :func:`~modenc.train` then checks the
             files.
-        languages: codes of the languages whose files are checked; all by default.
+        languages: code or codes of the languages whose files are checked; all by default.
         need_others: whether other languages of the recipe that these build on must be in the hub.
 
     Returns:
@@ -112,7 +112,7 @@ def load_recipe(
     try:
         file = find_recipe(path)
         issues: list[Issue] = []
-        tables, spelled = _tables(file, overrides, issues)
+        tables, spelled = _tables(file, [overrides] if isinstance(overrides, str) else overrides, issues)
         header = _header(tables, file.stem, issues)
         own = _language_tables(tables, header.pivot, spelled, issues)
         found: list[LocatedIssue] = [(None, issue) for issue in issues]
@@ -120,7 +120,8 @@ def load_recipe(
         plans = _plans(tables, own, header, found)
         add_issues(found, ((lang, issue) for lang, plan in plans.items() for issue in check_plan(plan)))
         add_issues(found, check_languages(plans, own, header.pivot))
-        chosen = list(plans) if languages is None else [find_code(code) or code for code in languages]
+        given = listed_codes(plans if languages is None else languages)
+        chosen = [find_code(code) or code for code in given]
         if check_files:
             add_issues(found, _missing(plans, chosen, chosen if need_others else plans, header.hubs()))
             add_issues(found, _inspected({lang: plans[lang] for lang in chosen if lang in plans}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from transformers import set_seed
 from modenc.base_model import BaseModel, resolve_base
 from modenc.errors import LanguageError, RecipeError
 from modenc.hub.store import Hub
-from modenc.languages import language_name, normalize_code
+from modenc.languages import language_name, listed_codes, normalize_code
 from modenc.recipe.loader import check_recipe
 from modenc.recipe.settings import STAGES, LanguagePlan, Recipe
 from modenc.storage import disk_errors
@@ -50,8 +50,8 @@ _KEPT = "finished stages, the last whole checkpoint and the hub are kept"
 def train(
     recipe: Recipe,
     *,
-    languages: Sequence[str] | None = None,
-    stages: Sequence[str] | None = None,
+    languages: str | Iterable[str] | None = None,
+    stages: str | Iterable[str] | None = None,
     force: bool = False,
 ) -> dict[str, Path]:
     """Train the modules of a recipe's languages in its order, and publish them in its hub.
@@ -62,9 +62,9 @@ def train(
 
     Args:
         recipe: a recipe of ``load_recipe``.
-        languages: only these codes, in any standard form (``kaz`` for ``kk``); all by default.
-        stages: only these stages; earlier ones must be done already. Stages between and after them that have
-            nothing to do (``objective = "none"``) are done, too.
+        languages: only this code or these, in any standard form (``kaz`` for ``kk``); all by default.
+        stages: only this stage or these; earlier ones must be done already. Stages between and after them
+            that have nothing to do (``objective = "none"``) are done, too.
         force: train stages again even where their fingerprint says they are done.
 
     Returns:
@@ -72,10 +72,10 @@ def train(
         that ``run.publish`` kept out of the hub.
 
     Raises:
-        LanguageError: a language is not in the recipe.
-        RecipeError: a stage is unknown, or one it builds on is not done, or another training holds one of
-            the languages, in the same work folder or for the same hub; ``RecipeIssues`` as ``load_recipe``
-            raises it, for files that were not checked then, and modules that are missing by now.
+        LanguageError: a language is not in the recipe, or none is given.
+        RecipeError: a stage is unknown, none is given, or one it builds on is not done, or another training
+            holds one of the languages, in the same work folder or for the same hub; ``RecipeIssues`` as
+            ``load_recipe`` raises it, for files that were not checked then, and modules that are missing.
         DataError: the data cannot be used.
         HubError: a hub cannot be used, or a language that others build on is neither there nor trained.
         StorageError: a disk is full or read-only.
@@ -106,8 +106,8 @@ class StageJob:
 def stage_jobs(
     recipe: Recipe,
     *,
-    languages: Sequence[str] | None = None,
-    stages: Sequence[str] | None = None,
+    languages: str | Iterable[str] | None = None,
+    stages: str | Iterable[str] | None = None,
     force: bool = False,
 ) -> list[StageJob]:
     """List the work of :func:`train` as jobs for :func:`run_stage_job`; open or create the hub.
@@ -121,6 +121,10 @@ def stage_jobs(
     with ExitStack() as locks:
         for plan in plans:
             locks.enter_context(language_lock(plan.lang, plan.run.work_dir, training.hub))
+        # A job would find what is missing when jobs before it have discarded modules.
+        if set(chosen) != set(STAGES):
+            for plan in plans:
+                training.due(plan, chosen, TrainingData(plan, recipe.plans))
         if force:
             folders = [plan.run.work_dir / plan.lang / name for plan in plans for name in chosen]
             for folder in [*folders, *([plans[0].run.work_dir / _ALL_PAIRS] if all_pairs else [])]:
@@ -168,26 +172,34 @@ def run_stage_job(recipe: Recipe, job: StageJob, *, wait: float = 0) -> dict[str
 
 
 def _prepare(
-    recipe: Recipe, languages: Sequence[str] | None, stages: Sequence[str] | None, *, force: bool
+    recipe: Recipe,
+    languages: str | Iterable[str] | None,
+    stages: str | Iterable[str] | None,
+    *,
+    force: bool,
 ) -> tuple[_Training, list[LanguagePlan], tuple[str, ...]]:
     """Check the chosen languages and stages, and open the hub; all are chosen by default."""
-    chosen = [normalize_code(lang) for lang in languages or recipe.plans]
+    chosen = [normalize_code(lang) for lang in listed_codes(recipe.plans if languages is None else languages)]
+    names = (stages,) if isinstance(stages, str) else STAGES if stages is None else tuple(stages)
+    if not chosen:
+        raise LanguageError("languages: expected at least one, found none; leave it out to train all")
+    if not names:
+        raise RecipeError("stages: expected at least one, found none; leave it out to train all")
     if unknown := set(chosen) - set(recipe.plans):
         raise LanguageError(
             f"recipe {recipe.name!r} has no language {', '.join(sorted(unknown))}; "
             f"it has {', '.join(recipe.plans)}"
         )
-    if wrong := set(stages or ()) - set(STAGES):
+    if wrong := set(names) - set(STAGES):
         raise RecipeError(f"unknown stage {', '.join(sorted(wrong))}; stages are {', '.join(STAGES)}")
     plans = [plan for lang, plan in recipe.plans.items() if lang in chosen]
-    names = tuple(stages or STAGES)
     if _aligns_all_pairs(plans, names) and len(plans) < len(recipe.plans):
         raise RecipeError(
             "alignment.partners = 'all' trains all languages of the recipe in one; leave --lang out, or "
             f"choose stages before it: {' '.join(f'--stage {name}' for name in STAGES[:-1])}"
         )
     # A single stage may not need the other languages.
-    check_recipe(recipe, [plan.lang for plan in plans], need_others=not stages)
+    check_recipe(recipe, [plan.lang for plan in plans], need_others=stages is None)
     base = resolve_base(plans[0].base.model)
     return _Training(recipe, base, prepare_hub(recipe, plans, base), force), plans, names
 
@@ -243,41 +255,52 @@ class _Training:
             }
 
     def train_stages(self, plan: LanguagePlan, stages: Sequence[str]) -> TrainedLanguage:
-        """Train a language's stages, without the alignment of all pairs.
-
-        RecipeError where a stage that is not chosen is not done, and a later one needs it.
-        """
+        """Train a language's stages, without the alignment of all pairs; raises what :meth:`due` does."""
         logger.info("%s (%s)", plan.lang, language_name(plan.lang))
         if plan.run.threads:
             torch.set_num_threads(plan.run.threads)
         logger.info(" threads: %d", torch.get_num_threads())
-        data = TrainingData(plan, self.recipe.plans)
-        done: list[Stage] = []
         records: dict[str, StageRecord] = {}
         changed = False
-        for stage in iterate_stages(plan, self.base, self.hub, data):
-            if stage.name == "alignment" and plan.aligns_all_pairs():
-                break
-            record, chosen = read_stage_record(stage), stage.name in stages
-            if record is not None and not (self.force and chosen):
+        for stage, record in self.due(plan, stages, TrainingData(plan, self.recipe.plans)):
+            if record is not None:
                 logger.info(" %s: done before, skipped", stage.name)
-            elif chosen or (plan.skips(stage.name) and set(stages) & set(records)):
+            else:
                 begin(stage, force=self.force)
                 logger.info(" %s: %s", stage.name, _summary(plan, stage.name))
                 # Here, so that a new adapter's weights do not depend on what the process trained before.
                 set_seed(plan.run.seed)
                 record, changed = finish(stage, _STAGE_FUNCTIONS[stage.name](stage)), True
-            elif set(stages) & set(STAGES[STAGES.index(stage.name) :]):
-                only = "" if plan.aligns_all_pairs() else f" --lang {plan.lang}"
-                raise RecipeError(
-                    f"{plan.lang}: stage {stage.name} is not done with the present settings and data, and a "
-                    f"later stage needs it; run: modenc train {self.recipe.name}{only}"
-                )
-            else:
-                break
-            done.append(stage)
             records[stage.name] = record
-        return TrainedLanguage(done[-1], records, changed)
+        return TrainedLanguage(stage, records, changed)
+
+    def due(
+        self, plan: LanguagePlan, stages: Sequence[str], data: TrainingData
+    ) -> list[tuple[Stage, StageRecord | None]]:
+        """List the stages up to the last that is done or to be trained; the latter have no record.
+
+        RecipeError where a stage that is not chosen would have to be trained, and a later one needs it.
+        """
+        found: list[tuple[Stage, StageRecord | None]] = []
+        again = False
+        for index, stage in enumerate(iterate_stages(plan, self.base, self.hub, data)):
+            if stage.name == "alignment" and plan.aligns_all_pairs():
+                break
+            record, chosen = read_stage_record(stage), stage.name in stages
+            if again or (self.force and chosen) or record is None:
+                if not chosen and not (plan.skips(stage.name) and set(stages) & set(STAGES[:index])):
+                    if not set(stages) & set(STAGES[index:]):
+                        break
+                    why = "not done with the present settings and data"
+                    why = why if record is None else "to be trained again after the one before it"
+                    only = "" if plan.aligns_all_pairs() else f" --lang {plan.lang}"
+                    raise RecipeError(
+                        f"{plan.lang}: stage {stage.name} is {why}, and a later stage "
+                        f"needs it; run: modenc train {self.recipe.name}{only}"
+                    )
+                record, again = None, True
+            found.append((stage, record))
+        return found
 
     def _align_all_pairs(
         self, unaligned: Sequence[TrainedLanguage], folder: Path

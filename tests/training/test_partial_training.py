@@ -7,6 +7,7 @@ from test_pipeline import EN_STARTS_FROM_KK
 from trainings import hashes
 
 from modenc.cli.main import main
+from modenc.errors import LanguageError, RecipeError
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
@@ -19,6 +20,53 @@ pytestmark = pytest.mark.slow
 KEEPS = "kk: the hub keeps its modules until alignment is done"
 # Without stages 1 and 2.
 SHORT = ["vocabulary.method=base", "language_adaptation.objective=none"]
+
+
+@pytest.mark.parametrize("start", [train, stage_jobs])
+@pytest.mark.parametrize(
+    ("overrides", "stages", "force"),
+    [
+        ([], ["vocabulary", "alignment"], True),
+        ([], ["alignment", "vocabulary"], True),
+        (["vocabulary.size=310"], ["vocabulary", "sentence_encoding"], False),
+        (["language_adaptation.strength=0.7"], ["alignment"], True),
+        (["language_adaptation.strength=0.7"], ["vocabulary", "alignment"], True),
+    ],
+)
+def test_train_refuses_stages_that_others_need_before_it_discards_any(
+    copied, start, overrides, stages, force
+):
+    before = hashes(copied.parent)
+    with pytest.raises(RecipeError, match=r"kk: stage language_adaptation .* a later stage needs it"):
+        start(load_recipe(copied, overrides), languages=["kk"], stages=stages, force=force)
+    after = {name: mark for name, mark in hashes(copied.parent).items() if not name.endswith(".lock")}
+    assert after.items() <= before.items()
+    assert {name for name in before if not name.endswith(".lock")} == set(after)
+
+
+@pytest.mark.parametrize("start", [train, stage_jobs])
+def test_train_takes_one_name_as_a_str_and_several_as_an_iterator(copied, start):
+    recipe = load_recipe(copied, languages="kk")
+    assert recipe.checked == {"kk"}
+    expected = start(recipe, languages=["kk"], stages=["alignment"])
+    assert start(recipe, languages="kaz", stages="alignment") == expected
+    assert start(recipe, languages=iter(["kk"]), stages=iter(["alignment"])) == expected
+
+
+@pytest.mark.parametrize("start", [train, stage_jobs])
+def test_train_refuses_a_choice_of_nothing(copied, start):
+    before, recipe = hashes(copied.parent), load_recipe(copied)
+    with pytest.raises(LanguageError, match="languages: expected at least one, found none; leave it out"):
+        start(recipe, languages=[], force=True)
+    with pytest.raises(RecipeError, match="stages: expected at least one, found none; leave it out"):
+        start(recipe, stages=[], force=True)
+    with pytest.raises(LanguageError, match="expected a language's code, or several, found 3"):
+        start(recipe, languages=[3])
+    assert hashes(copied.parent) == before
+
+
+def test_load_recipe_takes_one_override_as_a_str(copied):
+    assert load_recipe(copied, "run.seed=7", check_files=False).plans["kk"].run.seed == 7
 
 
 def test_hub_keeps_a_finished_language_until_all_stages_are_done(copied, caplog):
