@@ -185,6 +185,7 @@ def _begin(work: Path, base: BaseModel, plan: LanguagePlan, data: dict[str, Trai
         "base": [base.fingerprint, plan.base.prompt, plan.base.pooling],
         "seed": plan.run.seed,
         "dev": [sorted(own.dev.sts) for own in data.values()],
+        "evaluate_every": any(own.dev.sts for own in data.values()) and plan.run.evaluate_every,
         "data": {lang: [rows.fingerprint for rows in _sets_read(own)] for lang, own in data.items()},
     }
     fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -12,7 +12,7 @@ import dataclasses
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -234,9 +234,9 @@ def stage_fingerprint(
     """Hash what a stage's result depends on: settings, data, dev rows, earlier stages, seed.
 
     Not hashed is what describes the data without being trained on (paths, licenses), and settings of ``run``
-    other than the seed. ``before`` is the fingerprint of the stage before, and decides alone if the stage has
-    nothing to do. ``dev_fingerprint`` is that of the rows that choose its best weights, empty where there are
-    none. Returns the SHA-256.
+    other than the seed and, in ``dev_fingerprint``, ``evaluate_every``. ``before`` is the fingerprint of the
+    stage before, and decides alone if the stage has nothing to do. ``dev_fingerprint`` is that of what
+    chooses its best weights, empty where nothing does. Returns the SHA-256.
     """
     content: dict[str, Any] = {"format": _FORMAT, "stage": name, "before": before}
     if not plan.skips(name):
@@ -283,17 +283,23 @@ def _reads_pivot(plan: LanguagePlan, name: str) -> bool:
 
 
 def _dev_fingerprint(data: TrainingData, name: str) -> str:
-    """Fingerprint the rows that choose the best weights; training data's fingerprint has its own."""
+    """Fingerprint what chooses the best weights: how often, and rows that training data's does not have."""
     plan = data.plan
     rows: list[object] = []
+    held_out: Sequence[object] = ()
     searched = [[*row, plan.base.max_length] for row in data.dev.search]
     if name == "sentence_encoding":
         if plan.sentence_encoding.objective != "none" or plan.sentence_encoding.scored_steps:
             rows += [*data.dev.sts, *searched]
+    elif name == "language_adaptation" and "distill" in plan.language_adaptation.objective:
+        held_out = data.text.held_out
     # Training all pairs evaluates nothing.
     elif _reads_pivot(plan, name) and plan.alignment.partners == "pivot":
         rows += [*data.dev.sts, *searched, *(["cross", *row] for row in data.dev.cross_sts)]
+        held_out = data.held_out_translations()
         if "parallel" not in plan.reads(name):
-            rows += data.held_out_translations()
+            rows += held_out
     lines = sorted(map(json.dumps, rows))
+    if lines or held_out:
+        lines.append(f"every {plan.run.evaluate_every} steps")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else ""

@@ -55,7 +55,6 @@ KK_STS = "languages.kk.data.dev.sts"
         [f'{KK_STS}=[{{path="sts.kk.tsv", license="MIT"}}]'],
         [f'{KK_STS}=[{{path="spelled.tsv", columns={{sentence1="a", sentence2="b", score="c"}}}}]'],
         [f"{KK_STS}=['second.tsv', 'first.tsv']"],
-        ["run.evaluate_every=3"],
         ["run.checkpoint_every=7"],
         ["run.publish=unless_worse"],
         ['data.text=[{path="mono.{lang}.txt", license="CC0-1.0", translator="someone"}]'],
@@ -94,6 +93,31 @@ def test_what_no_stage_learns_from_redoes_none(copied, overrides):
 )
 def test_what_a_stage_learns_from_redoes_it_and_what_follows(copied, override, stages):
     assert {name for lang, name in redone(copied, override) if lang == "kk"} == set(stages)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "stages"),
+    [
+        ([], STAGES[1:]),
+        (["data.dev.text_held_out=0"], STAGES[2:]),
+        (["data.dev.text_held_out=0", "data.dev.sts=[]"], STAGES[3:]),
+        (["data.dev.sts=[]", "data.dev.parallel_held_out=0"], STAGES[1:]),
+        (["data.dev.sts=[]", "data.dev.parallel_held_out=0", "data.dev.text_held_out=0"], ()),
+        # Perplexity is measured at the end, and chooses nothing.
+        (["language_adaptation.objective=mlm"], STAGES[2:]),
+        (["language_adaptation.objective=mlm+distill"], STAGES[1:]),
+        (
+            ["language_adaptation.objective=pivot", "sentence_encoding.start=en", "data.dev.text_held_out=0"],
+            STAGES[1:],
+        ),
+        (["language_adaptation.objective=none", "sentence_encoding.objective=none"], STAGES[3:]),
+        (["alignment.objective=none", "data.dev.text_held_out=0"], STAGES[2:]),
+    ],
+)
+def test_how_often_is_evaluated_redoes_what_dev_sets_choose(copied, overrides, stages):
+    before, after = marks(copied, *overrides), marks(copied, *overrides, "run.evaluate_every=3")
+    redone = {stage for lang, stage in before if lang == "kk" and before[lang, stage] != after[lang, stage]}
+    assert redone == set(stages)
 
 
 def test_settings_of_a_stage_that_has_nothing_to_do_redo_nothing(tiny_recipe):
