@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
@@ -151,12 +152,29 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         for code in listed_codes(codes):
             self._transformer.cache.unload(normalize_code(code))
 
+    @property
+    def similarity(self) -> Any:
+        """Function of two sets of vectors that computes all similarities: float32 [left, right]."""
+        return self._in_float32(super().similarity)
+
+    @property
+    def similarity_pairwise(self) -> Any:
+        """Function of two sets of vectors that computes similarities row by row: float32 [rows]."""
+        return self._in_float32(super().similarity_pairwise)
+
+    def _in_float32(self, function: Any) -> Any:
+        """Let a function compute as :meth:`encode` does, whatever ``torch.autocast`` says."""
+        for device in {"cpu", self.device.type}:
+            function = torch.autocast(device, enabled=False)(function)
+        return function
+
     def identify(self, texts: Any) -> list[Routing]:
         """Identify the language of each text among all that the identifier knows, and choose its modules.
 
         Returns:
             For each text ``code`` and ``confidence`` (0 to 1) of its language; ``modules``, the code of the
-            language or fallback that :meth:`encode` uses; ``share`` (0 to 1), bounded by ``min_confidence``.
+            language or fallback that :meth:`encode` uses, None where ``fallback="error"`` refuses the text;
+            ``share`` (0 to 1), bounded by ``min_confidence``.
 
         Raises:
             TextError: something is not a text.
@@ -208,9 +226,9 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
             prompt: as in ``SentenceTransformer.encode``.
             batch_size: as in ``SentenceTransformer.encode``.
             *args: positional ``options``.
-            lang: language of all texts, or a list with the language of each; ``None`` or ``und``: identify
-                it. Codes such as ``kk``, ``kaz``, ``kaz_Cyrl`` and ``kk-KZ`` mean the same; ``base`` means
-                no modules.
+            lang: language of all texts, or a list with the language of each; ``None``, ``und`` or blank:
+                that which :meth:`route` tagged the text with, or else it is identified. Codes such as ``kk``,
+                ``kaz``, ``kaz_Cyrl`` and ``kk-KZ`` mean the same; ``base`` means no modules.
             align: apply the cross-lingual alignment; ``False`` gives the monolingual encoders.
             **options: all options of ``SentenceTransformer.encode``, except ``processing_kwargs`` and
                 ``task``, which would have no effect and are refused.

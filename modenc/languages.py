@@ -20,8 +20,8 @@ BASE = "base"
 
 _LONGEST_CODE = 100
 
-# Valid subtags that name no language: undetermined, multiple, uncoded, no linguistic content.
-_NO_LANGUAGE = frozenset({"und", "mul", "mis", "zxx"})
+# No code, and subtags of no language: undetermined, multiple, uncoded, no linguistic content.
+_NO_LANGUAGE = frozenset({"", "und", "mul", "mis", "zxx"})
 
 # Codes of writing systems that mix several Unicode scripts or narrow one down.
 _WRITING_SYSTEMS: dict[str, frozenset[str]] = {
@@ -75,7 +75,7 @@ def _find_code(code: str) -> str | None:
 
 
 def is_undetermined(code: object) -> bool:
-    """Say whether a code names no language but says that it is not known: ``und``, ``mul``, ``mis``, ``zxx``.
+    """Say whether a code says that the language is not known: ``und``, ``mul``, ``mis``, ``zxx``, or blank.
 
     Upper case and further subtags (``und-Latn``) are allowed.
     """

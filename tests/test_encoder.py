@@ -517,7 +517,9 @@ def test_fallback_error_is_raised_for_other_languages_texts(fresh):
         encoder.encode([TEXTS[0], GERMAN])
     with pytest.raises(LanguageError, match="text 71: identified as German"):
         encoder.route([TEXTS[0], GERMAN], first=70)
-    assert encoder.identify([GERMAN])[0].modules == "error"
+    assert encoder.identify([GERMAN])[0].modules is None
+    assert [routing.modules for routing in encoder.identify([TEXTS[0], "123"])] == ["en", "en"]
+    assert fresh(min_confidence=0.95, fallback="error").identify(TEXTS)[0].modules is None
     assert np.isfinite(encoder.encode([TEXTS[0], "123", "😀"])).all()
 
 
@@ -601,7 +603,7 @@ def test_a_script_that_contradicts_the_code_warns_once(fresh):
     assert len([warning for warning in caught if "given as" in str(warning.message)]) == 1
 
 
-@pytest.mark.parametrize("code", ["kazak", "xx", "", "zzz_Zzzz"])
+@pytest.mark.parametrize("code", ["kazak", "xx", "zzz_Zzzz"])
 def test_unknown_codes_are_refused(encoder, code):
     with pytest.raises(LanguageError):
         encoder.encode(TEXTS, lang=code)
@@ -878,12 +880,40 @@ def test_encode_under_autocast_gives_the_same_vectors(tiny_hub, align):
     assert np.array_equal(encoder.encode(TEXTS, align=align), right)
 
 
-@pytest.mark.parametrize("code", ["und", "UND", "mul", "zxx", "und-Latn"])
+@pytest.mark.parametrize("name", ["cosine", "dot", "euclidean", "manhattan"])
+@pytest.mark.parametrize("method", ["similarity", "similarity_pairwise"])
+def test_similarity_under_autocast_is_float32(tiny_hub, name, method):
+    encoder = ModularEncoder(tiny_hub.path, similarity_fn_name=name)
+    for vectors in (encoder.encode(TEXTS), encoder.encode(TEXTS, convert_to_tensor=True)):
+        right = getattr(encoder, method)(vectors, vectors)
+        with torch.autocast("cpu", torch.bfloat16):
+            found = getattr(encoder, method)(vectors, vectors)
+            assert torch.mm(torch.eye(2), torch.eye(2)).dtype == torch.bfloat16  # it is on again
+        assert found.dtype == torch.float32
+        assert torch.equal(found, right)
+
+
+@pytest.mark.parametrize("code", ["und", "UND", "mul", "zxx", "und-Latn", "", " \t"])
 def test_lang_may_say_that_the_language_is_not_known(encoder, code):
     right = encoder.encode(TEXTS)
     assert np.array_equal(encoder.encode(TEXTS, lang=code), right)
     assert np.array_equal(encoder.encode(TEXTS, lang=[code] * len(TEXTS)), right)
     assert [text.lang for text in encoder.route(TEXTS, code)] == [text.lang for text in encoder.route(TEXTS)]
+
+
+@pytest.mark.parametrize("code", [None, "und", "", float("nan")])
+def test_tagged_texts_keep_their_language_where_lang_names_none(encoder, code):
+    tagged = [TaggedText(text, "az") for text in TEXTS[:2]]
+    single = None if code != code else code  # NaN is of columns alone
+    for lang in (single, [code, code]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # of scripts: nobody gave these codes
+            assert [text.lang for text in encoder.route(tagged, lang)] == ["az", "az"]
+    assert [text.lang for text in encoder.route([*tagged, TEXTS[0]], [code, "en", code])] == [
+        "az",
+        "en",
+        "en",
+    ]
 
 
 def test_lang_may_be_what_identify_found(tiny_hub):

@@ -96,11 +96,13 @@ def test_script_of_code() -> None:
         script_of_code("a b c")
 
 
-@pytest.mark.parametrize("code", ["und", "UND", "mul", "mis", "zxx", "und-Latn", "und_Cyrl", " und "])
+@pytest.mark.parametrize(
+    "code", ["und", "UND", "mul", "mis", "zxx", "und-Latn", "und_Cyrl", " und ", "", " "]
+)
 def test_codes_that_say_the_language_is_not_known(code: str) -> None:
     assert is_undetermined(code)
 
 
-@pytest.mark.parametrize("code", ["kk", "", "unknown", "undx", "mus", None, 3])
+@pytest.mark.parametrize("code", ["kk", "unknown", "undx", "mus", None, 3])
 def test_other_codes_do_not(code: object) -> None:
     assert not is_undetermined(code)

@@ -64,7 +64,7 @@ def add_commands(commands: Any) -> None:
     )
     add(parser, "--output", help=text, type=str)
     add_encoding(parser)
-    text = "column with each text's language; if it is empty, the language is detected"
+    text = "column with each text's language; if it is empty or und, the language is detected"
     option(parser, "--lang-column", "NAME", text)
     option(parser, "--normalize", None, "scale vectors to length 1")
     option(parser, "--truncate-dim", "N", "keep the first N numbers of each vector", type=positive)

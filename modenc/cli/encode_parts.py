@@ -79,12 +79,12 @@ def list_parts(args: argparse.Namespace) -> list[Part]:
 
 def _count(args: argparse.Namespace, file: str) -> int:
     """Count the texts of a file, and check the languages in ``--lang-column``."""
-    from modenc.languages import BASE, normalize_code
+    from modenc.languages import BASE, is_undetermined, normalize_code
 
-    known = {"", BASE}
+    known = {BASE}
     codes = read_texts(file, args.lang_column, option=LANG_COLUMN) if args.lang_column else ()
     for number, code in enumerate(codes, start=1):
-        if (code := code.strip()) not in known:
+        if (code := code.strip()) not in known and not is_undetermined(code):
             try:
                 normalize_code(code)
             except LanguageError as error:
@@ -155,7 +155,7 @@ def read_rows(
     if not args.lang_column:
         return zip(texts, repeat(None))
     codes = chain.from_iterable(read_texts(file, args.lang_column, option=LANG_COLUMN) for file in files)
-    return zip(texts, (code.strip() or None for code in codes), strict=False)
+    return zip(texts, (code.strip() for code in codes), strict=False)
 
 
 def encode_rows(

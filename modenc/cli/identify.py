@@ -26,7 +26,8 @@ def run(args: argparse.Namespace) -> None:
     Prints a line for each text, tab-separated:
       code        most probable language of all that the identifier knows
       confidence  its probability, 0 to 1
-      modules     language of the hub whose modules encode the text, or the fallback
+      modules     language of the hub whose modules encode the text, or the fallback; with --fallback error
+                  - (null in JSON) for a text that it refuses
       share       probability of the hub's most probable language, among the hub's languages and the most
                   probable other one, 0 to 1; it decides between modules and fallback
       text        the text
@@ -39,5 +40,5 @@ def run(args: argparse.Namespace) -> None:
     encoder = open_encoder(args)
     for texts in batched(read_texts(args.input, args.column), LINES_AT_ONCE, CHARACTERS_AT_ONCE):
         for text, found in zip(texts, encoder.identify(texts), strict=True):
-            numbers = f"{found.confidence:.3f}\t{found.modules}\t{found.share:.3f}"
+            numbers = f"{found.confidence:.3f}\t{found.modules or '-'}\t{found.share:.3f}"
             write(args, {**asdict(found), "text": text}, f"{found.code}\t{numbers}\t{one_line(text)}\n")

@@ -49,8 +49,9 @@ class Routing(Identification):
     (undetermined) and 0 if a text has no letters, or none of a known script.
     """
 
-    modules: str
-    """Code of the language whose modules encode the text, or the fallback ``base`` or ``error``."""
+    modules: str | None
+    """Code of the language whose modules encode the text, or ``base``; None: the fallback ``error`` refuses
+    it."""
     share: float
     """Probability, 0 to 1, of the hub's likeliest language, given that the text is in one of the hub's
     languages, which get a prior, or in the likeliest other one. ``min_confidence`` is compared with it. It is
@@ -148,7 +149,8 @@ class LanguageRouter:
             code, sure = match.found.code, match.share >= self._settings.min_confidence
             modules = match.language if sure or code == UNDETERMINED else None
             if modules is None:
-                modules = fallback = fallback or self.fallback
+                fallback = fallback or self.fallback
+                modules = None if fallback == ERROR else fallback
             found[text] = Routing(code, match.found.confidence, modules, match.share), match
         return [found[excerpt] for excerpt in excerpts]
 
@@ -180,7 +182,8 @@ class LanguageRouter:
 
         Args:
             texts: plain texts, or :class:`~modenc.texts.TaggedText`, which have a language.
-            lang: the language of all texts, or of each (``None`` or ``und``: identify it).
+            lang: the language of all texts, or of each; ``None``, ``und`` or blank: that of a tagged text, or
+                else it is identified.
             first: number of the first text, for messages.
 
         Raises:
@@ -188,9 +191,10 @@ class LanguageRouter:
                 modules and the fallback is ``error``.
         """
         given = _codes_given(texts, lang)
+        self._check_scripts(texts, given, first)
+        tags = (text.lang if isinstance(text, TaggedText) else None for text in texts)
+        given = [tag if code is None else code for code, tag in zip(given, tags, strict=True)]
         resolved = {code: self._resolve(code) for code in dict.fromkeys(given) if code is not None}
-        if lang is not None:
-            self._check_scripts(texts, given, first)
         open_rows = [row for row, code in enumerate(given) if code is None]
         numbers = [first + row for row in open_rows]
         identified = iter(self._route_identified([texts[row] for row in open_rows], numbers))
@@ -206,13 +210,15 @@ class LanguageRouter:
         if not (available := self._hub.languages()):
             return [self._without_modules("any language", self.fallback)] * len(texts)
         routed = self._routed(texts, available)
+        chosen: list[str] = []
         for position, (found, match) in zip(positions, routed, strict=True):
-            if found.modules == ERROR:
+            if found.modules is None:
                 raise LanguageError(self._refusal(position, found, match.language))
-        without_modules = {found.code: found.modules for found, match in routed if match.language is None}
-        for code, fallback in without_modules.items():
-            self._without_modules(_named(code), fallback)
-        return [found.modules for found, _ in routed]
+            chosen.append(found.modules)
+        fallbacks = {found.code: found.modules for found, match in routed if match.language is None}
+        for code, fallback in fallbacks.items():
+            self._without_modules(_named(code), fallback or ERROR)
+        return chosen
 
     def _refusal(self, position: int, found: Routing, language: str | None) -> str:
         """Return the message for a text without modules if the fallback is ``error``."""
@@ -293,8 +299,9 @@ def _match_of(found: Identification, available: Sequence[str]) -> Match:
 
 
 def _codes_given(texts: Sequence[str], lang: str | Sequence[str | None] | None) -> list[str | None]:
+    """Return the code given for each text; None where none is."""
     if lang is None or is_undetermined(lang):
-        return [text.lang if isinstance(text, TaggedText) else None for text in texts]
+        return [None] * len(texts)
     if isinstance(lang, str):
         return [str(lang)] * len(texts)
     if not isinstance(lang, Iterable) or isinstance(lang, Mapping | Set):

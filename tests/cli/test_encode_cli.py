@@ -350,7 +350,7 @@ def test_vectors_can_be_shorter_normalized_and_binary(
 
 @pytest.mark.parametrize("output", ["v.npy", "out"])
 def test_a_column_states_the_languages(encode, tiny_hub, tmp_path, output):
-    codes = ["kk", None, "en", "kaz_Cyrl", " base ", ""] * 2
+    codes = ["kk", None, "en", "kaz_Cyrl", " base ", "", "und", " ", "mul", "az", "UND", "zxx"]
     rows = [{"text": text, "code": code} for text, code in zip(TEXTS, codes, strict=True)]
     (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     options = ["--part-size", "5"] if output == "out" else []

@@ -44,7 +44,7 @@ def test_identify_as_json_has_language_and_modules(tiny_hub, tmp_path, capsys):
     [
         ([], ["base", "kk"]),
         (["--fallback", "az"], ["az", "kk"]),
-        (["--fallback", "error"], ["error", "kk"]),
+        (["--fallback", "error"], ["-", "kk"]),
         (["--min-confidence", "1"], ["base", "base"]),
     ],
 )
