@@ -603,6 +603,30 @@ def test_a_script_that_contradicts_the_code_warns_once(fresh):
     assert len([warning for warning in caught if "given as" in str(warning.message)]) == 1
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "iPhone 15 Pro Max",
+        "12 kg",
+        "docker compose",
+        "https://example.org/the/weather",
+        "Samsung Galaxy S24 Ultra",
+        "Как это работает: the quick brown fox jumps over the lazy dog",
+    ],
+)
+def test_names_units_and_texts_with_words_in_the_right_script_are_not_warned_of(fresh, text):
+    encoder = fresh()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder.encode(text, lang="kk")
+
+
+def test_a_foreign_script_after_a_long_head_is_warned_of(fresh):
+    text = "<p class='x'>" * 500 + "今天天气很好，我们去公园吧。"
+    with pytest.warns(UserWarning, match="given as 'kk', written in Cyrl, but it is in Hani"):
+        fresh().encode(text, lang="kk")
+
+
 @pytest.mark.parametrize("code", ["kazak", "xx", "zzz_Zzzz"])
 def test_unknown_codes_are_refused(encoder, code):
     with pytest.raises(LanguageError):

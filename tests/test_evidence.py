@@ -1,3 +1,4 @@
+import time
 import unicodedata
 
 import pytest
@@ -49,6 +50,44 @@ ADDITIONS = [
     "SELECT name FROM users WHERE id = 3; -- {}",
     "{} (Visual Studio Code)",
     "The Lord of the Rings: {}",
+    "{} mysite.tech/products/wireless-headphones-black",
+    "title: {}\npublished: true\nauthor: null\ntags: news",
+    'msgid "The weather will be nice today"\nmsgstr "{}"',
+    "{}\n```bash\npip install some package\n",
+    "~~~\nrun the server with some options\n~~~\n{}",
+    'title="{}" lang="en" class="main article"',
+    ".btn {{ color: red; font-weight: bold; }} {}",
+    "$ sudo apt-get update && sudo apt-get install -y nginx {}",
+    '<img src="a.png" alt="the price a > b is better">{}',
+    '<div class="main" <p>{}',
+    "v1.2.3-beta.1 (build: 4f5e6a7, branch: main) {}",
+    "550e8400-e29b-41d4-a716-446655440000 00:1a:2b:3c:4d:5e {}",
+    "<item><title><![CDATA[{}]]></title></item>",
+    "/* the weather of today */ {} <!-- the <b>weather</b> of today -->",
+    "{{% if user.is_active %}}{}{{% endif %}}",
+    "Instruct: Given a web search query, retrieve relevant passages\nQuery: {}",
+    "Represent this sentence for searching relevant passages: {}",
+    "为这个句子生成表示以用于检索相关文章：{}",
+    "title: none | text: {}",
+    'print("{}")',
+    "logger.info('{}', extra=context)",
+]
+# Longer than what is kept of a text.
+HEADS = [
+    '<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/static/main.css">'
+    * 100,
+    "<script>function toggle(element) { var current = find(element); return current; }</script>" * 100,
+    "<script>"
+    + "function toggle(element) { var current = find(element); return current; } " * 120
+    + "</script>",
+    "<style>" + ".header-nav { margin: 0 auto; font-weight: bold; } " * 200 + "</style>",
+    ".header-nav { margin: 0 auto; font-weight: bold; } " * 200,
+    '<svg><path fill="none" stroke="black" d="M10 10h4v7l-3 2z M0 0c1 2 3 4 5 6"/></svg>' * 120,
+    '<img src="data:image/png;base64,' + "xdcUhPjPmS3b0eQRzCAS54yJ" * 500 + '">',
+    "https://www.example.com/news/today-weather-report " * 400,
+    "<!-- " + "a comment on the weather of today " * 300 + "-->",
+    "```python\n" + "for item in items:\n    print(item)\n" * 300 + "```",
+    "Home | About Us | Products | Contact | My Account | Shopping Cart\n" * 150,
 ]
 
 
@@ -63,6 +102,54 @@ def test_additions_are_no_evidence(identifier, addition, code):
     text = addition.format(SENTENCES[code])
     assert identifier.match([text], list(SENTENCES))[0].language == code
     assert identifier.identify([text])[0].code == code
+
+
+@pytest.mark.parametrize("code", SENTENCES)
+@pytest.mark.parametrize("head", HEADS)
+def test_words_after_a_long_head_are_read(identifier, head, code):
+    assert identifier.match([f"{head} {SENTENCES[code]}"], list(SENTENCES))[0].language == code
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("python 설치 방법", "ko"),
+        ("docker 사용법", "ko"),
+        ("什么是machine learning？", "zh"),
+        ("如何安装 python package", "zh"),
+        ("git 教程", "zh"),
+        ("dockerのinstall方法", "ja"),
+        ("npm install が動かない", "ja"),
+        ("Как установить python package через pip install?", "ru"),
+        ("machine learning деген не?", "kk"),
+        ("What does 你好 mean?", "en"),
+        ("The phrase как дела means how are you", "en"),
+        ("He said спасибо and left.", "en"),
+        ("She plays Go (囲碁) every day.", "en"),
+        ("Das Wort привет bedeutet hallo.", "de"),
+    ],
+)
+def test_terms_in_latin_script_do_not_outvote_other_scripts_nor_quotes_outvote_latin(identifier, text, code):
+    assert identifier.match([text], list(SENTENCES))[0].language == code
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("Azərbaycan Prezidenti Yeni Fərman İmzaladı", "az"),
+        ("CUMHURBAŞKANI YENİ KARARNAMEYİ İMZALADI", "tr"),
+        ("O'zbekiston Respublikasi Prezidenti Yangi Farmonni Imzoladi", "uz"),
+        ("Der Bundeskanzler Besucht Heute Die Stadt Köln", "de"),
+    ],
+)
+def test_a_title_is_no_name(identifier, text, code):
+    assert language_evidence(text).words == text
+    assert identifier.match([text], [*SENTENCES, "az", "uz"])[0].language == code
+
+
+def test_a_name_before_chinese_without_a_blank_leaves_the_chinese():
+    assert language_evidence("我用Visual Studio Code写程序").script == "Hani"
+    assert "写程序" in language_evidence("我用 Visual Studio Code写程序").words
 
 
 @pytest.mark.parametrize(
@@ -102,7 +189,41 @@ def test_compatibility_characters_are_read_as_tokenizers_read_them(identifier, t
 
 @pytest.mark.parametrize(
     "text",
-    ["", "  ", "123 - 45", "😀!", "\x00", "https://example.org/the/weather", "a@b.org", "<br>", "@me #fun"],
+    [
+        *(
+            "",
+            "  ",
+            "123 - 45",
+            "😀!",
+            "\x00",
+            "https://example.org/the/weather",
+            "a@b.org",
+            "<br>",
+            "@me #fun",
+        ),
+        *(
+            "query: ",
+            "passage:",
+            "пример.рф",
+            "localhost:8080",
+            "example.tech",
+            "main.cpp",
+            "__init__",
+            "@你好",
+        ),
+        *("550e8400-e29b-41d4-a716-446655440000", "d41d8cd98f00b204e9800998ecf8427e", "de:ad:be:ef:00:11"),
+        *(
+            "v1.2.3",
+            "--verbose",
+            "$ ls",
+            "x = y + z",
+            "2024-01-01T12:00:00Z",
+            "5 km",
+            "12kg",
+            "0xFF",
+            "10 km/h",
+        ),
+    ],
 )
 def test_without_words_there_is_no_evidence(text):
     assert language_evidence(text) == ("", None)
@@ -122,6 +243,71 @@ def test_without_words_there_is_no_evidence(text):
 def test_words_stay(text):
     words = language_evidence(text).words
     assert sum(map(str.isalpha, words)) >= 0.8 * sum(map(str.isalpha, text))
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *(
+            '<a "',
+            "<a '",
+            "<style",
+            "<!-- ",
+            " /* ",
+            "```",
+            "~~~ ```",
+            "{a:",
+            "{{",
+            "[a=",
+            "[a",
+            "](",
+            "f(",
+            "&",
+        ),
+        *(
+            "a = ",
+            "a=a+",
+            "a=a - ",
+            "a.",
+            "a:",
+            "a-",
+            "a:b-",
+            "a_",
+            "a@",
+            "a1.",
+            "a+",
+            "/a",
+            "./",
+            "aA",
+            "#a",
+            "--",
+        ),
+        *(
+            'msgid "',
+            '"a":',
+            "a: ",
+            "sudo ",
+            "git ",
+            "if a.",
+            "for a in ",
+            "Instruct: ",
+            "A ",
+            "A A of ",
+            "A | ",
+        ),
+    ],
+)
+def test_time_grows_with_a_texts_length_alone(unit):
+    def seconds(length):
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            language_evidence(unit * (length // len(unit)))
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    # Ten times the length takes a hundred times as long in quadratic time.
+    assert seconds(50_000) < 40 * seconds(5_000) + 0.01
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,17 +12,24 @@ from reprlib import repr as short_repr
 from typing import Any
 
 from modenc.errors import HubError, LanguageError, OptionError
-from modenc.evidence import language_evidence
+from modenc.evidence import READ, count_words, language_evidence
 from modenc.hub.reader import LanguageGoneError
 from modenc.hub.store import Hub
 from modenc.langid import UNDETERMINED, Identification, LanguageIdentifier, Match, get_identifier
-from modenc.languages import BASE, expected_scripts, is_undetermined, language_name, normalize_code
+from modenc.languages import (
+    BASE,
+    expected_scripts,
+    is_undetermined,
+    language_name,
+    normalize_code,
+    script_of_letter,
+)
 from modenc.texts import TaggedText, is_missing
 from modenc.user_warnings import warn_user
 
 ERROR = "error"
-_IDENTIFY_CHARACTERS = 8000
-_LETTER = re.compile(r"[^\W\d_]")
+# Words of which a text is warned of that is in another script than its language is.
+_FEWEST_WORDS = 3
 # Tries if a language is replaced during a call; four were seen with two replacements a second.
 _TRIES = 10
 
@@ -134,7 +140,7 @@ class LanguageRouter:
         return [routing for routing, _ in self._routed(texts, available)] if texts else []
 
     def _routed(self, texts: Sequence[str], available: Sequence[str]) -> list[tuple[Routing, Match]]:
-        excerpts = [_excerpt(text, _IDENTIFY_CHARACTERS) for text in texts]
+        excerpts = [text[:READ] for text in texts]
         distinct = list(dict.fromkeys(excerpts))
         self._warn_of_unknown(available, getattr(self._identifier, "languages_known", None))
         matches: Sequence[Match]
@@ -256,14 +262,17 @@ class LanguageRouter:
 
     def _check_scripts(self, texts: Sequence[str], given: Sequence[str | None], first: int) -> None:
         for position, (text, code) in enumerate(zip(texts, given, strict=True), first):
-            if code is None or code == BASE:
+            # Once for all its codes, of which a server's clients can send any number (``kk-x-...``).
+            if code is None or code == BASE or (key := ("script", normalize_code(code))) in self._warned:
                 continue
             expected = expected_scripts(code)
-            script = language_evidence(text).script
-            if expected and script and script not in expected:
-                # Once for all its codes, of which a server's clients can send any number (``kk-x-...``).
+            if not expected or any(script_of_letter(character) in expected for character in text):
+                continue
+            words, script = language_evidence(text)
+            # Names, units and terms are written alike in all languages.
+            if script is not None and sum(count_words(words).values()) >= _FEWEST_WORDS:
                 self._warn_once(
-                    ("script", normalize_code(code)),
+                    key,
                     f"text {position} is given as {code!r}, written in {', '.join(sorted(expected))}, but it "
                     f"is in {script}; check lang=, or leave it out to have languages identified",
                 )
@@ -275,13 +284,6 @@ class LanguageRouter:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_identifier"}
-
-
-def _excerpt(text: str, length: int) -> str:
-    """Return the start of a text, or from its first letter on if there are only blanks or digits before."""
-    letter = _LETTER.search(text)
-    start = letter.start() if letter is not None and letter.start() > length // 2 else 0
-    return str(text[start : start + length])
 
 
 def _named(code: str) -> str:
