@@ -21,12 +21,12 @@ _CHOICES = (
     ("language_adaptation", "objective"),
     ("sentence_encoding", "objective"),
     ("sentence_encoding", "scored_steps"),
-    ("sentence_encoding", "keep_ranking_weight"),
+    ("sentence_encoding", "keep_ranking_steps"),
     ("alignment", "objective"),
 )
 
-# Setting → the data that it alone decides on.
-_READ_FOR = {"scored_steps": "scored_pairs", "keep_ranking_weight": "passages"}
+# Setting → the data that it decides on, which the stage's objective does not.
+_READ_FOR = {"scored_steps": ("scored_pairs",), "keep_ranking_steps": ("scored_pairs", "passages")}
 
 
 def check_plan(plan: LanguagePlan) -> Iterator[Issue]:
@@ -34,7 +34,6 @@ def check_plan(plan: LanguagePlan) -> Iterator[Issue]:
     yield from _vocabulary(plan)
     yield from _adapted_to_pivot(plan)
     yield from _missing_data(plan)
-    yield from _kept_ranking(plan)
     yield from _alignment(plan)
     yield from _least_and_most(plan)
     yield from _steps(plan)
@@ -98,8 +97,10 @@ def _missing_data(plan: LanguagePlan) -> Iterator[Issue]:
         choice = getattr(getattr(plan, section), key)
         # [alignment] reports the data that 'pivot' needs.
         lists = () if choice == "pivot" else plan.reads(section)
-        lists = tuple(name for name in lists if _READ_FOR.get(key, name) == name)
-        lists = lists if key in _READ_FOR else tuple(name for name in lists if name not in _READ_FOR.values())
+        if key in _READ_FOR:
+            lists = _READ_FOR[key] if choice else ()
+        elif section == "sentence_encoding":
+            lists = tuple(name for name in lists if name not in _READ_FOR["keep_ranking_steps"])
         if missing := [name for name in lists if not getattr(data, name)]:
             names = " and ".join(f"data.{name}" for name in missing)
             there = any(getattr(plan.data, name) for name in missing)
@@ -137,14 +138,6 @@ def _alignment(plan: LanguagePlan) -> Iterator[Issue]:
     if objective == "emma_x" and plan.emma_x.warmup_languages and plan.emma_x.warmup_share == 1:
         message = "with warmup_languages expected less than 1.0, found 1.0: no step is left for the language"
         yield Issue(("emma_x", "warmup_share"), message, (("emma_x", "warmup_languages"),))
-
-
-def _kept_ranking(plan: LanguagePlan) -> Iterator[Issue]:
-    encoding = plan.sentence_encoding
-    if encoding.keep_ranking_weight and not encoding.scored_steps:
-        message = "its batches take turns with scored pairs: expected scored_steps of 1 or more, found 0"
-        place: Place = ("sentence_encoding", "scored_steps")
-        yield Issue(("sentence_encoding", "keep_ranking_weight"), message, (place,))
 
 
 def _least_and_most(plan: LanguagePlan) -> Iterator[Issue]:

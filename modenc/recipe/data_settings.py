@@ -134,7 +134,7 @@ class DataSettings:
     """Stage 3, ``scored_steps``. Roles ``sentence1``, ``sentence2`` and ``score``, their similarity rated by
     people. Not checked for language, since the pivot's pairs also teach other languages."""
     passages: tuple[Source, ...]
-    """Stage 3, ``keep_ranking_weight``, and stage 4, ``keep_weight``. Role ``passage``, in the order of the
+    """Stage 3, ``keep_ranking_steps``, and stage 4, ``keep_weight``. Role ``passage``, in the order of the
     documents, and where there is one ``query``: a question or title. Not checked for language; ``max_chars``
     does not concern passages."""
     parallel: tuple[Source, ...]

@@ -158,9 +158,11 @@ class SentenceEncodingSettings:
     the pivot: much of what it learned holds in other languages. With ``objective = "none"`` it is kept."""
     scored_steps: NonNegativeInt
     """Steps on ``data.scored_pairs`` (CoSENT) after the steps of the objective; 0 for none."""
-    keep_ranking_weight: NonNegativeFloat
-    """Weight of a term that keeps the bare base's ranking of passages, for search: with it the scored steps
-    take batches of ``data.passages`` in turn with scored pairs. 0 for none."""
+    keep_ranking_steps: NonNegativeInt
+    """Further steps on ``data.scored_pairs`` in turn with ``data.passages``, on which the bare base's ranking
+    is kept, for search; 0 for none."""
+    keep_ranking_weight: PositiveFloat
+    """Weight of the ranking of passages."""
     strength: ShareAbove0
     """Share of the trained adapter's output that is kept, above 0 and up to 1 (paper). Less is nearer to the
     base, and to its quality in search. Compare WiSE-FT (Wortsman et al., 2022)."""
@@ -177,10 +179,15 @@ class SentenceEncodingSettings:
     simcse_max_chars: PositiveInt
     """Longest line of running text that SimCSE reads: short lines are cheap and resemble captions."""
 
+    def scores(self) -> bool:
+        """Check whether it trains on scored pairs."""
+        return bool(self.scored_steps or self.keep_ranking_steps)
+
     def summary(self) -> str:
         """Describe the stage: ``mnrl then scored pairs from kk``, ``copied from kk``, ``none``."""
         done: list[str] = [] if self.objective == "none" else [self.objective]
         done += ["scored pairs"] if self.scored_steps else []
+        done += ["scored pairs and passages"] if self.keep_ranking_steps else []
         if self.start == FRESH:
             return " then ".join(done) or "none"
         return f"{' then '.join(done) or 'copied'} from {self.start}"
@@ -310,9 +317,8 @@ class LanguagePlan:
         if stage == "sentence_encoding":
             encoding, kinds = self.sentence_encoding, {"mnrl": "paraphrases", "simcse": "text"}
             lists = tuple(name for kind, name in kinds.items() if kind in encoding.objective.split("+"))
-            if encoding.scored_steps:
-                lists += ("scored_pairs", "passages") if encoding.keep_ranking_weight else ("scored_pairs",)
-            return lists
+            pairs = ("scored_pairs",) if encoding.scores() else ()
+            return (*lists, *pairs, *(("passages",) if encoding.keep_ranking_steps else ()))
         if stage == "language_adaptation" and self.language_adaptation.objective != "pivot":
             return () if self.language_adaptation.objective == "none" else ("text",)
         lists = data_for_alignment(self.alignment.objective, self.emma_x)
@@ -333,7 +339,7 @@ class LanguagePlan:
             return self.vocabulary.method == "base"
         if stage == "sentence_encoding":
             encoding = self.sentence_encoding
-            return (encoding.objective, encoding.scored_steps, encoding.start) == ("none", 0, FRESH)
+            return encoding.objective == "none" and not encoding.scores() and encoding.start == FRESH
         if stage == "language_adaptation":
             objective = self.language_adaptation.objective
             return objective == "none" or (objective == "pivot" and self.lang == self.pivot)

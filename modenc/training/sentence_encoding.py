@@ -2,8 +2,8 @@
 
 First it trains on pairs or on running text; then, with ``scored_steps``, on scored pairs by CoSENT (Su,
 2022), as Sentence-BERT trains on NLI first and on STS then (Reimers and Gurevych, 2019, section 4): batches
-of both kinds in turn would undo each other. With ``keep_ranking_weight`` batches of passages, on which the
-bare base's ranking is kept, take turns with the scored pairs.
+of both kinds in turn would undo each other. At last, with ``keep_ranking_steps``, scored pairs take turns
+with passages, on which the bare base's ranking is kept; more than some 100 steps do more harm than good.
 """
 
 from __future__ import annotations
@@ -48,14 +48,12 @@ from modenc.training.trainers import train_sentence_model
 
 logger = logging.getLogger(__name__)
 
-_SIDES = ("query", "passage")
-
 
 def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
     """Train SE on the body with LA merged, and write ``se/``; returns metrics."""
     settings = stage.plan.sentence_encoding
     start = None if settings.start == FRESH else published_adapter(stage, settings.start)
-    if settings.objective == "none" and not settings.scored_steps:
+    if settings.objective == "none" and not settings.scores():
         if start is not None and process_state().is_main_process:
             shutil.copytree(start, stage.modules.se)
         return {}
@@ -70,14 +68,20 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
     if settings.objective != "none":
         metrics = _learn_objective(stage, model, kept)
     if settings.scored_steps:
-        scored = _learn_scores(stage, model, kept)
-        seconds = metrics.get("seconds", 0.0) + scored["seconds"]
-        metrics = {**scored, **metrics, "scored": scored, "seconds": seconds}
-        metrics |= {"dev_after": scored["dev_after"]} if "dev_after" in scored else {}
+        metrics = _with_phase(metrics, "scored", _learn_scores(stage, model, kept))
+    if settings.keep_ranking_steps:
+        metrics = _with_phase(metrics, "ranking", _keep_ranking(stage, model, kept))
     if process_state().is_main_process:
         with kept():
             save_lora(body, stage.modules.se, stage.base.id)
     return metrics
+
+
+def _with_phase(metrics: dict[str, Any], name: str, phase: dict[str, Any]) -> dict[str, Any]:
+    """Add a phase's metrics under its name; the stage's own cover all phases."""
+    seconds = metrics.get("seconds", 0.0) + phase["seconds"]
+    last = {"dev_after": phase["dev_after"]} if "dev_after" in phase else {}
+    return {**phase, **metrics, name: phase, "seconds": seconds, **last}
 
 
 def _learn_objective(stage: Stage, model: SentenceTransformer, kept: PublishedWeights) -> dict[str, Any]:
@@ -97,25 +101,40 @@ def _learn_objective(stage: Stage, model: SentenceTransformer, kept: PublishedWe
 
 def _learn_scores(stage: Stage, model: SentenceTransformer, kept: PublishedWeights) -> dict[str, Any]:
     settings = stage.plan.sentence_encoding
-    optimizer = replace(settings.optimizer, steps=settings.scored_steps)
-    pairs = _columns(stage.data.scored_pairs.train, "sentence1", "sentence2", "score")
-    sets: dict[str, dict[str, Dataset]] = {"scored": {"scored": pairs}}
-    losses: dict[str, nn.Module] = {"scored": CoSENTLoss(model, scale=settings.scale)}
-    drawn_from: dict[str, int] = {}
-    if settings.keep_ranking_weight:
-        rows = stage.data.passages.train
-        drawn_from["passages"] = len(rows)
-        needed = math.ceil(optimizer.steps * rows_a_step(optimizer) / 2)
-        rows = draw_neighbors(rows, optimizer.batch_size, needed, stage.plan.run.seed)
-        sets["passages"] = {"passages": passage_set(rows, stage.plan.run.seed)}
-        queries, passages = (_base_vectors(stage, sets["passages"]["passages"][side]) for side in _SIDES)
-        losses["passages"] = RankingDistillationLoss(
-            model, queries, passages, scale=settings.scale, weight=settings.keep_ranking_weight
-        )
-    stage = stage.with_phase_folder("scored")
     return train_sentence_model(
-        stage, optimizer, model, sets, losses, _dev_sets(stage, kept), drawn_from=drawn_from
+        stage.with_phase_folder("scored"),
+        replace(settings.optimizer, steps=settings.scored_steps),
+        model,
+        _scored_pairs(stage),
+        CoSENTLoss(model, scale=settings.scale),
+        _dev_sets(stage, kept),
     )
+
+
+def _keep_ranking(stage: Stage, model: SentenceTransformer, kept: PublishedWeights) -> dict[str, Any]:
+    settings, seed = stage.plan.sentence_encoding, stage.plan.run.seed
+    optimizer = replace(settings.optimizer, steps=settings.keep_ranking_steps)
+    rows = stage.data.passages.train
+    needed = math.ceil(optimizer.steps * rows_a_step(optimizer) / 2)
+    passages = passage_set(draw_neighbors(rows, optimizer.batch_size, needed, seed), seed)
+    teacher = [_base_vectors(stage, passages[side]) for side in ("query", "passage")]
+    losses = {
+        "scored": CoSENTLoss(model, scale=settings.scale),
+        "passages": RankingDistillationLoss(model, *teacher, weight=settings.keep_ranking_weight),
+    }
+    return train_sentence_model(
+        stage.with_phase_folder("ranking"),
+        optimizer,
+        model,
+        {"scored": {"scored": _scored_pairs(stage)}, "passages": {"passages": passages}},
+        losses,
+        _dev_sets(stage, kept),
+        drawn_from={"passages": len(rows)},
+    )
+
+
+def _scored_pairs(stage: Stage) -> Dataset:
+    return _columns(stage.data.scored_pairs.train, "sentence1", "sentence2", "score")
 
 
 def _base_vectors(stage: Stage, texts: list[str]) -> Tensor:

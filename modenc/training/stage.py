@@ -289,7 +289,7 @@ def _dev_fingerprint(data: TrainingData, name: str) -> str:
     held_out: Sequence[object] = ()
     searched = [[*row, plan.base.max_length] for row in data.dev.search]
     if name == "sentence_encoding":
-        if plan.sentence_encoding.objective != "none" or plan.sentence_encoding.scored_steps:
+        if plan.sentence_encoding.objective != "none" or plan.sentence_encoding.scores():
             rows += [*data.dev.sts, *searched]
     elif name == "language_adaptation" and "distill" in plan.language_adaptation.objective:
         held_out = data.text.held_out

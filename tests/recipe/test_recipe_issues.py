@@ -179,18 +179,14 @@ def test_a_wrong_value_is_said_with_its_place(issues_of, sound, override, issue)
             "add sources or choose another scored_steps",
         ),
         (
-            ["sentence_encoding.keep_ranking_weight=1.5"],
-            "sentence_encoding.keep_ranking_weight: its batches take turns with scored pairs: expected "
-            "scored_steps of 1 or more, found 0",
+            ["sentence_encoding.keep_ranking_steps=9", "data.scored_pairs=['a.tsv']"],
+            "sentence_encoding.keep_ranking_steps: 9 needs data.passages, found none; "
+            "add sources or choose another keep_ranking_steps",
         ),
         (
-            [
-                "sentence_encoding.keep_ranking_weight=1.5",
-                "sentence_encoding.scored_steps=9",
-                "data.scored_pairs=['a.tsv']",
-            ],
-            "sentence_encoding.keep_ranking_weight: 1.5 needs data.passages, found none; "
-            "add sources or choose another keep_ranking_weight",
+            ["sentence_encoding.keep_ranking_steps=9"],
+            "sentence_encoding.keep_ranking_steps: 9 needs data.scored_pairs and data.passages, found none; "
+            "add sources or choose another keep_ranking_steps",
         ),
         (
             ["data.parallel=[]", "data.cross_paraphrases=[]"],

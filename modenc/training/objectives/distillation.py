@@ -5,10 +5,10 @@ sentences of a batch: ``L = mean_i (1 - s_i·t_i) + mean_ij (s_i·s_j - t_i·t_j
 keeps the geometry between sentences; ``mlm+distill`` adds a weighted masked-LM loss.
 
 Training for similarity costs quality in search, which a ranking without labels preserves. With unit vectors
-b of the frozen base and s of the student for queries q and all passages p of a batch, and the temperatures
-0.01, E5's own in training, and 1 / scale:
+b of the frozen base and s of the student for queries q and all passages p of a batch, E5's own temperature in
+training, and twice as much for the student, whose cosines scored pairs spread wider:
 
-    L = w mean_q KL(softmax_p(b_q·b_p / 0.01) || softmax_p(scale s_q·s_p))
+    L = w mean_q KL(softmax_p(b_q·b_p / 0.01) || softmax_p(s_q·s_p / 0.02))
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from modenc.training.objectives.masked_lm import MaskedLM
 
-_TEACHER_TEMPERATURE = 0.01
+_TEACHER_TEMPERATURE, _STUDENT_TEMPERATURE = 0.01, 0.02
 
 
 class DistillationLoss(nn.Module):
@@ -65,12 +65,12 @@ class RankingDistillationLoss(nn.Module):
     """
 
     def __init__(
-        self, model: SentenceTransformer, queries: Tensor, passages: Tensor, *, scale: float, weight: float
+        self, model: SentenceTransformer, queries: Tensor, passages: Tensor, *, weight: float
     ) -> None:
         super().__init__()
         self.model = model
         self.queries, self.passages = (nn.functional.normalize(side, dim=-1) for side in (queries, passages))
-        self.scale, self.weight = scale, weight
+        self.weight = weight
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """Compute the loss of one batch (a scalar)."""
@@ -80,7 +80,7 @@ class RankingDistillationLoss(nn.Module):
         )
         rows = labels.cpu()
         target = (self.queries[rows] @ self.passages[rows].T / _TEACHER_TEMPERATURE).softmax(-1).to(query)
-        ranking = (self.scale * query @ passage.T).log_softmax(-1)
+        ranking = (query @ passage.T / _STUDENT_TEMPERATURE).log_softmax(-1)
         return self.weight * nn.functional.kl_div(ranking, target, reduction="batchmean")
 
 
