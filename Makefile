@@ -97,7 +97,6 @@ torture: $(INSTALLED)
 	$(BIN)/python -m pip install -qq -e ".[torture]"
 	$(BIN)/python torture/run.py --seed $(SEED)
 
-# Its int8 peers are measured where optimum-onnx[onnxruntime] and optimum-intel[openvino] are installed.
 # ISA=avx2: as on a processor with AVX2 and nothing newer.
 bench: $(INSTALLED)
 	$(if $(ISA),$(AVX2)) $(BIN)/python benchmarks/performance.py $(ISA:%=--isa %) --data "$(or $(DATA),$(error DATA=DIR is missing: the folder with mono/ and eval/))"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from markdown_rows import head, row
-from stored_languages import FOLDER, Figure, Stored, StoredSystem
+from stored_languages import Figure, Stored, StoredSystem
 
 MEANS = (
     ("STS-B within", "stsb", "spearman", 1),
@@ -18,8 +18,11 @@ MEANS = (
     ("Tatoeba xsim %, margin", "tatoeba", "xsim_error", 2),
     ("SIB xsim %, cosine", "sib", "xsim_error_cosine", 2),
     ("SIB xsim %, margin", "sib", "xsim_error", 2),
+    ("Search within, nDCG@10", None, "ndcg_at_10", 1),
+    ("Search across, nDCG@10", None, "ndcg_at_10", 2),
+    ("Topics, accuracy", None, "accuracy", 1),
 )
-"""Heading, task, metric and number of languages of each column."""
+"""Heading, task (``None``: all), metric and number of languages of each mean that is stored."""
 
 _PICTURE = "![Spearman × 100 of all pairs of languages, bare base and modules](docs/languages.png)"
 _STS = ("stsb", "kardes")
@@ -34,23 +37,21 @@ _INTRODUCTION = (
 
 
 def readme_table(stored: Stored) -> str:
-    """Results of each language, base → modules with alignment, and the modules' size on disk."""
+    """Results of each language, base → modules with alignment, and the modules' size on disk.
+
+    A column without any stored result is left out.
+    """
     modules = stored.modules.get("align")
     sizes = modules.run.about["system"]["bytes"] if modules else {}
-    lines = head(["", "test set", "STS within", "STS across, mean", "Tatoeba errors, %", "MB"])
+    columns = [column for column in COLUMNS if stored.shared(*column.mean)]
+    lines = head(["", "test set", *(column.heading for column in columns), "MB"])
     for lang in stored.languages():
-        task = test_of(stored, lang)
-        cells = [
-            arrow(stored, within(stored, lang)),
-            arrow(stored, across(stored, lang)),
-            arrow(stored, stored.shared("tatoeba", "xsim_error_cosine", 2, lang) if lang != "en" else []),
-            f"{sizes[lang] / 1e6:.1f}" if lang in sizes else "",
-        ]
-        lines.append(row([lang, _NAMES.get(task, ""), *cells]))
-    means = [stored.shared("stsb", "spearman", 1), stored.shared("stsb", "spearman", 2)]
-    means.append(stored.shared("tatoeba", "xsim_error_cosine", 2))
+        cells = [arrow(stored, column.keys(stored, lang)) for column in columns]
+        size = f"{sizes[lang] / 1e6:.1f}" if lang in sizes else ""
+        lines.append(row([lang, _NAMES.get(test_of(stored, lang) or "", ""), *cells, size]))
     total = f"{sum(sizes.values()) / 1e6:.1f}" if sizes else ""
-    lines.append(row(["mean", "STS-B", *(arrow(stored, keys) for keys in means), total]))
+    means = [arrow(stored, stored.shared(*column.mean)) for column in columns]
+    lines.append(row(["mean", "STS-B", *means, total]))
     return "\n".join(["", *lines, "", *worse_languages(stored), "", _PICTURE, ""])
 
 
@@ -71,6 +72,43 @@ def across(stored: Stored, lang: str) -> list[str]:
     return stored.shared(task, "spearman", 2, lang) if task else []
 
 
+@dataclass(frozen=True)
+class Column:
+    """A column of README.md's table."""
+
+    heading: str
+    short: str
+    keys: Callable[[Stored, str], list[str]]
+    """A language's test sets."""
+    mean: tuple[str | None, str, int]
+    """Task (``None``: all), metric and number of languages of the test sets in the last row."""
+    better: int = 1
+    """1 where higher is better, -1 where lower is."""
+
+
+def _translations(stored: Stored, lang: str) -> list[str]:
+    return stored.shared("tatoeba", "xsim_error_cosine", 2, lang) if lang != "en" else []
+
+
+COLUMNS = (
+    Column("STS within", "STS within", within, ("stsb", "spearman", 1)),
+    Column("STS across, mean", "STS across", across, ("stsb", "spearman", 2)),
+    Column(
+        "search, nDCG@10",
+        "search",
+        lambda stored, lang: stored.shared(None, "ndcg_at_10", 1, lang),
+        (None, "ndcg_at_10", 1),
+    ),
+    Column(
+        "topics, %",
+        "topics",
+        lambda stored, lang: stored.shared(None, "accuracy", 1, lang),
+        (None, "accuracy", 1),
+    ),
+    Column("Tatoeba errors, %", "Tatoeba", _translations, ("tatoeba", "xsim_error_cosine", 2), better=-1),
+)
+
+
 def arrow(stored: Stored, keys: Sequence[str]) -> str:
     """Format means as ``base → modules``; the base's alone if no modules are stored, a dash if none is."""
     if not keys:
@@ -82,18 +120,15 @@ def arrow(stored: Stored, keys: Sequence[str]) -> str:
 def worse_languages(stored: Stored) -> Iterator[str]:
     """List the languages whose result in README.md's table is worse than the base's."""
     modules = stored.modules.get("align")
-    if modules is None:
-        return
-    for heading, pick in (("STS within", within), ("STS across", across)):
+    columns = [column for column in COLUMNS if stored.shared(*column.mean)]
+    for column in columns if modules is not None else []:
         found = [
             (lang, modules.change(stored.base, keys))
             for lang in stored.languages()
-            if (keys := pick(stored, lang))
+            if (keys := column.keys(stored, lang))
         ]
-        yield f"Worse than the base, {heading}: {named(found, 1)}.  "
-    keys = stored.shared("tatoeba", "xsim_error_cosine", 2)
-    found = [(short(key), modules.change(stored.base, [key])) for key in keys]
-    yield f"Worse than the base, Tatoeba: {named(found, -1)}."
+        end = "." if column is columns[-1] else ".  "
+        yield f"Worse than the base, {column.short}: {named(found, column.better)}{end}"
 
 
 def named(changes: Sequence[tuple[str, Figure]], better: int) -> str:
@@ -109,12 +144,9 @@ def named(changes: Sequence[tuple[str, Figure]], better: int) -> str:
     return ", ".join(f"{name} {figure.value:+.1f}{'*' if figure.sure else ''}" for name, figure in worse)
 
 
-def section(results: Path) -> list[str]:
-    """Write the section of RESULTS.md after a blank line; empty if nothing is stored."""
-    if not (results / FOLDER / "base" / "results.json").is_file():
-        return []
-    stored = Stored.load(results)
-    lines = ["", "## Eighteen languages", "", _INTRODUCTION, ""]
+def section(stored: Stored) -> list[str]:
+    """Write the section of RESULTS.md."""
+    lines = ["## Eighteen languages", "", _INTRODUCTION, ""]
     if missing := stored.left_out():
         lines += [f"Left out, since the hub has no modules for them: {', '.join(missing)}.", ""]
     lines += ["The base on all test sets:", "", *base_table(stored.base)]
@@ -159,7 +191,7 @@ def exceptions(stored: Stored, modules: StoredSystem) -> Iterator[str]:
     for heading, *kind in MEANS:
         if keys := stored.shared(*kind):
             found = [(short(key), modules.change(stored.base, [key])) for key in keys]
-            yield f"- {heading}: {named(found, 1 if kind[1] == 'spearman' else -1)}"
+            yield f"- {heading}: {named(found, -1 if kind[1].startswith('xsim') else 1)}"
 
 
 def language_table(stored: Stored) -> Iterator[str]:
@@ -211,3 +243,29 @@ def shown(figure: Figure, sign: str = "") -> str:
     """``76.6 [73.1, 79.8]``, or with ``sign="+"`` as a change."""
     low, high = figure.low, figure.high
     return f"{figure.value:{sign}.1f} [{low:{sign}.1f}, {high:{sign}.1f}]"
+
+
+def row(cells: Sequence[str]) -> str:
+    """Format a line of a Markdown table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def head(headings: Sequence[str]) -> list[str]:
+    """Format a table's first two lines; all columns but the first have numbers."""
+    return [row(headings), row(["---", *["---:"] * (len(headings) - 1)])]
+
+
+def write_table(page: Path, table: str, begin: str, end: str) -> None:
+    """Put a table between the two markers of a page.
+
+    Raises:
+        SystemExit: the page cannot be read, or does not have both.
+    """
+    try:
+        before, found_begin, rest = page.read_text(encoding="utf-8").partition(begin)
+    except OSError as error:
+        raise SystemExit(f"{page}: expected a page, found none to read ({error.strerror})") from error
+    _, found_end, after = rest.partition(end)
+    if not found_begin or not found_end:
+        raise SystemExit(f"{page}: expected the lines {begin!r} and {end!r} around the table, found none")
+    page.write_text(f"{before}{begin}\n{table}\n{end}{after}", encoding="utf-8")

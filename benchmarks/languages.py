@@ -1,13 +1,14 @@
 """All languages of a hub against its bare base: measured once, stored, then tables and a picture.
 
-``python benchmarks/languages.py --data DIR [--hub HUB]`` measures the suite ``eighteen`` on the base, and
-on the hub's modules without and with alignment, and stores the figures in benchmarks/results/eighteen/.
+``python benchmarks/languages.py --data DIR [--suite search_dev]`` measures a suite (else ``eighteen``) on the
+base, and on the hub's modules without and with alignment, and stores the figures in
+benchmarks/results/SUITE/.
 Languages that the hub lacks are left out of its figures, and named. Vectors are kept in runs/vectors/, so
 that an interrupted run goes on; figures of the same weights, suite and precision are not made again.
 In float32, since bfloat16 (``--compute bf16``, twice as fast) moves errors on Tatoeba by up to 0.2.
 
-``python benchmarks/languages.py --tables-only`` writes README.md's table, docs/languages.png and RESULTS.md
-again from what is stored.
+Without ``--data`` it measures nothing, and writes README.md's table, docs/languages.png and the section
+of RESULTS.md again from what is stored.
 """
 
 from __future__ import annotations
@@ -20,13 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from cached_systems import BaseSystem, CachedSystem, vectors_key
-from kept_results import affected, changed_languages, merged
 from language_picture import write_picture
-from language_tables import readme_table
-from markdown_rows import write_table
-from stored_languages import FOLDER, SYSTEMS, Stored
+from language_tables import readme_table, section, write_table
+from stored_languages import SUITES, SYSTEMS, Stored
 from suite_parts import restricted, suite_fingerprint
-from tables import tables
 
 from modenc import ModularEncoder
 from modenc.composition.options import ComputeSettings
@@ -41,7 +39,7 @@ logger = logging.getLogger("languages")
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 HUB = ROOT / "adapters_hub" / "me5-small"
-PUBLISHED = {"suite": FOLDER, "hub": HUB, "compute": "fp32"}
+PUBLISHED: dict[str, tuple[Any, ...]] = {"suite": SUITES, "hub": (HUB,), "compute": ("fp32",)}
 """Settings of the published results; a run with other settings is a trial."""
 
 SEED = 13
@@ -58,7 +56,7 @@ def main() -> None:
     args = arguments()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     try:
-        if not args.tables_only:
+        if args.data is not None:
             measure(args)
         if args.results.resolve() == RESULTS:
             write_pages(RESULTS)
@@ -74,18 +72,15 @@ def arguments() -> argparse.Namespace:
         SystemExit: they contradict each other (status 2).
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--data", type=Path, help="folder with eval/, as the suite names its files")
+    parser.add_argument("--data", type=Path, help="folder of the files that the suite names")
     parser.add_argument("--hub", type=Path, default=HUB)
-    parser.add_argument("--suite", default=FOLDER, help="another suite (trials)")
+    parser.add_argument("--suite", default=SUITES[0], help="another suite")
     parser.add_argument("--only", choices=SYSTEMS, action="append", help="only this system; may be repeated")
     parser.add_argument("--compute", default="fp32", help="as of ModularEncoder (default: fp32)")
     parser.add_argument("--vectors", type=Path, default=ROOT / "runs" / "vectors", help="kept vectors")
     parser.add_argument("--results", type=Path, help="folder for results; required for trials")
-    parser.add_argument("--tables-only", action="store_true", help="measure nothing; needs no --data")
     args = parser.parse_args()
-    if args.data is None and not args.tables_only:
-        parser.error("expected --data DIR or --tables-only, found neither")
-    trial = [f"--{name}" for name, usual in PUBLISHED.items() if getattr(args, name) != usual]
+    trial = [f"--{name}" for name, usual in PUBLISHED.items() if getattr(args, name) not in usual]
     if trial and args.results is None:
         parser.error(
             f"expected --results DIR with {', '.join(trial)}: the published results would be replaced"
@@ -105,20 +100,15 @@ def measure(args: argparse.Namespace) -> None:
     check_files(suite, args.data)
     encoder = ModularEncoder(args.hub, compute=args.compute)
     for name in args.only or SYSTEMS:
-        folder = args.results / FOLDER / name
+        folder = args.results / suite.name / name
         part = suite if name == "base" else restricted(suite, encoder.languages)[0]
         system = cached(name, encoder, args)
         about = {**system.describe(), **circumstances(name, encoder, suite, args)}
         stored = stored_results(folder)
-        changed = changed_languages(stored, about) if stored else None
         if stored and not stored.skipped and stored.about["system"] == about:
             logger.info("%s: stored in %s", name, folder)
             continue
-        if stored and changed is not None:
-            logger.info("%s: changed since the stored results: %s", name, sorted(changed))
-            results = merged(stored, run_suite(system, affected(part, changed), args.data, seed=SEED))
-        else:
-            results = run_suite(system, part, args.data, seed=SEED)
+        results = run_suite(system, part, args.data, seed=SEED)
         save_results(replace(results, about={**results.about, "system": about}), folder)
         logger.info("%s: %.0f s, stored in %s", name, results.seconds, folder)
 
@@ -165,17 +155,16 @@ def stored_results(folder: Path) -> SystemResults | None:
 
 
 def write_pages(results: Path) -> None:
-    """Write README.md's table, the picture and RESULTS.md from stored results.
+    """Write README.md's table, the picture and RESULTS.md's section from stored results.
 
     Raises:
-        SystemExit: nothing is stored, stored results have other settings, or README.md has no place for the
+        SystemExit: nothing is stored, stored results have other settings, or a page has no place for its
             table.
     """
     stored = Stored.load(results)
     write_picture(stored, ROOT / "docs" / "languages.png")
     write_table(ROOT / "README.md", readme_table(stored), BEGIN, END)
-    page = results.parent / "RESULTS.md"
-    page.write_text(tables(results), encoding="utf-8")
+    write_table(results.parent / "RESULTS.md", "\n".join(["", *section(stored), ""]), BEGIN, END)
     logger.info("written: README.md, docs/languages.png, benchmarks/RESULTS.md")
 
 

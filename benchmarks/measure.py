@@ -11,7 +11,6 @@ from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -84,16 +83,6 @@ def slowdown(what: str, ours: list[float], peer: list[float]) -> Row:
     return {**row, "ratio": quartiles[0], "spread": list(quartiles[1:])}
 
 
-def compared(what: str, ours: float, peer: float) -> Row:
-    """Make a row of two values; the lower one is better."""
-    return {"what": what, "ours": ours, "peer": peer, "ratio": peer / max(ours, 1e-9)}
-
-
-def point(what: str, size: int, seconds: float, count: int) -> Row:
-    """Make a point of a growth curve, for ``count`` encoded texts."""
-    return {"what": what, "size": size, "seconds": seconds, **({"texts/s": count / seconds} if count else {})}
-
-
 def median(values: Iterable[float]) -> float:
     """Return the median."""
     return float(np.median(list(values)))
@@ -105,37 +94,9 @@ def resident_mb() -> float:
     return pages * resource.getpagesize() / 1e6
 
 
-class Watch:
-    """The most memory that a block adds, in MB, looked at a hundred times a second."""
-
-    added = 0.0
-
-    def __enter__(self) -> Watch:
-        self._before, self._done = resident_mb(), Event()
-        self._thread = Thread(target=self._look)
-        self._thread.start()
-        return self
-
-    def _look(self) -> None:
-        while not self._done.wait(0.01):
-            self.added = max(self.added, resident_mb() - self._before)
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-
 def where() -> dict[str, str]:
     """Describe the machine and the versions."""
-    packages = (
-        "torch",
-        "transformers",
-        "sentence-transformers",
-        "peft",
-        "onnxruntime",
-        "openvino",
-        "deepfocus",
-    )
+    packages = ("torch", "transformers", "sentence-transformers", "peft")
     versions = {name: version(name) for name in packages if find_spec(name.replace("-", "_"))}
     cpu = next(
         (

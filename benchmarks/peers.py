@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,56 +23,13 @@ HUB = Path(__file__).resolve().parents[1] / "adapters_hub" / "me5-small"
 PROMPT = "query: "
 
 
-def stock(folder: str | None = None, **options: Any) -> SentenceTransformer:
+def stock(**options: Any) -> SentenceTransformer:
     """Load the base with sentence-transformers."""
-    if folder is not None:
-        return SentenceTransformer(folder, device="cpu", **options)
+    body = Transformer(str(resolve_base("me5-small").folder), max_seq_length=256)
+    model = SentenceTransformer(modules=[body, Pooling(body.get_embedding_dimension(), "mean")], device="cpu")
     with tempfile.TemporaryDirectory() as saved:
-        _save_stock(Path(saved))
+        model.save(saved)
         return SentenceTransformer(saved, device="cpu", **options)
-
-
-def _save_stock(folder: Path) -> None:
-    base = resolve_base("me5-small")
-    body = Transformer(str(base.folder), max_seq_length=256)
-    SentenceTransformer(modules=[body, Pooling(body.get_embedding_dimension(), "mean")], device="cpu").save(
-        str(folder)
-    )
-
-
-def int8_peers(folder: Path, texts: list[str]) -> dict[str, SentenceTransformer]:
-    """Load sentence-transformers' int8 backends whose packages are installed."""
-    peers = {}
-    if find_spec("onnxruntime") and find_spec("optimum"):
-        from sentence_transformers.backend import export_dynamic_quantized_onnx_model
-
-        place = folder / "onnx"
-        _save_stock(place)
-        model = stock(str(place), backend="onnx")
-        model.save(str(place))
-        export_dynamic_quantized_onnx_model(model, "avx512_vnni", str(place))
-        file = {"file_name": "onnx/model_qint8_avx512_vnni.onnx"}
-        peers["its int8 ONNX backend"] = stock(str(place), backend="onnx", model_kwargs=file)
-    if find_spec("openvino") and find_spec("optimum"):
-        from datasets import Dataset
-        from optimum.intel import OVConfig, OVQuantizationConfig, OVQuantizer
-
-        place = folder / "openvino"
-        _save_stock(place)
-        model = stock(str(place), backend="openvino")
-        # What export_static_quantized_openvino_model does, with given texts instead of a public set.
-        prompted = [PROMPT + text for text in texts]
-        rows = model.tokenizer(prompted, padding="max_length", max_length=128, truncation=True)
-        names = [port.get_any_name() for port in model[0].auto_model.model.inputs]
-        columns = {name: rows.get(name, [[0] * 128] * len(texts)) for name in names}
-        OVQuantizer.from_pretrained(model[0].auto_model).quantize(
-            calibration_dataset=Dataset.from_dict(columns),
-            save_directory=str(place),
-            ov_config=OVConfig(quantization_config=OVQuantizationConfig()),
-        )
-        file = {"file_name": "openvino/openvino_model.xml"}
-        peers["its int8 OpenVINO backend"] = stock(str(place), backend="openvino", model_kwargs=file)
-    return peers
 
 
 def against_peft(hub: Hub, texts: list[str], pairs: int) -> Row:

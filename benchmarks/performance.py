@@ -14,29 +14,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import performance_processes
 import service
 import torch
-from measure import (
-    Row,
-    compared,
-    median,
-    paired,
-    point,
-    ratio,
-    seconds_of,
-    slowdown,
-    where,
-)
-from peers import HUB, PROMPT, against_peft, gflop_of, int8_peers, stock, synthetic, texts_of
-from performance_report import report
+from measure import Row, median, paired, ratio, seconds_of, slowdown, where
+from peers import HUB, PROMPT, against_peft, gflop_of, stock, synthetic, texts_of
 from sentence_transformers import SentenceTransformer
-from training_steps import stage_four, stage_three
 
 from modenc import ModularEncoder
 from modenc.composition.kernels import has_bf16
@@ -72,7 +59,7 @@ def main() -> None:
         content = {"rows": rows, "where": where(), "pairs": args.pairs}
         (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
     described = {name: inspect.getdoc(section) or "" for name, section in SECTIONS.items()}
-    REPORT.write_text(report(STORED, described, HERE / "performance_findings.md"))
+    REPORT.write_text(report(described))
     print(f"written: {REPORT}")
 
 
@@ -85,23 +72,19 @@ def one_language(data: Path, pairs: int) -> list[Row]:
     if BF16:
         peers["sentence-transformers bf16"] = stock(model_kwargs={"dtype": torch.bfloat16})
     gflop = gflop_of(texts)
-    with tempfile.TemporaryDirectory() as folder:
-        peers |= int8_peers(Path(folder), texts[:300])
-        scores = {name: _similarity(data, model, **prompted) for name, model in peers.items()}
-        own = {name: _similarity(data, model, lang="kk") for name, model in ours.items()}
-        rows = []
-        for compute, encoder in ours.items():
-            for name, peer in peers.items():
-                if compute == "fp32" and "int8" in name:
-                    continue
-                seconds = paired(
-                    lambda encoder=encoder: encoder.encode(texts, lang="kk"),
-                    lambda peer=peer: peer.encode(texts, **prompted),
-                    pairs,
-                )
-                row = ratio(f"modenc {compute} against {name}", *seconds, len(texts), gflop)
-                row["Spearman"] = f"{own[compute]:.2f} (fp32 {own['fp32']:.2f}); peer {scores[name]:.2f}"
-                rows.append(row)
+    scores = {name: _similarity(data, model, **prompted) for name, model in peers.items()}
+    own = {name: _similarity(data, model, lang="kk") for name, model in ours.items()}
+    rows = []
+    for compute, encoder in ours.items():
+        for name, peer in peers.items():
+            seconds = paired(
+                lambda encoder=encoder: encoder.encode(texts, lang="kk"),
+                lambda peer=peer: peer.encode(texts, **prompted),
+                pairs,
+            )
+            row = ratio(f"modenc {compute} against {name}", *seconds, len(texts), gflop)
+            row["Spearman"] = f"{own[compute]:.2f} (fp32 {own['fp32']:.2f}); peer {scores[name]:.2f}"
+            rows.append(row)
     return rows
 
 
@@ -214,79 +197,48 @@ def hub_of_200(data: Path, pairs: int) -> list[Row]:
     ]
 
 
-def focus(data: Path, _pairs: int) -> list[Row]:
-    """FOCUS for a vocabulary of 50,000, against deepfocus's own steps."""
-    with tempfile.TemporaryDirectory() as folder:
-        performance_processes.focus_files(data, Path(folder))
-        quick, slow = (_in_process(name, Path(folder)) for name in ("focus_quick", "focus_slow"))
-        found = [np.load(Path(folder) / f"{name}.npy") for name in ("quick", "slow")]
-    named = f"{quick['new']:,} new tokens mixed from {quick['shared']:,} shared ones"
-    return [
-        compared(f"FOCUS, {named}: that step", quick["mixing"], slow["mixing"]),
-        compared("FOCUS, all that follows fastText", quick["seconds"], slow["seconds"]),
-        compared("memory that this step adds, MB", quick["mixing_MB"], slow["mixing_MB"]),
-        compared("memory that all of it adds, MB", quick["MB"], slow["MB"]),
-        {"what": "largest difference of any number", "difference": float(np.abs(found[0] - found[1]).max())},
-        *(point("new tokens of FOCUS", size, seconds, 0) for size, seconds in quick["growth"]),
+def report(sections: Mapping[str, str]) -> str:
+    """Make the page from the stored measurements of sections (name → what it measures), in this order."""
+    parts = [
+        "# Performance\n",
+        "Made by `make bench DATA=...`. A ratio is the median over pairs of runs in one process, ours and",
+        "the peer's in turn; the quartiles are in brackets. Above 1 ours is better, unless the row says",
+        'otherwise. "of peak" is the number of operations per second in the base\'s linear layers, as a',
+        "share of the fastest float32 product of a large matrix in the same run.",
+        "",
+        '"Limited to AVX2" is the same newer processor, whose libraries use nothing newer',
+        "(`make bench ISA=avx2`). It stands in for a processor without newer instructions.",
     ]
+    for name, doc in sections.items():
+        for path in (STORED / f"{name}.json", *sorted(STORED.glob(f"*/{name}.json"))):
+            if not path.is_file():
+                continue
+            limit = "" if path.parent == STORED else f", limited to {path.parent.name.upper()}"
+            stored = json.loads(path.read_text())
+            title = f"## {name.replace('_', ' ').capitalize()}{limit}"
+            parts += ["", title, "", doc, "", _table(stored["rows"]), ""]
+            parts.append("; ".join(f"{key} {value}" for key, value in stored["where"].items()))
+    return "\n".join([*parts, "", (HERE / "performance_findings.md").read_text().rstrip()]) + "\n"
 
 
-def training(data: Path, pairs: int) -> list[Row]:
-    """One step of stages 3 and 4, against nothing merged and English encoded again each step."""
-    texts, english = texts_of(data, "kk", 32), texts_of(data, "en", 32)
-    rows = []
-    for name, build in (("stage 3", stage_three), ("stage 4", stage_four)):
-        filled = ", its cache of English vectors filled before" if build is stage_four else ""
-        ours, peer = build(texts, english)
-        losses = [(ours(), peer()) for _ in range(5)]
-        seconds = paired(ours, peer, 2 * pairs)
-        row = ratio(f"{name}, 32 pairs{filled}", *seconds, count=32)
-        row["largest difference of five losses"] = max(abs(own - other) for own, other in losses)
-        rows.append(row)
-    return rows
+def _table(rows: list[Row]) -> str:
+    columns = list(dict.fromkeys(key for row in rows for key in row if key != "spread"))
+    lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
+    for row in rows:
+        cells = [_cell(row.get(key)) for key in columns]
+        if "spread" in row:
+            low, high = row["spread"]
+            cells[columns.index("ratio")] += f" [{low:.2f}, {high:.2f}]"
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
-def growth(data: Path, _pairs: int) -> list[Row]:
-    """Measure how time grows with texts, languages, hub and text length."""
-    rows = []
-    texts = texts_of(data, "kk", 2000)
-    encoder = ModularEncoder(HUB, compute="auto")
-    encoder.encode(texts[:500], lang="kk")
-    for count in (100, 1000, 10_000, 100_000):
-        some = (texts * (count // len(texts) + 1))[:count]
-        rows.append(
-            point("texts", count, seconds_of(lambda some=some: encoder.encode(some, lang="kk")), count)
-        )
-    for tokens in (8, 32, 128, 256, 512):
-        # Cut by max_seq_length, so that all have as many.
-        some = [" ".join(texts[row : row + tokens])[: tokens * 8] for row in range(64)]
-        encoder.max_seq_length = tokens
-        rows.append(
-            point("tokens a text", tokens, seconds_of(lambda some=some: encoder.encode(some, lang="kk")), 64)
-        )
-    with tempfile.TemporaryDirectory() as folder:
-        hub = synthetic(Path(folder) / "hub", 200)
-        many = ModularEncoder(hub.path, compute="auto")
-        for count in (1, 2, 6, 12, 23):
-            codes = hub.languages()[1 : count + 1]
-            langs = [codes[row % count] for row in range(64)]
-            many.encode(texts[:64], lang=langs)
-            rows.append(
-                point(
-                    "languages in 64 texts",
-                    count,
-                    seconds_of(lambda langs=langs: many.encode(texts[:64], lang=langs)),
-                    64,
-                )
-            )
-        for count in (1, 6, 200):
-            small = synthetic(Path(folder) / f"hub{count}", count + 1)
-            rows.append(
-                point(
-                    "languages in the hub, opened", count, _in_process("open_hub", small.path)["seconds"], 0
-                )
-            )
-    return rows
+def _cell(value: Any) -> str:
+    if not isinstance(value, float):
+        return "" if value is None else str(value)
+    if value and abs(value) < 1e-3:
+        return f"{value:.1e}"
+    return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.2f}"
 
 
 def _similarity(data: Path, model: SentenceTransformer, **options: Any) -> float:
@@ -314,9 +266,6 @@ SECTIONS: dict[str, Callable[[Path, int], list[Row]]] = {
     "requests": requests,
     "servers": servers,
     "hub_of_200": hub_of_200,
-    "focus": focus,
-    "training": training,
-    "growth": growth,
 }
 
 if __name__ == "__main__":

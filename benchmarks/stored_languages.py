@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from run_results import resampled
 
 from modenc.errors import DataError
 from modenc.evaluation.results import SystemResults, load_results
-from modenc.evaluation.significance import Floats, percentile_interval
+from modenc.evaluation.significance import Floats, percentile_interval, resample_metric
 
-FOLDER = "eighteen"
+SUITES = ("eighteen", "search_dev")
+"""Suites of the published results; the first must be stored, the others may be."""
+
 SYSTEMS = ("base", "no_align", "align")
 """The base, the hub's modules without alignment, and with it."""
+
+# Their rows are translations of each other, and are drawn together; other test sets differ between languages.
+_TRANSLATED = ("stsb", "kardes", "sib")
 
 ORDER = (
     *("en", "de", "nl", "fr", "es", "it", "pt", "pl", "ru"),
@@ -46,12 +51,16 @@ class StoredSystem:
     run: SystemResults
     _samples: dict[str, Floats] = field(default_factory=dict)
 
-    def keys(self, task: str, metric: str, languages: int, lang: str | None = None) -> list[str]:
-        """List the keys of a task's results in so many languages, or only those with ``lang``."""
+    def keys(self, task: str | None, metric: str, languages: int, lang: str | None = None) -> list[str]:
+        """List the keys of a task's results in so many languages, or only those with ``lang``.
+
+        ``None`` for the task: those of all tasks.
+        """
         return [
             result.key
             for result in self.run.results
-            if (result.task, result.metric, len(result.languages)) == (task, metric, languages)
+            if (result.metric, len(result.languages)) == (metric, languages)
+            and task in (None, result.task)
             and (lang is None or lang in result.languages)
         ]
 
@@ -69,7 +78,9 @@ class StoredSystem:
     def samples(self, key: str) -> Floats:
         """Values [samples] on resampled items; rows that are translations are drawn together."""
         if key not in self._samples:
-            self._samples[key] = resampled(self.run, key)
+            task, metric, languages = key.split(".")
+            seed = self.run.seed if task in _TRANSLATED else zlib.crc32(languages.encode())
+            self._samples[key] = resample_metric(metric, self.run.items[key], seed)
         return self._samples[key]
 
     def mean(self, keys: Sequence[str]) -> Figure:
@@ -95,23 +106,39 @@ class Stored:
 
     @staticmethod
     def load(results: Path) -> Stored:
-        """Read what ``languages.py`` stored below ``results``.
+        """Read what ``languages.py`` stored below ``results``, all suites together.
 
         Raises:
-            SystemExit: the base was not measured, or modules on another suite or in another precision.
+            SystemExit: the base was not measured, modules on another suite or in another precision, or other
+                modules on one suite than on another.
         """
-        try:
-            base = StoredSystem(load_results(results / FOLDER / "base"))
-        except DataError as error:
-            raise SystemExit(f"{error}; run benchmarks/languages.py --data DIR") from error
-        folders = {name: results / FOLDER / name for name in SYSTEMS[1:]}
-        found = {name: path for name, path in folders.items() if (path / "results.json").is_file()}
-        modules = {name: StoredSystem(load_results(path)) for name, path in found.items()}
-        for name, system in modules.items():
-            _check_alike(name, system, base)
-        return Stored(base, modules)
+        systems: dict[str, SystemResults] = {}
+        for suite in SUITES:
+            if suite != SUITES[0] and not (results / suite).is_dir():
+                continue
+            try:
+                found = {"base": load_results(results / suite / "base")}
+            except DataError as error:
+                raise SystemExit(
+                    f"{error}; run benchmarks/languages.py --suite {suite} --data DIR"
+                ) from error
+            for name in SYSTEMS[1:]:
+                if (results / suite / name / "results.json").is_file():
+                    found[name] = load_results(results / suite / name)
+                    _check_alike(f"{suite}/{name}", found[name], f"{suite}/base", found["base"], _OF_A_SUITE)
+            for name, run in found.items():
+                if name not in systems:
+                    systems[name] = run
+                    continue
+                known = systems[name]
+                _check_alike(f"{suite}/{name}", run, f"{known.suite}/{name}", known, _OF_A_HUB)
+                systems[name] = replace(
+                    known, results=(*known.results, *run.results), items={**known.items, **run.items}
+                )
+        stored = {name: StoredSystem(run) for name, run in systems.items()}
+        return Stored(stored.pop("base"), stored)
 
-    def shared(self, task: str, metric: str, languages: int, lang: str | None = None) -> list[str]:
+    def shared(self, task: str | None, metric: str, languages: int, lang: str | None = None) -> list[str]:
         """Figures that all stored systems have, as :meth:`StoredSystem.keys` picks them."""
         return [
             key
@@ -133,12 +160,18 @@ class Stored:
         return in_order({code for system in about for code in system["left_out"]})
 
 
-def _check_alike(name: str, system: StoredSystem, base: StoredSystem) -> None:
-    for key in ("precision", "suite_sha256"):
-        ours, bases = (stored.run.about["system"][key] for stored in (system, base))
-        if ours != bases:
+_OF_A_SUITE = ("precision", "suite_sha256")
+_OF_A_HUB = ("base", "modules")
+
+
+def _check_alike(
+    name: str, run: SystemResults, other_name: str, other: SystemResults, keys: Sequence[str]
+) -> None:
+    for key in keys:
+        ours, theirs = (each.about["system"].get(key) for each in (run, other))
+        if ours != theirs:
             raise SystemExit(
-                f"{FOLDER}/{name}: expected the {key} of {FOLDER}/base, {bases!r}, found {ours!r}; "
+                f"{name}: expected the {key} of {other_name}, {theirs!r}, found {ours!r}; "
                 "measure both again with benchmarks/languages.py --data DIR"
             )
 

@@ -8,21 +8,20 @@ import sys
 
 import pytest
 import tiny_models
-from tiny_languages import update_card
 from tiny_suites import columns, task
 
 pytestmark = pytest.mark.slow
 
 COUNT = 30
-
-SUITE = "".join(
-    [
+SUITES = {
+    "eighteen": [
         task("stsb", "multiway_sts", "sts.{lang}.tsv", languages=["en", "az", "ug"]),
         task("kardes", "sts", "sts.{lang}.tsv", languages=["kk"]),
         task("kardes", "sts", "sts.{pivot}-{lang}.tsv", pairs=["en-kk"]),
         task("tatoeba", "bitext", columns("bitext.{lang}.tsv"), pairs=["en-az", "en-ug"]),
-    ]
-)
+    ],
+    "search_dev": [task("titles", "search", "search.{lang}.tsv", languages=["az", "kk", "ug"])],
+}
 
 
 @pytest.fixture(scope="module")
@@ -47,15 +46,20 @@ def data(tmp_path_factory):
     for lang in ("az", "ug"):
         rows = ["\t".join(pair) for pair in zip(texts["en"][:COUNT], texts[lang][:COUNT], strict=True)]
         (root / f"bitext.{lang}.tsv").write_text("\n".join([f"en\t{lang}", *rows]) + "\n")
-    (root / "tiny.toml").write_text(SUITE)
+    for lang in ("az", "kk", "ug"):
+        both = zip(texts[lang][:COUNT], texts[lang][COUNT:], strict=True)
+        rows = [f"{query}\t{passage}\t{number}" for number, (query, passage) in enumerate(both)]
+        (root / f"search.{lang}.tsv").write_text("\n".join(["query\tpassage\tgroup", *rows]) + "\n")
+    for name, tasks in SUITES.items():
+        (root / f"{name}.toml").write_text("".join(tasks))
     return root
 
 
-def _run(languages, data, hub, *words):
+def _run(languages, data, hub, *words, suite="eighteen"):
     with pytest.MonkeyPatch.context() as patch:
-        arguments = ["--data", str(data), "--suite", str(data / "tiny.toml"), "--hub", str(hub.path)]
+        arguments = ["--data", str(data), "--suite", str(data / f"{suite}.toml"), "--hub", str(hub.path)]
         folders = ["--results", str(data / "results"), "--vectors", str(data / "vectors")]
-        patch.setattr(sys, "argv", ["languages", *arguments, *folders, "--compute", "fp32", *words])
+        patch.setattr(sys, "argv", ["languages", *arguments, *folders, *words])
         languages.main()
 
 
@@ -65,35 +69,63 @@ def results(languages, data, tiny_hub):
     return data / "results"
 
 
-def _cells(line):
-    return [cell.strip() for cell in line.strip("|").split("|")]
+@pytest.fixture(scope="module")
+def searched(languages, data, results, tiny_hub):
+    """Results of both suites."""
+    shutil.copytree(results, data / "both" / "results")
+    _run(languages, data, tiny_hub, "--results", str(data / "both" / "results"), suite="search_dev")
+    return data / "both" / "results"
 
 
-def test_languages_that_the_hub_lacks_are_left_out_and_named(languages, results):
+def _rows(table):
+    lines = [line for line in table.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return cells[0], {row[0]: dict(zip(cells[0], row, strict=True)) for row in cells[2:]}
+
+
+def test_languages_that_the_hub_lacks_are_left_out_of_stored_means_and_named(languages, tables, results):
     stored = languages.Stored.load(results)
     assert stored.base.keys("stsb", "spearman", 1, "ug")
     assert all(not system.keys("stsb", "spearman", 1, "ug") for system in stored.modules.values())
     assert stored.left_out() == ["ug"]
     assert stored.languages() == ["en", "az", "kk"]
+    lines = tables.section(stored)
+    assert "Left out, since the hub has no modules for them: ug." in lines
+    assert any(line.startswith("| STS-B across | 3 |") for line in lines)
+    assert sum(line.startswith("| STS-B across | 1 |") for line in lines) == 2
 
 
-def test_the_readme_table_compares_on_the_same_sets(languages, tables, results):
+def test_readme_table_compares_on_the_same_sets(languages, tables, results):
     stored = languages.Stored.load(results)
-    lines = [_cells(line) for line in tables.readme_table(stored).splitlines() if line.startswith("|")]
-    rows = {cells[0]: cells for cells in lines[2:]}
+    headings, rows = _rows(tables.readme_table(stored))
+    assert headings == ["", "test set", "STS within", "STS across, mean", "Tatoeba errors, %", "MB"]
     assert list(rows) == ["en", "az", "kk", "mean"]
-    az, kk = rows["az"], rows["kk"]
     base, ours = (system.value("stsb.spearman.en-az") for system in (stored.base, stored.modules["align"]))
-    assert az[3] == f"{base:.1f} → {ours:.1f}"
-    assert kk[1] == "Kardeş"
-    assert kk[4] == "–"
-    sizes = stored.modules["align"].run.about["system"]["bytes"]
-    assert sizes["kk"] > sizes["az"] > sizes["en"] > 0
+    assert rows["az"]["STS across, mean"] == f"{base:.1f} → {ours:.1f}"
+    assert rows["kk"]["test set"] == "Kardeş"
+    assert rows["kk"]["Tatoeba errors, %"] == "–"
     # Not over Uyghur, which the hub lacks.
-    assert rows["mean"][3] == az[3]
+    assert rows["mean"]["STS across, mean"] == rows["az"]["STS across, mean"]
 
 
-def test_exceptions_are_named_from_the_figures(languages, tables, results):
+def test_search_suite_adds_its_column_to_readme_table_and_its_means_to_the_section(
+    languages, tables, searched
+):
+    stored = languages.Stored.load(searched)
+    headings, rows = _rows(tables.readme_table(stored))
+    assert headings[4] == "search, nDCG@10"
+    base, ours = (system.value("titles.ndcg_at_10.kk") for system in (stored.base, stored.modules["align"]))
+    assert rows["kk"]["search, nDCG@10"] == f"{base:.1f} → {ours:.1f}"
+    assert rows["en"]["search, nDCG@10"] == "–"
+    keys = ["titles.ndcg_at_10.az", "titles.ndcg_at_10.kk"]
+    assert rows["mean"]["search, nDCG@10"].startswith(f"{stored.base.mean(keys).value:.1f} → ")
+    assert "Worse than the base, search: " in tables.readme_table(stored)
+    lines = tables.section(stored)
+    assert any(line.startswith("| Search within, nDCG@10 | 2 |") for line in lines)
+    assert any(line.startswith("| Search across, nDCG@10 | 2 |") for line in lines)
+
+
+def test_worse_languages_are_named_from_the_figures(languages, tables, results):
     stored = languages.Stored.load(results)
     base, modules = stored.base, stored.modules["align"]
     worse = modules.change(base, ["stsb.spearman.az"])
@@ -105,60 +137,37 @@ def test_exceptions_are_named_from_the_figures(languages, tables, results):
     assert not modules.change(modules, keys).sure
 
 
-def test_the_section_has_all_systems_and_says_what_is_missing(tables, results, tmp_path):
-    lines = tables.section(results)
-    assert "Left out, since the hub has no modules for them: ug." in lines
-    assert any(line.startswith("| STS-B across | 3 |") for line in lines)
-    assert sum(line.startswith("| STS-B across | 1 |") for line in lines) == 2
-    assert sum(line.startswith("- STS-B within: ") for line in lines) == 2
-    assert tables.section(tmp_path) == []
+def test_write_pages_gives_the_same_pages_and_picture_each_time(languages, searched, monkeypatch, capsys):
+    root = searched.parent
+    (root / "docs").mkdir()
+    for name in ("README.md", "RESULTS.md"):
+        (root / name).write_text(f"before\n{languages.BEGIN}\nold\n{languages.END}\nafter\n")
+    monkeypatch.setattr(languages, "ROOT", root)
+    monkeypatch.setattr(languages, "RESULTS", searched)
+    monkeypatch.setattr(sys, "argv", ["languages"])
+    written = []
+    for _ in range(2):
+        languages.main()
+        written.append(
+            [(root / name).read_bytes() for name in ("README.md", "RESULTS.md", "docs/languages.png")]
+        )
+    assert written[0] == written[1]
+    assert all(page.startswith(b"before\n") and page.endswith(b"\nafter\n") for page in written[0][:2])
+    assert b"\nold\n" not in written[0][0] + written[0][1]
 
 
-def test_the_picture_is_the_same_each_time(languages, results, tmp_path):
-    stored = languages.Stored.load(results)
-    for name in ("one.png", "two.png"):
-        languages.write_picture(stored, tmp_path / name)
-    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
-    grid = importlib.import_module("language_picture").grid(stored.modules["align"], ["en", "az", "kk", "ug"])
-    assert (grid == grid.T)[:2, :2].all()
-    assert (grid[3] != grid[3]).all()
+def test_write_table_names_a_page_without_a_place_for_it(tables, tmp_path):
+    page = tmp_path / "page.md"
+    with pytest.raises(SystemExit, match=r"page\.md: expected a page, found none to read"):
+        tables.write_table(page, "| |", "<begin>", "<end>")
+    page.write_text("<begin>")
+    with pytest.raises(SystemExit, match=r"expected the lines '<begin>' and '<end>'"):
+        tables.write_table(page, "| |", "<begin>", "<end>")
 
 
 def test_what_is_stored_is_not_measured_again(languages, data, results, tiny_hub, monkeypatch):
     monkeypatch.setattr(languages, "run_suite", lambda *_, **__: pytest.fail("measured again"))
     _run(languages, data, tiny_hub)
-
-
-def test_only_sets_of_changed_languages_are_measured(
-    languages, data, results, tmp_path, hub_copy, monkeypatch
-):
-    """After one language is replaced, the results are those of a whole run."""
-    copies = tmp_path / "data"
-    shutil.copytree(data, copies)
-    root, other = (hub_copy.layout(lang).root for lang in ("kk", "az"))
-    shutil.copy(other / "cla" / "adapter.safetensors", root / "cla" / "adapter.safetensors")
-    update_card(root)
-    asked = []
-    whole = languages.run_suite
-
-    def noting(system, suite, *args, **options):
-        asked.append(
-            {f"{task.name} {code}" for task in suite.task for code in (*task.languages, *task.pairs)}
-        )
-        return whole(system, suite, *args, **options)
-
-    monkeypatch.setattr(languages, "run_suite", noting)
-    _run(languages, copies, hub_copy)
-    assert asked == [{"kardes kk", "kardes en-kk"}] * 2
-    kept = {
-        name: languages.load_results(copies / "results" / "eighteen" / name) for name in languages.SYSTEMS
-    }
-    shutil.rmtree(copies / "results")
-    _run(languages, copies, hub_copy)
-    for name, results in kept.items():
-        again = languages.load_results(copies / "results" / "eighteen" / name)
-        assert results.results == again.results
-        assert results.items.keys() == again.items.keys()
 
 
 def test_missing_files_are_named(languages, data, tiny_hub, tmp_path, capsys):
@@ -190,12 +199,19 @@ def test_a_trial_does_not_replace_published_figures(languages, monkeypatch, caps
     assert f"expected --results DIR with {words[0]}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("key", ["precision", "suite_sha256"])
-def test_figures_of_unlike_circumstances_are_not_compared(languages, results, tmp_path, key):
-    shutil.copytree(results, tmp_path / "results")
-    path = tmp_path / "results" / languages.FOLDER / "align" / "results.json"
+@pytest.mark.parametrize(
+    ("place", "key", "other"),
+    [
+        ("eighteen/align", "precision", "eighteen/base"),
+        ("search_dev/align", "suite_sha256", "search_dev/base"),
+        ("search_dev/align", "modules", "eighteen/align"),
+    ],
+)
+def test_figures_of_unlike_circumstances_are_not_compared(languages, searched, tmp_path, place, key, other):
+    shutil.copytree(searched, tmp_path / "results")
+    path = tmp_path / "results" / place / "results.json"
     stored = json.loads(path.read_text(encoding="utf-8"))
     stored["system"][key] = "other"
     path.write_text(json.dumps(stored), encoding="utf-8")
-    with pytest.raises(SystemExit, match=f"eighteen/align: expected the {key} of eighteen/base"):
+    with pytest.raises(SystemExit, match=f"{place}: expected the {key} of {other}"):
         languages.Stored.load(tmp_path / "results")
