@@ -4,6 +4,9 @@
 languages alone, as it was before a text was weighed against all languages. The prior of ``modenc.langid``
 was chosen on the first half of each file; what is printed and stored is of the second (``--half first``
 shows the other). Short texts: ``greetings.tsv``, written for this, all of them.
+
+``--additions LABEL`` measures the same sentences with what real texts have around them (links, markup, names
+in Latin script, …), and stores the figures under LABEL, so that two versions can be compared.
 """
 
 from __future__ import annotations
@@ -12,7 +15,9 @@ import argparse
 import gzip
 import json
 import random
+import unicodedata
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +27,7 @@ from measure import paired, where
 from modenc.composition.routing import LanguageRouter, RoutingSettings
 from modenc.hub.store import Hub
 from modenc.langid import get_identifier
+from modenc.texts import as_texts
 
 HERE = Path(__file__).resolve().parent
 HUB = HERE.parent / "adapters_hub" / "me5-small"
@@ -39,6 +45,52 @@ STS = _codes("de en es fr it ja nl pl pt ru tr zh")
 SURE = "min_confidence=0.5"
 Texts = dict[str, dict[str, list[str]]]
 
+LINKS = (
+    "https://www.example.com/news/today-weather-report",
+    "http://t.co/Ab3dE9",
+    "www.some-shop.co.uk/products?id=77&ref=mail",
+    "example.net/path/to/page.html",
+)
+NAMES = (
+    *(
+        "iPhone 15 Pro Max",
+        "MediaMarkt",
+        "Microsoft Office 365",
+        "Visual Studio Code",
+        "PlayStation 5",
+        "YouTube",
+    ),
+    *("Samsung Galaxy S24 Ultra", "New York Times", "Harry Potter and the Philosopher's Stone", "Coca-Cola"),
+    *("netflix", "google chrome", "docker compose", "Adobe Photoshop"),
+)
+FULL_WIDTH = {code: code + 0xFEE0 for code in range(33, 127)}
+PRESENTATION = {
+    ord(folded): form
+    for form in map(chr, [*range(0xFB50, 0xFDFC), *range(0xFE70, 0xFEFD)])
+    if unicodedata.decomposition(form).startswith("<medial>")
+    and len(folded := unicodedata.normalize("NFKC", form)) == 1
+}
+Add = Callable[[str, random.Random], str]
+ADDITIONS: dict[str, Add] = {
+    "clean": lambda text, _: text,
+    "link": lambda text, rng: f"{text} {rng.choice(LINKS)}",
+    "link first": lambda text, rng: f"{rng.choice(LINKS)} {text}",
+    "e-mail": lambda text, _: f"{text} first.last@company-mail.example.com",
+    "HTML": lambda text, rng: (
+        f'<div class="article"><a href="{rng.choice(LINKS)}" title="read more">{text}</a></div>'
+    ),
+    "Markdown": lambda text, rng: f"**[{text}]({rng.choice(LINKS)})**",
+    "code": lambda text, _: f"{text} `for item in list_of_items: print(item.name)`",
+    "@ and #": lambda text, _: f"@some_user {text} #BreakingNews #sports",
+    "name": lambda text, rng: _inserted(text, rng.choice(NAMES), rng),
+    "prefix": lambda text, rng: f"{rng.choice(('query', 'passage'))}: {text}",
+    "numbers": lambda text, _: f"2024-05-17 14:33:02 [12345] {text} (x3)",
+    "full width": lambda text, _: text.translate(FULL_WIDTH),
+    "presentation": lambda text, _: text.translate(PRESENTATION),
+    "NFD": lambda text, _: unicodedata.normalize("NFD", text),
+}
+PER_LANGUAGE = 500
+
 
 def main() -> None:
     """Measure, store and print."""
@@ -46,12 +98,18 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with eval/ and mono/")
     parser.add_argument("--half", choices=("first", "second"), default="second")
     parser.add_argument("--speed", action="store_true", help="measure texts/s alone, on a quiet machine")
+    parser.add_argument(
+        "--additions", metavar="LABEL", help="measure texts with additions alone, and store them so"
+    )
     args = parser.parse_args()
     stored = json.loads(STORED.read_text()) if STORED.exists() else {}
     texts = _texts(args.data, args.half)
     if args.speed:
         stored["speed"] = {**_speed(texts), "where": where()}
         print(json.dumps(stored["speed"], indent=1))
+    elif args.additions:
+        stored.setdefault("additions", {})[args.additions] = _with_additions(texts)
+        print(additions_table(stored["additions"]))
     else:
         stored |= _measured(texts)
         print(table(stored))
@@ -73,6 +131,45 @@ def table(stored: dict[str, Any]) -> str:
     for row in stored["others"]:
         lines.append(f"| {row['set']} {row['lang']} | {row['texts']} | {row['now']:.1f} | {row[SURE]:.1f} |")
     return "\n".join(lines)
+
+
+def additions_table(stored: dict[str, dict[str, dict[str, float]]]) -> str:
+    """Markdown table: right modules, %, of each language with each addition, a label after the other."""
+    lines = [f"| | {' | '.join(ADDITIONS)} |", "|---|" + "---|" * len(ADDITIONS)]
+    for lang in next(iter(stored.values())):
+        cells = [
+            " → ".join(f"{figures[lang][name]:.1f}" for figures in stored.values()) for name in ADDITIONS
+        ]
+        lines.append(f"| {lang} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _with_additions(texts: Texts) -> dict[str, dict[str, float]]:
+    """Language, and their mean → addition → right modules, %."""
+    hub = Hub.open(HUB)
+    router = LanguageRouter(hub, RoutingSettings("base"))
+    figures: dict[str, dict[str, float]] = {}
+    for lang in hub.languages():
+        sets = [texts[name].get(lang, []) for name in ("Tatoeba", "Kardeş-NLU dev", "STS-B", "SIB-200")]
+        own = random.Random(lang).sample(
+            found := [text for one in sets for text in one], min(PER_LANGUAGE, len(found))
+        )
+        figures[lang] = {}
+        for name, add in ADDITIONS.items():
+            rng = random.Random(lang)
+            # As encode() does.
+            added = as_texts([add(text, rng) for text in own], 512 * 64)[0]
+            figures[lang][name] = _share([found.modules for found in router.identify(added)], lang)
+    figures["mean"] = {name: float(np.mean([of[name] for of in figures.values()])) for name in ADDITIONS}
+    return figures
+
+
+def _inserted(text: str, name: str, rng: random.Random) -> str:
+    """A text with a name somewhere between its words, or letters where it has no blanks."""
+    blank = " " if " " in text else ""
+    words = text.split(" ") if blank else list(text)
+    place = rng.randrange(len(words) + 1)
+    return blank.join([*words[:place], name, *words[place:]])
 
 
 def _measured(texts: Texts) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class LanguageRouter:
         """Modules for a language that has none: ``base``, ``error``, or a language's code.
 
         By default the pivot, if it has only a sentence-encoding adapter, which serves other languages better
-        than the base without modules (``benchmarks/language_fallback.py``). A vocabulary or language adapter
+        than the base without modules (``docs/encoding.md``). A vocabulary or language adapter
         fits one language only: then the base.
         """
         if self._given_fallback is not None:
