@@ -29,7 +29,7 @@ COMMANDS = {
     "completion": "print a script that completes commands in a shell",
 }
 
-_RESUMED = ("train", "encode", "mine", "translate")
+_RESUMED = ("train", "encode", "translate")
 """Commands that keep what is finished when they are interrupted."""
 
 _NOISY = {

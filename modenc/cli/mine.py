@@ -25,6 +25,7 @@ from modenc.cli.arguments import (
 from modenc.cli.text_io import STDIN, check_output, has_columns, read_texts
 from modenc.errors import DataError, OptionError
 from modenc.extras import require_extra
+from modenc.storage import disk_errors, write_atomically
 
 if TYPE_CHECKING:
     from modenc.evaluation.systems import System
@@ -52,9 +53,6 @@ def add_commands(commands: Any) -> None:
     option(parser, "--neighbors", "K", "neighbors that margins are computed from", type=positive, default=4)
     text = "search a side of up to N sentences exactly, and a larger one by an inverted file"
     option(parser, "--exact-rows", "N", text, type=bounded(int, 0, 2**31 - 1), default=100_000)
-    text = "gigabytes of vectors in an index; a larger side is searched in parts"
-    option(parser, "--index-memory", "GB", text, type=bounded(float, 1e-6, 10**6), default=2.0)
-    add(parser, "--shard-size", default=2048, help="sentences in a shard; finished shards are saved")
     add(parser, "--fallback", "--no-align", "--batch-size", "--compute", "--device", "--max-memory")
     add(parser, "--json", help="print the summary as JSON")
 
@@ -63,9 +61,8 @@ def run(args: argparse.Namespace) -> None:
     r"""Find translations in texts that are not aligned.
 
     Scores pairs of nearest neighbors by their ratio margin, and takes them from the best score down to the
-    threshold, each sentence once. Sentences that differ in case or
-    punctuation alone count as one. Vectors and
-    neighbors are saved in OUTPUT.parts/, and the same command resumes from them after an interruption.
+    threshold, each sentence once. Sentences that differ in case or punctuation alone count as one. The
+    vectors of both texts are kept in memory: 1.5 GB for a million sentences of 384 numbers.
 
     --dev FILE has a row for each known pair, and a row with one empty side for each sentence that is known to
     have no translation. The share of such sentences should be as in your texts.
@@ -80,31 +77,24 @@ def run(args: argparse.Namespace) -> None:
     columns = _checked(args)
     dev = None if args.dev is None else list(_dev_pairs(args.dev, args.lang))
     encoder = open_encoder(args)
-    from modenc.mining import SearchSettings, mine
-
-    bars: dict[str, Any] = {}
-
-    def progress(stage: str, rows: int, total: int) -> None:
-        if stage not in bars:
-            bars[stage] = progress_bar(f" sentences ({stage})", total)
-        bars[stage].update(rows)
+    from modenc.mining import mine
 
     left, right = (read_texts(source, column) for source, column in zip(args.input, columns, strict=True))
-    mined = mine(
-        left,
-        right,
-        _system(args, encoder),
-        (args.lang[0], args.lang[1]),
-        threshold=args.threshold,
-        dev=dev,
-        output=args.output,
-        settings=SearchSettings(
-            args.neighbors, args.exact_rows, int(args.index_memory * 10**9), args.shard_size
-        ),
-        progress=progress,
-    )
-    for bar in bars.values():
-        bar.close()
+    with progress_bar(" sentences") as bar:
+        mined = mine(
+            left,
+            right,
+            _system(args, encoder),
+            (args.lang[0], args.lang[1]),
+            threshold=args.threshold,
+            dev=dev,
+            neighbors=args.neighbors,
+            exact_rows=args.exact_rows,
+            progress=bar.update,
+        )
+    rows = [(*args.lang, "score"), *((pair.left, pair.right, f"{pair.score:.4f}") for pair in mined.pairs)]
+    with disk_errors(args.output, "nothing was written"):
+        write_atomically(args.output, "".join("\t".join(row) + "\n" for row in rows))
     report_cuts(args, encoder)
     _report(args, mined)
 

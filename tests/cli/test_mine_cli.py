@@ -2,10 +2,6 @@
 
 import json
 import re
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 from tiny_models import sentences
@@ -62,26 +58,6 @@ def test_columns_of_one_table(sides, tiny_hub, capsys):
     output = str(sides / "pairs.tsv")
     assert main(["mine", "--hub", str(tiny_hub.path), *words, "-o", output, "--threshold", "1"]) == 0
     assert capsys.readouterr().out.startswith(f"{output}\t")
-
-
-@pytest.mark.slow
-def test_a_killed_process_goes_on_to_the_same_bytes(words, sides, caplog):
-    words += ["--threshold", "0", "--shard-size", "4"]
-    parts = sides / "pairs.tsv.parts"
-    with subprocess.Popen([sys.executable, "-m", "modenc.cli", *words], stderr=subprocess.PIPE) as process:
-        while process.poll() is None and len(list(parts.glob("0*.npy"))) < 6:
-            time.sleep(0.005)
-        process.send_signal(signal.SIGKILL)
-    assert not (sides / "pairs.tsv").exists()
-    kept = len(list(parts.glob("0*.npy")))
-    assert 6 <= kept < 60
-    with caplog.at_level("INFO"):
-        assert main(words) == 0
-    assert f"{kept} shards of 4 sentences are done already; resuming" in caplog.text
-    resumed = (sides / "pairs.tsv").read_bytes()
-    (sides / "pairs.tsv").unlink()
-    assert main(words) == 0
-    assert (sides / "pairs.tsv").read_bytes() == resumed
 
 
 @pytest.mark.parametrize(

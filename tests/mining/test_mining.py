@@ -1,14 +1,12 @@
 """Mining against loops written out by hand, on vectors whose translations are known."""
 
-import json
-
 import numpy as np
 import pytest
 from tiny_models import sentences
 
 from modenc.encoder import ModularEncoder
 from modenc.errors import DataError, OptionError
-from modenc.mining import SearchSettings, mine
+from modenc.mining import mine
 
 LANGS = ("kk", "en")
 N = 120
@@ -74,8 +72,11 @@ def _plain(system, left, right, k=4):
 
 
 @pytest.mark.parametrize("size", [16, 1000])
-def test_pairs_and_scores_are_the_loops(system, texts, size):
-    mined = mine(*texts, system, LANGS, threshold=0, settings=SearchSettings(shard_size=size))
+def test_pairs_and_scores_are_the_loops(system, texts, size, monkeypatch):
+    monkeypatch.setattr("modenc.mining._ENCODED_AT_ONCE", size)
+    encoded = []
+    mined = mine(*texts, system, LANGS, threshold=0, progress=encoded.append)
+    assert sum(encoded) == 160
     wanted = _plain(system, *texts)
     assert [(pair.left, pair.right) for pair in mined.pairs] == [pair[1:] for pair in wanted]
     assert [pair.score for pair in mined.pairs] == pytest.approx([pair[0] for pair in wanted], abs=1e-5)
@@ -83,22 +84,13 @@ def test_pairs_and_scores_are_the_loops(system, texts, size):
     assert above.pairs == mined.pairs[:21]
 
 
-def test_a_side_that_is_indexed_in_parts_gives_the_same(system, texts):
-    whole = mine(*texts, system, LANGS, threshold=0)
-    parts = SearchSettings(shard_size=20, index_bytes=45 * 16 * 4)
-    found = mine(*texts, system, LANGS, threshold=0, settings=parts)
-    assert [pair[:2] for pair in found.pairs] == [pair[:2] for pair in whole.pairs]
-
-
-@pytest.mark.parametrize("index_bytes", [10**9, 200 * 16 * 4])
-def test_an_inverted_file_misses_little(system, index_bytes):
+def test_an_inverted_file_misses_little(system):
     texts = sentences("kk"), sentences("en")
-    settings = SearchSettings(exact_rows=319, shard_size=64, index_bytes=index_bytes)
     whole = {pair[:2] for pair in mine(*texts, system, LANGS, threshold=1.2).pairs}
-    found = mine(*texts, system, LANGS, threshold=1.2, settings=settings)
+    found = mine(*texts, system, LANGS, threshold=1.2, exact_rows=319)
     assert len(whole) > 100
     assert len({pair[:2] for pair in found.pairs} & whole) >= 0.9 * len(whole)
-    assert found == mine(*texts, system, LANGS, threshold=1.2, settings=settings)
+    assert found == mine(*texts, system, LANGS, threshold=1.2, exact_rows=319)
 
 
 def test_repeated_and_empty_sentences_count_once(system, texts):
@@ -131,56 +123,6 @@ def test_development_sentences_from_elsewhere_are_not_mined(system, texts):
     assert not {text for pair in mined.pairs for text in pair[:2]} & {text for side in apart for text in side}
 
 
-def test_a_run_that_was_cut_off_goes_on_to_the_same_bytes(texts, tmp_path, caplog):
-    settings = SearchSettings(shard_size=16)
-    whole, output = tmp_path / "whole.tsv", tmp_path / "pairs.tsv"
-    mine(*texts, Drawn(), LANGS, threshold=1, output=whole, settings=settings)
-    for most in (3, 7):
-        cut = Drawn()
-        encode = cut.encode
-
-        def limited(texts, lang, cut=cut, encode=encode, most=most):
-            if len(cut.calls) == most:
-                raise KeyboardInterrupt
-            return encode(texts, lang)
-
-        cut.encode = limited
-        if most == 3:
-            with pytest.raises(KeyboardInterrupt):
-                mine(*texts, cut, LANGS, threshold=1, output=output, settings=settings)
-            continue
-        with caplog.at_level("INFO"):
-            mine(*texts, cut, LANGS, threshold=1, output=output, settings=settings)
-        assert len(cut.calls) == 7
-    assert "3 shards of 16 sentences are done already; resuming" in caplog.text
-    assert output.read_bytes() == whole.read_bytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["pairs.tsv", "whole.tsv"]
-    assert output.read_text().splitlines()[0] == "kk\ten\tscore"
-
-
-def test_search_resumes_too(system, texts, tmp_path):
-    settings = SearchSettings(shard_size=16)
-    output, seen = tmp_path / "pairs.tsv", []
-
-    def stop(stage, rows, total):
-        seen.append((stage, rows, total))
-        if seen.count(("searching", 16, 160)) == 7:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        mine(*texts, system, LANGS, threshold=1, output=output, settings=settings, progress=stop)
-    assert len(list((tmp_path / "pairs.tsv.parts").glob("*.npy"))) == 17
-    system.calls.clear()
-    mined = mine(*texts, system, LANGS, threshold=1, output=output, settings=settings)
-    assert system.calls == []
-    assert mined == mine(*texts, system, LANGS, threshold=1)
-    # Another text is another job.
-    (tmp_path / "pairs.tsv.parts").mkdir()
-    job = {"languages": list(LANGS), "texts": ["0", "0"]}
-    (tmp_path / "pairs.tsv.parts" / "job.json").write_text(json.dumps(job))
-    assert mine(*texts, system, LANGS, threshold=1, output=output) == mined
-
-
 def test_a_hub_and_a_plain_model_mine(tiny_hub, tiny_xlmr, texts):
     hub = mine(*texts, ModularEncoder(tiny_hub.path), LANGS, threshold=0)
     assert hub.pairs == mine(*texts, tiny_hub.path, LANGS, threshold=0).pairs
@@ -193,6 +135,7 @@ def test_a_hub_and_a_plain_model_mine(tiny_hub, tiny_xlmr, texts):
     [
         ({}, OptionError, "expected one of threshold and dev, found neither or both"),
         ({"threshold": 1.0, "dev": []}, OptionError, "expected one of threshold and dev"),
+        ({"threshold": 1.0, "neighbors": 0}, OptionError, "neighbors: expected at least 1, found 0"),
         ({"dev": [("a", "")]}, DataError, "no row with a sentence in both kk and en; give some"),
         ({"threshold": 1.0, "langs": ("kk", "kaz")}, DataError, "expected two languages, found kk for both"),
         ({"threshold": 1.0, "left": ["", "!"]}, DataError, "kk: expected sentences to mine in, found none"),
@@ -209,16 +152,3 @@ def test_development_pairs_that_are_never_found_are_refused(texts):
     dev = [(sentences("kk")[200], sentences("en")[300])]
     with pytest.raises(DataError, match="among the best matches, found none of 1; check which language"):
         mine(*texts, system, LANGS, dev=dev)
-
-
-def test_a_model_that_changes_meanwhile_is_noticed(system, texts):
-    states = iter(range(10))
-    system.describe = lambda: {"state": next(states)}
-    with pytest.raises(DataError, match="drawn changed while it encoded; run the same command again"):
-        mine(*texts, system, LANGS, threshold=0)
-
-
-@pytest.mark.parametrize("name", ["neighbors", "index_bytes", "shard_size"])
-def test_settings_have_a_least_value(name):
-    with pytest.raises(OptionError, match=f"{name}: expected at least 1, found 0"):
-        SearchSettings(**{name: 0})

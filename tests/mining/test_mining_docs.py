@@ -12,7 +12,7 @@ DOCS = (Path(__file__).resolve().parents[2] / "docs" / "mining.md").read_text(en
 def test_the_command_parses():
     (command,) = re.findall(r"^```bash\n(.*?)\n```", DOCS, flags=re.MULTILINE | re.DOTALL)
     args = parse(shlex.split(command)[1:])
-    assert (args.lang, args.exact_rows, args.index_memory, args.neighbors) == (["kk", "en"], 100_000, 2.0, 4)
+    assert (args.lang, args.exact_rows, args.neighbors) == (["kk", "en"], 100_000, 4)
 
 
 def test_the_python_runs(tiny_hub, tmp_path, monkeypatch, capsys):
