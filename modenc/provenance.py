@@ -56,6 +56,8 @@ class TranslationRecord:
     """Conditions for keeping a row."""
     counts: dict[str, Any]
     """Counts of kept and removed rows."""
+    input: str = ""
+    """Hash of the source rows, by which a rerun knows them."""
 
 
 def record_path(path: Path) -> Path:
@@ -70,7 +72,7 @@ def write_record(path: Path, record: TranslationRecord) -> None:
         StorageError: the disk is full or read-only.
     """
     place = record_path(path)
-    with disk_errors(place, "finished shards are kept"):
+    with disk_errors(place, "what was finished before is kept"):
         write_atomically(place, json.dumps(asdict(record), indent=1, ensure_ascii=False) + "\n")
 
 

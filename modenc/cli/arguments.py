@@ -86,7 +86,6 @@ _SHARED: dict[str, tuple[str | None, str, dict[str, Any]]] = {
         "do not use the alignment modules: best within one language, not comparable across languages",
         {},
     ),
-    "--shard-size": ("N", "rows in a shard; finished shards are saved", {"type": positive, "default": 4096}),
     "--batch-size": ("N", "texts in a forward pass", {"type": positive, "default": 32}),
     "--compute": (
         None,

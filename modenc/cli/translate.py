@@ -4,61 +4,49 @@ from __future__ import annotations
 
 import argparse
 import logging
-from dataclasses import asdict, replace
+from collections import Counter
+from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import add, add_command, bounded, option, positive, progress_bar, share, write
-from modenc.cli.text_io import check_output
-from modenc.errors import DataError
+from modenc.cli.text_io import check_output, source_files
+from modenc.errors import DataError, OptionError
+from modenc.storage import disk_errors, exclusive_lock
 
 if TYPE_CHECKING:
-    from modenc.translation.pair_filter import FilterSettings, PairFilter
-    from modenc.translation.translate_file import TranslationJob
+    from modenc.translation import Chain
+    from modenc.translation.translate_file import Part, TranslationJob
 
 logger = logging.getLogger(__name__)
 
-_MODELS = ("transformers", "ctranslate2")
-_ENGINES_OF = {
-    "mode": ("apertium",),
-    "data_dir": ("apertium",),
-    "time_limit": ("apertium",),
-    "model": _MODELS,
-    "tokenizer": ("ctranslate2",),
-    "beams": _MODELS,
-    "batch_size": _MODELS,
-}
-"""Option to the engines that use it."""
+_PART_SIZE = 10_000
 
 
 def add_commands(commands: Any) -> None:
     """Add the command."""
     parser = add_command(commands, "translate", run)
-    add(parser, "--input", type=Path, help="file of text, TSV, CSV, JSONL or Parquet; plain, .gz or .zst")
-    add(parser, "--output", help=".txt, .tsv, .jsonl (.gz) or .parquet")
+    text = "file of text, TSV, CSV, JSONL or Parquet (plain, .gz or .zst), or a folder of such files"
+    add(parser, "--input", type=Path, help=text)
+    add(parser, "--output", type=Path, help=".tsv or .tsv.gz, or a folder for parts, which a rerun completes")
     text = "column to translate; may be repeated (default: text)"
-    add(parser, "--column", action="append", default=None, help=text)
-    option(parser, "--no-originals", None, "do not write the original texts")
+    add(parser, "--column", action="append", default=[], help=text)
     option(parser, "--license", "NAME", "license of the text, such as CC-BY-SA-4.0", default="")
-    text = "rows in a shard; finished shards are saved (default: 512 for apertium, 64 for models)"
-    add(parser, "--shard-size", default=None, help=text)
+    text = f"rows in a part, where an input file is translated to a folder (default: {_PART_SIZE})"
+    option(parser, "--part-size", "N", text, type=positive)
     add(parser, "--json", help="print the summary as JSON")
 
     group = parser.add_argument_group("engine")
-    engines = ("apertium", *_MODELS)
-    option(group, "--engine", None, "translation engine, see above", required=True, choices=engines)
-    option(group, "--source", "CODE", "language of the text")
-    option(group, "--target", "CODE", "language to translate to")
-    option(group, "--chain", '"A>B>C"', "all languages of a chain, in order")
+    option(group, "--source", "CODE", "language of the text", required=True)
+    option(group, "--target", "CODE", "language to translate to", required=True)
     each = {"action": "append", "default": []}
-    option(group, "--mode", "MODE", "apertium: name of a mode, such as eng-kaz; once for each step", **each)
-    option(group, "--data-dir", "DIR", "apertium: folder of a language pair built from source", type=Path)
-    seconds = bounded(float, 0.001, 10**6)
-    option(group, "--time-limit", "S", "apertium: most seconds for one sentence (default: 30)", type=seconds)
-    option(group, "--model", "DIR|ID", "models: DIR, ID or ID@COMMIT; once, or once for each step", **each)
-    option(group, "--tokenizer", "DIR|ID", "ctranslate2: tokenizer, if the model's DIR has none")
+    option(group, "--via", "CODE", "language between both; may be repeated, in order", **each)
+    option(group, "--model", "DIR|ID", "DIR, ID or ID@COMMIT; once, or once for each step", **each)
     option(group, "--beams", "N", "models: width of the beam search (default: 4)", type=positive)
     option(group, "--batch-size", "N", "models: texts in a batch (default: 16)", type=positive)
+    option(group, "--mode", "MODE", "apertium: name of a mode, such as eng-kaz; once for each step", **each)
+    option(group, "--data-dir", "DIR", "apertium: folder of a language pair built from source", type=Path)
 
     group = parser.add_argument_group("rows to drop")
     option(group, "--max-unknown", "SHARE", "largest share of unknown words", type=share, default=0.25)
@@ -66,162 +54,149 @@ def add_commands(commands: Any) -> None:
     text = "largest ratio of the longer side to the shorter"
     option(group, "--max-length-ratio", "X", text, type=ratio, default=4.0)
     option(group, "--no-language-check", None, "keep translations in other languages")
-    text = "smallest cosine between text and translation (default: no check)"
-    option(group, "--min-similarity", "COSINE", text, type=bounded(float, -1, 1))
-    add(group, "--hub", required=False, help="hub for the vectors (default: the base me5-small alone)")
 
 
 def run(args: argparse.Namespace) -> None:
     r"""Translate training text by machine.
 
-    Translates columns of a file, and drops rows with bad translations.
+    Translates columns of a file to TSV, and drops rows with bad translations.
 
     engines:
-      apertium      rule-based; a program of its own (apt-get install apertium apertium-eng-spa), with a mode
-                    for each direction, installed or built in --data-dir
-      transformers  NLLB, M2M100, MADLAD, Marian: a folder, or an id on Hugging Face
-                    (pip install "modenc[translate]")
-      ctranslate2   the same models, converted by ct2-transformers-converter
+      apertium  rule-based; a program of its own (apt-get install apertium apertium-eng-spa), with a mode for
+                each direction, installed or built in --data-dir
+      --model   NLLB, M2M100, MADLAD, Marian: a folder, or an id on Hugging Face
+                (pip install "modenc[translate]"). A folder that ct2-transformers-converter wrote, with the
+                tokenizer's files, is run by CTranslate2
 
-    A chain translates through other languages: --chain "en>tr>az" (in quotes) has two steps, and replaces
-    --source and --target. All steps use the same --model, unless it is given once for each step. With
-    apertium, each step uses the mode between its two languages, unless --mode is given once for each step.
+    --via translates through other languages. All steps use the same --model, unless it is given once for each
+    step. With apertium, each step uses the mode between its two languages, unless --mode is given once for
+    each step.
 
     A translation replaces the text of its column, and the original moves to COLUMN_SOURCE: sentence1 and
     sentence1_en. A column called by the source's code keeps its text, and the translation gets a column of
-    its own: en and kk. Plain text becomes such a table; if OUTPUT is .txt, it becomes the translations alone,
-    with an empty line for each dropped row.
+    its own: en and kk. Plain text becomes such a table.
 
-    An interrupted run resumes from OUTPUT.parts/. OUTPUT.translation.json records the translator and the
-    license of the text; recipes and cards use it.
+    For much text, let --output be a folder: each finished part is kept, and the same command goes on with the
+    missing parts after an interruption. A folder of files gives a part for each file (FILE.tsv), a file gives
+    part-00000.tsv, part-00001.tsv, ... PART.translation.json records the translator and the license of the
+    text; recipes and cards use it.
 
     Examples:
-        modenc translate -i stsb.tsv -o stsb.kk.tsv --engine apertium --mode eng-kaz \
+        modenc translate -i stsb.tsv -o stsb.kk.tsv --source en --target kk \
             --column sentence1 --column sentence2 --license CC-BY-SA-4.0
-        modenc translate -i text.txt.gz -o pairs.tsv --engine apertium --chain "en>tr>az"
-        modenc translate -i nli.jsonl -o nli.kk.jsonl --engine transformers --source en --target kk \
+        modenc translate -i text.txt.gz -o pairs.tsv --source en --via tr --target az
+        modenc translate -i nli.jsonl -o nli.kk/ --source en --target kk \
             --model facebook/nllb-200-distilled-600M --column anchor --column positive --column negative
     """
-    from modenc.translation.apertium import SECONDS
-    from modenc.translation.chains import apertium_chain, model_chain
-    from modenc.translation.translate_file import check_first_row, translate_file
-
-    filters = _checked(args)
-    languages = _languages(args)
-    if args.engine == "apertium":
-        seconds = args.time_limit or SECONDS
-        chain, source, target = apertium_chain(args.mode, languages, args.data_dir, seconds)
-        job = _job(args, source, target, filters)
-        check_first_row(job)
-    else:
-        job = _job(args, *_ends(args, languages), filters)
-        check_first_row(job)  # models take minutes to load
-        given = {"beams": args.beams, "batch_size": args.batch_size}
-        search = {name: value for name, value in given.items() if value is not None}
-        chain = model_chain(args.engine, args.model, languages, args.tokenizer, **search)
-    # As it was given: of languages with several scripts, models have a code for each.
-    target = languages[-1] if languages else job.layout.target
-    job, pair_filter = _filtered(args, job, target)
-    with progress_bar(" rows") as bar:
-        summary = translate_file(job, chain, pair_filter, bar.update)
-    logger.info("%s: %s", args.output, summary.line())
-    if summary.cut:
-        logger.info("%d rows were longer than the model's limit and were cut; split them", summary.cut)
-    write(args, {"output": str(args.output), **asdict(summary)}, f"{args.output}\t{summary.kept}\n")
-
-
-def _checked(args: argparse.Namespace) -> FilterSettings:
-    """Check all options before any slow work; returns the settings of the filter."""
-    from modenc.translation.pair_filter import FilterSettings
-    from modenc.translation.tables import output_format
-
-    ending = output_format(args.output)
-    check_output(args.output, args.input)
-    if ending == ".txt" and len(args.column or ()) > 1:
-        raise DataError(
-            f"{args.output}: expected one --column for a .txt, found {len(args.column)}; write a .tsv"
-        )
-    for name, engines in _ENGINES_OF.items():
-        if getattr(args, name) not in (None, []) and args.engine not in engines:
-            raise DataError(
-                f"--{name.replace('_', '-')}: expected --engine {' or '.join(engines)} with it, found "
-                f"{args.engine}; leave it out, or choose another engine"
-            )
-    if args.hub and args.min_similarity is None:
-        raise DataError(
-            "--hub: expected --min-similarity with it, which needs vectors; give both, or neither"
-        )
-    return FilterSettings(args.max_unknown, args.max_length_ratio, args.language_check, args.min_similarity)
-
-
-def _ends(args: argparse.Namespace, languages: list[str]) -> tuple[str, str]:
-    """Return the normalized codes of a neural chain's first and last language."""
     from modenc.languages import normalize_code
+    from modenc.translation.pair_filter import REASONS, FilterSettings, PairFilter
+    from modenc.translation.translate_file import KEPT, TranslationJob, translate_part
 
-    if len(languages) < 2 or not args.model:
+    # Options and files are checked before models are loaded, which takes minutes.
+    _check(args)
+    job = TranslationJob(
+        normalize_code(args.source),
+        normalize_code(args.target),
+        tuple(dict.fromkeys(args.column)),
+        FilterSettings(args.max_unknown, args.max_length_ratio, args.language_check),
+        unknown=not args.model,
+        license=args.license,
+    )
+    parts = _parts(args, job)
+    chain = _chain(args)
+    # As it was given: of languages with several scripts, models have a code for each.
+    pair_filter = PairFilter(job.filters, args.source, args.target)
+    counts = Counter[str](read=0, kept=0, cut=0)
+    with ExitStack() as stack:
+        if args.in_parts:
+            busy = DataError(
+                f"{args.output}: another process writes it; wait until it is done, or write elsewhere"
+            )
+            stack.enter_context(disk_errors(args.output, KEPT))
+            stack.enter_context(exclusive_lock(args.output, busy))
+            parts = _missing(args.output, job, chain, parts)
+        bar = stack.enter_context(progress_bar(" rows", sum(part.rows for part in parts)))
+        for part in parts:
+            counts.update(translate_part(job, chain, pair_filter, part, bar.update))
+    dropped = {reason: counts[reason] for reason in REASONS if counts[reason]}
+    reasons = ", ".join(f"{count:,} {REASONS[reason]}" for reason, count in dropped.items())
+    read = f"read {counts['read']:,}, kept {counts['kept']:,}"
+    logger.info("%s: %s", args.output, f"{read} ({reasons})" if reasons else read)
+    if counts["cut"]:
+        logger.info("%d rows were longer than the model's limit and were cut; split them", counts["cut"])
+    summary = {name: counts[name] for name in ("read", "kept", "cut")} | {"dropped": dropped}
+    write(args, {"output": str(args.output), **summary}, f"{args.output}\t{counts['kept']}\n")
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Check the options against each other and the disk; sets ``in_parts``."""
+    misplaced, engine = ("mode", "data_dir"), "no --model"
+    if not args.model:
+        misplaced, engine = ("beams", "batch_size"), "--model"
+    for name in misplaced:
+        if getattr(args, name):
+            raise OptionError(f"--{name.replace('_', '-')}: expected {engine} with it; leave it out")
+    output, is_folder = args.output, args.input.is_dir()
+    args.in_parts = output.is_dir() or not output.suffix
+    if args.part_size and (is_folder or not args.in_parts):
+        raise OptionError("--part-size: expected a file for --input and a folder for --output; leave it out")
+    if not args.in_parts:
+        if is_folder or not output.name.endswith((".tsv", ".tsv.gz")):
+            raise DataError(
+                f"{output}: expected an output ending in .tsv or .tsv.gz, or a folder, which a folder of "
+                "files needs; rename it"
+            )
+        check_output(output, args.input)
+    elif output.exists() and not output.is_dir():
+        raise DataError(f"{output}: expected a folder, found a file; choose another name")
+    elif not output.absolute().parent.is_dir():
+        raise DataError(f"{output.parent}: no such folder; make it, or write the output elsewhere")
+    elif output.resolve() == (args.input if is_folder else args.input.parent).resolve():
+        raise DataError(f"{output}: expected another folder than the input's; write the output elsewhere")
+
+
+def _parts(args: argparse.Namespace, job: TranslationJob) -> list[Part]:
+    """List the output files, after all rows were read and checked."""
+    from modenc.translation.translate_file import list_parts
+
+    if not args.in_parts:
+        return list_parts(job, args.input, [args.output])
+    if not args.input.is_dir():
+        outputs = (args.output / f"part-{number:05}.tsv" for number in count())
+        return list_parts(job, args.input, outputs, args.part_size or _PART_SIZE)
+    files = map(Path, source_files(str(args.input)))
+    names = ((file, f"{file.name.removesuffix('.tsv')}.tsv") for file in files)
+    return [part for file, name in names for part in list_parts(job, file, [args.output / name])]
+
+
+def _chain(args: argparse.Namespace) -> Chain:
+    languages = [args.source, *args.via, args.target]
+    if not args.model:
+        from modenc.translation.apertium import apertium_chain
+
+        return apertium_chain(languages, args.mode, args.data_dir)
+    from modenc.translation.neural import model_chain
+
+    given = {"beams": args.beams, "batch_size": args.batch_size}
+    return model_chain(args.model, languages, **{name: value for name, value in given.items() if value})
+
+
+def _missing(folder: Path, job: TranslationJob, chain: Chain, parts: list[Part]) -> list[Part]:
+    """Return the parts that are not in the folder yet, and remove what a killed process left.
+
+    Raises:
+        DataError: the folder has other .tsv files, or a part that was made of anything else.
+    """
+    from modenc.translation.translate_file import describe_part, is_done
+
+    for leftover in folder.glob(".*.tmp-*.tsv"):
+        leftover.unlink(missing_ok=True)
+    names = {part.output.name for part in parts}
+    if others := sorted(path.name for path in folder.glob("*.tsv") if path.name not in names):
         raise DataError(
-            f"--engine {args.engine}: expected --model, and --source and --target (or --chain); "
-            f"found {len(args.model)} models and {len(languages)} languages"
+            f"{folder}: expected .tsv files of the present input, found {len(others)} others "
+            f"({', '.join(others[:3])}); move them away, or write to another folder"
         )
-    codes = [normalize_code(code) for code in languages]
-    return codes[0], codes[-1]
-
-
-def _languages(args: argparse.Namespace) -> list[str]:
-    """Return the codes of the chain as they were given; none if only --mode is given."""
-    if args.chain and (args.source or args.target):
-        raise DataError("--chain names all languages; leave out --source and --target")
-    if args.chain:
-        codes = [code.strip() for code in args.chain.split(">")]
-        if len(codes) < 2 or not all(codes):
-            raise DataError(f'--chain: expected codes with > between, as "en>tr>az", found {args.chain!r}')
-        return codes
-    if bool(args.source) != bool(args.target):
-        raise DataError("expected both --source and --target, found one; give the other")
-    return [args.source, args.target] if args.source else []
-
-
-def _job(args: argparse.Namespace, source: str, target: str, filters: FilterSettings) -> TranslationJob:
-    from modenc.data.formats import file_format
-    from modenc.provenance import read_record
-    from modenc.translation.output_columns import OutputColumns
-    from modenc.translation.translate_file import MODELS_SHARD, RULES_SHARD, TranslationJob
-
-    plain = args.input.is_file() and file_format(args.input) == ".txt"
-    if plain and args.column:
-        raise DataError(f"{args.input}: plain text has no columns; leave out --column")
-    columns = tuple(dict.fromkeys(args.column or (source if plain else "text",)))
-    before = read_record(args.input)
-    layout = OutputColumns(
-        columns,
-        source,
-        target,
-        originals=args.originals,
-        unknown=args.engine == "apertium",
-        similarity=args.min_similarity is not None,
-    )
-    return TranslationJob(
-        args.input,
-        args.output,
-        layout,
-        filters,
-        license=args.license or (before.license if before else ""),
-        shard_size=args.shard_size or (RULES_SHARD if args.engine == "apertium" else MODELS_SHARD),
-        before=before,
-    )
-
-
-def _filtered(
-    args: argparse.Namespace, job: TranslationJob, target: str
-) -> tuple[TranslationJob, PairFilter]:
-    """Make the filter, and add to the job the encoder that computes its vectors, if any."""
-    from modenc.translation.pair_filter import PairFilter, make_similarity
-
-    source = job.layout.source
-    if args.min_similarity is None:
-        return job, PairFilter(job.filters, source, target)
-    from modenc.evaluation.systems import open_hub_or_base
-
-    system = open_hub_or_base(args.hub)
-    similarity = make_similarity(system.encode, source, job.layout.target)
-    return replace(job, encoder=system.describe()), PairFilter(job.filters, source, target, similarity)
+    missing = [part for part in parts if not is_done(part, describe_part(job, chain, part))]
+    logger.info("%s: %d of %d parts are done", folder, len(parts) - len(missing), len(parts))
+    return missing

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from modenc.errors import DataError, MissingExtraError
-from modenc.languages import find_code
+from modenc.languages import find_code, normalize_code
 from modenc.suggest import closest_match
-from modenc.translation.apertium_stream import from_stream, to_stream
-from modenc.translation.null_flush import NullFlushProgram
-from modenc.translation.steps import Translation
+from modenc.texts import normalize
+from modenc.translation import Chain, Translation
 
-SECONDS = 30.0
-"""Default time limit for one sentence."""
-
-_DATA = Path("/usr/share/apertium")
-_DIGITS = 16
+_MOST_SHOWN = 500
+# A blank line ends a sentence for Apertium, so that no word moves into the next text.
+_BETWEEN = "\n\n"
+# What means something in Apertium's output is sent as private characters, which every mode copies. So a "*",
+# "@" or "#" that comes back marks a word that the analyzer, the bilingual dictionary or the generator does
+# not know, and a "/" separates alternatives.
+_HIDDEN = {ord(character): 0xF0000 + number for number, character in enumerate("*#@/~^")}
+_SHOWN = {hidden: character for character, hidden in _HIDDEN.items()}
+_MARKS = re.compile(r"[*#@]+(?=\S)")
+_ALTERNATIVES = re.compile(r"([^\s/]+)(?:/[^\s/]+)+")
 
 
 class Apertium:
@@ -31,46 +34,71 @@ class Apertium:
     Args:
         mode: name of the mode, one of :func:`installed_modes`.
         folder: folder of a language pair that was built from source (``apertium -d``).
-        seconds: time limit for one sentence.
 
     Raises:
         MissingExtraError: Apertium is not installed.
-        DataError: there is no such folder or mode.
+        DataError: there is no such folder or mode, or the mode translates nothing at all.
     """
 
-    def __init__(self, mode: str, folder: Path | None = None, seconds: float = SECONDS) -> None:
+    def __init__(self, mode: str, folder: Path | None = None) -> None:
         modes = installed_modes(folder)
         if mode not in modes:
             raise DataError(_no_mode(mode, modes, folder))
         self.mode = mode
-        self._folder = folder
-        # "-f none": Apertium's deformatter would drop the null bytes. The probe is a number, which any mode
-        # copies.
-        command = [*_command(folder), "-f", "none", "-z", mode]
-        self._program = NullFlushProgram(command, seconds, to_stream("1").encode())
+        self._command = [*_command(folder), mode]
+        # A number, which any mode copies.
+        done = self._run(["1"])
+        if not done.stdout.strip():
+            output = " ".join(done.stderr.split())[-_MOST_SHOWN:] or "nothing"
+            raise DataError(
+                f"{' '.join(self._command)}: expected translations, found none; its error output: {output}"
+            )
 
     def translate(self, texts: Sequence[str]) -> list[Translation]:
-        """Translate each text.
-
-        Raises:
-            DataError: the mode translates nothing at all.
-        """
-        answers = self._program.ask([to_stream(text).encode() for text in texts])
-        return [
-            Translation("", failed=answer)
-            if isinstance(answer, str)
-            else from_stream(answer.decode("utf-8", "replace"), text)
-            for answer, text in zip(answers, texts, strict=True)
-        ]
+        """Translate each text; one that makes the program fail costs no other its translation."""
+        done = self._run(texts)
+        # Where a program of its pipeline crashes, the output ends early.
+        *answers, rest = done.stdout.split(_BETWEEN)
+        if done.returncode == 0 and len(answers) == len(texts) and not rest:
+            return [_read(answer) for answer in answers]
+        if len(texts) == 1:
+            return [Translation("", failed=True)]
+        half = len(texts) // 2
+        return self.translate(texts[:half]) + self.translate(texts[half:])
 
     def describe(self) -> dict[str, Any]:
-        """Describe Apertium's version, the mode, and a fingerprint of the mode's dictionaries and rules."""
+        """Describe Apertium's version and the mode."""
         version = re.search(r"\d+(?:\.\d+)+", _output_of([*_command(None), "-V"]))
         return {
             "tool": f"apertium {version.group() if version else 'of unknown version'}",
             "name": self.mode,
-            "data": _fingerprint(self.mode, self._folder),
         }
+
+    def _run(self, texts: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        given = "".join(text.translate(_HIDDEN) + _BETWEEN for text in texts)
+        return subprocess.run(
+            self._command, input=given, capture_output=True, encoding="utf-8", errors="replace", check=False
+        )
+
+
+def apertium_chain(languages: Sequence[str], modes: Sequence[str], folder: Path | None) -> Chain:
+    """Make a chain of Apertium's modes.
+
+    Args:
+        languages: all languages of the chain, two or more.
+        modes: a mode for each step; if empty, the installed modes between the languages.
+        folder: folder of a language pair that was built from source.
+
+    Raises:
+        MissingExtraError: Apertium is not installed.
+        DataError: there is no such folder or mode, or the number of modes is wrong.
+    """
+    steps = list(pairwise(map(normalize_code, languages)))
+    if not modes:
+        modes = [mode_between(source, target, folder) for source, target in steps]
+    if len(modes) != len(steps):
+        raise DataError(f"expected a --mode for each of the {len(steps)} steps, found {len(modes)}")
+    return Chain(tuple(Apertium(mode, folder) for mode in modes))
 
 
 def installed_modes(folder: Path | None = None) -> list[str]:
@@ -86,14 +114,6 @@ def installed_modes(folder: Path | None = None) -> list[str]:
     return sorted({line.strip() for line in lines if line.strip() and "*" not in line})
 
 
-def languages_of(mode: str) -> tuple[str, str] | None:
-    """Return the normalized codes in a mode's name; None if it does not have two (``eng-kaz-tagger``)."""
-    if mode.count("-") != 1:
-        return None
-    source, target = map(find_code, mode.split("-"))
-    return (source, target) if source and target else None
-
-
 def mode_between(source: str, target: str, folder: Path | None = None) -> str:
     """Find the installed mode that translates between two languages, by normalized codes.
 
@@ -102,7 +122,7 @@ def mode_between(source: str, target: str, folder: Path | None = None) -> str:
         DataError: there is no such mode, or there are several.
     """
     modes = installed_modes(folder)
-    found = [mode for mode in modes if languages_of(mode) == (source, target)]
+    found = [mode for mode in modes if [find_code(code) for code in mode.split("-")] == [source, target]]
     # A mode of a variant, such as spa-eng_US, is chosen only if there is no other.
     found = [mode for mode in found if "_" not in mode] or found
     if len(found) > 1:
@@ -110,6 +130,15 @@ def mode_between(source: str, target: str, folder: Path | None = None) -> str:
     if not found:
         raise DataError(_no_mode(f"{source}-{target}", modes, folder))
     return found[0]
+
+
+def _read(answer: str) -> Translation:
+    """Read an answer: marks of unknown words are counted and removed, the first alternative is chosen."""
+    chosen = _ALTERNATIVES.sub(r"\1", answer)
+    words = [word for word in chosen.split() if any(map(str.isalnum, word))]
+    marked = sum(bool(_MARKS.search(word)) for word in words)
+    shown = _MARKS.sub("", chosen).translate(_SHOWN)
+    return Translation(normalize(shown), marked / len(words) if words else 0.0)
 
 
 def _no_mode(mode: str, modes: Sequence[str], folder: Path | None) -> str:
@@ -135,17 +164,3 @@ def _command(folder: Path | None) -> list[str]:
 
 def _output_of(command: Sequence[str]) -> str:
     return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False).stdout
-
-
-def _fingerprint(mode: str, folder: Path | None) -> str:
-    """Compute a fingerprint of the files in a mode's pipeline; empty if the mode's file is not found."""
-    data = folder or Path(os.environ.get("APERTIUM_DATADIR", _DATA))
-    path = data / "modes" / f"{mode}.mode"
-    if not path.is_file():
-        return ""
-    pipeline = path.read_text(encoding="utf-8", errors="replace")
-    hasher = hashlib.sha256(re.sub(r"'[^']*/", "'", pipeline).encode())
-    for name in re.findall(r"'([^']+)'", pipeline):
-        if (file := Path(name)).is_file():
-            hasher.update(file.read_bytes())
-    return hasher.hexdigest()[:_DIGITS]

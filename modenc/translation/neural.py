@@ -3,22 +3,58 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from langcodes import Language
 
 from modenc.base_model.trust import check_config, has_safetensors, model_errors, model_folder, refuse_adapter
 from modenc.cache import COMMIT
-from modenc.errors import BaseModelError
+from modenc.errors import DataError, LanguageError
 from modenc.extras import require_extra
-from modenc.translation.language_tags import language_tags
-from modenc.translation.steps import Translation
+from modenc.languages import find_code, normalize_code, script_of_code
+from modenc.translation import Chain, Translation
 
 _MOST_TOKENS = 512
 """Longest text in tokens: no family was trained on longer ones."""
 _EXPECTED = "a translation model's folder, or its id on Hugging Face"
 _DIGITS = 16
+_MOST_SHOWN = 40
+
+
+class _Family(NamedTuple):
+    """A family of models with the same form of language tags."""
+
+    name: str
+    tag: re.Pattern[str]
+    """Pattern of a language's token; its group is the code."""
+    in_text: bool
+    """Whether the target's tag precedes the source text, and the source has no tag. Otherwise the encoder's
+    input begins with the source's tag, and the decoder's with the target's."""
+
+
+_FAMILIES = {
+    "nllb": _Family("NLLB", re.compile(r"([a-z]{3}_[A-Z][a-z]{3})"), in_text=False),
+    "m2m100": _Family("M2M100", re.compile(r"__([a-z]{2,3})__"), in_text=False),
+    "t5": _Family("MADLAD", re.compile(r"<2([a-z]{2,3}(?:_\w+)?)>"), in_text=True),
+    "marian": _Family("Marian", re.compile(r">>([a-z]{2,3}(?:_\w+)?)<<"), in_text=True),
+}
+"""Start of the tokenizer's class name, in lower case → family."""
+
+
+class LanguageTags(NamedTuple):
+    """Language tags of one step of one model."""
+
+    before_text: str
+    """Prefix of each text."""
+    source: str | None
+    """The tokenizer's ``src_lang``."""
+    target: str | None
+    """First token of the translation."""
 
 
 class NeuralStep:
@@ -36,8 +72,8 @@ class NeuralStep:
         model: TransformersModel | CTranslate2Model,
         source: str,
         target: str,
-        beams: int = 4,
-        batch_size: int = 16,
+        beams: int,
+        batch_size: int,
     ) -> None:
         from transformers import AutoTokenizer
 
@@ -157,44 +193,28 @@ class TransformersModel:
 
 
 class CTranslate2Model:
-    """A model for any number of steps, run by CTranslate2: faster on CPUs, and in 8 bits.
+    """As :class:`TransformersModel`, run by CTranslate2, which is faster on CPUs and may have 8 bits.
 
-    Args:
-        name: a folder that ``ct2-transformers-converter`` wrote.
-        tokenizer: folder or id of the model that was converted; None: the folder has the tokenizer's files,
-            too.
-
-    Raises:
-        MissingExtraError: ctranslate2 is not installed.
-        BaseModelError: there is no such folder, converted model or tokenizer.
+    ``name`` is a folder that ``ct2-transformers-converter`` wrote, with the tokenizer's files.
     """
 
     max_tokens: int | None = None
 
-    def __init__(self, name: str, tokenizer: str | None) -> None:
+    def __init__(self, name: str) -> None:
         require_extra("translate", "ctranslate2", "sentencepiece")
         import ctranslate2
         import torch
 
         self.name = name
-        folder = Path(name).expanduser()
-        if not (folder / "model.bin").is_file():
-            found = "another" if folder.is_dir() else "no such"
-            raise BaseModelError(
-                f"{name}: expected a folder with model.bin, as ct2-transformers-converter writes it; found "
-                f"{found} folder. Convert the model, or take --engine transformers"
-            )
-        location, self.tokenizer_folder = find_model(tokenizer or name)
+        location, self.tokenizer_folder = find_model(name)
         with model_errors(name, _EXPECTED):
             self.description: dict[str, Any] = {
                 "tool": f"ctranslate2 {version('ctranslate2')}",
-                "name": _public_name(str(folder)),
-                "data": model_fingerprint(folder),
-                "tokenizer": _public_name(location),
-                "tokenizer_data": model_fingerprint(self.tokenizer_folder),
+                "name": _public_name(location),
+                "data": model_fingerprint(self.tokenizer_folder),
             }
             threads = torch.get_num_threads()
-            self.translator = ctranslate2.Translator(str(folder), device="auto", intra_threads=threads)
+            self.translator = ctranslate2.Translator(location, device="auto", intra_threads=threads)
 
     def generate(self, inputs: Sequence[list[int]], step: NeuralStep) -> list[list[int]]:
         """Translate texts given as token ids; the library sorts them into batches."""
@@ -208,6 +228,81 @@ class CTranslate2Model:
             max_decoding_length=step.max_new_tokens(max(map(len, inputs))),
         )
         return [step.tokenizer.convert_tokens_to_ids(result.hypotheses[0]) for result in results]
+
+
+def language_tags(tokenizer: Any, source: str, target: str, model: str) -> LanguageTags:
+    """Find the tags that make a model translate from one language to another.
+
+    Both are language codes in any standard form, or the model's own tags; ``model`` is its name in messages.
+
+    Raises:
+        LanguageError: the model is of no supported family, or lacks a language.
+    """
+    kind = type(tokenizer).__name__
+    family = next((known for start, known in _FAMILIES.items() if kind.lower().startswith(start)), None)
+    if family is None:
+        names = ", ".join(known.name for known in _FAMILIES.values())
+        raise LanguageError(
+            f"{model}: expected a translation model of {names}, found a tokenizer of class {kind}; "
+            "choose a model of one of these families"
+        )
+    # M2M100's tags are outside the vocabulary.
+    tokens = [*tokenizer.get_vocab(), *getattr(tokenizer, "lang_token_to_id", ())]
+    tags = {found.group(1): token for token in tokens if (found := family.tag.fullmatch(token))}
+    if not tags and family.name == "Marian":
+        return LanguageTags("", None, None)  # a model of one target language has no tags
+    wanted = _choose(target, tags, model)
+    if family.in_text:
+        return LanguageTags(f"{tags[wanted]} ", None, None)
+    return LanguageTags("", _choose(source, tags, model), tags[wanted])
+
+
+def _choose(code: str, tags: Iterable[str], model: str) -> str:
+    """Choose the model's tag for a code: the code or a tag of its language, best in its usual script."""
+    if code in (known := sorted(tags)):
+        return code
+    wanted = normalize_code(code)
+    found = [tag for tag in known if find_code(tag) == wanted]
+    if not found:
+        shown = ", ".join(known[:_MOST_SHOWN]) + (" …" if len(known) > _MOST_SHOWN else "")
+        raise LanguageError(f"{model}: expected a language that it has, found {code!r}; it has {shown}")
+    script = Language.get(code.replace("_", "-")).maximize().script
+    return min(found, key=lambda tag: (script_of_code(tag) not in (None, script), tag))
+
+
+def model_chain(
+    models: Sequence[str], languages: Sequence[str], beams: int = 4, batch_size: int = 16
+) -> Chain:
+    """Make a chain of neural models; each model is loaded once, also if it is used in several steps.
+
+    Args:
+        models: one for all steps, or one for each; folders with ``model.bin`` are run by CTranslate2.
+        languages: two or more codes, or tags of the models.
+        beams: width of the beam search.
+        batch_size: texts in a batch.
+
+    Raises:
+        MissingExtraError: a package of the extra is not installed.
+        BaseModelError: there is no such model.
+        LanguageError: a model lacks a language.
+        DataError: the number of models is wrong.
+    """
+    pairs = list(pairwise(languages))
+    if len(models) not in (1, len(pairs)):
+        raise DataError(
+            f"expected one --model, or one for each of the {len(pairs)} steps; found {len(models)}"
+        )
+    loaded = {
+        name: (CTranslate2Model if (Path(name) / "model.bin").is_file() else TransformersModel)(name)
+        for name in dict.fromkeys(models)
+    }
+    names = models if len(models) == len(pairs) else [*models] * len(pairs)
+    return Chain(
+        tuple(
+            NeuralStep(loaded[name], source, target, beams, batch_size)
+            for name, (source, target) in zip(names, pairs, strict=True)
+        )
+    )
 
 
 def find_model(name: str) -> tuple[str, Path]:

@@ -6,13 +6,14 @@ python recipes/corrections/apply.py az recipes/corrections/az.tsv IN.tsv.gz OUT.
 from __future__ import annotations
 
 import argparse
+import gzip
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import regex
 
 from modenc.data.formats import read_file, text_in_column
-from modenc.translation.tables import write_table
+from modenc.data.text import one_line
 
 # Letters, with apostrophes inside: "Tom'un", "qal’a".
 WORD = regex.compile(r"[\p{L}\p{M}]+(?:['’‘][\p{L}\p{M}]+)*")
@@ -59,7 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             row[column] = correct(text_in_column(row, column, args.input, number), table, args.lang)
     if not rows:
         parser.error(f"{args.input}: expected rows, found none")
-    write_table(args.output, ".tsv", dict.fromkeys(rows[0]), rows)
+    lines = ("\t".join(map(one_line, fields)) + "\n" for fields in (rows[0], *(row.values() for row in rows)))
+    content = "".join(lines).encode()
+    # Without the time, so that equal rows give equal bytes.
+    args.output.write_bytes(gzip.compress(content, mtime=0) if args.output.suffix == ".gz" else content)
 
 
 if __name__ == "__main__":
