@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 from collections import Counter
 from contextlib import ExitStack
 from itertools import count
@@ -29,7 +30,11 @@ def add_commands(commands: Any) -> None:
     parser = add_command(commands, "translate", run)
     text = "file of text, TSV, CSV, JSONL or Parquet (plain, .gz or .zst), or a folder of such files"
     add(parser, "--input", type=Path, help=text)
-    add(parser, "--output", type=Path, help=".tsv or .tsv.gz, or a folder for parts, which a rerun completes")
+    text = (
+        ".tsv or .tsv.gz, or a folder for parts, which a rerun completes (it exists, or its name ends in / "
+        "or has no ending)"
+    )
+    add(parser, "--output", help=text, type=str)
     text = "column to translate; may be repeated (default: text)"
     add(parser, "--column", action="append", default=[], help=text)
     option(parser, "--license", "NAME", "license of the text, such as CC-BY-SA-4.0", default="")
@@ -129,15 +134,16 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Check the options against each other and the disk; sets ``in_parts``."""
+    """Check the options against each other and the disk; sets ``output`` and ``in_parts``."""
     misplaced, engine = ("mode", "data_dir"), "no --model"
     if not args.model:
         misplaced, engine = ("beams", "batch_size"), "--model"
     for name in misplaced:
         if getattr(args, name):
             raise OptionError(f"--{name.replace('_', '-')}: expected {engine} with it; leave it out")
+    word, args.output = args.output, Path(args.output)
     output, is_folder = args.output, args.input.is_dir()
-    args.in_parts = output.is_dir() or not output.suffix
+    args.in_parts = output.is_dir() or word.endswith(("/", os.sep)) or not output.suffix
     if args.part_size and (is_folder or not args.in_parts):
         raise OptionError("--part-size: expected a file for --input and a folder for --output; leave it out")
     if not args.in_parts:

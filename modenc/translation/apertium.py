@@ -45,6 +45,8 @@ class Apertium:
         if mode not in modes:
             raise DataError(_no_mode(mode, modes, folder))
         self.mode = mode
+        version = re.search(r"\d+(?:\.\d+)+", _output_of([*_command(None), "-V"]))
+        self._version = version.group() if version else "of unknown version"
         self._command = [*_command(folder), mode]
         # A number, which any mode copies.
         done = self._run(["1"])
@@ -68,11 +70,7 @@ class Apertium:
 
     def describe(self) -> dict[str, Any]:
         """Describe Apertium's version and the mode."""
-        version = re.search(r"\d+(?:\.\d+)+", _output_of([*_command(None), "-V"]))
-        return {
-            "tool": f"apertium {version.group() if version else 'of unknown version'}",
-            "name": self.mode,
-        }
+        return {"tool": f"apertium {self._version}", "name": self.mode}
 
     def _run(self, texts: Sequence[str]) -> subprocess.CompletedProcess[str]:
         given = "".join(text.translate(_HIDDEN) + _BETWEEN for text in texts)

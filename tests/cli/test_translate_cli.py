@@ -201,12 +201,12 @@ def test_parts_of_anything_else_are_refused(translate, ten_lines, tmp_path, caps
     assert re.search(message, capsys.readouterr().err)
 
 
-def test_a_folder_of_files_gives_a_part_for_each(translate, ten_lines, table, tmp_path):
+def test_a_folder_of_files_gives_a_part_for_each(translate, ten_lines, tmp_path):
     shutil.copy(ten_lines, ten_lines.with_name("b.txt"))
-    assert translate(ten_lines.parent, tmp_path / "parts", "--no-language-check") == 0
-    found = sorted(path.name for path in (tmp_path / "parts").glob("*.tsv"))
+    assert translate(ten_lines.parent, f"{tmp_path}/parts.kk/", "--no-language-check") == 0
+    found = sorted(path.name for path in (tmp_path / "parts.kk").glob("*.tsv"))
     assert found == ["b.txt.tsv", "t.txt.tsv"]
-    assert len(list(read_file(tmp_path / "parts" / "b.txt.tsv"))) == 10
+    assert len(list(read_file(tmp_path / "parts.kk" / "b.txt.tsv"))) == 10
 
 
 def test_an_input_that_changes_meanwhile_is_not_mixed(translate, ten_lines, tmp_path, monkeypatch, capsys):
