@@ -26,12 +26,10 @@ from modenc.composition.options import (
 from modenc.composition.routing import Routing, RoutingSettings, with_retries
 from modenc.composition.st_module import ModularTransformer
 from modenc.errors import TextsCutWarning
-from modenc.hub.layout import HubInfo
+from modenc.hub.layout import PROMPT_NAMES, HubInfo
 from modenc.hub.push import push_hub
-from modenc.hub.reader import LanguageGoneError
 from modenc.hub.remote import open_hub
-from modenc.hub.st_files import PROMPT_NAMES
-from modenc.hub.store import Hub
+from modenc.hub.store import Hub, LanguageGoneError
 from modenc.langid import LanguageIdentifier
 from modenc.languages import BASE, listed_codes, normalize_code
 from modenc.texts import TaggedText, as_texts, reusable_codes

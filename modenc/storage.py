@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import secrets
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -89,6 +90,28 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_tree(root: Path) -> None:
+    """Apply :func:`sync` to a folder and everything below it."""
+    for path in root.rglob("*"):
+        sync(path)
+    sync(root)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary sibling folder; it becomes ``path``, missing or empty, when the block succeeds."""
+    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
+    temporary.mkdir()
+    try:
+        yield temporary
+        sync_tree(temporary)
+        if path.is_dir():
+            path.rmdir()
+        temporary.rename(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextmanager

@@ -267,7 +267,7 @@ def test_forks_before_the_first_encode_share_an_encoder(hub_copy):
 @pytest.mark.slow
 def test_a_damaged_language_stops_no_pool(hub_copy):
     encoder = ModularEncoder(hub_copy.path, identifier=ByLetters())
-    weights = hub_copy.path / "kk" / "embeddings.safetensors"
+    weights = hub_copy.layout("kk").embeddings
     weights.write_bytes(weights.read_bytes()[:-1])
     with pytest.raises(HubError, match="embeddings"):
         encoder.encode(TEXTS, device=["cpu"])
@@ -312,16 +312,16 @@ def test_what_is_saved_is_a_whole_hub(fresh, tmp_path):
 
 
 def test_half_of_a_saved_hub_cannot_be_opened(encoder, tmp_path, monkeypatch):
-    install, times = Hub._check_and_swap, []
+    install, times = Hub._put_in_use, []
 
     def killed_at_the_second(*args, **options):
         times.append(None)
         if len(times) == 2:
             raise KeyboardInterrupt
-        install(*args, **options)
+        return install(*args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Hub, "_check_and_swap", killed_at_the_second)
+        patch.setattr(Hub, "_put_in_use", killed_at_the_second)
         with pytest.raises(KeyboardInterrupt):
             encoder.save(tmp_path / "saved")
     assert (tmp_path / "saved" / "en" / "card.json").is_file()

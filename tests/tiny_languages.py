@@ -220,7 +220,9 @@ def edit_json(file: Path, **changes: object) -> None:
 
 
 def update_card(root: Path, **changes: object) -> None:
-    """Have a language's card agree with its files, as an attacker would."""
+    """Have the card in a language's folder agree with its files, as an attacker would."""
+    card = root / "card.json"
+    root /= json.loads(card.read_text()).get("version", "")
     files = {
         path.relative_to(root).as_posix(): {
             "sha256": sha256(path) if path.stat().st_size < 1 << 30 else "0" * 64,
@@ -229,7 +231,7 @@ def update_card(root: Path, **changes: object) -> None:
         for path in sorted(root.rglob("*"))
         if path.name != "card.json" and path.is_file() and not path.is_symlink()
     }
-    edit_json(root / "card.json", **{"files": files, **changes})
+    edit_json(card, **{"files": files, **changes})
 
 
 def publish(hub: Hub, lang: str, fill: float = 0.5) -> Card:

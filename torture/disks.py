@@ -75,7 +75,7 @@ def hub_operations(folder: Path, tries: int, seed: int) -> Outcome:
         stops, rooms = 0, set()
         old, new = (source.card("kk").fingerprint() for source in sources)
         for _ in range(tries):
-            hub.install(sources[0].layout("kk").root)
+            hub.install(sources[0].folder("kk"))
             operation = rng.choice(("publish", "install", "remove"))
             kind = rng.choices(("full", "read-only", "read-only later"), (7, 1, 2))[0]
             room = rng.randrange(0, 64)  # a file takes 4 kB or more here, and a language has ten
@@ -86,7 +86,7 @@ def hub_operations(folder: Path, tries: int, seed: int) -> Outcome:
                 disturbed = _read_only(disk, rng.uniform(0, 0.02) if kind == "read-only later" else None)
             with disturbed:
                 try:
-                    operate(operation, hub, sources[1].layout("kk").root)
+                    operate(operation, hub, sources[1].folder("kk"))
                 except StorageError as error:
                     stopped = True
                     failure = (

@@ -42,7 +42,7 @@ def hub_operation(name: str, folder: Path, tries: int, seed: int = 0) -> Outcome
     for number, fill in enumerate(FILLS):
         other = Hub.create(folder / f"source{number}", tiny_languages.INFO)
         tiny_languages.publish(other, "kk", fill)
-        sources.append(other.layout("kk").root)
+        sources.append(other.folder("kk"))
     old, new = (Hub.open(source.parent).card("kk").fingerprint() for source in sources)
     tiny_languages.publish(hub, "az", 0.75)
     untouched = hub.card("az").fingerprint()

@@ -44,7 +44,7 @@ def installing(folder: Path, tries: int) -> Outcome:
     for number, fill in enumerate(FILLS):
         other = Hub.create(folder / f"source{number}", tiny_languages.INFO)
         tiny_languages.publish(other, "kk", fill)
-        commands.append(modenc_command("hub", "install", other.layout("kk").root, "--hub", hub.path))
+        commands.append(modenc_command("hub", "install", other.folder("kk"), "--hub", hub.path))
         whole.add(other.card("kk").fingerprint())
     for _ in range(tries):
         failure, refusals = _at_once(*commands, "")

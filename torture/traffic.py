@@ -93,7 +93,7 @@ def _add_state(path: Path) -> None:
     """Another state that the hub may be in: one language has other content, and one is not there."""
     state = Hub.open(shutil.copytree(path, path.with_name("state1")))
     with state.staging(REPLACED) as staging:
-        shutil.copytree(state.path / "az" / "se", staging / "se")
+        shutil.copytree(state.layout("az").se, staging / "se")
         state.publish(staging, state.card(REPLACED))
     state.remove(REMOVED)
 

@@ -166,7 +166,7 @@ def run_show(args: argparse.Namespace) -> None:
 
 def sections(card: Card) -> dict[str, list[tuple[str, ...]]]:
     """Return title → indented rows of cells."""
-    from modenc.hub.comparison import table_of
+    from modenc.hub.card import table_of
 
     stages: list[tuple[str, ...]] = [
         (f"  {stage}", key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
@@ -276,7 +276,7 @@ def run_remove(args: argparse.Namespace) -> None:
     from modenc.languages import language_name
 
     hub = Hub.open(args.hub)
-    roots = list(dict.fromkeys(hub.layout(lang).root for lang in args.lang))
+    roots = list(dict.fromkeys(hub.folder(lang) for lang in args.lang))
     for root in roots:
         if root.name == hub.info.pivot and not args.force:
             raise HubError(

@@ -21,8 +21,7 @@ from modenc.composition.modules import read_modules
 from modenc.composition.st_module import load_body
 from modenc.errors import HubError, OptionError
 from modenc.hub.card import Card
-from modenc.hub.checks.adapters import PARSERS, most_adapter_bytes
-from modenc.hub.checks.tensors import deserialized
+from modenc.hub.checks import PARSERS, deserialized, most_adapter_bytes
 from modenc.hub.files import json_object, json_text, read_text
 from modenc.hub.layout import PART_FILES, HubInfo, LanguageLayout
 from modenc.hub.readme import base_page

@@ -17,8 +17,7 @@ from modenc.base_model import BaseModel
 from modenc.composition.batched_engine import BatchedEngine
 from modenc.composition.modules import LanguageModules, to_modules
 from modenc.composition.options import ComputeSettings
-from modenc.hub.reader import LanguageGoneError
-from modenc.hub.store import Hub
+from modenc.hub.store import Hub, LanguageGoneError
 from modenc.languages import BASE
 
 logger = logging.getLogger(__name__)

@@ -17,9 +17,9 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from modenc.errors import HubError
-from modenc.hub.checks.adapters import LoraWeights, ParallelWeights
+from modenc.hub.checks import LoraWeights, ParallelWeights
 from modenc.hub.layout import MOST_INT8, LanguageLayout
-from modenc.hub.reader import StoredLanguage, read_parts
+from modenc.hub.store import StoredLanguage, read_parts
 
 # Measured bytes of a tokenizer for each piece: 624 with 16,000 pieces in a Unigram model, 680 with 50,000.
 _TOKENIZER_BYTES = 680

@@ -13,8 +13,7 @@ from typing import Any
 
 from modenc.errors import HubError, LanguageError, OptionError
 from modenc.evidence import READ, count_words, language_evidence
-from modenc.hub.reader import LanguageGoneError
-from modenc.hub.store import Hub
+from modenc.hub.store import Hub, LanguageGoneError
 from modenc.langid import UNDETERMINED, Identification, LanguageIdentifier, Match, get_identifier
 from modenc.languages import (
     BASE,

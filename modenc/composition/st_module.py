@@ -24,11 +24,10 @@ from modenc.composition.language_cache import LanguageCache, LoadedLanguage
 from modenc.composition.options import ComputeSettings, positive_int, prompt_text, refuse_without_effect
 from modenc.composition.routing import LanguageRouter, RoutingSettings
 from modenc.errors import BaseModelError, HubError, LanguageError, OptionError
-from modenc.hub.checks.tokenizer import TokenizerPanic, panics_caught
+from modenc.hub.checks import TokenizerPanic, panics_caught
 from modenc.hub.layout import HUB_FILE
-from modenc.hub.reader import LanguageGoneError
 from modenc.hub.remote import open_hub
-from modenc.hub.store import Hub
+from modenc.hub.store import Hub, LanguageGoneError
 from modenc.texts import TaggedText, Tokens, as_texts, normalize_prompt
 
 # Tokens of real text are shorter than this, so no text is cut before its last used token.

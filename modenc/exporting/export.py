@@ -19,14 +19,12 @@ from modenc.exporting.page import Exported, model_page
 from modenc.exporting.quantizing import sample_batches
 from modenc.exporting.widening import widen
 from modenc.extras import require_extra
-from modenc.hub.atomic_folder import replace_folder, staging_folder
 from modenc.hub.files import json_text
-from modenc.hub.layout import README_FILE
+from modenc.hub.layout import MODULES_FILE, POOLING_FOLDER, README_FILE, pooling_and_prompts
 from modenc.hub.remote import open_hub
-from modenc.hub.st_files import MODULES_FILE, POOLING_FOLDER, pooling_and_prompts
 from modenc.hub.store import Hub
 from modenc.languages import normalize_code
-from modenc.storage import disk_errors
+from modenc.storage import disk_errors, whole_folder
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +82,7 @@ def export(
     body = load_body(found, opened)
     tokenizer = modules.tokenizer or found.load_tokenizer()
     output.parent.mkdir(parents=True, exist_ok=True)
-    with disk_errors(output.parent, "nothing was exported"), staging_folder(output) as folder:
+    with disk_errors(output.parent, "nothing was exported"), whole_folder(output) as folder:
         composed = compose(body, modules, align=align)
         batches = list(sample_batches(composed, tokenizer))
         composed.config.save_pretrained(folder)
@@ -104,7 +102,6 @@ def export(
             agreement=_describe(agreement(run, composed, batches), code, int8=int8),
         )
         _write_settings(folder, exported, with_normalization(tokenizer, opened.info.prompt))
-        replace_folder(folder, output)
     logger.info("%s: %s, %s", output, to, exported.agreement)
     return output
 

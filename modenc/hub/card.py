@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict
 
 from modenc.errors import HubError
-from modenc.hub.checks.schema import key_issues, listed
-from modenc.hub.files import json_object, json_text
-from modenc.hub.layout import PART_FILES
+from modenc.hub.files import json_object, json_text, key_issues, listed
+from modenc.hub.layout import PART_FILES, VERSION_FOLDER
 from modenc.provenance import with_new_keys
 
 # Infix of scores on development data, between the stage and the metric.
 _AFTER = "_dev_after_"
+_OPTIONAL = ("comparison", "version")
 
 
 class FileRecord(TypedDict):
@@ -56,7 +57,9 @@ class Card:
     files: dict[str, FileRecord] = field(default_factory=dict)
     """Path in the language's folder → size and checksum; filled in by publishing."""
     comparison: dict[str, dict[str, float]] = field(default_factory=dict)
-    """System → metric → value on held-out data (:mod:`modenc.hub.comparison`); older cards lack it."""
+    """System → metric → value on held-out data, see :data:`Comparison`; older cards lack it."""
+    version: str = field(default="", compare=False)
+    """Folder of the files, beside the card; filled in by publishing. Empty in older cards: no folder."""
 
     def fingerprint(self, prefix: str = "") -> str:
         """Hash the checksums of the files whose path starts with ``prefix``, except README.md."""
@@ -87,8 +90,9 @@ class Card:
     def to_json(self) -> str:
         """Write the card as the text of ``card.json``."""
         content = asdict(self)
-        if not self.comparison:  # cards from before there was a comparison stay the same
-            del content["comparison"]
+        for name in _OPTIONAL:  # older cards stay the same
+            if not content[name]:
+                del content[name]
         return json_text(content)
 
     @staticmethod
@@ -102,9 +106,68 @@ class Card:
         content.pop("seal", None)  # a checksum, in cards of before 0.1.0
         if isinstance(sources := content.get("data"), list):
             content["data"] = [with_new_keys(row) if isinstance(row, dict) else row for row in sources]
-        if issues := listed(key_issues(content, Card, optional=("comparison",))):
+        if issues := listed(key_issues(content, Card, optional=_OPTIONAL)):
             raise HubError(
                 f"{where}: {issues}. The card may come from another version of modenc: "
                 "update modenc, or install the language again"
             )
-        return Card(**content)
+        card = Card(**content)
+        if card.version and not VERSION_FOLDER.fullmatch(card.version):
+            raise HubError(
+                f"{where}: version: expected a name such as v-0123abcd, found {card.version!r:.60}"
+            )
+        return card
+
+
+Comparison = Mapping[str, Mapping[str, float]]
+"""A language's modules and the base on the same held-out data, as stored in its card.
+
+The systems ``base``, ``modules`` and, for a language with alignment, ``align=False`` → metric → value, and
+``rows`` → metric → number of held-out rows. Empty without held-out data, and in older cards.
+"""
+
+BASE, MODULES, UNALIGNED, ROWS = "base", "modules", "align=False", "rows"
+TOKENS = "tokens"
+SCORES: dict[str, str] = {
+    "sts": "similarity within the language (Spearman x 100)",
+    "search": "search within the language (nDCG@10 x 100)",
+    "cross_sts": "similarity across to the pivot (Spearman x 100)",
+    "retrieval": "translations found, both ways (%)",
+}
+"""Metric → description. The mean of these decides whether modules are worse than the base."""
+WORST = {"sts": -100.0, "search": 0.0, "cross_sts": -100.0, "retrieval": 0.0}
+"""Worst value of each metric, used if a score of the modules is not a number."""
+
+
+def shared_scores(comparison: Comparison) -> list[str]:
+    """Return the metrics of :data:`SCORES` that every system in the comparison has."""
+    systems = [metrics for name, metrics in comparison.items() if name != ROWS]
+    return [metric for metric in SCORES if systems and all(metric in metrics for metrics in systems)]
+
+
+def mean_score(comparison: Comparison, system: str) -> float | None:
+    """Return the mean of a system's shared metrics; None without any."""
+    shared = shared_scores(comparison)
+    return sum(comparison[system][metric] for metric in shared) / len(shared) if shared else None
+
+
+def loses(comparison: Comparison) -> bool:
+    """Check whether the mean of the shared metrics is lower with modules than without."""
+    modules, base = (mean_score(comparison, system) for system in (MODULES, BASE))
+    return modules is not None and base is not None and modules < base
+
+
+def table_of(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Make a table: a header, and each metric's description, held-out rows and values."""
+    systems = [name for name in (BASE, MODULES, UNALIGNED) if name in comparison]
+    shared, rows = shared_scores(comparison), comparison.get(ROWS, {})
+    lines = [
+        (SCORES[metric], f"{rows.get(metric, 0):.0f}", *(f"{comparison[s][metric]:.1f}" for s in systems))
+        for metric in shared
+    ]
+    if len(shared) > 1:
+        lines.append(("mean", "", *(f"{mean_score(comparison, system):.1f}" for system in systems)))
+    if systems and all(TOKENS in comparison[system] for system in systems):
+        counts = (f"{comparison[system][TOKENS]:.1f}" for system in systems)
+        lines.append(("tokens a sentence (fewer are better)", f"{rows.get(TOKENS, 0):.0f}", *counts))
+    return [("held-out data", "rows", *systems), *lines] if lines else []

@@ -1,19 +1,29 @@
-"""Names and places of a hub's files, and ``hub.json``: what all languages of a hub share."""
+"""Names and places of a hub's files, and the content of those that all languages share."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 from modenc.errors import HubError
-from modenc.hub.checks.schema import key_issues, listed
-from modenc.hub.files import json_object, read_text
+from modenc.hub.files import json_object, json_text, key_issues, listed, read_text
+from modenc.storage import write_atomically
 
 FORMAT_VERSION = 1
 HUB_FILE = "hub.json"
 CARD_FILE = "card.json"
 README_FILE = "README.md"
+VERSION_FOLDER = re.compile(r"v-[0-9a-f]{8}")
+"""Name of the folder with the files of one version of a language."""
+
+POOLING_FOLDER = "1_Pooling"
+MODULES_FILE = "modules.json"
+CONFIG_FILE = "config_sentence_transformers.json"
+_POOLING = "sentence_transformers.sentence_transformer.modules.Pooling"
+PROMPT_NAMES = ("default", "query", "document")
+"""Prompt names of ``encode``, ``encode_query`` and ``encode_document``."""
 
 POOLINGS = ("mean", "cls", "max")
 _MOST_HIDDEN, _MOST_PROMPT = 1 << 16, 1000
@@ -186,3 +196,38 @@ def _no_hub(root: Path) -> str:
     return (
         f"{root}: expected a hub (a folder with {HUB_FILE}), found {found}; give a hub's path, or train one"
     )
+
+
+def write_sentence_transformers_files(root: Path, info: HubInfo) -> None:
+    """Write ``modules.json`` and the files it refers to; they depend on ``info`` only."""
+    for name, text in sentence_transformers_files(info).items():
+        write_atomically(root / name, text)
+
+
+def sentence_transformers_files(info: HubInfo) -> dict[str, str]:
+    """Return file name → content of the files that let ``SentenceTransformer(hub_folder)`` load a hub."""
+    modules = [
+        {"idx": 0, "name": "0", "path": "", "type": "modenc.composition.st_module.ModularTransformer"},
+        {"idx": 1, "name": "1", "path": POOLING_FOLDER, "type": _POOLING},
+    ]
+    # Written last, since it refers to the others.
+    return {**pooling_and_prompts(info), MODULES_FILE: json_text(modules)}
+
+
+def pooling_and_prompts(info: HubInfo) -> dict[str, str]:
+    """Return file name → content of sentence-transformers' configuration of pooling and prompts."""
+    # sentence-transformers 5.4 and later read these key names; 5.7's own ones only work from 5.7.
+    pooling = {
+        "word_embedding_dimension": info.hidden_size,
+        "pooling_mode_cls_token": info.pooling == "cls",
+        "pooling_mode_mean_tokens": info.pooling == "mean",
+        "pooling_mode_max_tokens": info.pooling == "max",
+        "include_prompt": True,
+    }
+    config = {
+        "model_type": "SentenceTransformer",
+        "prompts": dict.fromkeys(PROMPT_NAMES, info.prompt) if info.prompt else {},
+        "default_prompt_name": "default" if info.prompt else None,
+        "similarity_fn_name": "cosine",
+    }
+    return {f"{POOLING_FOLDER}/config.json": json_text(pooling), CONFIG_FILE: json_text(config)}

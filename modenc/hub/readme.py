@@ -10,8 +10,7 @@ from typing import Any
 
 from langcodes import Language
 
-from modenc.hub.card import Card
-from modenc.hub.comparison import MODULES, SCORES, table_of
+from modenc.hub.card import MODULES, SCORES, Card, table_of
 from modenc.hub.layout import HubInfo
 
 HUB_PAGES = {"me5-small": "intfloat/multilingual-e5-small"}

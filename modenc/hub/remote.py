@@ -1,9 +1,8 @@
 """Hubs on Hugging Face: pinned to a commit; only the languages that are used are fetched.
 
-A commit's index (``hub.json``, the cards, the files for sentence-transformers) is stored in modenc's cache
-folder in the layout of any hub. A language's folder at first holds only its card. The rest is fetched when
-its modules are first needed, checked, and swapped in whole. All files are plain, as the checks of hubs
-require; Hugging Face's own cache uses links.
+A commit's index (``hub.json``, the cards, the files for sentence-transformers) is downloaded into modenc's
+cache folder in the layout of any hub; so are a language's files when its modules are first needed. A download
+that was cut off goes on with what is missing.
 """
 
 from __future__ import annotations
@@ -11,27 +10,42 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from modenc.cache import COMMIT, Marker, cache_dir, fetched_marker
-from modenc.errors import HubError
-from modenc.hub import atomic_folder
+from modenc.errors import HubError, StorageError
 from modenc.hub.card import Card
-from modenc.hub.checks.adapters import most_adapter_bytes
-from modenc.hub.checks.folder import HubIssue, raise_issues
-from modenc.hub.checks.tensors import MOST_HEADER
-from modenc.hub.checks.tokenizer import TOKENIZER_FILE, TOKENIZER_FILES
-from modenc.hub.files import MOST_JSON_BYTES, read_text
-from modenc.hub.hugging_face import Repository, UnreachableError
-from modenc.hub.layout import CARD_FILE, HUB_FILE, PART_FILES, README_FILE, HubInfo, LanguageLayout, read_info
-from modenc.hub.reader import StoredLanguage
-from modenc.hub.st_files import CONFIG_FILE, MODULES_FILE, POOLING_FOLDER
-from modenc.hub.store import Hub
+from modenc.hub.checks import (
+    MOST_HEADER,
+    TOKENIZER_FILE,
+    TOKENIZER_FILES,
+    HubIssue,
+    most_adapter_bytes,
+    raise_issues,
+)
+from modenc.hub.files import MOST_JSON_BYTES
+from modenc.hub.layout import (
+    CARD_FILE,
+    CONFIG_FILE,
+    HUB_FILE,
+    MODULES_FILE,
+    PART_FILES,
+    POOLING_FOLDER,
+    README_FILE,
+    HubInfo,
+    LanguageLayout,
+    read_info,
+)
+from modenc.hub.store import Hub, read_language
 from modenc.languages import listed_codes, normalize_code
 from modenc.storage import disk_errors
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +55,171 @@ _CARD = re.compile(rf"[a-z]{{2,8}}/{re.escape(CARD_FILE)}")
 # Least bytes of a piece of a vocabulary in a tokenizer.json, with its quotes, number and commas.
 _LEAST_PIECE = 5
 _KEPT = "what was fetched before is kept"
+_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+_SECONDS = 10.0
+_LATER = (None, 408, 429, *range(500, 600))
+_ACCESS = "give token=, set HF_TOKEN, or log in (hf auth login)"
+
+
+class UnreachableError(HubError):
+    """Raised if Hugging Face cannot be reached, or the network may not be used."""
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A model repository on Hugging Face.
+
+    Raises:
+        HubError: ``name`` is no id, or ``subfolder`` leads out of the repository.
+    """
+
+    name: str
+    """Id: ``organization/name``."""
+    token: bool | str | None = field(default=None, repr=False)
+    """Access token, as in huggingface_hub."""
+    local_files_only: bool = False
+    """Whether to use the cache only, not the network."""
+    subfolder: str = ""
+    """Folder of the hub in the repository; file names are relative to it."""
+
+    def __post_init__(self) -> None:
+        if not self.is_id(self.name):
+            raise HubError(
+                "expected the id of a repository on Hugging Face (organization/name), found "
+                f"{self.name!r:.200}; give its id"
+            )
+        parts = self.subfolder.split("/")
+        if self.subfolder and {"", ".", ".."}.intersection(parts):
+            raise HubError(
+                f"{self.name}: expected a path inside the repository in its modules.json, found "
+                f"{self.subfolder!r:.200}, which leads out of it; do not use this hub, and tell its publisher"
+            )
+
+    def __str__(self) -> str:
+        return self.name
+
+    @staticmethod
+    def is_id(name: Any) -> bool:
+        """Check whether a name has the form of an id."""
+        return isinstance(name, str) and _ID.fullmatch(name) is not None
+
+    @property
+    def api(self) -> HfApi:
+        """Client for requests."""
+        from huggingface_hub import HfApi
+
+        return HfApi(token=self.token)
+
+    @property
+    def _prefix(self) -> str:
+        return f"{self.subfolder}/" if self.subfolder else ""
+
+    @property
+    def cache(self) -> Path:
+        """Folder of its commits in modenc's cache."""
+        return cache_dir() / "hubs" / self.name.replace("/", "--")
+
+    def listing(self, revision: str | None) -> tuple[str, dict[str, int]]:
+        """Return the present commit of a revision, and the size of each of its files in bytes.
+
+        Raises:
+            UnreachableError: Hugging Face cannot be reached.
+            HubError: there is no such repository or revision, or the token gives no access.
+        """
+        with self.errors(revision):
+            if self.local_files_only:
+                raise UnreachableError(
+                    f"{self.name}: {_not_cached('local_files_only is set', revision or 'main')}"
+                )
+            # This request has a timeout; the first one of a download has none.
+            info = self.api.model_info(self.name, revision=revision, files_metadata=True, timeout=_SECONDS)
+            return str(info.sha), {
+                file.rfilename.removeprefix(self._prefix): int(file.size or 0)
+                for file in info.siblings or ()
+                if file.rfilename.startswith(self._prefix)
+            }
+
+    def fetch(self, commit: str, names: Iterable[str]) -> None:
+        """Download the files of a commit that the cache lacks.
+
+        Raises:
+            HubError: they cannot be downloaded.
+            StorageError: the cache cannot be written.
+        """
+        from huggingface_hub import snapshot_download
+
+        with disk_errors(cache_dir(), _KEPT), self.errors(commit):
+            snapshot_download(
+                self.name,
+                revision=commit,
+                local_dir=self.cache / commit,
+                allow_patterns=[self._prefix + name for name in names],
+                token=self.token,
+            )
+
+    @contextmanager
+    def errors(self, revision: str | None = None) -> Iterator[None]:
+        """Turn errors of huggingface_hub and its dependencies in the block into those of modenc.
+
+        Raises:
+            HubError: such an error was raised.
+        """
+        try:
+            yield
+        except (HubError, StorageError):
+            raise
+        except Exception as error:  # several libraries raise many types
+            network = isinstance(error, ConnectionError | TimeoutError)
+            if isinstance(error, OSError) and type(error).__module__ == "builtins" and not network:
+                raise  # an error of the disk
+            status = getattr(getattr(error, "response", None), "status_code", None)
+            invalid = isinstance(error, ValueError) and not isinstance(error, OSError)
+            kind = UnreachableError if status in _LATER and not invalid else HubError
+            raise kind(f"{self.name}: {_meaning(error, status, kind, revision or 'main')}") from error
+
+
+def _meaning(error: Exception, status: int | None, kind: type[HubError], at: str) -> str:
+    """Say what an error of huggingface_hub means, and what to do."""
+    from huggingface_hub import errors
+
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    said = f"{type(error).__name__}: {line}"[:300]
+    if isinstance(error, errors.OfflineModeIsEnabled):
+        return _not_cached("HF_HUB_OFFLINE is set", at)
+    if isinstance(error, errors.RevisionNotFoundError):
+        return (
+            f"expected the commit, branch or tag {at!r:.60}, found none; its history may have been "
+            "rewritten. Give another revision, or none for the main branch"
+        )
+    if isinstance(error, errors.RepositoryNotFoundError) or status == 401:
+        return (
+            "expected a repository on Hugging Face, found none that this user may see. Check the id (or the "
+            f"path, if a folder was meant); for a private or gated one, {_ACCESS}"
+        )
+    if status == 403:
+        return (
+            "expected a token with permission for this, found one without; make one with the permission, and "
+            f"{_ACCESS}"
+        )
+    if status == 412:
+        return (
+            f"another user changed {at!r:.60} in the meantime, and nothing was uploaded; run the same "
+            "command again"
+        )
+    if kind is UnreachableError:
+        return (
+            f"expected files of {at!r:.60} in this machine's cache or from Hugging Face, which cannot be "
+            f"reached or gives an invalid answer ({said}); try again later"
+        )
+    return f"Hugging Face refuses this: {said}"
+
+
+def _not_cached(reason: str, at: str) -> str:
+    """Return the message for files that are not in the cache if the network may not be used."""
+    return (
+        f"expected the files of {at!r:.60} in this machine's cache, found some missing, and {reason}; open "
+        "the hub and use its languages once with a network, or pull it (modenc hub pull)"
+    )
 
 
 def open_hub(
@@ -164,46 +343,41 @@ class RemoteHub(Hub):
         return cls(root, read_info(root), repository, commit)
 
     def parts(self, lang: str) -> tuple[str, ...]:
-        """As :meth:`HubReader.parts`; fetches nothing."""
+        """As :meth:`Hub.parts`; fetches nothing."""
         return self.card(lang).parts
 
-    def read(self, lang: str, *, checksums: bool = True) -> StoredLanguage:
-        """As :meth:`HubReader.read`; what the cache lacks is fetched first."""
-        self.layout(lang)  # fetched now, so that the folder does not change during the reading
-        return super().read(lang, checksums=checksums)
-
-    def layout(self, lang: str) -> LanguageLayout:
-        """Return the folder of a language, which is fetched first if it is incomplete.
+    def folder(self, lang: str) -> Path:
+        """Return the folder of a language; files that the cache lacks are fetched first.
 
         Raises:
             LanguageGoneError: the hub lacks the language.
-            HubError: it cannot be fetched, or differs from its card; the fetched files are removed.
+            HubError: they cannot be fetched, or differ from the card; they are then removed.
             StorageError: the cache cannot be written.
         """
-        layout, card = super().layout(lang), self.card(lang)
-        if not _is_whole(layout.root, card):
-            self._fetch(layout.root, card)
-        return layout
+        folder, card = super().folder(lang), self.card(lang)
+        if not _is_whole(folder / card.version, card):
+            self._fetch(folder, card)
+        return folder
 
-    def _fetch(self, root: Path, card: Card) -> None:
-        lang, where = root.name, f"{self.repository}, {root.name} at commit {self.commit}"
+    def _fetch(self, folder: Path, card: Card) -> None:
+        lang, where = folder.name, f"{self.repository}, {folder.name} at commit {self.commit}"
         _, sizes = self.repository.listing(self.commit)
-        there = {
-            name.removeprefix(f"{lang}/"): size for name, size in sizes.items() if name.startswith(f"{lang}/")
-        }
+        prefix = f"{lang}/{card.version}/" if card.version else f"{lang}/"
+        there = {name.removeprefix(prefix): size for name, size in sizes.items() if name.startswith(prefix)}
         if not there:
             raise HubError(
                 f"{where}: expected its files, found none; it was removed there after the hub was opened. "
                 "Open the hub again without revision= for what it has now"
             )
         raise_issues(list(_differences(there, card, self.info.hidden_size)), lang, where, self.advice)
-        with disk_errors(self.path, _KEPT), atomic_folder.staging_folder(root) as staging:
-            found = self.repository.fetch(self.commit, [f"{lang}/{name}" for name in there], staging) / lang
-            if read_text(found / CARD_FILE) != read_text(root / CARD_FILE):
-                issue = HubIssue(CARD_FILE, "expected the card as when the hub was opened, found another")
-                raise_issues([issue], lang, where, self.advice)
-            logger.info("fetched %s", where)
-            self._check_and_swap(found, card, shown_as=Path(where))
+        self.repository.fetch(self.commit, [prefix + name for name in card.files])
+        logger.info("fetched %s", where)
+        layout = LanguageLayout(folder / card.version)
+        _, issues = read_language(layout, card, self.info, lang)
+        if issues:
+            for name in card.files:
+                (layout.root / name).unlink(missing_ok=True)
+        raise_issues(issues, lang, where, self.advice)
 
     def staging(self, *_: object, **__: object) -> NoReturn:  # type: ignore[override]
         """Refuse to change a commit.
@@ -224,7 +398,7 @@ class RemoteHub(Hub):
 
 
 def _root(repository: Repository, commit: str) -> Path:
-    return cache_dir() / "hubs" / repository.name.replace("/", "--") / commit / repository.subfolder
+    return repository.cache / commit / repository.subfolder
 
 
 def _marker(repository: Repository, commit: str) -> Marker:
@@ -240,7 +414,6 @@ def _has_index(repository: Repository, commit: str) -> bool:
 def _fetch_index(repository: Repository, commit: str, sizes: Mapping[str, int]) -> None:
     if _has_index(repository, commit):
         return
-    root = _root(repository, commit)
     names = [name for name in sizes if name in (*ROOT_FILES, README_FILE) or _CARD.fullmatch(name)]
     if HUB_FILE not in names:
         raise HubError(
@@ -252,14 +425,7 @@ def _fetch_index(repository: Repository, commit: str, sizes: Mapping[str, int]) 
             f"{repository}: expected {large[0]} of at most {MOST_JSON_BYTES >> 20} MB, found "
             f"{sizes[large[0]]} bytes; do not use this hub, and tell its publisher"
         )
-    with disk_errors(cache_dir(), _KEPT):
-        root.parent.mkdir(parents=True, exist_ok=True)
-        atomic_folder.clean_up(root.parent)
-        with atomic_folder.staging_folder(root) as staging:
-            found = repository.fetch(commit, names, staging)
-            for name in names:
-                (root / name).parent.mkdir(parents=True, exist_ok=True)
-                (found / name).replace(root / name)
+    repository.fetch(commit, names)
     _marker(repository, commit).write(sorted(names))
 
 

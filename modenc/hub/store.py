@@ -1,38 +1,73 @@
-"""Hubs on disk: opening, making and copying them, and publishing, installing and removing languages."""
+"""Hubs on disk: reading, making and copying them, and publishing, installing and removing languages.
+
+A language's files are in a version folder, which its card names: ``kk/card.json`` and ``kk/v-0123abcd/``. A
+new version is written beside the old one, and replacing the card puts it in use. The version before stays
+until the next one, for those who are reading it. (In hubs of before 0.1.0 the files lie beside the card.)
+"""
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import os
+import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from modenc.errors import HubError
-from modenc.hub import atomic_folder
+from modenc.errors import HubError, LanguageError
 from modenc.hub.card import Card, FileRecord
-from modenc.hub.checks.folder import raise_issues
-from modenc.hub.files import files_below, json_text, read_text, sha256
+from modenc.hub.checks import (
+    ADVICE,
+    MOST_HEADER,
+    PARSERS,
+    TOKENIZER_FILE,
+    TOKENIZER_FILES,
+    Array,
+    HubIssue,
+    LoraWeights,
+    ParallelWeights,
+    ParsedTokenizer,
+    listing_issues,
+    most_adapter_bytes,
+    parse_embeddings,
+    parse_tokenizer,
+    raise_issues,
+)
+from modenc.hub.files import MOST_JSON_BYTES, files_below, json_object, json_text, read_text, sha256
 from modenc.hub.layout import (
     CARD_FILE,
+    CONFIG_FILE,
     FORMAT_VERSION,
     HUB_FILE,
+    MODULES_FILE,
+    PART_FILES,
+    POOLING_FOLDER,
     README_FILE,
+    VERSION_FOLDER,
     HubInfo,
     LanguageLayout,
     info_issues,
     read_info,
+    write_sentence_transformers_files,
 )
-from modenc.hub.reader import HubReader, read_card, read_language
 from modenc.hub.readme import language_page
-from modenc.hub.st_files import CONFIG_FILE, MODULES_FILE, POOLING_FOLDER, write_sentence_transformers_files
-from modenc.languages import normalize_code
-from modenc.storage import disk_errors, write_atomically
+from modenc.languages import language_name, normalize_code
+from modenc.storage import disk_errors, sync, sync_tree, write_atomically
+
+logger = logging.getLogger(__name__)
 
 _KEPT = "the hub is as it was"
 _INCOMPLETE = "the incomplete hub cannot be opened"
 _EACH_WHOLE = "each language there is complete, in the old version or the new one"
+_MOST_README_BYTES = 1 << 20
+# After so long no process is still writing a version, and none is reading one that was replaced.
+_LEFT_BEHIND_SECONDS = 3600.0
 # Part → training stage that makes it.
 STAGE_OF_PART = {
     "tokenizer": "vocabulary",
@@ -43,7 +78,32 @@ STAGE_OF_PART = {
 }
 
 
-class Hub(HubReader):
+@dataclass(frozen=True)
+class StoredLanguage:
+    """A language's modules as stored in its files, checked; missing parts are empty."""
+
+    lang: str
+    fingerprint: str
+    """Fingerprint from its card; empty without a card."""
+    tokenizer: ParsedTokenizer | None
+    """``None``: the language keeps the base's vocabulary."""
+    embeddings: Array | None
+    """[vocabulary, hidden], in floating point, or in int8 with :attr:`scales`."""
+    scales: Array | None
+    """[vocabulary]"""
+    la: dict[str, LoraWeights]
+    """Module name in the body → language adapter."""
+    se: dict[str, LoraWeights]
+    """Module name in the body → sentence-encoding adapter."""
+    cla: dict[int, ParallelWeights]
+    """Layer number → alignment adapter."""
+
+
+class LanguageGoneError(HubError):
+    """Raised if a hub lacks a language, or has replaced the modules in use."""
+
+
+class Hub:
     """A hub on disk; made by :meth:`open` or :meth:`create`.
 
     Examples:
@@ -51,6 +111,20 @@ class Hub(HubReader):
         >>> hub = Hub.open("adapters_hub/me5-small")
         >>> licenses = {lang: hub.card(lang).licenses for lang in hub.languages()}
     """
+
+    advice = ADVICE
+    """Advice in errors about modules that cannot be used."""
+    advice_if_none = "Train it with a recipe (modenc train) or copy it in (modenc hub install)"
+    """Advice in errors about a language that the hub lacks."""
+
+    def __init__(self, path: Path, info: HubInfo) -> None:
+        self.path = path
+        self.info = info
+
+    @property
+    def name(self) -> str:
+        """Name of the hub in messages: its folder's name."""
+        return self.path.resolve().name
 
     @classmethod
     def open(cls, path: str | Path) -> Hub:
@@ -60,10 +134,95 @@ class Hub(HubReader):
             HubError: there is no hub, or its format is not that of this version.
         """
         root = _path(path)
-        info = read_info(root)
-        if atomic_folder.needs_recovery(root):
-            atomic_folder.clean_up(root)
-        return cls(root, info)
+        return cls(root, read_info(root))
+
+    def languages(self) -> list[str]:
+        """Return the codes of the hub's languages, sorted, the pivot first.
+
+        Folders whose name is no normalized code are left out; :func:`~modenc.hub.verify.verify_hub` reports
+        them.
+
+        Raises:
+            HubError: the folder is gone or not readable.
+        """
+        try:
+            # Names first: other folders, such as a volume's lost+found, may be closed to this user.
+            folders = [folder for folder in self.path.iterdir() if _is_code(folder.name)]
+            found = [folder.name for folder in folders if (folder / CARD_FILE).is_file()]
+        except OSError as error:
+            raise HubError(f"{self.path}: the hub cannot be read any more ({error.strerror})") from error
+        return sorted(found, key=lambda lang: (lang != self.info.pivot, lang))
+
+    def card(self, lang: str) -> Card:
+        """Return the card of a language.
+
+        Raises:
+            LanguageGoneError: the hub lacks the language; the message lists its languages.
+            HubError: its card cannot be read.
+            LanguageError: ``lang`` names no language.
+        """
+        return read_card(Hub.folder(self, lang))  # no download in subclasses
+
+    def parts(self, lang: str) -> tuple[str, ...]:
+        """Return the parts that a language has, of ``tokenizer embeddings la se cla``.
+
+        Raises:
+            HubError: the hub lacks the language, or a part of it lacks a file.
+        """
+        return self.layout(lang).present()
+
+    def folder(self, lang: str) -> Path:
+        """Return the folder of a language, with its card and the files of its versions.
+
+        Raises:
+            LanguageGoneError: the hub lacks the language; the message lists its languages.
+            LanguageError: ``lang`` names no language.
+        """
+        folder = self._folder(lang)
+        if not (folder / CARD_FILE).is_file():
+            raise self._no_language(lang)
+        return folder
+
+    def layout(self, lang: str) -> LanguageLayout:
+        """Return the files of the version of a language that is in use.
+
+        Raises:
+            HubError: as for :meth:`card`.
+        """
+        folder = self.folder(lang)
+        return LanguageLayout(folder / read_card(folder).version)
+
+    def read(self, lang: str, *, checksums: bool = True) -> StoredLanguage:
+        """Read and check a language's modules.
+
+        Args:
+            lang: the language.
+            checksums: compare every file with its checksum on the card; size and content are always checked.
+
+        Raises:
+            LanguageGoneError: the hub lacks the language.
+            HubError: its modules cannot be used; the message lists the issues.
+        """
+        folder = self.folder(lang)
+        card = read_card(folder)
+        layout = LanguageLayout(folder / card.version)
+        language, issues = read_language(layout, card, self.info, folder.name, checksums=checksums)
+        # A version is removed with its language, or at the second replacement after it.
+        if issues and self.card(lang).version != card.version:
+            return self.read(lang, checksums=checksums)
+        raise_issues(issues, folder.name, folder, self.advice)
+        return language
+
+    def _folder(self, lang: str) -> Path:
+        return self.path / normalize_code(lang)
+
+    def _no_language(self, lang: str) -> LanguageGoneError:
+        code, has = normalize_code(lang), self.languages()
+        listed = ", ".join(has) if has else "none yet"
+        return LanguageGoneError(
+            f"{self.path}: no modules for {code} ({language_name(code)}); languages here: {listed}. "
+            f"{self.advice_if_none}"
+        )
 
     @classmethod
     def create(cls, path: str | Path, info: HubInfo) -> Hub:
@@ -90,7 +249,7 @@ class Hub(HubReader):
         hub = Hub._begin(path, info, self)
         if hub.path.resolve() != self.path.resolve():
             for lang in self.languages() if languages is None else languages:
-                hub._copy_in(self.layout(lang).root, lang, kept)
+                hub._copy_in(self.folder(lang), lang, kept)
         hub._write_info()
         return hub
 
@@ -106,36 +265,47 @@ class Hub(HubReader):
                 raise HubError(f"{root} is another kind of hub ({different}); use another folder")
         else:
             _refuse_other_files(root, None if source is None else source.path)
-        with disk_errors(root, _INCOMPLETE), atomic_folder.writing_files(root):
+        with disk_errors(root, _INCOMPLETE):
             write_sentence_transformers_files(root, info)
         return cls(root, info)
 
     def _write_info(self) -> None:
         """Write ``hub.json``, as the last file, since it makes the folder a hub."""
-        with disk_errors(self.path, _INCOMPLETE), atomic_folder.writing_files(self.path):
+        with disk_errors(self.path, _INCOMPLETE):
             content = {"format_version": FORMAT_VERSION, **asdict(self.info)}
             write_atomically(self.path / HUB_FILE, json_text(content))
 
     @contextmanager
     def staging(self, lang: str, kept: str = _KEPT) -> Iterator[Path]:
-        """Make an empty folder in the hub to build a language's modules in.
+        """Make a new version folder to build a language's modules in.
 
-        It is removed at the end of the context, unless :meth:`publish` has made it the language's folder.
-        ``kept`` is what a disk error leaves intact, for the message.
+        It is removed at the end of the context, unless :meth:`publish` has put it in use. ``kept`` is what a
+        disk error leaves intact, for the message.
 
         Raises:
             StorageError: the disk is full or read-only; the hub is left as it was.
         """
-        with disk_errors(self.path, kept), atomic_folder.staging_folder(self._folder(lang)) as folder:
-            yield folder
+        folder = self._folder(lang)
+        version = folder / f"v-{secrets.token_hex(4)}"
+        if folder.is_symlink():
+            raise HubError(f"{folder}: expected a plain folder, found a link; remove the language first")
+        with disk_errors(self.path, kept):
+            try:
+                version.mkdir(parents=True)
+                yield version
+            finally:
+                if _version_in_use(folder) != version.name:
+                    shutil.rmtree(version, ignore_errors=True)
+                    with suppress(OSError):  # it has another version
+                        folder.rmdir()
 
     def publish(self, staging_dir: Path, card: Card) -> Card:
-        """Publish the modules in a staging folder as the language's, in one atomic step.
+        """Put the modules in a staging folder in use as the language's, by replacing its card.
 
-        First writes ``README.md`` and ``card.json``, which has the checksum of every file.
+        First writes ``README.md``; the card has the checksum of every file.
 
         Returns:
-            The card with ``files`` filled in.
+            The card with ``files`` and ``version`` filled in.
 
         Raises:
             HubError: the card is for another base, the modules cannot be used, or an alignment adapter would
@@ -154,22 +324,25 @@ class Hub(HubReader):
             name: FileRecord(sha256=sha256(path), bytes=path.stat().st_size)
             for name, path in files_below(staging_dir)
         }
-        complete = replace(card, files=records)
-        (staging_dir / CARD_FILE).write_text(complete.to_json(), encoding="utf-8")
-        self._check_and_swap(staging_dir, complete, shown_as=self._folder(card.lang))
-        return complete
+        return self._put_in_use(staging_dir, replace(card, files=records), shown_as=self._folder(card.lang))
 
     def remove(self, lang: str) -> None:
-        """Remove a language's modules.
+        """Remove a language's modules, or what an interrupted publication or removal has left of them.
 
         Raises:
             HubError: the hub lacks the language.
             StorageError: the hub is read-only; it is left as it was.
         """
-        root = self.layout(lang).root
+        folder = self._folder(lang)
+        if not folder.is_dir():
+            raise self._no_language(lang)
         with disk_errors(self.path, _KEPT):
-            atomic_folder.clean_up(self.path)
-            atomic_folder.remove_folder(root)
+            if folder.is_symlink():
+                folder.unlink()
+                return
+            # Without its card a language is gone, whatever else can be deleted.
+            (folder / CARD_FILE).unlink(missing_ok=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
     def install(self, folder: str | Path, lang: str | None = None) -> Card:
         """Copy a language's folder from a hub of the same base into this hub.
@@ -198,23 +371,38 @@ class Hub(HubReader):
         card = read_card(source)
         _check_base(card, self.info)
         expected = card.lang if lang is None else normalize_code(lang)
+        files = source / card.version
         # Checked before copying, since a malicious folder could fill the disk.
-        self._check(source, card, expected, shown_as=source)
+        self._check(files, card, expected, shown_as=source)
         with self.staging(card.lang, kept) as staging:
-            for name, path in files_below(source):
-                if path.is_symlink() or not path.is_file():
-                    raise HubError(f"{path}: expected a plain file, found a link or special file")
-                target = staging / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, target)
-            self._check_and_swap(staging, card, shown_as=source)
-        return card
+            for name in card.files:
+                if (files / name).is_symlink():
+                    raise HubError(f"{files / name}: expected a plain file, found a link")
+                (staging / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(files / name, staging / name)
+            return self._put_in_use(staging, card, shown_as=source)
 
-    def _check_and_swap(self, staging: Path, card: Card, shown_as: Path) -> None:
-        """Check a finished folder, and make it the language's."""
+    def _put_in_use(self, staging: Path, card: Card, shown_as: Path) -> Card:
+        """Check a version folder, have the card name it, and remove the versions before the last one."""
+        folder = staging.parent
         self._check(staging, card, card.lang, shown_as=shown_as)
-        atomic_folder.clean_up(self.path)
-        atomic_folder.replace_folder(staging, self._folder(card.lang))
+        sync_tree(staging)
+        # Named after its content, so that copies of a hub have the same names.
+        version, last = folder / f"v-{card.fingerprint()[:8]}", _version_in_use(folder)
+        try:
+            staging.rename(version)
+        except OSError:  # there are such files already, which may be damaged
+            version = staging
+        complete = replace(card, version=version.name)
+        try:
+            write_atomically(folder / CARD_FILE, complete.to_json())
+        except OSError:
+            shutil.rmtree(version, ignore_errors=True)
+            raise
+        _sync_names(folder)
+        _remove_unused(folder, (version.name, last))
+        os.utime(self.path)  # the list of its languages may have changed
+        return complete
 
     def _check(self, folder: Path, card: Card, lang: str, shown_as: Path) -> None:
         _, issues = read_language(LanguageLayout(folder), card, self.info, lang)
@@ -243,9 +431,39 @@ def language_folder(folder: Path, lang: str | None) -> Path:
                 f"{folder}: expected a language's folder, found a hub; say which of its languages "
                 f"to install: {', '.join(hub.languages())}"
             )
-        return hub.layout(lang).root
+        return hub.folder(lang)
     found = "a folder without it" if folder.is_dir() else "no such folder"
     raise HubError(f"{folder}: expected a language's folder (with {CARD_FILE}), found {found}")
+
+
+def _version_in_use(folder: Path) -> str | None:
+    """Return the version that a language's card names: empty if its files lie beside it, None without a card."""
+    with suppress(HubError):
+        return read_card(folder).version
+    return None
+
+
+def _remove_unused(folder: Path, used: Sequence[str | None]) -> None:
+    """Remove what is neither the card nor ``used``, and older than what another process may be writing."""
+    for path in folder.iterdir():
+        beside_card = "" in used and not VERSION_FOLDER.fullmatch(path.name)
+        if path.name in (CARD_FILE, *used) or beside_card:
+            continue
+        with suppress(OSError):
+            if time.time() - path.lstat().st_mtime < _LEFT_BEHIND_SECONDS:
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+
+def _sync_names(folder: Path) -> None:
+    """Apply :func:`sync` after the card was replaced; errors are only logged, since it cannot be undone."""
+    try:
+        sync(folder)
+    except OSError as error:
+        logger.warning("%s: changed, but the change may not outlast a power cut: %s", folder, error)
 
 
 def _check_base(card: Card, info: HubInfo) -> None:
@@ -291,7 +509,178 @@ def _refuse_other_files(root: Path, source: Path | None) -> None:
 
 
 def _is_copy(folder: Path, source: Path) -> bool:
-    """Check whether a folder is a copy of a language of the hub ``source``."""
+    """Check whether a folder is a copy of a language of the hub ``source``, or one that was broken off."""
+    if not folder.is_dir() or not _is_code(folder.name):
+        return False
+    if not (folder / CARD_FILE).exists():
+        return all(path.name[0] == "." or VERSION_FOLDER.fullmatch(path.name) for path in folder.iterdir())
     with suppress(HubError):
-        return read_text(folder / CARD_FILE) == read_text(source / folder.name / CARD_FILE)
+        return read_card(folder) == read_card(source / folder.name)
     return False
+
+
+@lru_cache(maxsize=4096)
+def _is_code(name: str) -> bool:
+    try:
+        return normalize_code(name) == name
+    except LanguageError:
+        return False
+
+
+def read_card(folder: Path) -> Card:
+    """Read the card in a language's folder.
+
+    Raises:
+        HubError: it is missing or damaged.
+    """
+    return Card.from_json(read_text(folder / CARD_FILE), where=str(folder / CARD_FILE))
+
+
+def read_language(
+    layout: LanguageLayout, card: Card, info: HubInfo, lang: str, *, checksums: bool = True
+) -> tuple[StoredLanguage, list[HubIssue]]:
+    """Read a language's folder, in a hub or not, and check it against its card and the base.
+
+    Args:
+        layout: the folder.
+        card: its card.
+        info: information about the base, from the hub.
+        lang: expected language.
+        checksums: compare every file with its checksum.
+
+    Returns:
+        The language, without the parts that cannot be used, and all issues.
+    """
+    files = _FolderReader(layout.root, card.files, checksums=checksums)
+    if card.lang != lang:
+        files.report(CARD_FILE, f"expected the modules of {lang!r}, found those of {card.lang!r}")
+    if card.base_fingerprint != info.base_fingerprint:
+        files.report(CARD_FILE, f"expected the base {info.base_fingerprint}, found {card.base_fingerprint}")
+    with files.reporting(None):
+        layout.present()
+    folder = layout.root.parent if layout.root.name == card.version else layout.root
+    if folder.is_symlink() or (folder / CARD_FILE).is_symlink():
+        files.report(CARD_FILE, "expected a plain folder with a plain file, found a link")
+    files.issues += listing_issues(layout.root, card.files)
+    files.skipped = {issue.file for issue in files.issues}
+    if README_FILE in card.files:
+        files.read(README_FILE, _MOST_README_BYTES)
+    return _parse(files, lang, card.fingerprint(), PART_FILES, info.hidden_size), files.issues
+
+
+def read_parts(layout: LanguageLayout, hidden_size: int, parts: Iterable[str] = PART_FILES) -> StoredLanguage:
+    """Read some parts of a folder that needs no card, such as one that training writes.
+
+    Raises:
+        HubError: a part lacks a file, or cannot be used.
+    """
+    layout.present()
+    files = _FolderReader(layout.root, None, checksums=False)
+    folder = layout.root.parent if VERSION_FOLDER.fullmatch(layout.root.name) else layout.root
+    language = _parse(files, folder.name, "", parts, hidden_size)
+    raise_issues(files.issues, language.lang, layout.root)
+    return language
+
+
+class _FolderReader:
+    """Reader of the files of one folder, which collects issues.
+
+    Args:
+        root: the folder.
+        records: sizes and checksums of its files, if known.
+        checksums: compare the checksums.
+    """
+
+    def __init__(self, root: Path, records: Mapping[str, FileRecord] | None, *, checksums: bool) -> None:
+        self.root = root
+        self.issues: list[HubIssue] = []
+        self.skipped: set[str | None] = set()
+        """Files that are not read, since they have an issue."""
+        self._records = records
+        self._checksums = checksums
+
+    def report(self, name: str | None, message: str) -> None:
+        """Add an issue with a file, or with the folder."""
+        self.issues.append(HubIssue(name, message))
+
+    @contextmanager
+    def reporting(self, name: str | None) -> Iterator[None]:
+        """Add the :class:`HubError` that ends the block as an issue."""
+        try:
+            yield
+        except HubError as error:
+            self.report(name, str(error))
+
+    def has(self, part: str) -> bool:
+        """Check that a part's files exist, are listed on the card (if any), and are in no linked folder."""
+        paths = [self.root / name for name in PART_FILES[part]]
+        listed = self._records is None or set(PART_FILES[part]) <= self._records.keys()
+        return listed and all(path.is_file() and not path.parent.is_symlink() for path in paths)
+
+    def read(self, name: str, most: int) -> bytes | None:
+        """Read a file of at most ``most`` bytes; returns ``None`` if it has an issue."""
+        if name in self.skipped:
+            return None
+        with self.reporting(name):
+            try:
+                with (self.root / name).open("rb") as stream:
+                    size = os.fstat(stream.fileno()).st_size
+                    if size > most:
+                        raise HubError(f"expected at most {most} bytes, found {size}")
+                    content = stream.read(size + 1)
+            except OSError as error:
+                raise HubError(f"expected a readable file, found: {error}") from error
+            if self._records is not None:
+                record = self._records.get(name)
+                if record is None:
+                    raise HubError("expected on the card, found in the folder alone; delete it")
+                if len(content) != record["bytes"]:
+                    raise HubError(f"expected {record['bytes']} bytes, found {len(content)}")
+                if self._checksums and (found := hashlib.sha256(content).hexdigest()) != record["sha256"]:
+                    raise HubError(f"expected sha256 {record['sha256']}, found {found}")
+            return content
+        return None
+
+
+def _parse(
+    files: _FolderReader, lang: str, fingerprint: str, parts: Iterable[str], hidden_size: int
+) -> StoredLanguage:
+    """Parse those of ``parts`` that exist and have no issue."""
+    there = {part for part in parts if files.has(part)}
+    tokenizer = _parse_tokenizer(files) if "tokenizer" in there else None
+    embeddings, scales = None, None
+    if tokenizer is not None and "embeddings" in there:
+        name, pieces = PART_FILES["embeddings"][0], len(tokenizer)
+        if (content := files.read(name, MOST_HEADER + 4 * pieces * (hidden_size + 1))) is not None:
+            with files.reporting(name):
+                embeddings, scales = parse_embeddings(content, pieces, hidden_size)
+    adapters = {part: _parse_adapter(files, part, hidden_size) if part in there else {} for part in PARSERS}
+    return StoredLanguage(lang, fingerprint, tokenizer, embeddings, scales, **adapters)
+
+
+def _parse_tokenizer(files: _FolderReader) -> ParsedTokenizer | None:
+    """Parse the tokenizer's files; ``None`` if they have an issue."""
+    contents: dict[str, bytes] = {}
+    for path in sorted((files.root / "tokenizer").iterdir()):
+        name = f"tokenizer/{path.name}"
+        if path.name not in TOKENIZER_FILES:
+            files.report(name, f"expected {', '.join(TOKENIZER_FILES)} alone, found another file; delete it")
+        elif (content := files.read(name, TOKENIZER_FILES[path.name])) is not None:
+            contents[path.name] = content
+    if TOKENIZER_FILE in contents:
+        with files.reporting(f"tokenizer/{TOKENIZER_FILE}"):
+            return parse_tokenizer(contents)
+    return None
+
+
+def _parse_adapter(files: _FolderReader, part: str, hidden_size: int) -> dict[Any, Any]:
+    """Parse an adapter's two files; empty if they have an issue."""
+    config_name, name = PART_FILES[part]
+    config = files.read(config_name, MOST_JSON_BYTES)
+    content = files.read(name, most_adapter_bytes(hidden_size))
+    if config is not None and content is not None:
+        with files.reporting(config_name):
+            settings = json_object(config, Path(config_name).name)
+            with files.reporting(name):
+                return PARSERS[part](content, settings, hidden_size)
+    return {}

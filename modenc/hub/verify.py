@@ -8,13 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from modenc.errors import HubError, LanguageError
-from modenc.hub.atomic_folder import STAGING_FOLDER
-from modenc.hub.checks.folder import PICKLES, HubIssue
-from modenc.hub.files import files_below
-from modenc.hub.layout import CARD_FILE
-from modenc.hub.reader import read_language
-from modenc.hub.st_files import POOLING_FOLDER, sentence_transformers_issues
-from modenc.hub.store import Hub
+from modenc.hub.checks import PICKLES, HubIssue
+from modenc.hub.files import files_below, read_text
+from modenc.hub.layout import CARD_FILE, POOLING_FOLDER, HubInfo, sentence_transformers_files
+from modenc.hub.store import Hub, read_language
 from modenc.languages import normalize_code
 
 
@@ -26,10 +23,10 @@ def verify_hub(hub: Hub, lang: str | None = None) -> list[HubIssue]:
     """
     issues: list[HubIssue] = []
     if lang is not None:
-        hub.layout(lang)
+        hub.folder(lang)
     else:
         issues += _root_issues(hub.path, hub.languages())
-        issues += sentence_transformers_issues(hub.path, hub.info)
+        issues += _sentence_transformers_issues(hub.path, hub.info)
     for code in hub.languages() if lang is None else [normalize_code(lang)]:
         try:
             layout, card = hub.layout(code), hub.card(code)
@@ -37,6 +34,10 @@ def verify_hub(hub: Hub, lang: str | None = None) -> list[HubIssue]:
             issues.append(HubIssue(CARD_FILE, str(error), code))
             continue
         _, found = read_language(layout, card, hub.info, code)
+        if card.version:
+            # What lies beside the version in use is never read.
+            beside = [path for path in layout.root.parent.iterdir() if path.name != card.version]
+            found += [issue for path in sorted(beside) for issue in _code_in(path, path.name)]
         issues += [replace(issue, lang=code) for issue in found]
     return issues
 
@@ -45,7 +46,7 @@ def _root_issues(root: Path, languages: list[str]) -> Iterator[HubIssue]:
     """Yield an issue for each file in the hub's own folder that does not belong there."""
     for path in sorted(root.iterdir()):
         name = path.name
-        if STAGING_FOLDER.fullmatch(name) or name in (POOLING_FOLDER, *languages):
+        if name in (POOLING_FOLDER, *languages):
             continue
         if name.startswith("."):
             # Other programs keep hidden files here, such as a download cache; only code is reported.
@@ -53,7 +54,7 @@ def _root_issues(root: Path, languages: list[str]) -> Iterator[HubIssue]:
         elif os.path.isfile(path / CARD_FILE):  # False, not an error, in a folder that is closed to this user
             yield HubIssue(None, _misnamed(name), name)
         elif path.is_dir():
-            yield HubIssue(name, f"expected a language's folder, found one without {CARD_FILE}")
+            yield HubIssue(name, f"expected a language's folder, found one without {CARD_FILE}; delete it")
         elif path.suffix.lower() in PICKLES:
             yield from _code_in(path, name)
         elif name == "adapter_config.json":
@@ -81,3 +82,15 @@ def _misnamed(name: str) -> str:
         return f"expected the folder {normalize_code(name)}; rename it"
     except LanguageError as error:
         return f"no language's folder ({error}); move it out of the hub, or rename it"
+
+
+def _sentence_transformers_issues(root: Path, info: HubInfo) -> Iterator[HubIssue]:
+    """Yield an issue for each file for sentence-transformers that differs from the one modenc writes."""
+    for name, text in sentence_transformers_files(info).items():
+        try:
+            found = read_text(root / name)
+        except HubError as error:
+            yield HubIssue(name, str(error))
+        else:
+            if found != text:
+                yield HubIssue(name, "expected the file as modenc writes it, found another; restore it")

@@ -22,7 +22,7 @@ from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
 from modenc.data.pairs import ParallelRow, ScoredRow, SearchRow
 from modenc.evaluation.retrieval import Vectors, mean_accuracy_at_1
-from modenc.hub.comparison import (
+from modenc.hub.card import (
     BASE,
     MODULES,
     ROWS,

@@ -28,11 +28,10 @@ from modenc.base_model import BaseModel, resolve_base
 from modenc.data.pairs import ParaphraseRow
 from modenc.data.training_sets import TrainingSet
 from modenc.errors import RecipeError
-from modenc.hub.atomic_folder import replace_folder
 from modenc.recipe.loader import check_recipe
 from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Recipe
-from modenc.storage import LOCK_FILE, disk_errors, exclusive_lock
+from modenc.storage import LOCK_FILE, disk_errors, exclusive_lock, sync_tree
 from modenc.training.base_comparison import compare_model
 from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData
@@ -46,7 +45,7 @@ from modenc.training.trainers import train_sentence_model
 logger = logging.getLogger(__name__)
 
 _KEPT = "the last whole checkpoint and an earlier model are kept"
-_BODY, _MODEL = "parts", "whole"
+_BODY, _MODEL, _REPLACED = "parts", "whole", "replaced"
 
 PROJECTED = ("bitranslation", "vmsst", "vmsst_contrastive")
 """Objectives whose sentence vector is a linear projection of the pooled states (VMSST, section 5)."""
@@ -107,7 +106,10 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
             about = {"metrics": metrics, "comparison": compare_model(data, model)}
             with disk_errors(output, _KEPT):
                 _save(model, tokenizer, plan, staging, about)
-                replace_folder(staging / _MODEL, output)
+                sync_tree(staging / _MODEL)
+                if output.exists():
+                    output.rename(staging / _REPLACED)
+                (staging / _MODEL).rename(output)
             discard(work)
         process_state().wait_for_everyone()
     return metrics
@@ -259,7 +261,7 @@ def _staging(output: Path) -> Iterator[Path]:
 
 
 def _clear(staging: Path) -> None:
-    for name in (_BODY, _MODEL):
+    for name in (_BODY, _MODEL, _REPLACED):
         shutil.rmtree(staging / name, ignore_errors=True)
 
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from modenc.base_model import BaseModel
-from modenc.hub.card import Card
-from modenc.hub.comparison import loses
+from modenc.hub.card import Card, loses
 from modenc.hub.files import files_below, sha256
 from modenc.hub.layout import README_FILE, HubInfo, LanguageLayout
 from modenc.hub.store import Hub
@@ -150,7 +149,7 @@ def _publish(
             trained.stage.modules.root, staging, dirs_exist_ok=True, copy_function=shutil.copyfile
         )
         hub.publish(staging, card)
-    logger.info(" in the hub: %s", hub.layout(plan.lang).root)
+    logger.info(" in the hub: %s", hub.folder(plan.lang))
 
 
 def _sources(hub: Hub, trained: TrainedLanguage) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerFast
 
 from modenc.composition.modules import quantize_rows
 from modenc.errors import BaseModelError, HubError
-from modenc.hub.checks.tokenizer import parse_tokenizer
+from modenc.hub.checks import parse_tokenizer
 from modenc.hub.layout import EMBEDDINGS_TENSOR, SCALES_TENSOR, LanguageLayout
 from modenc.recipe.settings import EmbeddingStorage
 from modenc.training.focus import MIN_COUNT, focus_embeddings

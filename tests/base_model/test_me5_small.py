@@ -9,7 +9,7 @@ import torch
 from modenc.base_model import resolve_base
 from modenc.data.gettext_catalogs import read_catalogs
 from modenc.errors import BaseModelError
-from modenc.hub.checks.tokenizer import parse_tokenizer
+from modenc.hub.checks import parse_tokenizer
 
 pytestmark = pytest.mark.slow
 

@@ -88,7 +88,7 @@ def _interrupt_after(monkeypatch, calls):
 def _replace_kk(hub):
     """Kazakh with the base's vocabulary and Azerbaijani adapters."""
     with hub.staging("kk") as staging:
-        shutil.copytree(hub.path / "az" / "se", staging / "se")
+        shutil.copytree(hub.layout("az").se, staging / "se")
         hub.publish(staging, hub.card("kk"))
 
 

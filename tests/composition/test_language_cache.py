@@ -67,7 +67,7 @@ def test_the_least_recently_used_make_room(tiny_hub):
 
 
 def test_sizes_alone_are_checked_where_that_is_asked_for(hub_copy):
-    path = hub_copy.path / "kk" / "se" / "adapter_model.safetensors"
+    path = hub_copy.layout("kk").se / "adapter_model.safetensors"
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     full, sizes = ModularEncoder(hub_copy.path), ModularEncoder(hub_copy.path, verify="sizes")

@@ -120,7 +120,7 @@ def test_a_lora_of_peft_becomes_a_language(kind, hub_copy, tiny_xlmr, tmp_path):
     found = ModularEncoder(hub_copy.path).encode(TEXTS, lang="sw")
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert hub_copy.languages() == ["en", "az", "kk", "sw"]
-    again = peft.PeftModel.from_pretrained(AutoModel.from_pretrained(tiny_xlmr), hub_copy.path / "sw" / "se")
+    again = peft.PeftModel.from_pretrained(AutoModel.from_pretrained(tiny_xlmr), hub_copy.layout("sw").se)
     np.testing.assert_allclose(_vectors(again.eval(), tiny_xlmr), expected, atol=1e-5)
 
 
@@ -148,7 +148,7 @@ def test_all_three_adapters_and_the_card(hub_copy, tiny_xlmr, tmp_path, capsys):
     assert card.stages["alignment"]["imported from"] == "https://example.org/swahili"
     assert card.versions["peft"] == peft.__version__
     assert card.versions["adapters"] == adapters.__version__
-    readme = (hub_copy.path / "sw" / "README.md").read_text()
+    readme = (hub_copy.layout("sw").root / "README.md").read_text()
     assert f"- Trained by others, imported on {card.created}" in readme
     assert main(["hub", "check", *words]) == 0
     assert main(["hub", "show", *words]) == 0
@@ -160,7 +160,7 @@ def test_bfloat16_becomes_float32_and_the_source_the_folders_names(hub_copy, tin
     file = tmp_path / "lora" / "adapter_model.safetensors"
     save_file({name: tensor.bfloat16() for name, tensor in load_file(file).items()}, file)
     card = import_language(hub_copy, "sw", se=tmp_path / "lora", license="MIT")
-    weights = load_file(hub_copy.path / "sw" / "se" / "adapter_model.safetensors")
+    weights = load_file(hub_copy.layout("sw").se / "adapter_model.safetensors")
     assert {tensor.dtype for tensor in weights.values()} == {torch.float32}
     assert all(torch.equal(tensor, load_file(file)[name].float()) for name, tensor in weights.items())
     assert card.data[0]["source"] == "lora (se)"

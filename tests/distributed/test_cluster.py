@@ -11,8 +11,7 @@ import pytest
 from modenc import extras
 from modenc.cli.main import main
 from modenc.errors import ClusterError, RecipeError
-from modenc.hub.hugging_face import Repository
-from modenc.hub.remote import RemoteHub
+from modenc.hub.remote import RemoteHub, Repository
 
 pytest.importorskip("ray", reason="ray is not installed (the extra ray)")
 

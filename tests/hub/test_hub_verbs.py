@@ -57,7 +57,7 @@ def test_check(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
         0,
         "hub: no issues (en, az, kk)\n",
     )
-    (hub.path / "kk" / "README.md").unlink()
+    (hub.layout("kk").root / "README.md").unlink()
     code, out, _ = run(capsys, "hub", "check", "--hub", hub.path)
     assert code == 1
     assert out.startswith("kk/README.md: expected by the card, not found\n")
@@ -94,7 +94,7 @@ def test_install(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_show_prints_rows_of_unequal_length(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     with hub.staging("kk") as staging:
-        shutil.copytree(hub.path / "kk", staging, dirs_exist_ok=True)
+        shutil.copytree(hub.layout("kk").root, staging, dirs_exist_ok=True)
         card = hub.card("kk")
         translated = {"role": "text", "source": "b.tsv", "rows": 5, "license": "", "translator": "apertium"}
         hub.publish(staging, replace(card, data=[*card.data, translated]))

@@ -31,7 +31,7 @@ def set_scaling(root: Path, value: float) -> None:
 @pytest.mark.parametrize("compute", ["fp32", "bf16"])
 @pytest.mark.parametrize("signs", [(1,), (-1, 1)])
 def test_the_largest_weights_give_vectors(hub_copy: Hub, compute: str, signs: tuple[int, ...]) -> None:
-    root = hub_copy.path / "kk"
+    root = hub_copy.layout("kk").root
     rng = np.random.default_rng(0)
     for path in root.rglob("*.safetensors"):
         most = 1000 if path.name == "embeddings.safetensors" else 10
@@ -41,12 +41,12 @@ def test_the_largest_weights_give_vectors(hub_copy: Hub, compute: str, signs: tu
         }
         save_file(weights, path)
     set_scaling(root, 1000)
-    update_card(root)
+    update_card(hub_copy.folder("kk"))
     encoder = ModularEncoder(hub_copy.path, compute=compute)
     assert np.isfinite(encoder.encode(TEXTS[:2], lang="kk")).all()
     assert np.isfinite(encoder.encode(TEXTS, lang=["kk", "kk", "az"])).all()
     set_scaling(root, 1001)
-    update_card(root)
+    update_card(hub_copy.folder("kk"))
     with pytest.raises(HubError, match="expected a number up to 1000 for scaling in adapter_config"):
         hub_copy.read("kk", checksums=False)
 
@@ -57,13 +57,13 @@ def test_the_largest_weights_give_vectors(hub_copy: Hub, compute: str, signs: tu
     ("name", "most"), [("embeddings", 1000), ("la/adapter_model", 10), ("cla/adapter", 10)]
 )
 def test_weights_are_within_bounds(hub_copy: Hub, kind: type, sign: int, name: str, most: int) -> None:
-    root = hub_copy.path / "kk"
+    root = hub_copy.layout("kk").root
     path = root / f"{name}.safetensors"
     weights = {key: weight.astype(kind) for key, weight in load_file(path).items()}
     for value in (most, most + 1):
         weights[min(weights)].flat[-1] = sign * value
         save_file(weights, path)
-        update_card(root)
+        update_card(hub_copy.folder("kk"))
         if value == most:
             hub_copy.read("kk")
     with pytest.raises(HubError, match=f"expected weights from -{most} to {most}, found {most + 1}; train"):

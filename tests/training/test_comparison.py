@@ -17,7 +17,7 @@ from modenc.base_model import resolve_base
 from modenc.cli.main import main
 from modenc.evaluation.retrieval import mean_accuracy_at_1
 from modenc.evaluation.sts import spearman
-from modenc.hub.comparison import loses
+from modenc.hub.card import loses
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
@@ -101,7 +101,7 @@ def test_worse_modules_are_warned_of_with_what_to_try(trained, tmp_path, caplog)
     # Gold scores that the base gives, and modules of noise.
     pairs = [(lines[i], lines[i + 1], float(vectors[i] @ vectors[i + 1])) for i in range(39)]
     data.__dict__["dev"] = DevRows(sts=pairs, cross_sts=[])
-    layout = LanguageLayout(shutil.copytree(Hub.open(plan.hub).path / "kk", tmp_path / "kk"))
+    layout = LanguageLayout(shutil.copytree(Hub.open(plan.hub).layout("kk").root, tmp_path / "kk"))
     weights, generator = layout.se / "adapter_model.safetensors", torch.Generator().manual_seed(0)
     noise = {name: torch.randn(t.shape, generator=generator) for name, t in load_file(weights).items()}
     save_file(noise, weights)

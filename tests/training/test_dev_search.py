@@ -49,7 +49,9 @@ def test_search_chooses_checkpoints_and_is_compared_with_the_base(searched):
             sides = [encoder.encode(texts, lang=code) for texts in (found.queries, found.passages)]
             expected = search_metrics(*sides, found.answers)["ndcg_at_10"].mean() * 100
             assert card.comparison[system]["search"] == pytest.approx(expected, abs=0.5)
-        assert "search within the language (nDCG@10 x 100)" in (hub.path / lang / "README.md").read_text()
+        assert (
+            "search within the language (nDCG@10 x 100)" in (hub.layout(lang).root / "README.md").read_text()
+        )
 
 
 def test_what_is_searched_is_not_trained_on(searched):

@@ -127,7 +127,7 @@ def test_modules_that_were_trained_by_force_are_published_by_the_next_training(c
     weights = copied.parent / "runs/kk/alignment/kk/cla/adapter.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4] + bytes(4))  # another result of the same settings
     train(recipe, languages=["kk"])
-    assert (hub.path / "kk/cla/adapter.safetensors").read_bytes() == weights.read_bytes()
+    assert (hub.layout("kk").cla / "adapter.safetensors").read_bytes() == weights.read_bytes()
 
 
 def test_a_language_is_in_no_hub_before_all_of_its_stages_are_done(tiny_recipe, caplog, capsys):

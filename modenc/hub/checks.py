@@ -1,0 +1,504 @@
+"""Checks of a language's files, which may come from strangers: ``SECURITY.md`` says what they defend against.
+
+Sizes are limited before memory is allocated, weights are safetensors of known shapes with finite numbers
+within bounds, a tokenizer's ids are rows of its embeddings, and nothing is executed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, deserialize
+from tokenizers import Tokenizer
+
+from modenc.errors import HubError
+from modenc.hub.card import FileRecord
+from modenc.hub.files import files_below, json_object
+from modenc.hub.layout import (
+    CARD_FILE,
+    CLA_CONFIG,
+    EMBEDDINGS_TENSOR,
+    LORA_CONFIG,
+    MOST_INT8,
+    PART_FILES,
+    README_FILE,
+    SCALES_TENSOR,
+    VERSION_FOLDER,
+)
+
+TOKENIZER_FILE, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+TOKENIZER_FILES = {TOKENIZER_FILE: 1 << 25, TOKENIZER_CONFIG: 1 << 20, "special_tokens_map.json": 1 << 20}
+"""File in the folder ``tokenizer`` → most bytes; no other file is read."""
+
+# Formats that can run code when they are loaded.
+PICKLES = frozenset(
+    {".bin", ".ckpt", ".joblib", ".npy", ".npz", ".pickle", ".pkl", ".pt", ".pth", ".py", ".so"}
+)
+
+_NAMES = frozenset(
+    {name for names in PART_FILES.values() for name in names}
+    | {f"tokenizer/{name}" for name in TOKENIZER_FILES}
+    | {README_FILE}
+)
+_LISTED = 10
+ADVICE = "Install the language again, or train it again with its recipe"
+
+
+@dataclass(frozen=True)
+class HubIssue:
+    """One error that a check of a hub found."""
+
+    file: str | None
+    """File in the language's (or the hub's) folder; None for the folder as a whole."""
+    message: str
+    """Text with what was expected and what was found."""
+    lang: str | None = None
+    """Language; None for the hub as a whole, and if only one language is checked."""
+
+    def __str__(self) -> str:
+        where = "/".join(part for part in (self.lang, self.file) if part)
+        return f"{where}: {self.message}" if where else self.message
+
+
+def raise_issues(issues: list[HubIssue], lang: str, folder: Path | str, advice: str = ADVICE) -> None:
+    """Raise an error if there are issues.
+
+    Raises:
+        HubError: it names ``folder``, lists the first issues, and ends with ``advice``.
+    """
+    if issues:
+        rest = [f"and {len(issues) - _LISTED} more"] if len(issues) > _LISTED else []
+        listed = "\n  ".join([*map(str, issues[:_LISTED]), *rest])
+        raise HubError(f"{folder}: the modules of {lang} cannot be used:\n  {listed}\n{advice}")
+
+
+def listing_issues(root: Path, records: Mapping[str, FileRecord]) -> Iterator[HubIssue]:
+    """Yield each difference between a language's folder and its card; no file is opened."""
+    try:
+        # A language without a version folder may have one that is being written beside its files.
+        found = {
+            name: path
+            for name, path in files_below(root)
+            if not VERSION_FOLDER.fullmatch(name.partition("/")[0]) and name != CARD_FILE
+        }
+    except HubError as error:
+        yield HubIssue(CARD_FILE, str(error))
+        return
+    for name in sorted(set(records) - set(found)):
+        yield HubIssue(name, "expected by the card, not found")
+    for name, path in found.items():
+        if path.suffix.lower() in PICKLES:
+            yield HubIssue(
+                name, "expected safetensors and JSON only, found a format that can run code; delete it"
+            )
+        elif path.is_symlink() or not path.is_file():
+            yield HubIssue(name, "expected a plain file, found a link or special file")
+        elif name not in records:
+            yield HubIssue(name, "not in the card; delete it if it is yours")
+        elif name not in _NAMES:
+            yield HubIssue(
+                name, "expected the files of a tokenizer, of weights and of adapters alone; delete it"
+            )
+        elif (size := path.stat().st_size) != records[name]["bytes"]:
+            yield HubIssue(name, f"expected {records[name]['bytes']} bytes, found {size}")
+
+
+Array = npt.NDArray[Any]
+Tensors = dict[str, Array]
+
+MOST_HEADER = 1 << 24
+"""Most bytes of a safetensors file's header."""
+_DTYPES: dict[str, Any] = {"F16": np.float16, "F32": np.float32, "I8": np.int8}
+_TYPE_NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
+_FLOATS = ("F16", "F32")
+# A hundred times the largest trained weights, and small enough that no sums or squares overflow in a layer.
+_MOST_WEIGHT, _MOST_EMBEDDING = 10.0, 1e3
+_MOST = {EMBEDDINGS_TENSOR: _MOST_EMBEDDING, SCALES_TENSOR: _MOST_EMBEDDING / MOST_INT8}
+# Unsigned integers of each type's width.
+_BITS: dict[Any, Any] = {np.dtype(np.float16): np.uint16, np.dtype(np.float32): np.uint32}
+
+
+def parse_tensors(content: bytes, types: tuple[str, ...] = _FLOATS) -> Tensors:
+    """Parse a safetensors file to name → array.
+
+    Raises:
+        HubError: the file is damaged, its header too large, or a tensor of another type than ``types``.
+    """
+    return {
+        name: np.frombuffer(entry["data"], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        for name, entry in deserialized(content, types)
+    }
+
+
+def deserialized(content: bytes, types: tuple[str, ...]) -> list[tuple[str, dict[str, Any]]]:
+    """Parse a safetensors file to (name, type, shape and bytes) of each tensor.
+
+    Raises:
+        HubError: the file is damaged, its header too large, or a tensor of another type than ``types``.
+    """
+    if (header := int.from_bytes(content[:8], "little")) > MOST_HEADER:
+        raise HubError(f"expected a header of at most {MOST_HEADER >> 20} MB, found one of {header} bytes")
+    try:
+        found: list[tuple[str, dict[str, Any]]] = deserialize(content)  # type: ignore[no-untyped-call]
+    except SafetensorError as error:
+        raise HubError(f"expected a whole safetensors file, found a damaged one ({error})") from error
+    if others := sorted({entry["dtype"] for _, entry in found} - set(types)):
+        raise HubError(f"expected weights in {' or '.join(types)}, found {', '.join(others)}")
+    return found
+
+
+def parse_embeddings(content: bytes, pieces: int, hidden_size: int) -> tuple[Array, Array | None]:
+    """Parse a language's embeddings [pieces, hidden] and, if these are in int8, their scales [pieces].
+
+    Raises:
+        HubError: the file is damaged, or its tensors differ from those at
+            :data:`~modenc.hub.layout.EMBEDDINGS_TENSOR`.
+    """
+    tensors = parse_tensors(content, (*_FLOATS, "I8"))
+    table, scales = tensors.get(EMBEDDINGS_TENSOR), tensors.get(SCALES_TENSOR)
+    if table is not None and table.dtype == np.int8:
+        if scales is None or len(tensors) != 2:
+            raise HubError(
+                f"expected {EMBEDDINGS_TENSOR!r} in I8 with {SCALES_TENSOR!r}, found {name_some(tensors)}"
+            )
+        if scales.dtype != np.float32:
+            raise HubError(f"expected {SCALES_TENSOR!r} in F32, found {_TYPE_NAMES[scales.dtype]}")
+        if scales.shape != (pieces,):
+            raise HubError(f"expected scales of shape {[pieces]}, found {list(scales.shape)}")
+    elif table is None or len(tensors) != 1:
+        raise HubError(f"expected one tensor {EMBEDDINGS_TENSOR!r}, found {name_some(tensors)}")
+    if table.shape != (pieces, hidden_size):
+        expected = [pieces, hidden_size]
+        raise HubError(
+            f"expected shape {expected} (tokenizer's pieces, hidden size), found {list(table.shape)}"
+        )
+    check_numbers(tensors)
+    return table, scales
+
+
+def check_numbers(tensors: Tensors) -> None:
+    """Check that every number is finite and within the bounds of its tensor.
+
+    Raises:
+        HubError: a number is not.
+    """
+    for name, tensor in sorted(tensors.items()):
+        if (issue := _number_issue(name, tensor)) is not None:
+            raise HubError(f"{name}: {issue}; train the language again")
+
+
+def _number_issue(name: str, tensor: Array) -> str | None:
+    if tensor.dtype == np.int8:
+        found = tensor.min(initial=0)
+        return None if found >= -MOST_INT8 else f"expected integers from {-MOST_INT8} on, found {found}"
+    if name == SCALES_TENSOR and (found := tensor.min(initial=0)) < 0:
+        return f"expected scales of 0 or more, found {found:g}"
+    most = _MOST.get(name, _MOST_WEIGHT)
+    bits = _BITS[tensor.dtype]
+    # Without the sign bit, floats compare like unsigned integers, with infinity and NaN as the largest: this
+    # is faster than comparing floats.
+    magnitudes = tensor.view(bits) & bits(np.iinfo(bits).max >> 1)
+    if magnitudes.max(initial=0) <= tensor.dtype.type(most).view(bits):
+        return None
+    if not np.isfinite(tensor).all():
+        return "expected numbers, found NaN or infinity"
+    least = 0.0 if name == SCALES_TENSOR else -most
+    return f"expected weights from {least:g} to {most:g}, found {np.abs(tensor).max():g}"
+
+
+def name_some(tensors: Iterable[str]) -> str:
+    """List the first names of tensors, for a message."""
+    names = sorted(tensors)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") or "no tensor"
+
+
+# Largest dimension of a matrix, in hidden sizes: engines allocate as much as a malicious file claims.
+_MOST_TIMES = 16
+# Most numbers in all tensors of an adapter, in matrices of [hidden, hidden].
+_MOST_MATRICES = 1 << 10
+_MOST_SCALING = 1e3
+_LORA_TENSOR = re.compile(
+    r"base_model\.model\.(?P<module>[\w.]{1,200})\.lora_(?P<matrix>[AB])(?:\.\w{1,100})?\.weight", re.ASCII
+)
+_PARALLEL_TENSOR = re.compile(
+    r"(?:[\w.]{1,100}\.)?encoder\.layer\.(?P<layer>\d{1,4})\.output\.adapters\.\w{1,100}"
+    r"\.adapter_(?P<projection>down|up)(?:\.0)?\.(?P<kind>weight|bias)",
+    re.ASCII,
+)
+_PARALLEL = {"is_parallel": True, "output_adapter": True, "mh_adapter": False, "non_linearity": "relu"}
+# Settings that must be absent or off, since modenc does not support them.
+_NOT_IN_PARALLEL = ("ln_before", "ln_after", "phm_layer", "use_gating", "inv_adapter")
+_NOT_IN_LORA = (
+    *("use_dora", "lora_bias", "use_qalora", "use_bdlora", "modules_to_save", "trainable_token_indices"),
+    *("target_parameters", "layer_replication", "alora_invocation_tokens", "arrow_config", "kasa_config"),
+)
+# Other initializations (PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA) change the base's weights.
+_STARTS = (None, True, False, "gaussian", "eva", "orthogonal")
+
+
+@dataclass(frozen=True)
+class LoraWeights:
+    """LoRA of one linear layer: ``W x + scaling * B A x``."""
+
+    a: Array
+    """[rank, in]"""
+    b: Array
+    """[out, rank]"""
+    scaling: float
+
+
+@dataclass(frozen=True)
+class ParallelWeights:
+    """Parallel adapter of one feed-forward block: ``scaling * Up(relu(Down(x)))``."""
+
+    down_weight: Array
+    """[bottleneck, hidden]"""
+    down_bias: Array
+    up_weight: Array
+    """[hidden, bottleneck]"""
+    up_bias: Array
+    scaling: float
+
+
+def most_adapter_bytes(hidden_size: int) -> int:
+    """Return the most bytes of an adapter's weights for a base of this width."""
+    return MOST_HEADER + 4 * _MOST_MATRICES * hidden_size**2
+
+
+def parse_lora(content: bytes, config: dict[str, Any], hidden_size: int) -> dict[str, LoraWeights]:
+    """Parse a peft LoRA (Hu et al., 2022) to module name → weights.
+
+    Raises:
+        HubError: it is no plain LoRA, or not for a base of this width.
+    """
+    tensors = parse_tensors(content)
+    if issue := _not_plain(config):
+        raise HubError(f"expected a plain peft LoRA without bias in {LORA_CONFIG}, found {issue}")
+    if others := config.get("alpha_pattern"):
+        raise HubError(
+            f"expected one lora_alpha for all layers in {LORA_CONFIG}, found alpha_pattern {others!r:.60}"
+        )
+    ranks, alpha = _ranks(config), _scaling(config, "lora_alpha")
+    pairs: dict[str, Tensors] = {}
+    for name, tensor in tensors.items():
+        match = _LORA_TENSOR.fullmatch(name)
+        if match is None or match["matrix"] in pairs.setdefault(match["module"], {}):
+            raise HubError(f"expected each layer's lora_A and lora_B weights once, found {name!r:.120}")
+        pairs[match["module"]][match["matrix"]] = tensor
+    if not pairs:
+        raise HubError(f"expected lora_A and lora_B weights, found {name_some(tensors)}")
+    for layer, pair in pairs.items():
+        shapes = {matrix: list(tensor.shape) for matrix, tensor in pair.items()}
+        if set(pair) != {"A", "B"} or any(tensor.ndim != 2 for tensor in pair.values()):
+            raise HubError(f"{layer}: expected the matrices lora_A and lora_B, found {shapes}")
+        found, sizes = f"found A {shapes['A']}, B {shapes['B']}", [*shapes["A"], *shapes["B"]]
+        rank, width, out, rank_of_b = sizes
+        if rank != rank_of_b or rank not in ranks:
+            listed = " or ".join(str(rank) for rank in sorted(ranks))
+            raise HubError(f"{layer}: expected rank {listed:.60} ({LORA_CONFIG}), {found}")
+        if hidden_size not in (width, out):
+            raise HubError(f"{layer}: expected hidden size {hidden_size}, {found}")
+        if max(sizes) > _MOST_TIMES * hidden_size:
+            raise HubError(f"{layer}: expected at most {_MOST_TIMES} times the hidden size, {found}")
+    _check_size(tensors, hidden_size)
+    check_numbers(tensors)
+    root = math.sqrt if config.get("use_rslora") else float
+    return {
+        layer: LoraWeights(pair["A"], pair["B"], alpha / root(len(pair["A"])))
+        for layer, pair in pairs.items()
+    }
+
+
+def parse_parallel(content: bytes, config: dict[str, Any], hidden_size: int) -> dict[int, ParallelWeights]:
+    """Parse an AdapterHub parallel adapter (He et al., 2022) to layer number → weights.
+
+    Raises:
+        HubError: it is another kind of adapter, or not for a base of this width.
+    """
+    tensors, scaling = parse_tensors(content), _parallel_scaling(config.get("config"))
+    layers: dict[int, Tensors] = {}
+    for name, tensor in tensors.items():
+        match = _PARALLEL_TENSOR.fullmatch(name)
+        weights = layers.setdefault(int(match["layer"]), {}) if match else {}
+        if match is None or (key := f"{match['projection']}_{match['kind']}") in weights:
+            raise HubError(f"expected each layer's adapter_down and adapter_up once, found {name!r:.120}")
+        weights[key] = tensor
+    if not layers:
+        raise HubError(f"expected the matrices of a parallel adapter, found {name_some(tensors)}")
+    for layer, weights in sorted(layers.items()):
+        _check_layer(layer, weights, hidden_size)
+    _check_size(tensors, hidden_size)
+    check_numbers(tensors)
+    return {layer: ParallelWeights(**weights, scaling=scaling) for layer, weights in sorted(layers.items())}
+
+
+PARSERS: dict[str, Callable[[bytes, dict[str, Any], int], dict[Any, Any]]] = {
+    "la": parse_lora,
+    "se": parse_lora,
+    "cla": parse_parallel,
+}
+"""Part → its parser, of the weights file's content, the configuration and the base's hidden size."""
+
+
+def _parallel_scaling(settings: object) -> float:
+    """Return the scaling of a plain parallel adapter from its configuration; refuse other adapters."""
+    if not isinstance(settings, dict):
+        raise HubError(f"expected an AdapterHub configuration in {CLA_CONFIG}, found {settings!r:.60}")
+    scaling = _scaling(settings, "scaling")
+    if found := {key: settings.get(key) for key, value in _PARALLEL.items() if settings.get(key) != value}:
+        raise HubError(f"expected a parallel adapter with {_PARALLEL} in {CLA_CONFIG}, found {found!r:.200}")
+    others = {key: settings[key] for key in _NOT_IN_PARALLEL if settings.get(key)}
+    if others or settings.get("original_ln_after") is False:
+        raise HubError(
+            "expected a parallel adapter alone, with the layer norm of its block after it, in "
+            f"{CLA_CONFIG}, found {others or {'original_ln_after': False}!r:.200}"
+        )
+    return scaling
+
+
+def _check_layer(layer: int, weights: Tensors, hidden_size: int) -> None:
+    shapes = {key: tensor.shape for key, tensor in weights.items()}
+    bottleneck = next(iter(shapes.get("down_weight", ())), 0)
+    expected = {
+        "down_weight": (bottleneck, hidden_size),
+        "down_bias": (bottleneck,),
+        "up_weight": (hidden_size, bottleneck),
+        "up_bias": (hidden_size,),
+    }
+    if shapes != expected or not bottleneck:
+        listed = ", ".join(
+            f"{key.replace('_', ' ')} {list(shapes[key]) if key in shapes else 'missing'}" for key in expected
+        )
+        raise HubError(
+            f"layer {layer}: expected one bottleneck and hidden size {hidden_size} throughout, found {listed}"
+        )
+    if bottleneck > _MOST_TIMES * hidden_size:
+        raise HubError(
+            f"layer {layer}: expected at most {_MOST_TIMES} times the hidden size, found {bottleneck}"
+        )
+
+
+def _not_plain(config: dict[str, Any]) -> str:
+    """Return the settings of a peft adapter that make it no plain LoRA (``scaling * B A x``); else empty."""
+    if (kind := config.get("peft_type")) != "LORA":
+        return f"{kind!r:.60}"
+    found = {key: config[key] for key in _NOT_IN_LORA if config.get(key)}
+    if (bias := config.get("bias", "none")) != "none":
+        found["bias"] = bias
+    if (start := config.get("init_lora_weights")) not in _STARTS:
+        found["init_lora_weights"] = start
+    return ", ".join(f"{key} {value!r:.60}" for key, value in found.items())
+
+
+def _ranks(config: dict[str, Any]) -> set[int]:
+    pattern = config.get("rank_pattern") or {}
+    ranks = [config.get("r"), *(pattern.values() if isinstance(pattern, dict) else ())]
+    if not all(type(rank) is int and rank > 0 for rank in ranks):
+        raise HubError(f"expected ranks of 1 or more in {LORA_CONFIG}, found {ranks!r:.60}")
+    return {int(rank) for rank in ranks if rank is not None}
+
+
+def _scaling(config: dict[str, Any], key: str) -> float:
+    value = config.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MOST_SCALING:
+        raise HubError(
+            f"expected a number up to {_MOST_SCALING:g} for {key} in {LORA_CONFIG}, found {value!r:.60}"
+        )
+    return float(value)
+
+
+def _check_size(tensors: Tensors, hidden_size: int) -> None:
+    found, most = sum(tensor.size for tensor in tensors.values()), _MOST_MATRICES * hidden_size**2
+    if found > most:
+        raise HubError(f"expected at most {most} numbers in all tensors, found {found}")
+
+
+_SPECIAL_TOKENS = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
+# Most tokens around a text.
+_MOST_AROUND = 8
+# A noncharacter, which no vocabulary has.
+_UNKNOWN = "\U0010ffff"
+
+
+class TokenizerPanic(Exception):
+    """Raised if the tokenizers library fails."""
+
+
+@contextmanager
+def panics_caught() -> Iterator[None]:
+    """Turn the library's panics, and its own errors (plain ``Exception``), into :class:`TokenizerPanic`."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error) is not Exception and type(error).__name__ != "PanicException":
+            raise
+        raise TokenizerPanic(str(error)) from error
+
+
+@dataclass(frozen=True)
+class ParsedTokenizer:
+    """A language's checked tokenizer, without truncation and padding."""
+
+    backend: Tokenizer
+    options: dict[str, Any]
+    """Special tokens and names of model inputs, as ``PreTrainedTokenizerFast`` takes them."""
+
+    def __len__(self) -> int:
+        return int(self.backend.get_vocab_size(with_added_tokens=True))
+
+
+def parse_tokenizer(files: Mapping[str, bytes]) -> ParsedTokenizer:
+    """Parse the contents of :data:`TOKENIZER_FILES`, of which only the first is required.
+
+    Raises:
+        HubError: it is damaged, too large, fails on a text, or has ids that are no rows of the embeddings.
+    """
+    for name, content in files.items():
+        if len(content) > (most := TOKENIZER_FILES.get(name, -1)):
+            allowed = f"at most {most >> 20} MB" if most > 0 else f"{', '.join(TOKENIZER_FILES)} alone"
+            raise HubError(f"expected {allowed}, found {name} of {len(content)} bytes")
+    try:
+        with panics_caught():
+            backend = Tokenizer.from_buffer(files[TOKENIZER_FILE])
+            backend.no_truncation()
+            backend.no_padding()
+            around, unknown = backend.encode("").ids, backend.encode(_UNKNOWN).ids
+    except (TokenizerPanic, ValueError) as error:
+        raise HubError(f"expected a readable {TOKENIZER_FILE}, found: {error}") from error
+    _check_ids(backend, {*around, *unknown})
+    if len(around) > _MOST_AROUND:
+        raise HubError(f"expected at most {_MOST_AROUND} tokens around a text, found {len(around)}")
+    config = json_object(files.get(TOKENIZER_CONFIG, b"{}"), TOKENIZER_CONFIG)
+    options: dict[str, Any] = {
+        name: _special_token(config[name], name, backend) for name in _SPECIAL_TOKENS if config.get(name)
+    }
+    if names := config.get("model_input_names"):
+        if not isinstance(names, list):
+            raise HubError(
+                f"expected a list for model_input_names of {TOKENIZER_CONFIG}, found {names!r:.60}"
+            )
+        options["model_input_names"] = names
+    return ParsedTokenizer(backend, options)
+
+
+def _special_token(value: Any, name: str, backend: Tokenizer) -> str:
+    text = value.get("content") if isinstance(value, dict) else value
+    with suppress(UnicodeEncodeError):  # half of a surrogate pair, which is valid in JSON
+        if isinstance(text, str) and backend.token_to_id(text) is not None:
+            return text
+    raise HubError(f"expected {name} of {TOKENIZER_CONFIG} in the vocabulary, found {text!r:.60}")
+
+
+def _check_ids(backend: Tokenizer, used: set[int]) -> None:
+    vocabulary = backend.get_vocab(with_added_tokens=True)
+    found, pieces = used.union(vocabulary.values()), len(vocabulary)
+    if not found or min(found) < 0 or max(found) >= pieces:
+        raise HubError(f"expected ids from 0 to {pieces - 1}, one for each of the tokens, found others")

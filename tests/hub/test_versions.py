@@ -1,0 +1,229 @@
+"""That a language is replaced by its card alone: whoever reads has the old version or the new one, whole."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_languages import INFO, edit_json, make_card, publish, write_modules
+
+from modenc.errors import HubError, StorageError
+from modenc.hub import store
+from modenc.hub.store import Hub
+from modenc.hub.verify import verify_hub
+
+
+def versions(hub: Hub, lang: str = "kk") -> set[str]:
+    return {path.name for path in hub.folder(lang).iterdir()} - {"card.json"}
+
+
+def age(folder: Path) -> None:
+    """Have a folder be as old as what no process is at work on."""
+    os.utime(folder, (0, 0))
+
+
+def flatten(hub: Hub, lang: str) -> None:
+    """Bring a language into the layout of hubs of before 0.1.0: its files beside the card."""
+    root, folder = hub.layout(lang).root, hub.folder(lang)
+    for path in root.iterdir():
+        path.rename(folder / path.name)
+    root.rmdir()
+    edit_json(folder / "card.json", version="")
+
+
+def test_the_version_before_stays_until_the_next_one(hub: Hub) -> None:
+    first = hub.card("kk").version
+    second = publish(hub, "kk", fill=0.25).version
+    assert versions(hub) == {first, second}
+    for name in versions(hub):
+        age(hub.path / "kk" / name)
+    third = publish(hub, "kk", fill=0.125).version
+    assert versions(hub) == {second, third}
+    assert verify_hub(hub) == []
+
+
+def test_the_same_modules_again_repair_what_is_damaged(hub: Hub) -> None:
+    first = hub.card("kk")
+    (hub.layout("kk").root / "README.md").unlink()
+    second = publish(hub, "kk")
+    assert second.fingerprint() == first.fingerprint()
+    assert second.version != first.version
+    assert verify_hub(hub) == []
+
+
+def test_copies_have_the_same_names(hub: Hub, tmp_path: Path) -> None:
+    copy = hub.copy(tmp_path / "copy", INFO)
+    for lang in hub.languages():
+        assert (copy.folder(lang) / "card.json").read_bytes() == (hub.folder(lang) / "card.json").read_bytes()
+
+
+def test_a_hub_without_version_folders_is_read_copied_and_replaced(hub: Hub, tmp_path: Path) -> None:
+    right = hub.read("kk")
+    flatten(hub, "kk")
+    assert hub.layout("kk").root == hub.folder("kk")
+    assert verify_hub(hub) == []
+    assert hub.read("kk").fingerprint == right.fingerprint
+    copy = hub.copy(tmp_path / "copy", INFO)
+    assert copy.card("kk") == hub.card("kk")
+    assert copy.card("kk").version
+    (hub.folder("kk") / "v-00000000").mkdir()  # another process is publishing
+    hub.read("kk")
+    new = publish(hub, "kk", fill=0.25)
+    assert (hub.folder("kk") / "embeddings.safetensors").is_file()
+    for path in hub.folder("kk").iterdir():
+        age(path)
+    publish(hub, "kk", fill=0.125)
+    assert versions(hub) >= {new.version, hub.card("kk").version}
+    assert not (hub.folder("kk") / "embeddings.safetensors").exists()
+    assert verify_hub(hub) == []
+
+
+def test_a_card_names_a_folder_of_its_own(hub: Hub) -> None:
+    for name in ("..", "../az/v-0123abcd", "/etc", "v-0123abcd/.."):
+        edit_json(hub.folder("kk") / "card.json", version=name)
+        with pytest.raises(HubError, match="version: expected a name such as v-0123abcd, found"):
+            hub.read("kk")
+
+
+def test_code_beside_the_version_in_use_is_told_of(hub: Hub) -> None:
+    (hub.folder("kk") / "v-00000000").mkdir()
+    for name in ("run.py", "v-00000000/adapter_model.bin"):
+        (hub.folder("kk") / name).touch()
+    assert [(issue.lang, issue.file) for issue in verify_hub(hub)] == [
+        ("kk", "run.py"),
+        ("kk", "v-00000000/adapter_model.bin"),
+    ]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a permission there")
+def test_a_linked_language_is_neither_read_nor_written(hub: Hub, tmp_path: Path) -> None:
+    elsewhere = (hub.path / "kk").rename(tmp_path / "elsewhere")
+    (hub.path / "kk").symlink_to(elsewhere)
+    with pytest.raises(HubError, match="expected a plain folder with a plain file, found a link"):
+        hub.read("kk")
+    with pytest.raises(HubError, match="found a link; remove the language first"):
+        publish(hub, "kk")
+    hub.remove("kk")
+    assert (elsewhere / "card.json").is_file()
+    assert "kk" not in hub.languages()
+
+
+def test_a_removed_language_is_gone_though_its_files_cannot_be_deleted(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(store.shutil, "rmtree", lambda *_, **__: None)
+        hub.remove("kk")
+    assert hub.languages() == ["en", "az"]
+    (issue,) = verify_hub(hub)
+    assert str(issue) == "kk: expected a language's folder, found one without card.json; delete it"
+    hub.remove("kk")
+    assert verify_hub(hub) == []
+    with pytest.raises(HubError, match="no modules for kk"):
+        hub.remove("kk")
+
+
+def test_what_a_failed_publication_wrote_is_removed(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = versions(hub)
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for step in ("sync_tree", "write_atomically"):
+        with monkeypatch.context() as patch:
+            patch.setattr(store, step, full)
+            with pytest.raises(StorageError, match=r"cannot be written .*; the hub is as it was"):
+                publish(hub, "kk", fill=0.25)
+        assert versions(hub) == before
+    assert verify_hub(hub) == []
+
+
+KILLED = """
+import os, sys
+sys.path.insert(0, {tests!r})
+from tiny_languages import make_card, write_modules
+from modenc.hub import store
+from modenc.hub.store import Hub
+
+setattr(store, {step!r}, lambda *args, **options: os._exit(9))
+hub = Hub.open({path!r})
+with hub.staging("kk") as staging:
+    write_modules(staging, fill=0.125)
+    hub.publish(staging, make_card("kk"))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("step", "new"), [("sync_tree", False), ("write_atomically", False), ("_remove_unused", True)]
+)
+def test_killed_while_publishing(hub: Hub, step: str, new: bool) -> None:
+    before = hub.card("kk")
+    script = KILLED.format(tests=str(Path(__file__).parents[1]), step=step, path=str(hub.path))
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9
+    assert (hub.card("kk").files != before.files) == new
+    assert verify_hub(Hub.open(hub.path)) == []
+    left = versions(hub)
+    assert len(left) == 2
+    for name in left:
+        age(hub.path / "kk" / name)
+    last = hub.card("kk").version
+    assert versions(hub) == left
+    after = publish(hub, "kk", fill=0.75)
+    assert versions(hub) == {last, after.version}
+
+
+def test_a_language_replaced_while_it_is_read(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old version is still there after one replacement; after a removal it is read again, or missed."""
+    read_language, old = store.read_language, hub.card("kk").fingerprint()
+
+    def before_reading(act: Any) -> None:
+        def acted(*args: Any, **options: Any) -> Any:
+            monkeypatch.setattr(store, "read_language", read_language)
+            act()
+            return read_language(*args, **options)
+
+        monkeypatch.setattr(store, "read_language", acted)
+
+    before_reading(lambda: publish(hub, "kk", fill=0.25))
+    assert hub.read("kk").fingerprint == old
+    before_reading(lambda: (hub.remove("kk"), publish(hub, "kk", fill=0.125)))
+    assert hub.read("kk").fingerprint == hub.card("kk").fingerprint()
+    before_reading(lambda: hub.remove("kk"))
+    with pytest.raises(HubError, match="no modules for kk"):
+        hub.read("kk")
+
+
+def test_a_folder_where_a_copy_was_broken_off_is_taken(hub: Hub, tmp_path: Path) -> None:
+    write_modules(tmp_path / "copy" / "kk" / "v-00000000")
+    assert verify_hub(hub.copy(tmp_path / "copy", INFO)) == []
+    shutil.copytree(hub.path / "kk", tmp_path / "other" / "thesis")
+    with pytest.raises(HubError, match="expected a new or empty folder for a hub, found thesis"):
+        hub.copy(tmp_path / "other", INFO)
+
+
+def publish_many(path: str, lang: str) -> int:
+    hub = Hub.open(path)
+    for turn in range(5):
+        with hub.staging(lang) as staging:
+            write_modules(staging, fill=turn / 8)
+            hub.publish(staging, make_card(lang))
+    return os.getpid()
+
+
+@pytest.mark.slow
+def test_processes_do_not_disturb_each_other(tmp_path: Path) -> None:
+    hub = Hub.create(tmp_path / "hub", INFO)
+    languages = ["kk", "az", "uz", "kk"]
+    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
+        assert len(list(pool.map(publish_many, [str(hub.path)] * 4, languages))) == 4
+    assert hub.languages() == ["az", "kk", "uz"]
+    assert verify_hub(hub) == []
