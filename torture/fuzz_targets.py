@@ -31,7 +31,7 @@ from modenc.data.formats import read_file
 from modenc.errors import ModencError
 from modenc.hub.card import Card
 from modenc.hub.layout import LanguageLayout
-from modenc.hub.readme import language_page
+from modenc.hub.page import language_page
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 

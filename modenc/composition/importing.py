@@ -24,7 +24,7 @@ from modenc.hub.card import Card
 from modenc.hub.checks import PARSERS, deserialized, most_adapter_bytes
 from modenc.hub.files import json_object, json_text, read_text
 from modenc.hub.layout import PART_FILES, HubInfo, LanguageLayout
-from modenc.hub.readme import base_page
+from modenc.hub.page import base_page
 from modenc.hub.store import STAGE_OF_PART, Hub
 from modenc.languages import language_name, normalize_code
 

@@ -12,7 +12,7 @@ from modenc.errors import HubError
 from modenc.hub.card import Card
 from modenc.hub.files import files_below, read_text
 from modenc.hub.layout import HUB_FILE, README_FILE, HubInfo
-from modenc.hub.readme import hub_page
+from modenc.hub.page import hub_page
 from modenc.hub.remote import ROOT_FILES, RemoteHub, Repository
 from modenc.hub.store import Hub
 from modenc.languages import listed_codes, normalize_code

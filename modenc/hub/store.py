@@ -56,7 +56,7 @@ from modenc.hub.layout import (
     read_info,
     write_sentence_transformers_files,
 )
-from modenc.hub.readme import language_page
+from modenc.hub.page import language_page
 from modenc.languages import language_name, normalize_code
 from modenc.storage import disk_errors, sync, sync_tree, write_atomically
 
@@ -437,7 +437,7 @@ def language_folder(folder: Path, lang: str | None) -> Path:
 
 
 def _version_in_use(folder: Path) -> str | None:
-    """Return the version that a language's card names: empty if its files lie beside it, None without a card."""
+    """Return the version that a card names: empty if its files lie beside it, None without a card."""
     with suppress(HubError):
         return read_card(folder).version
     return None

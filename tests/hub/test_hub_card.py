@@ -8,7 +8,7 @@ from tiny_languages import make_card
 from modenc.cli.hub import sections
 from modenc.errors import HubError
 from modenc.hub.card import Card, loses, table_of
-from modenc.hub.readme import language_page
+from modenc.hub.page import language_page
 
 CARD = make_card("kk", files={"a/b.json": {"sha256": "00", "bytes": 2}})
 

@@ -7,7 +7,7 @@ import pytest
 from huggingface_hub import ModelCard
 from tiny_languages import INFO, make_card
 
-from modenc.hub.readme import hub_page
+from modenc.hub.page import hub_page
 
 FILES = {"se/adapter_config.json": {"sha256": "", "bytes": 1}}
 KK = {"base": {"sts": 70.0}, "modules": {"sts": 85.84, "retrieval": 97.25, "cross_sts": math.nan}}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from langcodes import Language
 
 from modenc.hub.card import MODULES, SCORES, Card, table_of
@@ -41,10 +42,38 @@ _WIDGET_SENTENCES = 6
 _DATA_COLUMNS = ("role", "source", "rows", "license", "translator")
 
 
+def render(template: str, **values: Any) -> str:
+    """Fill in a template of ``modenc/pages``."""
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=PackageLoader("modenc", "pages"),
+        autoescape=False,  # Markdown
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+    )
+    found.filters["cell"] = lambda text: text.replace("|", "\\|").replace("\n", " ")
+    found.filters["data_rows"] = lambda card: [
+        [str(row.get(key, "")) for key in _DATA_COLUMNS] for row in card.data
+    ]
+    return found
+
+
 def language_page(card: Card) -> str:
     """Write the text of a language's ``README.md``."""
-    lines = [*front_matter(card, "modenc", "modular", "adapters"), "", *_body(card), *data_section(card)]
-    return "\n".join(lines) + "\n"
+    return render(
+        "language.md.j2",
+        card=card,
+        metadata=front_matter(card, "modenc", "modular", "adapters"),
+        stages=[_STAGES.get(stage, stage) for stage in card.stages],
+        compared=table_of(card.comparison) or [()],
+        scores=[(key, f"{score:.2f}") for key, score in card.scores.items()],
+    )
 
 
 def license_fields(licenses: Iterable[str]) -> dict[str, str]:
@@ -66,71 +95,21 @@ def base_page(base_id: str) -> str | None:
     return page if re.fullmatch(r"\w[\w.-]*/[\w.-]+", page) else None
 
 
-def front_matter(card: Card, library: str, *tags: str) -> list[str]:
-    """Return the lines of the front matter for the Hugging Face hub.
+def front_matter(card: Card, library: str, *tags: str) -> str:
+    """Return the YAML of a page's front matter for the Hugging Face hub.
 
     ``library`` opens the folder; ``tags`` are added to those of all sentence encoders.
     """
-    # A JSON string is also a YAML one, so no YAML writer is needed.
-    lines = ["---", f"language: {json.dumps(card.lang)}", f"library_name: {library}"]
-    fields = license_fields(card.licenses)
-    lines += [f"{key}: {json.dumps(value)}" for key, value in fields.items()]
-    if base := base_page(card.base_id):
-        lines.append(f"base_model: {base}")
-    lines += ["pipeline_tag: sentence-similarity", "tags:"]
-    lines += [f"- {tag}" for tag in ("sentence-transformers", "sentence-similarity", *tags)]
-    return [*lines, "---"]
+    from huggingface_hub import ModelCardData
 
-
-def _body(card: Card) -> list[str]:
-    compared = table_of(card.comparison)
-    stages = ", ".join(_STAGES.get(stage, stage) for stage in card.stages) or "none"
-    return [
-        f"# {card.name} ({card.lang}) sentence-encoding modules",
-        "",
-        f"Modules for `{card.base_id}` that turn {card.name} texts into sentence vectors.",
-        "",
-        f"- Stages: {stages}",
-        f"- License: {', '.join(card.licenses) or 'not stated'}",
-        f"- Base fingerprint: `{card.base_fingerprint}`",
-        f"- Recipe: `{card.recipe}`, seed {card.seed}, trained on {card.created}"
-        if card.recipe
-        else f"- Trained by others, imported on {card.created}",
-        f"- Versions: {', '.join(f'{name} {version}' for name, version in card.versions.items())}",
-        "",
-        "## Use",
-        "",
-        "```bash",
-        f"modenc hub install path/to/{card.lang} --hub path/to/hub",
-        "```",
-        "",
-        "```python",
-        "from modenc import ModularEncoder",
-        "",
-        'encoder = ModularEncoder("path/to/hub")',
-        f'vectors = encoder.encode(["..."], lang="{card.lang}")',
-        "```",
-        "",
-        *section("Compared with the base alone", compared[0] if compared else (), compared[1:]),
-        *section(
-            "Scores", ("metric", "score"), [(key, f"{score:.2f}") for key, score in card.scores.items()]
-        ),
-    ]
-
-
-def data_section(card: Card) -> list[str]:
-    """Return the lines of a section with the sources of a language's data."""
-    rows = [[str(row.get(key, "")) for key in _DATA_COLUMNS] for row in card.data]
-    return section("Data", _DATA_COLUMNS, rows)
-
-
-def section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a section with a Markdown table; none without rows."""
-    cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
-    if not cells:
-        return []
-    table = [header, ["---"] * len(header), *cells]
-    return [f"## {title}", "", *(f"| {' | '.join(row)} |" for row in table), ""]
+    return ModelCardData(
+        language=card.lang,
+        library_name=library,
+        **license_fields(card.licenses),
+        base_model=base_page(card.base_id),
+        pipeline_tag="sentence-similarity",
+        tags=["sentence-transformers", "sentence-similarity", *tags],
+    ).to_yaml()
 
 
 def hub_page(name: str, info: HubInfo, cards: Sequence[Card], text: str | None = None) -> str:
@@ -204,42 +183,21 @@ def _widget(info: HubInfo, cards: Sequence[Card]) -> list[dict[str, Any]] | None
 
 def _text(name: str, info: HubInfo, cards: Sequence[Card]) -> str:
     codes = [card.lang for card in cards]
-    example = next((code for code in codes if code != info.pivot), info.pivot)
-    lines = [
-        f"# {name}",
-        "",
-        f"Sentence vectors for texts in {len(cards)} languages: each has adapters of its own on one frozen",
-        f"encoder, `{info.base_id}`. Made with modenc, which fetches only the languages that are used.",
-        "",
-        "```python",
-        "from modenc import ModularEncoder",
-        "",
-        f'encoder = ModularEncoder("{name}")  # revision="..." for a commit, branch or tag',
-        f'vectors = encoder.encode(["..."], lang="{example}")  # without lang, it is identified',
-        "```",
-        "",
-        f"`modenc hub pull {name} --output DIR` copies the hub into a folder.",
-        "",
-        *section(
-            "Languages",
-            ("language", "code", "modules", "MB", "scores on held-out data"),
-            [_row(card) for card in cards],
-        ),
-        "A language's README.md says what it was trained on and how.",
-        "",
-        *section(
-            "Licenses",
-            ("language", "license"),
-            [(card.name, "; ".join(card.licenses) or "not stated") for card in cards],
-        ),
-    ]
-    return "\n".join(lines)
+    return render(
+        "hub.md.j2",
+        name=name,
+        info=info,
+        cards=cards,
+        example=next((code for code in codes if code != info.pivot), info.pivot),
+        languages=[_row(card) for card in cards],
+        licenses=[(card.name, "; ".join(card.licenses) or "not stated") for card in cards],
+    )
 
 
 def _row(card: Card) -> tuple[str, ...]:
     metrics = _metrics(card)
     scores = ", ".join(f"{metric} {metrics[metric]:.1f}" for metric in SCORES if metric in metrics)
-    page = f"[{card.name}]({card.lang}/README.md)"
+    page = f"[{card.name}]({'/'.join(filter(None, (card.lang, card.version, 'README.md')))})"
     return page, card.lang, " ".join(card.parts), f"{card.nbytes / 1e6:.1f}", scores
 
 
