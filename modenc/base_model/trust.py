@@ -33,12 +33,10 @@ _FETCHED = ["*.json", "*.safetensors", "*.txt", "*.model", "*.spm"]
 _SHARD = re.compile(r"[\w.-]+\.safetensors")
 # Other values may name a repository, whose code transformers would import, or a package.
 _ATTENTION = (None, "eager", "sdpa")
-_REFUSED = {
-    "quantization_config": "imports the packages that it names",
-    "transformers_weights": "takes the weights from files that it names",
-    "fusion_config": "replaces parts of models in the whole process",
-}
-_ADAPTER, _MODULES, _PICKLE = "adapter_config.json", "modules.json", "pytorch_model.bin"
+# Keys of a configuration with which transformers imports packages, reads other files, or replaces code.
+_REFUSED = ("quantization_config", "transformers_weights", "fusion_config")
+# The same for sentence-transformers' options of a transformer.
+_OPTIONS = ("model_args", "model_kwargs", "config_args", "config_kwargs")
 _HUB = "modenc.composition.st_module.ModularTransformer"
 _BODY = "Transformer"
 # Modules whose files are all known: others may name more modules, or read more files.
@@ -47,8 +45,6 @@ _KNOWN_MODULES = (
     *("Pooling", "WeightedLayerPooling", "Normalize", "Dense", "Dropout", "LayerNorm", "CNN", "LSTM"),
     "StaticEmbedding",
 )
-_WITHOUT_FILES = ("Normalize",)
-_OPTIONS = ("model_args", "model_kwargs", "config_args", "config_kwargs")
 
 
 @contextmanager
@@ -122,10 +118,10 @@ def refuse_adapter(base: str, folder: Path) -> None:
     Raises:
         BaseModelError: the folder is an adapter.
     """
-    if (folder / _ADAPTER).exists():
+    if (folder / "adapter_config.json").exists():
         raise BaseModelError(
-            f"base {base!r} is a peft adapter ({_ADAPTER}), for which transformers would load another "
-            "model, and pickles; merge the adapter and save the whole model"
+            f"base {base!r} is a peft adapter, for which transformers would load another model, and pickles; "
+            "merge the adapter and save the whole model"
         )
 
 
@@ -139,15 +135,13 @@ def check_config(base: str, config: PretrainedConfig) -> None:
     if attention not in _ATTENTION:
         raise BaseModelError(
             f"base {base!r}: expected attention 'eager' or 'sdpa' in its config.json, found "
-            f"{attention!r:.80}, for which transformers may fetch and run code; take "
-            "_attn_implementation and attn_implementation out of its config.json, or choose another base"
+            f"{attention!r:.80}, for which transformers may fetch and run code; choose another base"
         )
-    for key, consequence in _REFUSED.items():
-        if getattr(config, key, None) is not None:
-            raise BaseModelError(
-                f"base {base!r}: expected no {key} in its config.json, found one, which {consequence}; "
-                "save the model in float32 without it, or choose another base"
-            )
+    if found := [key for key in _REFUSED if getattr(config, key, None) is not None]:
+        raise BaseModelError(
+            f"base {base!r}: expected no {found[0]} in its config.json, with which transformers may read "
+            "other files or import packages; save the model in float32 without it, or choose another base"
+        )
     for key in config.sub_configs:
         if isinstance(part := getattr(config, key, None), PretrainedConfig):
             check_config(base, part)
@@ -176,19 +170,13 @@ def has_safetensors(base: str, folder: Path) -> bool:
     index = Path(folder, SAFE_WEIGHTS_INDEX_NAME)
     if not index.is_file():
         return Path(folder, SAFE_WEIGHTS_NAME).is_file()
-    try:
+    with clear_errors(lambda error: f"base {base!r}: expected a readable {index.name}, found {error!r:.200}"):
         files = list(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BaseModelError(
-            f"base {base!r}: expected {index.name} with a weight_map from tensors to files, "
-            f"found {type(error).__name__}: {error}; save the model again with save_pretrained()"
-        ) from error
     for file in files:
         if not (isinstance(file, str) and _SHARD.fullmatch(file)):
             raise BaseModelError(
                 f"base {base!r}: expected names of safetensors files in the same folder in {index.name}, "
-                f"found {file!r:.80}. modenc reads no pickles, and no files of other folders: load the model "
-                "where you trust it, save_pretrained() it into a folder, and give that folder"
+                f"found {file!r:.80}, and modenc reads no others; save the model again where you trust it"
             )
     return True
 
@@ -214,7 +202,11 @@ def checked_sentence_model(name: str) -> tuple[Path, dict[str, Any]]:
     if not (Path(name).is_dir() or "/" in name or name.lower() in ORIGINAL_TRANSFORMER_MODELS):
         location = f"{SentenceTransformer.default_huggingface_organization}/{name}"
     folder = model_folder(location, subfolders=True, cache=os.environ.get("SENTENCE_TRANSFORMERS_HOME"))
-    modules = _modules(name, folder)
+    modules = [(f"sentence_transformers.{_BODY}", "")]
+    if (folder / "modules.json").is_file():
+        with clear_errors(lambda error: f"base {name!r}: expected a readable modules.json, found {error!r}"):
+            entries = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+            modules = [(str(entry["type"]), str(entry["path"])) for entry in entries]
     for class_name, subfolder in modules:
         if class_name != _HUB:
             _check_module(name, class_name, folder / subfolder)
@@ -232,50 +224,25 @@ def checked_sentence_model(name: str) -> tuple[Path, dict[str, Any]]:
     return folder, options
 
 
-def _modules(name: str, folder: Path) -> list[tuple[str, str]]:
-    file = folder / _MODULES
-    if not file.is_file():
-        return [(f"sentence_transformers.{_BODY}", "")]
-    try:
-        entries = json.loads(file.read_text(encoding="utf-8"))
-        return [(str(entry["type"]), str(entry["path"])) for entry in entries]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise BaseModelError(
-            f"base {name!r}: expected modules with a type and a path in its {_MODULES}, found "
-            f"{type(error).__name__}: {error}; save the model again with sentence-transformers"
-        ) from error
-
-
 def _check_module(name: str, class_name: str, folder: Path) -> None:
     package, _, last = class_name.rpartition(".")
     if package.split(".")[0] != "sentence_transformers" or last not in _KNOWN_MODULES:
         raise BaseModelError(
             f"base {name!r}: expected modules of sentence-transformers ({', '.join(_KNOWN_MODULES)}) in its "
-            f"{_MODULES}, found {class_name!r:.80}; modenc runs none of a model's code. Choose another model"
-        )
-    if not folder.is_dir() and last not in _WITHOUT_FILES:
-        raise BaseModelError(
-            f"base {name!r}: expected the folder {folder.name} of its {last}, found none; it has not been "
-            "downloaded whole: do so once with a network"
+            f"modules.json, found {class_name!r:.80}; modenc runs no code of models. Choose another model"
         )
     if last == _BODY:
-        _check_body(name, folder)
-    elif (folder / _PICKLE).exists():
+        from sentence_transformers.sentence_transformer.modules import Transformer
+
+        refuse_adapter(name, folder)
+        check_config(name, AutoConfig.from_pretrained(folder, trust_remote_code=False))
+        settings = Transformer.load_config(str(folder))
+        if given := [key for key in _OPTIONS if settings.get(key)]:
+            raise BaseModelError(
+                f"base {name!r}: expected no {given[0]} in its sentence_bert_config.json, with which "
+                "transformers may read other files or fetch code; choose another model"
+            )
+    if last == _BODY or (folder / "pytorch_model.bin").exists():
         check_weights(name, folder)
     else:
         has_safetensors(name, folder)
-
-
-def _check_body(name: str, folder: Path) -> None:
-    from sentence_transformers.sentence_transformer.modules import Transformer
-
-    refuse_adapter(name, folder)
-    check_config(name, AutoConfig.from_pretrained(folder, trust_remote_code=False))
-    settings = Transformer.load_config(str(folder))
-    if given := [key for key in _OPTIONS if settings.get(key)]:
-        raise BaseModelError(
-            f"base {name!r}: expected no {given[0]} in its sentence_bert_config.json, found "
-            f"{settings[given[0]]!r:.80}, with which transformers may read other files or fetch code; take "
-            "it out, or choose another model"
-        )
-    check_weights(name, folder)

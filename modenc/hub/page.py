@@ -6,13 +6,14 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import PurePosixPath
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from langcodes import Language
 
 from modenc.hub.card import MODULES, SCORES, Card, table_of
-from modenc.hub.layout import HubInfo
+from modenc.hub.layout import README_FILE, HubInfo
 
 HUB_PAGES = {"me5-small": "intfloat/multilingual-e5-small"}
 """Bundled base → Hugging Face id of the model that it was converted from."""
@@ -76,7 +77,7 @@ def language_page(card: Card) -> str:
     )
 
 
-def license_fields(licenses: Iterable[str]) -> dict[str, str]:
+def license_fields(licenses: Iterable[str]) -> dict[str, Any]:
     """Return the front matter of licenses: ``license``, and ``license_name`` if the site does not know it."""
     stated = set(licenses)
     if not stated:
@@ -197,7 +198,7 @@ def _text(name: str, info: HubInfo, cards: Sequence[Card]) -> str:
 def _row(card: Card) -> tuple[str, ...]:
     metrics = _metrics(card)
     scores = ", ".join(f"{metric} {metrics[metric]:.1f}" for metric in SCORES if metric in metrics)
-    page = f"[{card.name}]({'/'.join(filter(None, (card.lang, card.version, 'README.md')))})"
+    page = f"[{card.name}]({PurePosixPath(card.lang, card.version, README_FILE)})"
     return page, card.lang, " ".join(card.parts), f"{card.nbytes / 1e6:.1f}", scores
 
 

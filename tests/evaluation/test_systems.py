@@ -136,12 +136,6 @@ def test_a_hub_elsewhere_is_no_model(tiny_hub, fetched):
         open_model("somebody/hub")
 
 
-def test_a_model_without_all_its_folders_is_said_to_be(model):
-    shutil.rmtree(model / "2_Dense")
-    with pytest.raises(BaseModelError, match="expected the folder 2_Dense of its Dense, found none; it has"):
-        open_model(str(model))
-
-
 def test_static_embeddings_are_evaluated(tiny_xlmr, tmp_path):
     table = StaticEmbedding(resolve_base(str(tiny_xlmr)).load_tokenizer(), embedding_dim=8)
     SentenceTransformer(modules=[table, Normalize()], device="cpu").save(str(tmp_path / "static"))
