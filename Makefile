@@ -21,7 +21,7 @@ help:
 	@echo "make check        ruff and mypy, the same checks as pre-commit"
 	@echo "make audit        licenses and known weaknesses of what is installed (asks PyPI)"
 	@echo "make lock         choose the versions in uv.lock again"
-	@echo "make torture      kills, full disks, damage, hostile input and long traffic, counted (an hour; SEED=N)"
+	@echo "make torture      kills, full disks, damage, rivals and hostile hubs, counted (half an hour; SEED=N)"
 	@echo "make bench        time and memory against peers, as ratios (half an hour; DATA=DIR; ISA=avx2)"
 	@echo "make reproduce    train and evaluate every variant of the paper's comparison (hours; DATA=DIR, SEEDS=...)"
 	@echo "Each makes the virtual environment $(VENV) where there is none (VENV=DIR: another place)."
@@ -94,7 +94,6 @@ check: $(INSTALLED)
 # Another seed: other moments to be killed at, other inputs.
 SEED ?= 0
 torture: $(INSTALLED)
-	$(BIN)/python -m pip install -qq -e ".[torture]"
 	$(BIN)/python torture/run.py --seed $(SEED)
 
 # ISA=avx2: as on a processor with AVX2 and nothing newer.

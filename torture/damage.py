@@ -65,6 +65,6 @@ def _damage(rng: random.Random, content: bytes, name: Path, whole: Path) -> tupl
     elif how == "longer":
         return "longer", content + rng.randbytes(8)
     else:
-        others = [other for other in whole.glob(f"??/{Path(*name.parts[1:])}")]
+        others = [other for other in whole.glob(f"??/*/{Path(*name.parts[2:])}")]
         return "swapped", rng.choice(others).read_bytes()
     return f"{how} at {place}", content[:place] + changed + content[place + len(changed) :]

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from threading import Event, Thread
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))  # tiny models and recipes
@@ -28,10 +27,8 @@ from kills import FILLS, fingerprints, operate, same, vectors_of
 from outcomes import Outcome
 from tiny_recipe import save_tiny_recipe
 
-from modenc import ModularEncoder
 from modenc.cli.main import main
 from modenc.errors import StorageError
-from modenc.hub.layout import CARD_FILE, HUB_FILE
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 
@@ -53,7 +50,7 @@ def can_mount() -> bool:
 
 
 def outcomes(part: str, tries: int, seed: int = 0) -> Outcome:
-    """``hub``, ``save``, ``train`` or ``encode`` on such disks, in namespaces of their own."""
+    """``hub``, ``train`` or ``encode`` on such disks, in namespaces of their own."""
     command = [*UNSHARE, sys.executable, str(Path(__file__).resolve()), part, str(tries), str(seed)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -62,7 +59,7 @@ def outcomes(part: str, tries: int, seed: int = 0) -> Outcome:
 
 
 def hub_operations(folder: Path, tries: int, seed: int) -> Outcome:
-    """Publish, install and remove with whatever room is left, or read-only from some moment on."""
+    """Publish, install and remove with whatever room is left."""
     outcome = Outcome("full and read-only disk: hub")
     rng = random.Random(seed)
     with _disk(folder / "disk", megabytes=2) as disk:
@@ -77,13 +74,10 @@ def hub_operations(folder: Path, tries: int, seed: int) -> Outcome:
         for _ in range(tries):
             hub.install(sources[0].folder("kk"))
             operation = rng.choice(("publish", "install", "remove"))
-            kind = rng.choices(("full", "read-only", "read-only later"), (7, 1, 2))[0]
+            kind = rng.choices(("full", "read-only"), (9, 1))[0]
             room = rng.randrange(0, 64)  # a file takes 4 kB or more here, and a language has ten
             failure, stopped = None, False
-            if kind == "full":
-                disturbed = _filled(disk, room)
-            else:
-                disturbed = _read_only(disk, rng.uniform(0, 0.02) if kind == "read-only later" else None)
+            disturbed = _filled(disk, room) if kind == "full" else _read_only(disk)
             with disturbed:
                 try:
                     operate(operation, hub, sources[1].folder("kk"))
@@ -109,39 +103,6 @@ def hub_operations(folder: Path, tries: int, seed: int) -> Outcome:
     outcome.note += f", with room for {min(rooms, default=0)} to {max(rooms, default=0)} files"
     if len(rooms) < 3:
         outcome.lost.append("a full disk was met at hardly any file")
-    return outcome
-
-
-def saving(folder: Path, tries: int, seed: int) -> Outcome:
-    """``ModularEncoder.save`` to a new folder: no hub, or one of all languages; later it goes on."""
-    outcome = Outcome("full and read-only disk: encoder.save")
-    rng = random.Random(seed)
-    hub = tiny_languages.make_hub(folder / "hub", tiny_models.save_tiny_xlmr(folder / "base"))
-    expected = fingerprints(hub.path)
-    encoder = ModularEncoder(hub.path)
-    stops = halfway = 0
-    for turn in range(tries):
-        with _disk(folder / "disk", megabytes=4) as disk:
-            saved, failure, stopped = disk / "saved", None, False
-            with _read_only(disk) if turn % 3 == 1 else _filled(disk, rng.randrange(0, _kilobytes(hub.path))):
-                try:
-                    encoder.save(saved)
-                except StorageError as error:
-                    stopped = True
-                    clear = _CLEAR in str(error) and "the incomplete hub cannot be opened" in str(error)
-                    failure = None if clear else str(error)
-                except Exception as error:  # the promise is that no other comes
-                    stopped, failure = True, repr(error)
-            stops += stopped
-            halfway += stopped and any(saved.glob(f"*/{CARD_FILE}"))
-            if (saved / HUB_FILE).exists() == stopped:
-                failure = failure or ("half a hub can be opened" if stopped else "what was saved is no hub")
-            encoder.save(saved)
-            if fingerprints(saved) != expected or verify_hub(Hub.open(saved)):
-                failure = failure or "the rerun's hub is not what it should be"
-            outcome.add(failure)
-    _note_stops(outcome, stops)
-    outcome.note += f", {halfway} with a language saved"
     return outcome
 
 
@@ -275,27 +236,11 @@ def _disk(folder: Path, megabytes: int) -> Iterator[Path]:
 
 
 @contextmanager
-def _read_only(disk: Path, seconds: float | None = None) -> Iterator[None]:
-    """Read-only from the start, or from the first moment after so many seconds with no file open to write."""
-    remount = ["mount", "-o", "remount,ro", disk]
-    ended = Event()
-
-    def change() -> None:
-        ended.wait(seconds)
-        while not ended.is_set() and subprocess.run(remount, capture_output=True, check=False).returncode:
-            pass
-
-    thread = Thread(target=change)
-    if seconds is None:
-        subprocess.run(remount, check=True)
-    else:
-        thread.start()
+def _read_only(disk: Path) -> Iterator[None]:
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
     try:
         yield
     finally:
-        ended.set()
-        if seconds is not None:
-            thread.join()
         subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
 
 
@@ -316,6 +261,6 @@ def _filled(disk: Path, kilobytes: int) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    parts = {"hub": hub_operations, "save": saving, "train": training, "encode": encoding}
+    parts = {"hub": hub_operations, "train": training, "encode": encoding}
     with tempfile.TemporaryDirectory() as place:
         print(json.dumps(asdict(parts[sys.argv[1]](Path(place), *map(int, sys.argv[2:])))))

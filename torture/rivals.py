@@ -92,7 +92,6 @@ def _at_once(one: list[str], other: list[str], words: str) -> tuple[str | None, 
 
 def _failures(hub: Path) -> str | None:
     found = [str(issue) for issue in verify_hub(Hub.open(hub))]
-    found += [f"left behind: {path.name}" for path in hub.glob(".*.*-*")]
     return "; ".join(found) or None
 
 
