@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -26,8 +25,6 @@ from modenc.cache import Marker, cache_dir
 from modenc.errors import BaseModelError
 
 SUPPORTED_FAMILIES = ("bert", "xlm-roberta", "roberta")
-# File times may have steps of up to two seconds.
-_CLOCK_NS = 2_000_000_000
 
 
 @dataclass(frozen=True)
@@ -61,17 +58,12 @@ class BaseModel:
         Raises:
             BaseModelError: as for :meth:`load_body`.
         """
-        before = _files(self.folder)
+        known = _known_fingerprint(self.folder)
         body = self.load_body()
-        unchanged = before == _files(self.folder)
-        known = _known_fingerprint(self.folder, before)
-        if unchanged and (found := known.lines()):
-            return body, found[0]
-        fingerprint = compute_fingerprint(body)
-        # Cached only if the file times would show a later change.
-        if unchanged and time.time_ns() - max(max(times) for _, _, _, *times in before) > _CLOCK_NS:
-            known.write([fingerprint])
-        return body, fingerprint
+        if not (found := known.lines()):
+            found = [compute_fingerprint(body)]
+            known.write(found)
+        return body, found[0]
 
     @property
     def hidden_size(self) -> int:
@@ -130,21 +122,17 @@ class BaseModel:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the body's parameters, see :func:`compute_fingerprint`."""
-        found = _known_fingerprint(self.folder, _files(self.folder)).lines()
+        found = _known_fingerprint(self.folder).lines()
         return found[0] if found else self.load_with_fingerprint()[1]
 
 
-def _files(folder: Path) -> list[tuple[str, int, int, int, int]]:
-    """Return name, size, inode and times of each file that loading a body may read."""
+def _known_fingerprint(folder: Path) -> Marker:
+    """Return the cache's marker with the fingerprint of a folder whose files are in this state."""
     # No file in a subfolder is read: see `check_weights`.
     files = sorted(file for file in folder.iterdir() if file.suffix in (".json", ".safetensors"))
     stats = [(file.name, file.stat()) for file in files if file.is_file()]
-    return [(name, stat.st_size, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns) for name, stat in stats]
-
-
-def _known_fingerprint(folder: Path, files: list[tuple[str, int, int, int, int]]) -> Marker:
-    """Return the cache's marker with the fingerprint of a folder in this state."""
-    key = hashlib.sha256(repr((str(folder.resolve()), files)).encode()).hexdigest()
+    state = [(name, stat.st_size, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns) for name, stat in stats]
+    key = hashlib.sha256(repr((str(folder.resolve()), state)).encode()).hexdigest()
     return Marker(cache_dir() / "fingerprints" / key)
 
 

@@ -10,7 +10,6 @@ from typing import Any, TypedDict
 from modenc.errors import HubError
 from modenc.hub.files import json_object, json_text, key_issues, listed
 from modenc.hub.layout import PART_FILES, VERSION_FOLDER
-from modenc.provenance import with_new_keys
 
 # Infix of scores on development data, between the stage and the metric.
 _AFTER = "_dev_after_"
@@ -102,10 +101,7 @@ class Card:
         Raises:
             HubError: the text is no JSON object, or keys are missing, unknown or of another type.
         """
-        content = with_new_keys(json_object(text, where))
-        content.pop("seal", None)  # a checksum, in cards of before 0.1.0
-        if isinstance(sources := content.get("data"), list):
-            content["data"] = [with_new_keys(row) if isinstance(row, dict) else row for row in sources]
+        content = json_object(text, where)
         if issues := listed(key_issues(content, Card, optional=_OPTIONAL)):
             raise HubError(
                 f"{where}: {issues}. The card may come from another version of modenc: "

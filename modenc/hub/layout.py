@@ -171,7 +171,6 @@ def read_info(root: Path) -> HubInfo:
     if not found:
         raise HubError(_no_hub(root))
     content = json_object(read_text(path), str(path))
-    content.pop("seal", None)  # a checksum, in hubs of before 0.1.0
     version = content.pop("format_version", None)
     if version != FORMAT_VERSION:
         raise HubError(

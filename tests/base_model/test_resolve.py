@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from contextlib import suppress
 
 import pytest
 import torch
@@ -272,16 +271,6 @@ def test_a_config_names_nobodys_attention(tiny_xlmr, tmp_path, attention, wanted
     assert not attention
 
 
-@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation_internal"])
-def test_other_keys_name_nobodys_attention(tiny_xlmr, tmp_path, attention, key):
-    folder = shutil.copytree(tiny_xlmr, tmp_path / "base")
-    edited(folder / "config.json", **{key: "somebody/attention"})
-    # Refused or not read, as the release of transformers has it.
-    with suppress(BaseModelError):
-        resolve_base(str(folder)).load_body()
-    assert set(attention) <= {None}
-
-
 def test_attention_of_torch_is_taken(tiny_xlmr, tmp_path):
     for asked in (None, "eager", "sdpa"):
         folder = shutil.copytree(tiny_xlmr, tmp_path / str(asked))
@@ -309,25 +298,12 @@ def test_a_config_brings_nothing_of_its_own(tiny_xlmr, tmp_path, opened, key, va
     assert not opened
 
 
-def test_the_config_that_was_checked_is_the_one_used(tiny_xlmr, tmp_path, monkeypatch):
-    folder = shutil.copytree(tiny_xlmr, tmp_path / "base")
-    check = resolve.check_config
-
-    def exchanged(*args):
-        check(*args)
-        edited(folder / "config.json", _attn_implementation="somebody/attention")
-
-    monkeypatch.setattr(resolve, "check_config", exchanged)
-    assert resolve_base(str(folder)).load_body().config._attn_implementation == "sdpa"
-
-
 @pytest.fixture
 def computed(monkeypatch, tmp_path):
-    """A line for each fingerprint that is computed; disks' clocks are taken to be exact."""
+    """A line for each fingerprint that is computed."""
     made = []
     compute = resolve.compute_fingerprint
     monkeypatch.setenv("MODENC_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(resolve, "_CLOCK_NS", 0, raising=False)
     monkeypatch.setattr(resolve, "compute_fingerprint", lambda body: made.append(1) or compute(body))
     return made
 
@@ -360,33 +336,6 @@ def test_a_base_whose_index_changes_is_not_taken_for_the_old_one(tiny_hub, tiny_
     edited(folder / INDEX, weight_map={name: others[file] for name, file in weights.items()})
     with pytest.raises(BaseModelError, match="expected the weights that the modules"):
         ModularTransformer(tiny_hub, str(folder))
-
-
-def test_a_base_that_changes_while_it_is_read_is_judged_by_what_was_read(
-    tiny_hub, tiny_xlmr, tmp_path, computed, monkeypatch
-):
-    folder = shutil.copytree(tiny_xlmr, tmp_path / "base")
-    right = shutil.copytree(tiny_xlmr, tmp_path / "right")
-    other_weights(folder / "model.safetensors")
-    load = resolve.BaseModel.load_body
-
-    def exchanged(self):
-        body = load(self)
-        os.replace(right / "model.safetensors", folder / "model.safetensors")
-        return body
-
-    monkeypatch.setattr(resolve.BaseModel, "load_body", exchanged)
-    with pytest.raises(BaseModelError, match="expected the weights that the modules"):
-        ModularTransformer(tiny_hub, str(folder))
-
-
-def test_weights_that_were_just_written_are_looked_at_again(tiny_xlmr, tmp_path, computed, monkeypatch):
-    # One tick of a disk's clock may hold two states of a file.
-    monkeypatch.setattr(resolve, "_CLOCK_NS", 3600 * 10**9)
-    folder = shutil.copytree(tiny_xlmr, tmp_path / "base")
-    for count in (1, 2):
-        assert resolve_base(str(folder)).fingerprint
-        assert len(computed) == count
 
 
 @pytest.mark.parametrize(

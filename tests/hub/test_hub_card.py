@@ -45,17 +45,6 @@ def test_the_first_issues_of_many_are_named(inside: dict[str, object]) -> None:
     assert str(error.value).count(";") == 20
 
 
-def test_a_card_with_the_former_spelling_of_license_is_read() -> None:
-    card = make_card("kk", licenses=["MIT"], data=[{"role": "text", "source": "a.txt", "license": "MIT"}])
-    assert Card.from_json(card.to_json().replace('"license', '"licence')) == card
-
-
-def test_cards_with_a_seal_are_read_whatever_it_says() -> None:
-    content = json.loads(CARD.to_json())
-    assert "seal" not in content
-    assert Card.from_json(json.dumps({**content, "seal": "0" * 64})) == CARD
-
-
 @pytest.mark.parametrize(
     ("text", "message"), [("{", "expected readable JSON, found"), ("[]", r"a JSON object, found list")]
 )
