@@ -10,7 +10,6 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from langcodes import Language
 
 from modenc.hub.card import MODULES, SCORES, Card, table_of
 from modenc.hub.layout import README_FILE, HubInfo
@@ -39,7 +38,6 @@ _RESULTS = {
     "cross_sts": ("semantic-similarity", "Semantic Similarity", "spearman_cosine"),
     "retrieval": ("translation", "Translation", "mean_accuracy"),
 }
-_WIDGET_SENTENCES = 6
 _DATA_COLUMNS = ("role", "source", "rows", "license", "translator")
 
 
@@ -146,7 +144,6 @@ def _metadata(name: str, info: HubInfo, cards: Sequence[Card]) -> dict[str, Any]
         "metrics": sorted({result.metric_type for result in results}) or None,
         "model_name": name,
         "eval_results": results or None,
-        "widget": _widget(info, cards),
     }
 
 
@@ -171,15 +168,6 @@ def _results(info: HubInfo, cards: Sequence[Card]) -> Iterator[Any]:
                 metric_name=SCORES[metric].partition(" (")[0],
                 metric_value=round(metrics[metric] / 100, 4),
             )
-
-
-def _widget(info: HubInfo, cards: Sequence[Card]) -> list[dict[str, Any]] | None:
-    """Make the site's example: the pivot's name in the languages of the hub."""
-    pivot = Language.get(info.pivot)
-    source = pivot.display_name(info.pivot)
-    names = dict.fromkeys(pivot.display_name(card.lang) for card in cards)
-    others = [name for name in names if name != source][:_WIDGET_SENTENCES]
-    return [{"source_sentence": source, "sentences": others}] if others else None
 
 
 def _text(name: str, info: HubInfo, cards: Sequence[Card]) -> str:

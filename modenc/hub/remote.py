@@ -342,10 +342,6 @@ class RemoteHub(Hub):
         root = _root(repository, commit)
         return cls(root, read_info(root), repository, commit)
 
-    def parts(self, lang: str) -> tuple[str, ...]:
-        """As :meth:`Hub.parts`; fetches nothing."""
-        return self.card(lang).parts
-
     def folder(self, lang: str) -> Path:
         """Return the folder of a language; files that the cache lacks are fetched first.
 

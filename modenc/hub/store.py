@@ -164,12 +164,12 @@ class Hub:
         return read_card(Hub.folder(self, lang))  # no download in subclasses
 
     def parts(self, lang: str) -> tuple[str, ...]:
-        """Return the parts that a language has, of ``tokenizer embeddings la se cla``.
+        """Return the parts that a language's card lists, of ``tokenizer embeddings la se cla``.
 
         Raises:
-            HubError: the hub lacks the language, or a part of it lacks a file.
+            HubError: as for :meth:`card`.
         """
-        return self.layout(lang).present()
+        return self.card(lang).parts
 
     def folder(self, lang: str) -> Path:
         """Return the folder of a language, with its card and the files of its versions.
@@ -293,6 +293,12 @@ class Hub:
             try:
                 version.mkdir(parents=True)
                 yield version
+            except FileNotFoundError as error:
+                if folder.is_dir():
+                    raise
+                raise HubError(
+                    f"{folder}: another process removed {folder.name} in the meantime; run the command again"
+                ) from error
             finally:
                 if _version_in_use(folder) != version.name:
                     shutil.rmtree(version, ignore_errors=True)
@@ -400,8 +406,9 @@ class Hub:
             shutil.rmtree(version, ignore_errors=True)
             raise
         _sync_names(folder)
-        _remove_unused(folder, (version.name, last))
-        os.utime(self.path)  # the list of its languages may have changed
+        with suppress(OSError):  # the new version is in use, whatever else goes wrong
+            os.utime(self.path)  # the list of its languages may have changed
+            _remove_unused(folder, (version.name, last))
         return complete
 
     def _check(self, folder: Path, card: Card, lang: str, shown_as: Path) -> None:

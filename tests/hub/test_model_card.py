@@ -28,7 +28,6 @@ def test_the_front_matter_says_what_the_cards_say() -> None:
     assert {"sentence-transformers", "feature-extraction", "sentence-similarity"} <= set(found["tags"])
     assert found["license"] == "cc0-1.0"
     assert found["metrics"] == ["mean_accuracy", "spearman_cosine"]
-    assert found["widget"] == [{"source_sentence": "English", "sentences": ["ағылшын тілі"]}]
     results = [
         (result.dataset_config, result.metric_type, result.metric_value) for result in card.data.eval_results
     ]
@@ -59,7 +58,6 @@ def test_older_cards_and_other_bases() -> None:
     (result,) = found["model-index"][0]["results"]
     assert result["metrics"][0]["value"] == 0.7625
     assert page(make_card("en"), base_id="me5-small").data.base_model == "intfloat/multilingual-e5-small"
-    assert "widget" not in page(make_card("en")).data.to_dict()
 
 
 def test_a_page_of_ones_own_keeps_its_text() -> None:

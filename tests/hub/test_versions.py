@@ -131,6 +131,13 @@ def test_a_removed_language_is_gone_though_its_files_cannot_be_deleted(
         hub.remove("kk")
 
 
+def test_a_removal_while_another_process_publishes_is_said(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "language_page", lambda card: hub.remove(card.lang) or "page")
+    with pytest.raises(HubError, match=r"kk: another process removed kk in the meantime; run the command"):
+        publish(hub, "kk")
+    assert hub.languages() == ["en", "az"]
+
+
 def test_what_a_failed_publication_wrote_is_removed(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     before = versions(hub)
 
