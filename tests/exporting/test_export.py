@@ -231,7 +231,7 @@ def test_the_command_writes_a_page_that_says_what_it_is(tiny_hub, tmp_path, caps
     assert main(words) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'model'}\n"
     page = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
-    assert page.startswith('---\nlanguage: "az"\nlibrary_name: sentence-transformers\nlicense: "cc0-1.0"\n')
+    assert page.startswith("---\nlanguage: az\nlibrary_name: sentence-transformers\nlicense: cc0-1.0\n")
     for part in (
         "# Azerbaijani (az) sentence encoder",
         "with the alignment adapter",
