@@ -46,7 +46,7 @@ def test_the_card_has_the_base_on_the_same_held_out_data(trained):
         assert kazakh[system].keys() == {"sts", "retrieval", "tokens"}
     assert set(english) == {"rows", "base", "modules"}
     assert english["base"].keys() == {"sts", "tokens"}
-    readme = (hub.path / "kk/README.md").read_text()
+    readme = (hub.layout("kk").root / "README.md").read_text()
     assert "| held-out data | rows | base | modules | align=False |" in readme
 
 
