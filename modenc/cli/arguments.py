@@ -159,11 +159,12 @@ def on_cluster(args: argparse.Namespace) -> bool:
         MissingExtraError: Ray is not installed.
     """
     from modenc.errors import OptionError
+    from modenc.extras import require_extra
 
     if args.address and not args.on:
         raise OptionError("--address: expected --on ray with it, found none; add --on ray")
     if args.on:
-        import modenc.distributed  # noqa: F401  # to raise MissingExtraError before any work
+        require_extra("ray", "ray")
     return bool(args.on)
 
 

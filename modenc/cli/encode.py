@@ -7,7 +7,9 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +47,7 @@ from modenc.storage import disk_errors, exclusive_lock
 
 if TYPE_CHECKING:
     from modenc.encoder import ModularEncoder
+    from modenc.hub.store import Hub
 
 logger = logging.getLogger(__name__)
 
@@ -111,14 +114,39 @@ def run(args: argparse.Namespace) -> None:
             missing = missing_parts(args.output, parts)
             logger.info("%s: %d of %d parts are done", args.output, len(parts) - len(missing), len(parts))
             if missing and is_distributed:
-                from modenc.cli.encode_on_cluster import encode_on_cluster
-
-                encode_on_cluster(args, encoder.hub, missing)
+                _encode_on_cluster(args, encoder.hub, missing)
             else:
                 _encode(args, encoder, missing)
     else:
         _encode(args, encoder, parts)
     report_cuts(args, encoder)
+
+
+def _encode_on_cluster(args: argparse.Namespace, hub: Hub, parts: Sequence[Part]) -> None:
+    """Encode each part in a task."""
+    import torch
+
+    from modenc.distributed import Job, cluster, run_graph
+
+    sent = {name: value for name, value in vars(args).items() if name not in ("run", "parser")}
+    sent["revision"] = getattr(hub, "commit", args.revision)  # all nodes open the same commit
+    options = tuple(sent.items())
+    with cluster(args.address):
+        jobs = [Job(part.path.name, partial(_encode_on_node, options, part)) for part in parts]
+        args.cut += sum(run_graph(jobs, torch.get_num_threads()))
+
+
+def _encode_on_node(options: tuple[tuple[str, Any], ...], part: Part) -> int:
+    """Encode a part; returns the number of truncated texts."""
+    args = argparse.Namespace(**dict(options))
+    encode_parts(args, _opened(options), [part])
+    return int(args.cut)
+
+
+@lru_cache(maxsize=1)
+def _opened(options: tuple[tuple[str, Any], ...]) -> ModularEncoder:
+    """Open the encoder once in each of Ray's processes, which run one task after another."""
+    return open_encoder(argparse.Namespace(**dict(options)))
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -5,28 +5,29 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import signal
 import socket
 import warnings
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import (
     add,
-    add_cluster,
     add_command,
     add_hub_and_routing,
     bounded,
-    on_cluster,
     open_encoder,
     open_hub,
     option,
     positive,
 )
-from modenc.errors import OptionError
 
 if TYPE_CHECKING:
     from modenc.encoder import ModularEncoder
-    from modenc.hub.store import Hub
     from modenc.serving.settings import ServeSettings
 
 logger = logging.getLogger(__name__)
@@ -55,9 +56,6 @@ def add_commands(commands: Any) -> None:
     option(parser, "--max-body", "BYTES", "most bytes of a request", type=positive, default=8_000_000)
     text = "page whose scripts may use the server, such as https://app.example.org; may be repeated; *: all"
     option(parser, "--cors-origin", "ORIGIN", text, action="append", default=[])
-    add_cluster(parser)
-    text = "servers on the cluster, each with all its languages (default: as many as there is room for)"
-    option(parser, "--replicas", "N", text, type=positive)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -71,45 +69,42 @@ def run(args: argparse.Namespace) -> None:
     Examples:
         modenc serve --hub adapters_hub/me5-small
         MODENC_API_KEYS=one,two modenc serve --hub adapters_hub/me5-small --host 0.0.0.0 --preload all
-        modenc serve --on ray --hub /shared/hub --host 0.0.0.0 --replicas 4
     """
-    spread = on_cluster(args)
-    if args.replicas and not spread:
-        raise OptionError("--replicas: expected --on ray with it, found none; add --on ray")
     hub = open_hub(args)
-    import modenc.serving  # noqa: F401  (its extra may be missing)
-    from modenc.serving.settings import ServeSettings, key_digests
-
-    keys = key_digests(os.environ.pop(KEYS, ""))  # no process that this one starts inherits them
-    limits = ("batch_size", "max_waiting", "max_texts", "max_characters", "max_body")
-    settings = ServeSettings(
-        args.name or Path(args.hub).resolve().name,
-        window=args.window / 1000,
-        key_digests=keys,
-        cors_origins=tuple(args.cors_origin),
-        **{name: getattr(args, name) for name in limits},
-    )
-    if not keys and args.host not in _LOCAL:
+    settings = serve_settings(args, os.environ.pop(KEYS, ""))  # no process that this one starts inherits them
+    if not settings.key_digests and args.host not in _LOCAL:
         logger.warning("no keys in %s: whoever reaches the server at %s is served", KEYS, args.host)
-    if spread:
-        from modenc.cli.serve_on_cluster import serve_on_cluster
-
-        serve_on_cluster(args, hub, settings, _opened)
-    else:
-        _serve_here(args, hub, settings)
-
-
-def _serve_here(args: argparse.Namespace, hub: Hub, settings: ServeSettings) -> None:
-    from modenc.serving.run import serve
-
     family = socket.AF_INET6 if ":" in args.host else socket.AF_INET
     with socket.create_server((args.host, args.port), family=family, backlog=2048) as listening:
         where = f"http://{f'[{args.host}]' if ':' in args.host else args.host}:{listening.getsockname()[1]}"
         logger.info("%s of %s: %s", settings.name, hub.path, where)
-        serve(lambda: _opened(args), settings, listening)
+        _serve(partial(open_served, args), settings, listening)
 
 
-def _opened(args: argparse.Namespace) -> ModularEncoder:
+def serve_settings(args: argparse.Namespace, keys: str) -> ServeSettings:
+    """Make the settings that the arguments describe, with API keys that are separated by commas.
+
+    Raises:
+        OptionError: they do not fit together, or a key or an origin is none.
+    """
+    from modenc.serving.settings import ServeSettings, key_digests
+
+    limits = ("batch_size", "max_waiting", "max_texts", "max_characters", "max_body")
+    return ServeSettings(
+        args.name or Path(args.hub).resolve().name,
+        window=args.window / 1000,
+        key_digests=key_digests(keys),
+        cors_origins=tuple(args.cors_origin),
+        **{name: getattr(args, name) for name in limits},
+    )
+
+
+def open_served(args: argparse.Namespace) -> ModularEncoder:
+    """Open the encoder, with the languages to load before the first request.
+
+    Raises:
+        ModencError: the hub, the base or an option is wrong.
+    """
     from modenc.errors import TextsCutWarning
 
     warnings.simplefilter("ignore", TextsCutWarning)  # counted in the metrics
@@ -120,3 +115,42 @@ def _opened(args: argparse.Namespace) -> ModularEncoder:
     encoder.encode(["1"], show_progress_bar=False)
     logger.info("ready: %s", ", ".join(encoder.languages))
     return encoder
+
+
+def _serve(
+    open_encoder: Callable[[], ModularEncoder], settings: ServeSettings, listening: socket.socket
+) -> None:
+    """Serve until SIGTERM or SIGINT; accepted requests are answered first.
+
+    The encoder is opened in the thread that encodes, while the server already answers ``/health``.
+    """
+    import uvicorn
+
+    from modenc.serving.app import make_app
+    from modenc.serving.batcher import Batcher
+    from modenc.serving.metrics import Metrics
+
+    metrics = Metrics()
+    batcher = Batcher(open_encoder, settings, metrics)
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            # Its lock may be held by this very thread, which is why a condition's lock is a reentrant one.
+            batcher.drain()
+            super().handle_exit(sig, frame)
+
+    # Requests are counted in the metrics; an access log would be mostly noise.
+    app = make_app(batcher, settings, metrics)
+    server = Server(
+        uvicorn.Config(app, log_config=None, access_log=False, server_header=False, timeout_keep_alive=30)
+    )
+
+    def end_on_failure(opened: Future[ModularEncoder]) -> None:
+        server.should_exit = server.should_exit or opened.exception() is not None
+
+    batcher.opened.add_done_callback(end_on_failure)
+    # At its end uvicorn sends itself the signal again, for the handler before it; all is done by then.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    server.run(sockets=[listening])
+    batcher.opened.result()  # raises its error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
     from modenc.recipe.settings import Recipe
 
 logger = logging.getLogger(__name__)
+
+# Until the locks of a lost process are released (NFS 4: a lease of 90 seconds).
+_SECONDS_TO_END = 120.0
 
 
 def add_commands(commands: Any) -> None:
@@ -114,22 +116,14 @@ def _train_on_cluster(
     """As ``train``, with each stage as a job of its own; returns language → its folder in the hub."""
     import torch
 
-    from modenc.distributed.cluster import Resources, cluster, shared_folders
-    from modenc.distributed.graph import SECONDS_TO_END, Job, run_graph
+    from modenc.distributed import Job, cluster, run_graph
     from modenc.training.pipeline import run_stage_job, stage_jobs
 
-    # The number of threads affects the last digits, so it is the same on all nodes.
-    plans = {
-        lang: replace(plan, run=replace(plan.run, threads=plan.run.threads or torch.get_num_threads()))
-        for lang, plan in recipe.plans.items()
-    }
-    recipe = replace(recipe, plans=plans)
-    folders = {recipe.hub, *(plan.run.work_dir for plan in plans.values())}
-    with cluster(args.address), shared_folders(sorted(folders)) as check:
-        resources = Resources.of_cluster(max(plan.run.threads for plan in plans.values()))
-        # After the checks, since with --force it removes finished stages.
+    cores = max(plan.run.threads or torch.get_num_threads() for plan in recipe.plans.values())
+    with cluster(args.address):
+        # Once the cluster is there, since with --force it removes finished stages.
         jobs = stage_jobs(recipe, languages=languages, stages=args.stage, force=args.force)
-        run = partial(run_stage_job, recipe, wait=SECONDS_TO_END)
+        run = partial(run_stage_job, recipe, wait=_SECONDS_TO_END)
         graph = [Job(f"{' '.join(job.languages)}: {job.stage}", partial(run, job), job.after) for job in jobs]
-        published = run_graph(graph, resources, check)
+        published = run_graph(graph, cores)
     return {lang: folder for found in published for lang, folder in found.items() if folder is not None}

@@ -1,26 +1,27 @@
-"""Routes of the server: OpenAI's embeddings API, a page to try it, health, readiness and metrics."""
+"""The web application: OpenAI's embeddings API, a page to try it, health, readiness and metrics."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import hmac
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, Response
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import modenc
 from modenc.composition.routing import Routing
@@ -28,30 +29,27 @@ from modenc.errors import LanguageError
 from modenc.evaluation.retrieval import unit
 from modenc.langid import UNDETERMINED
 from modenc.languages import BASE, language_name
-from modenc.serving.batcher import Batcher, Encoded
+from modenc.serving.batcher import Batcher
 from modenc.serving.errors import ApiError, answer, http_error, invalid_request, unexpected
-from modenc.serving.gate import Gate
 from modenc.serving.metrics import Metrics
 from modenc.serving.requests import EmbeddingRequest, SimilarityRequest, TextsRequest, check_texts, codes_of
-from modenc.serving.settings import MAX_COMPARED, ServeSettings
+from modenc.serving.settings import MAX_COMPARED, ServeSettings, digest
+from modenc.texts import TaggedText
 
 if TYPE_CHECKING:
     from modenc.encoder import ModularEncoder
 
 # Between two checks for a disconnected client.
 _SECONDS = 1.0
+# First bytes of gzip, zstd and zlib; no JSON begins like these.
+_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+_GUARDED = ("/v1/", "/api/")
+
+_routes = APIRouter()
 
 
-def make_app(
-    batcher: Batcher,
-    settings: ServeSettings,
-    metrics: Metrics,
-    metrics_page: Callable[[], Awaitable[bytes]] | None = None,
-) -> ASGIApp:
-    """Make the application; it starts and stops ``batcher``.
-
-    ``metrics_page`` makes what ``/metrics`` shows, where that is not ``metrics`` alone.
-    """
+def make_app(batcher: Batcher, settings: ServeSettings, metrics: Metrics) -> ASGIApp:
+    """Make the application; it starts and stops ``batcher``."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -63,31 +61,14 @@ def make_app(
     app = FastAPI(
         title="modenc", version=modenc.__version__, lifespan=lifespan, docs_url=None, redoc_url=None
     )
-    routes = _Routes(batcher, settings)
-    app.add_api_route("/v1/embeddings", routes.embeddings, methods=["POST"])
-    app.add_api_route("/api/similarities", routes.similarities, methods=["POST"])
-
-    async def counters() -> Response:
-        """Return the counters for Prometheus."""
-        content = await metrics_page() if metrics_page else metrics.page()
-        return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
-
-    handlers: dict[str, Callable[..., Awaitable[Response]]] = {
-        "/v1/models": routes.models,
-        "/v1/models/{model:path}": routes.model,
-        "/": routes.page,
-        "/health": routes.health,
-        "/ready": routes.ready,
-        "/metrics": counters,
-    }
-    for path, handler in handlers.items():
-        app.add_api_route(path, handler, include_in_schema=path != "/")
-        # uvicorn leaves out the body.
-        app.add_api_route(path, handler, methods=["HEAD"], include_in_schema=False)
+    app.state.batcher, app.state.settings, app.state.metrics = batcher, settings, metrics
+    page = files("modenc.serving").joinpath("page.html").read_text(encoding="utf-8")
+    app.state.page = page.replace("{{model}}", escape(settings.name)).replace("{{most}}", str(MAX_COMPARED))
+    app.include_router(_routes)
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(RequestValidationError, invalid_request)
     app.add_exception_handler(Exception, unexpected)
-    app.add_middleware(Gate, settings=settings, metrics=metrics)
+    app.add_middleware(_Gate, settings=settings, metrics=metrics)
     if not settings.cors_origins:
         return app
     # Around all else: browsers ask without a key first, and errors have to be readable, too.
@@ -100,119 +81,124 @@ def make_app(
     )
 
 
-class _Routes:
-    """Handlers of the routes."""
+@_routes.post("/v1/embeddings")
+async def embeddings(request: Request, body: EmbeddingRequest) -> Response:
+    """Encode texts in any mixture of languages."""
+    _check_model(request, body.model)
+    texts, vectors = await _encode(request, body.input, "input", body)
+    return await run_in_threadpool(_embeddings, texts, vectors, body)
 
-    def __init__(self, batcher: Batcher, settings: ServeSettings) -> None:
-        self._batcher, self._settings = batcher, settings
-        page = files("modenc.serving").joinpath("page.html").read_text(encoding="utf-8")
-        self._page = page.replace("{{model}}", escape(settings.name)).replace("{{most}}", str(MAX_COMPARED))
-        self._policy = _policy(self._page)
 
-    async def embeddings(self, request: Request, body: EmbeddingRequest) -> Response:
-        """Encode texts in any mixture of languages."""
-        self._check_model(body.model)
-        check_texts(body.input, "input", self._settings)
-        encoded = await self._encoded(request, body.input, body)
-        return await run_in_threadpool(_embeddings, encoded, body)
+@_routes.post("/api/similarities")
+async def similarities(request: Request, body: SimilarityRequest) -> Response:
+    """Compute the cosines of all pairs of texts, and identify their languages."""
+    texts, vectors = await _encode(request, body.texts, "texts", body, MAX_COMPARED)
+    try:
+        found = await run_in_threadpool(_encoder(request).identify, body.texts)
+    except LanguageError:  # no language of the hub can be identified; those given were used
+        found = [Routing(UNDETERMINED, 0.0, text.lang, 0.0) for text in texts]
+    languages = [
+        {"code": own.code, "name": _name(own.code), "confidence": round(own.confidence, 4)}
+        | {"modules": text.lang, "modules_name": _name(text.lang)}
+        for own, text in zip(found, texts, strict=True)
+    ]
+    vectors = unit(vectors[:, : body.dimensions])
+    return answer({"languages": languages, "similarities": (vectors @ vectors.T).round(4)})
 
-    async def similarities(self, request: Request, body: SimilarityRequest) -> Response:
-        """Compute the cosines of all pairs of texts, and identify their languages."""
-        check_texts(body.texts, "texts", self._settings, MAX_COMPARED)
-        encoded = await self._encoded(request, body.texts, body)
-        try:
-            found = await run_in_threadpool(self._encoder().identify, body.texts)
-        except LanguageError:  # no language of the hub can be identified; those given were used
-            found = [Routing(UNDETERMINED, 0.0, modules, 0.0) for modules in encoded.languages]
-        languages = [
-            {"code": own.code, "name": _name(own.code), "confidence": round(own.confidence, 4)}
-            | {"modules": modules, "modules_name": _name(modules)}
-            for own, modules in zip(found, encoded.languages, strict=True)
-        ]
-        vectors = unit(encoded.vectors[:, : body.dimensions])
-        return answer({"languages": languages, "similarities": (vectors @ vectors.T).round(4)})
 
-    async def models(self) -> Response:
-        """List the served hub, with its languages."""
-        return answer({"object": "list", "data": [self._model()]})
+@_routes.get("/v1/models")
+async def models(request: Request) -> Response:
+    """List the served hub, with its languages."""
+    return answer({"object": "list", "data": [_model(request)]})
 
-    async def model(self, model: str) -> Response:
-        """Describe the served hub, if ``model`` is its name."""
-        self._check_model(model)
-        return answer(self._model())
 
-    async def page(self) -> Response:
-        """Return the page on which sentences are compared."""
-        return HTMLResponse(self._page, headers={"Content-Security-Policy": self._policy})
+@_routes.get("/v1/models/{model:path}")
+async def model_of_name(request: Request, model: str) -> Response:
+    """Describe the served hub, if ``model`` is its name."""
+    _check_model(request, model)
+    return answer(_model(request))
 
-    async def health(self) -> Response:
-        """Answer as soon as the process runs."""
-        return answer({"status": "ok"})
 
-    async def ready(self) -> Response:
-        """Answer once requests are accepted; 503 before."""
-        self._encoder()
-        return answer({"status": "ready"})
+@_routes.get("/", include_in_schema=False)
+async def page(request: Request) -> Response:
+    """Return the page on which sentences are compared."""
+    return HTMLResponse(request.app.state.page)
 
-    def _model(self) -> dict[str, Any]:
-        hub = self._encoder().hub
-        about = {"id": self._settings.name, "object": "model", "created": 0, "owned_by": "modenc"}
-        return about | {"dimensions": hub.info.hidden_size, "languages": hub.languages()}
 
-    def _check_model(self, model: str) -> None:
-        if model != (name := self._settings.name):
-            message = f"model: expected {name!r}, found {model!r:.200}"
-            raise ApiError(404, message, param="model", code="model_not_found")
+@_routes.get("/health")
+async def health() -> Response:
+    """Answer as soon as the process runs."""
+    return answer({"status": "ok"})
 
-    def _encoder(self) -> ModularEncoder:
-        encoder = self._batcher.encoder
-        if encoder is None or not self._batcher.ready:
-            raise ApiError(503, "the server is starting or stopping", headers={"Retry-After": "1"})
-        return encoder
 
-    async def _encoded(self, request: Request, texts: list[str], body: TextsRequest) -> Encoded:
-        codes: Sequence[str | None] = codes_of(body.lang, len(texts))
-        encoder = self._encoder()
-        width = encoder.hub.info.hidden_size
-        if body.dimensions is not None and body.dimensions > width:
-            message = f"dimensions: expected 1 to {width}, found {body.dimensions}"
-            raise ApiError(400, message, param="dimensions")
-        try:
-            texts, codes = await run_in_threadpool(_load, encoder, texts, codes)
-        except LanguageError as error:
-            raise ApiError(400, str(error), param="lang") from error
-        submitted = self._batcher.submit(texts, codes, align=body.align, prompt_name=body.input_type)
+@_routes.get("/ready")
+async def ready(request: Request) -> Response:
+    """Answer once requests are accepted; 503 before."""
+    _encoder(request)
+    return answer({"status": "ready"})
+
+
+@_routes.get("/metrics")
+async def counters(request: Request) -> Response:
+    """Return the counters for Prometheus."""
+    return Response(request.app.state.metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _model(request: Request) -> dict[str, Any]:
+    hub = _encoder(request).hub
+    about = {"id": request.app.state.settings.name, "object": "model", "created": 0, "owned_by": "modenc"}
+    return about | {"dimensions": hub.info.hidden_size, "languages": hub.languages()}
+
+
+def _check_model(request: Request, model: str) -> None:
+    if model != (name := request.app.state.settings.name):
+        message = f"model: expected {name!r}, found {model!r:.200}"
+        raise ApiError(404, message, param="model", code="model_not_found")
+
+
+def _encoder(request: Request) -> ModularEncoder:
+    batcher: Batcher = request.app.state.batcher
+    if not batcher.ready:
+        raise ApiError(503, "the server is starting or stopping", headers={"Retry-After": "1"})
+    return batcher.opened.result()
+
+
+async def _encode(
+    request: Request, given: list[str], param: str, body: TextsRequest, most: int | None = None
+) -> tuple[list[TaggedText], NDArray[np.float32]]:
+    """Encode the texts in the field ``param``; returns them with their languages and tokens, and vectors."""
+    check_texts(given, param, request.app.state.settings, most)
+    codes, encoder = codes_of(body.lang, len(given)), _encoder(request)
+    width = encoder.hub.info.hidden_size
+    if body.dimensions is not None and body.dimensions > width:
+        message = f"dimensions: expected 1 to {width}, found {body.dimensions}"
+        raise ApiError(400, message, param="dimensions")
+    waiting: asyncio.Future[NDArray[np.float32]] | None = None
+    try:
+        texts = await run_in_threadpool(_load, encoder, given, codes)
+        submitted = request.app.state.batcher.submit(texts, align=body.align, prompt_name=body.input_type)
         waiting = asyncio.wrap_future(submitted)
-        try:
-            while not waiting.done():
-                await asyncio.wait({waiting}, timeout=_SECONDS)
-                if not waiting.done() and await request.is_disconnected():
-                    raise ApiError(499, "the client has left")
-            return waiting.result()
-        except LanguageError as error:
-            raise ApiError(400, str(error), param="lang") from error
-        finally:
+        while not waiting.done():
+            await asyncio.wait({waiting}, timeout=_SECONDS)
+            if not waiting.done() and await request.is_disconnected():
+                raise ApiError(499, "the client has left")
+        return texts, waiting.result()
+    except LanguageError as error:
+        raise ApiError(400, str(error), param="lang") from error
+    finally:
+        if waiting is not None:
             waiting.cancel()  # not encoded if the client has left; Ray Serve then cancels this very call
 
 
-def _load(
-    encoder: ModularEncoder, texts: list[str], codes: Sequence[str | None]
-) -> tuple[list[str], Sequence[str | None]]:
-    """Read the languages of texts before they share a batch with others; a download takes long.
-
-    Returns the texts and their codes, which need not be identified again if they were for this.
-    """
-    loaded = {BASE, *encoder.loaded}
-    if loaded.issuperset(encoder.languages):
-        return texts, codes
+def _load(encoder: ModularEncoder, texts: list[str], codes: list[str | None]) -> list[TaggedText]:
+    """Identify and read the languages of texts before they share a batch: a download takes long."""
     tagged = encoder.route(texts, codes)
-    used = [text.lang for text in tagged]
-    encoder.load(set(used) - loaded)
-    return [*tagged], used
+    encoder.load({text.lang for text in tagged} - {BASE, *encoder.loaded})
+    return tagged
 
 
-def _embeddings(encoded: Encoded, body: EmbeddingRequest) -> Response:
-    vectors: NDArray[np.float32] = np.ascontiguousarray(encoded.vectors[:, : body.dimensions])
+def _embeddings(texts: list[TaggedText], vectors: NDArray[np.float32], body: EmbeddingRequest) -> Response:
+    vectors = np.ascontiguousarray(vectors[:, : body.dimensions])
     if body.normalize:
         vectors = unit(vectors)
 
@@ -222,10 +208,12 @@ def _embeddings(encoded: Encoded, body: EmbeddingRequest) -> Response:
         return vector
 
     rows = [
-        {"object": "embedding", "index": index, "embedding": shown(vector), "language": code}
-        for index, (vector, code) in enumerate(zip(vectors, encoded.languages, strict=True))
+        {"object": "embedding", "index": index, "embedding": shown(vector), "language": text.lang}
+        for index, (text, vector) in enumerate(zip(texts, vectors, strict=True))
     ]
-    usage = {"prompt_tokens": encoded.tokens, "total_tokens": encoded.tokens}
+    # A text whose language was removed from the hub meanwhile has no tokens.
+    tokens = sum(len(text.tokens.ids) for text in texts if text.tokens is not None)
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return answer({"object": "list", "data": rows, "model": body.model, "usage": usage})
 
 
@@ -235,14 +223,101 @@ def _name(code: str) -> str:
     return "unknown" if code == UNDETERMINED else language_name(code)
 
 
-def _policy(page: str) -> str:
-    """Make a content security policy that allows the page's own script and style only."""
-    hashes = {
-        kind: base64.b64encode(sha256(found[1].encode()).digest()).decode()
-        for kind in ("script", "style")
-        if (found := re.search(rf"<{kind}>(.*?)</{kind}>", page, re.DOTALL))
-    }
-    own = "; ".join(f"{kind}-src 'sha256-{digest}'" for kind, digest in hashes.items())
-    return (
-        f"default-src 'none'; connect-src 'self'; {own}; img-src data:; base-uri 'none'; form-action 'none'"
-    )
+class _Gate:
+    """Middleware that checks the key, refuses large bodies before they are read, and counts responses."""
+
+    def __init__(self, app: ASGIApp, settings: ServeSettings, metrics: Metrics) -> None:
+        self._app, self._settings, self._metrics = app, settings, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a request, or pass it on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        # Clients put a slash at the end; a redirect would drop the key where a proxy changes the address.
+        scope = {**scope, "path": scope["path"].rstrip("/") or "/"}
+        if scope["method"] == "HEAD":  # the HTTP server leaves out the body
+            scope["method"] = "GET"
+        start, status = time.monotonic(), 500
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            self._check(scope)
+            await self._app(scope, self._limited(receive), noted)
+        except ApiError as refused:
+            response = await http_error(Request(scope), refused)
+            await response(scope, receive, noted)
+        except asyncio.CancelledError:  # by Ray Serve, when the client has left
+            status = 499
+            raise
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            self._metrics.requests.labels(route, status).inc()
+            self._metrics.seconds.labels(route).observe(time.monotonic() - start)
+
+    def _check(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        if self._settings.key_digests and scope["path"].startswith(_GUARDED):
+            self._check_key(headers.get("authorization", ""))
+        if scope["method"] == "POST":
+            _check_encoding(headers)
+        # A body without this header is measured while it is read.
+        length = headers.get("content-length", "")
+        if length.isdecimal() and int(length) > self._settings.max_body:
+            raise self._too_large()
+
+    def _check_key(self, header: str) -> None:
+        scheme, _, key = header.partition(" ")
+        given = digest(key.strip())
+        # Compares with all keys, so that timing leaks nothing.
+        same = [hmac.compare_digest(given, known) for known in self._settings.key_digests]
+        if scheme.lower() != "bearer" or not any(same):
+            raise ApiError(
+                401,
+                "expected an API key of this server (header 'Authorization: Bearer KEY'), found "
+                f"{'another' if key else 'none'}",
+                code="invalid_api_key",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+
+    def _limited(self, receive: Receive) -> Callable[[], Awaitable[Message]]:
+        size = 0
+
+        async def limited() -> Message:
+            nonlocal size
+            message = await receive()
+            body = message.get("body", b"")
+            if not size and body.startswith(_COMPRESSED):
+                found = f"compressed bytes ({body[:2].hex(' ')} ...)"
+                raise ApiError(415, f"body: expected JSON, found {found}; send it uncompressed")
+            size += len(body)
+            if size > self._settings.max_body:
+                raise self._too_large()
+            return message
+
+        return limited
+
+    def _too_large(self) -> ApiError:
+        most = self._settings.max_body
+        # The connection is closed, since the rest of the body is not read.
+        return ApiError(
+            413,
+            f"expected at most {most} bytes in a request, found more; send fewer texts at a time",
+            headers={"Connection": "close"},
+        )
+
+
+def _check_encoding(headers: Headers) -> None:
+    given = ", ".join(headers.getlist("content-encoding"))
+    if any(coding.strip().lower() not in ("", "identity") for coding in given.split(",")):
+        raise ApiError(
+            415,
+            f"Content-Encoding: expected none or identity, found {given!r:.100}; send the body uncompressed",
+            param="Content-Encoding",
+            headers={"Accept-Encoding": "identity"},
+        )

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
-from prometheus_client.samples import Sample
 
 from modenc.texts import TaggedText
 
@@ -44,33 +41,3 @@ class Metrics:
     def page(self) -> bytes:
         """Format all metrics in Prometheus's text format."""
         return generate_latest(self.registry)
-
-    def collect(self) -> list[Metric]:
-        """Collect all metrics for :func:`page_of_replicas`."""
-        return list(self.registry.collect())
-
-
-class _Collected(Collector):
-    def __init__(self, metrics: Iterable[Metric]) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterable[Metric]:
-        return self._metrics
-
-
-def page_of_replicas(collected: Mapping[str, Iterable[Metric]]) -> bytes:
-    """Merge the results of several servers' :meth:`Metrics.collect` into one page.
-
-    The key of each becomes the label ``replica``.
-    """
-    merged: dict[str, Metric] = {}
-    for replica, metrics in collected.items():
-        for metric in metrics:
-            own = merged.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
-            own.samples += [
-                Sample(sample.name, {**sample.labels, "replica": replica}, sample.value)
-                for sample in metric.samples
-            ]
-    registry = CollectorRegistry()
-    registry.register(_Collected(merged.values()))
-    return generate_latest(registry)

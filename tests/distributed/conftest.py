@@ -47,7 +47,7 @@ def add_node(head):
     import torch
 
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # what is compared is computed here
+    torch.set_num_threads(1)  # as many cores does each job need
     yield lambda: started(lambda: head.add_node(**node_settings()))
     torch.set_num_threads(threads)
     ray.shutdown()

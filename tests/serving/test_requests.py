@@ -47,7 +47,7 @@ def encoder(tiny_hub):
 def clients(encoder, **settings):
     settings = ServeSettings("tiny", window=0.0, **settings)
     metrics = Metrics()
-    batcher = Batcher(lambda: encoder, settings, metrics, lambda: None)
+    batcher = Batcher(lambda: encoder, settings, metrics)
     with TestClient(make_app(batcher, settings, metrics)) as client:
         while not batcher.ready:
             pass

@@ -1,0 +1,54 @@
+"""``modenc serve`` as a Ray Serve application: ``serve run modenc.cli.serve_on_ray:app hub=DIR``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from ray import serve
+
+from modenc.cli.main import parse
+from modenc.cli.serve import KEYS, open_served, serve_settings
+from modenc.serving.app import make_app
+from modenc.serving.batcher import Batcher
+from modenc.serving.metrics import Metrics
+from modenc.serving.settings import ServeSettings
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+
+@serve.ingress()  # type: ignore[untyped-decorator]
+class _Replica:
+    """One server, with an encoder of its own."""
+
+    def __init__(self, args: argparse.Namespace, settings: ServeSettings) -> None:
+        encoder, metrics = open_served(args), Metrics()
+        self._app = make_app(Batcher(lambda: encoder, settings, metrics), settings, metrics)
+
+    async def __serve_build_asgi_app__(self) -> ASGIApp:
+        return self._app
+
+
+def app(options: Mapping[str, Any]) -> serve.Application:
+    """Build the application; Ray Serve calls it.
+
+    Args:
+        options: options of ``modenc serve`` without their dashes, such as ``hub`` and ``max-waiting``.
+    """
+    words = (word for name, value in options.items() for word in (f"--{name}", str(value)))
+    args = parse(["serve", *words])
+    settings = serve_settings(args, os.environ.get(KEYS, ""))
+    sent = {name: value for name, value in vars(args).items() if name not in ("run", "parser")}
+    replica = serve.deployment(
+        _Replica,
+        name="modenc",
+        ray_actor_options={"num_cpus": torch.get_num_threads()},
+        # Requests above --max-waiting have to reach a replica, which refuses them: Ray would let them wait.
+        max_ongoing_requests=settings.max_waiting + 1000,
+        graceful_shutdown_timeout_s=600,
+    )
+    return replica.bind(argparse.Namespace(**sent), settings)
