@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -33,20 +32,24 @@ class _Replica:
         return self._app
 
 
-def app(options: Mapping[str, Any]) -> serve.Application:
-    """Build the application; Ray Serve calls it.
+def app(options: dict[str, Any]) -> serve.Application:
+    """Build the application; ``serve run`` calls it.
 
     Args:
-        options: options of ``modenc serve`` without their dashes, such as ``hub`` and ``max-waiting``.
+        options: options of ``modenc serve`` without their dashes, such as ``hub`` and ``max-waiting``, and
+            ``replicas`` and ``gpus`` (of each, usually 0 or 1).
     """
-    words = (word for name, value in options.items() for word in (f"--{name}", str(value)))
-    args = parse(["serve", *words])
+    options = dict(options)
+    replicas, gpus = int(options.pop("replicas", 1)), float(options.pop("gpus", 0))
+    args = parse(["serve", *(f"--{name}={value}" for name, value in options.items())])
+    # Ray may call this in a process with others that read the keys, too: they stay in its environment.
     settings = serve_settings(args, os.environ.get(KEYS, ""))
     sent = {name: value for name, value in vars(args).items() if name not in ("run", "parser")}
     replica = serve.deployment(
         _Replica,
         name="modenc",
-        ray_actor_options={"num_cpus": torch.get_num_threads()},
+        num_replicas=replicas,
+        ray_actor_options={"num_cpus": torch.get_num_threads(), "num_gpus": gpus},
         # Requests above --max-waiting have to reach a replica, which refuses them: Ray would let them wait.
         max_ongoing_requests=settings.max_waiting + 1000,
         graceful_shutdown_timeout_s=600,

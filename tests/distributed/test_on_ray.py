@@ -40,8 +40,9 @@ def test_a_missing_ray_is_named(train, monkeypatch, capsys):
     for name in [name for name in sys.modules if name.partition(".")[0] == "ray"]:
         monkeypatch.delitem(sys.modules, name)
     assert train("--on", "ray") == 2
-    assert 'ray not installed; this part of modenc needs the extra \'ray\'. Run: pip install "modenc[ray]"' in (
-        capsys.readouterr().err
+    assert (
+        "ray not installed; this part of modenc needs the extra 'ray'. Run: pip install \"modenc[ray]\""
+        in (capsys.readouterr().err)
     )
 
 

@@ -2,9 +2,11 @@
 
 import os
 import subprocess
+import sys
 import time
 import urllib.request
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,8 @@ from modenc import ModularEncoder
 
 openai = pytest.importorskip("openai", reason="the client is not installed")
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
-serve = pytest.importorskip("ray.serve", reason="Ray Serve cannot be imported (the extras ray and serve)")
+pytest.importorskip("ray.serve", reason="Ray Serve cannot be imported (the extras ray and serve)")
+needs_program = pytest.mark.skipif(find_spec("watchfiles") is None, reason="watchfiles is not installed")
 
 KEY = "a-key-that-nobody-guesses"
 URL = "http://127.0.0.1:8000"
@@ -34,15 +37,15 @@ def test_options_are_those_of_the_command(tiny_hub, monkeypatch, capsys):
     assert "unrecognized arguments: --max-wating" in capsys.readouterr().err
 
 
+@needs_program
 @pytest.mark.slow
 @pytest.mark.cluster
-def test_replicas_answer_as_one_server_does(head, add_node, tiny_hub, tmp_path):
-    """With the options of deploy/ray.yaml, but for the hub."""
+def test_replicas_answer_as_one_server_does(head, add_node, tiny_hub):
     for _ in range(2):
         add_node()
-    text = Path("deploy/ray.yaml").read_text().replace("/shared/hub", str(tiny_hub.path))
-    (tmp_path / "ray.yaml").write_text(text.replace("0.0.0.0", "127.0.0.1").replace("num_cpus: 4", "num_cpus: 1"))
-    command = ["serve", "run", "--address", head.address, str(tmp_path / "ray.yaml")]
+    program = [sys.executable, "-c", "from ray.serve.scripts import cli; cli()"]  # serve
+    words = [f"hub={tiny_hub.path}", "preload=all", "replicas=2"]
+    command = [*program, "run", "--address", head.address, "modenc.cli.serve_on_ray:app", *words]
     process = subprocess.Popen(command, env=os.environ | {"MODENC_API_KEYS": KEY})
     try:
         end = time.monotonic() + 400
