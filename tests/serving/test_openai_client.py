@@ -111,17 +111,9 @@ def test_models(client):
     ("request_", "message"),
     [
         ({"input": [1, 2, 3]}, r"input: expected texts, found token numbers; .*send the text itself"),
-        ({"input": [[1, 2]]}, "found token numbers"),
-        ({"input": []}, "input: expected 1 to 2048 texts, found 0"),
-        ({"input": ["a", None]}, "input: expected a text or a list of texts, found null"),
         ({"input": "a" * 100_001}, r"input\.0: expected at most 100000 characters, found 100001"),
         ({"input": "a", "encoding_format": "hex"}, "encoding_format: Input should be 'float' or 'base64'"),
         ({"input": "a", "dimensions": 0}, "dimensions: Input should be greater than or equal to 1"),
-        ({"input": "a", "extra_body": {"langs": "kk"}}, "langs: unknown field; did you mean lang"),
-        (
-            {"input": "a", "extra_body": {"encodingFormat": "float"}},
-            "encodingFormat: unknown field; did you mean enc",
-        ),
         ({"input": "a", "extra_body": {"lang": "kazakhish"}}, "lang: expected a language code .*'kazakhish'"),
         ({"input": "a", "extra_body": {"lang": ["kk", "kk"]}}, "one for each of the 1 texts, found 2"),
         ({"input": "a", "extra_body": {"lang": 5}}, "lang: expected a language code.* found 5"),

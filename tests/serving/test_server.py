@@ -134,28 +134,10 @@ def test_with_a_full_queue_requests_are_told_when_to_come_again(small_server):
         status, error, headers = refused(small_server, ask(["a", "b"]))
         assert (status, error["type"], error["code"]) == (429, "rate_limit_error", "rate_limit_exceeded")
         assert "too many texts are waiting" in error["message"]
-        assert 1 <= int(headers["retry-after"]) <= 60
+        assert headers["retry-after"] == "1"
         send_fourth(small_server)
         assert first.result()[0] == 200
     assert small_server.metric(REFUSED) == before + 1
-
-
-@pytest.mark.slow
-def test_openais_client_comes_again_by_itself(small_server):
-    openai = pytest.importorskip("openai", reason="the client is not installed")
-    client = openai.OpenAI(base_url=f"{small_server.url}/v1", api_key="any", max_retries=9)
-    before, texts = small_server.metric(REFUSED), sentences("kk")[:3]
-    with ThreadPoolExecutor(2) as threads:
-        first = threads.submit(small_server.request, "/v1/embeddings", ask(texts))
-        until_waiting(small_server)
-        second = threads.submit(client.embeddings.create, model="tiny", input=texts)
-        while small_server.metric(REFUSED) == before:
-            assert not second.done()
-        send_fourth(small_server)
-        assert first.result()[0] == 200
-        until_waiting(small_server)
-        send_fourth(small_server)
-        assert len(second.result().data) == 3
 
 
 @pytest.mark.slow

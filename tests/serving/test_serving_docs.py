@@ -11,8 +11,6 @@ from modenc.cli.main import parse
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
-from modenc.serving.requests import EmbeddingRequest
-
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
@@ -20,18 +18,6 @@ DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
 
 def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```", DOCS, flags=re.MULTILINE | re.DOTALL)
-
-
-def test_options_fields_and_limits_are_the_real_ones():
-    args = parse(["serve", "--hub", "adapters_hub/me5-small"])
-    for name, number in re.findall(r"`--([a-z-]+)`[a-z ]* \(([\d,]+)\)", DOCS):
-        assert getattr(args, name.replace("-", "_")) == float(number.replace(",", "")), name
-    for name in re.findall(r"`--([a-z-]+)", DOCS):
-        assert hasattr(args, name.replace("-", "_")), name
-    assert re.findall(r"^\| `(\w+)` \|", DOCS, re.MULTILINE) == [
-        *("input", "model", "dimensions", "encoding_format", "input_type", "lang", "align", "normalize")
-    ]
-    assert set(EmbeddingRequest.model_fields) == set(re.findall(r"^\| `(\w+)` \|", DOCS, re.MULTILINE))
 
 
 @pytest.mark.slow
