@@ -9,6 +9,11 @@ vectors start as the base's; ``extend`` adds new pieces to them by FOCUS.
 from __future__ import annotations
 
 import logging
+import sys
+import tempfile
+from collections import Counter
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +24,12 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from modenc.composition.modules import quantize_rows
-from modenc.errors import BaseModelError, HubError
+from modenc.errors import BaseModelError, DataError, HubError
 from modenc.hub.checks import parse_tokenizer
 from modenc.hub.layout import EMBEDDINGS_TENSOR, SCALES_TENSOR, LanguageLayout
 from modenc.recipe.settings import EmbeddingStorage
-from modenc.training.focus import MIN_COUNT, focus_embeddings
 from modenc.training.processes import process_state
-from modenc.training.progress import readable
+from modenc.training.progress import on_terminal, readable
 from modenc.training.stage import Stage
 from modenc.training.tokenizers import (
     extend,
@@ -38,6 +42,14 @@ from modenc.training.tokenizers import (
 )
 
 logger = logging.getLogger(__name__)
+
+# The default of deepfocus; rarer tokens get random vectors.
+_MIN_COUNT = 10
+# fastText initializes each tenth of its table in another thread: with fewer than ten threads some memory
+# stays uninitialized, and NaN appears now and then.
+_FASTTEXT_THREADS = 10
+# Pieces are short, so that their n-grams fill only a tenth of fastText's default, 2 million rows.
+_FASTTEXT_BUCKETS = 200_000
 
 
 def train_vocabulary(stage: Stage) -> dict[str, Any]:
@@ -72,6 +84,82 @@ def train_vocabulary(stage: Stage) -> dict[str, Any]:
     save_tokenizer(tokenizer, stage.modules.root)
     save_embeddings(embeddings.float(), stage.modules.root, settings.storage)
     return report
+
+
+def focus_embeddings(
+    stage: Stage,
+    target: PreTrainedTokenizerFast,
+    source: PreTrainedTokenizerFast,
+    source_embeddings: Tensor,
+    texts: list[str],
+    helper: PreTrainedTokenizerFast | None = None,
+) -> Tensor:
+    """Make embeddings [target tokens, hidden]: copies for shared tokens, sparsemax mixes for the others.
+
+    fastText takes no seed and its threads race, so the mixes differ a little from training to training.
+
+    Args:
+        stage: the stage; fastText's temporary files lie in its folder.
+        target: the tokenizer to make embeddings for.
+        source: the base's tokenizer.
+        source_embeddings: the base's embeddings [source tokens, hidden].
+        texts: running text that fastText learns from.
+        helper: where ``target`` extends ``source``, the tokenizer that the new pieces are from.
+
+    Raises:
+        DataError: the text has no frequent token that the base lacks, or none that it has.
+    """
+    import fasttext
+    from deepfocus import FOCUS
+
+    settings = stage.plan.vocabulary
+    with tempfile.TemporaryDirectory(dir=stage.folder) as folder:
+        tokens, model = Path(folder, "tokens.txt"), Path(folder, "model.bin")
+        counts: Counter[str] = Counter()
+        with tokens.open("w", encoding="utf-8") as file:
+            for text in texts:
+                pieces = (helper or target).tokenize(text)
+                counts.update(pieces)
+                file.write(" ".join(pieces) + "\n")
+        _check_frequent_tokens(counts, target, source)
+        fasttext.train_unsupervised(
+            str(tokens),
+            model="cbow",
+            neg=10,
+            dim=settings.fasttext_dim,
+            epoch=settings.fasttext_epochs,
+            minCount=_MIN_COUNT,
+            bucket=_FASTTEXT_BUCKETS,
+            thread=_FASTTEXT_THREADS,
+            verbose=0,
+        ).save_model(str(model))
+        # deepfocus draws progress bars everywhere.
+        with redirect_stderr(sys.stderr if on_terminal() else StringIO()):
+            embeddings: Tensor = FOCUS(
+                target_tokenizer=target,
+                source_tokenizer=source,
+                source_embeddings=source_embeddings,
+                fasttext_model_path=str(model),
+                extend_tokenizer=helper,
+                processes=1,
+                seed=stage.plan.run.seed,
+                verbosity="silent",
+            )
+    return embeddings.clone()
+
+
+def _check_frequent_tokens(
+    counts: Counter[str], target: PreTrainedTokenizerFast, source: PreTrainedTokenizerFast
+) -> None:
+    frequent = {token for token in target.get_vocab() if counts[token] >= _MIN_COUNT}
+    shared = frequent & source.get_vocab().keys()
+    if not shared or shared == frequent:
+        raise DataError(
+            "vocabulary: FOCUS mixes vectors of new tokens from those of tokens that the base has, too; "
+            f"expected some of both that occur {_MIN_COUNT} times in the text, found "
+            f"{len(frequent - shared)} new and {len(shared)} shared ones. Add data.text, or set "
+            "vocabulary.method = 'trim' or 'base'"
+        )
 
 
 def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
@@ -120,7 +208,7 @@ def _report(
     counts = piece_counts(tokenizer, texts)
     new = [number for token, number in tokenizer.get_vocab().items() if token not in shared]
     # FOCUS draws random vectors for tokens that fastText has seen too rarely.
-    random = sum(counts.get(number, 0) < MIN_COUNT for number in new)
+    random = sum(counts.get(number, 0) < _MIN_COUNT for number in new)
     return {
         "tokens": len(tokenizer),
         "copied": len(shared),

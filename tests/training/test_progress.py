@@ -43,9 +43,9 @@ def test_bars_are_for_terminals(monkeypatch, there):
     assert not on_terminal()
 
 
-def test_a_log_of_a_training_is_for_people(tiny_recipe, caplog, capfd):
-    path = tiny_recipe("said")
-    words = ["vocabulary.method=extend", "vocabulary.new_pieces=20", "vocabulary.fasttext_dim=16"]
+def test_a_log_of_a_training_is_for_people(tiny_recipe, tiny_bert, caplog, capfd):
+    path = tiny_recipe("said", tiny_bert)
+    words = ["vocabulary.method=extend", "vocabulary.new_pieces=40", "vocabulary.fasttext_dim=16"]
     with caplog.at_level("INFO"):
         assert main(["train", str(path), "--lang", "en", *words]) == 0
     said = caplog.text + capfd.readouterr().err

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from modenc.base_model import resolve_base
 from modenc.composition.modules import read_modules
-from modenc.errors import BaseModelError
+from modenc.errors import BaseModelError, DataError
 from modenc.hub.layout import LanguageLayout
 from modenc.recipe.loader import load_recipe
 from modenc.training import language_adaptation
@@ -19,6 +19,7 @@ from modenc.training.language_adaptation import pack
 from modenc.training.stage import Stage
 from modenc.training.tokenizers import (
     extend,
+    piece_counts,
     special_pairs,
     tokenizer_model,
     tokens_per_sentence,
@@ -26,7 +27,7 @@ from modenc.training.tokenizers import (
     transliterate,
     trim,
 )
-from modenc.training.vocabulary import save_tokenizer, train_vocabulary
+from modenc.training.vocabulary import focus_embeddings, save_tokenizer, train_vocabulary
 
 TEXTS = ["the cat sat on the mat", "a dog ran in the park", "good morning to the cat"] * 5
 
@@ -105,6 +106,34 @@ def test_special_tokens_are_matched_by_role(base):
     pairs = dict(special_pairs(new, tokenizer))
     assert pairs[new.mask_token_id] == tokenizer.mask_token_id
     assert pairs[new.pad_token_id] == tokenizer.pad_token_id
+
+
+def test_focus_copies_shared_tokens_and_mixes_frequent_new_ones(tmp_path):
+    source = tiny_models.unigram_tokenizer(tiny_models.sentences("en"), size=200)
+    lines = tiny_models.sentences("kk") + tiny_models.sentences("az")
+    target = tiny_models.unigram_tokenizer(lines, size=300)
+    plan = SimpleNamespace(
+        vocabulary=SimpleNamespace(fasttext_dim=10, fasttext_epochs=1), run=SimpleNamespace(seed=1)
+    )
+    stage = SimpleNamespace(plan=plan, folder=tmp_path)
+    # Mixes of vectors with positive numbers are between the least and the greatest; random ones are not.
+    vectors = torch.rand(len(source), 16)
+    found = focus_embeddings(stage, target, source, vectors, lines)
+    counts = piece_counts(target, lines)
+    known = source.get_vocab()
+    for token, number in target.get_vocab().items():
+        if token in known:
+            assert (vectors == found[number]).all(dim=1).any()
+        elif counts[number] >= 10:
+            assert vectors.min() < found[number].min()
+            assert found[number].max() < vectors.max()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(
+        DataError, match=r"occur 10 times in the text, found 0 new and \d+ shared ones\. Add data"
+    ):
+        focus_embeddings(stage, source, source, vectors, tiny_models.sentences("en"))
+    with pytest.raises(DataError, match="found 0 new and 0 shared ones"):
+        focus_embeddings(stage, target, source, vectors, lines[:1])
 
 
 def test_a_vocabulary_is_made_from_a_sample_of_all_sources(tiny_xlmr, tiny_recipe, tmp_path):
