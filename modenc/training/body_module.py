@@ -23,8 +23,7 @@ from modenc.composition.st_module import most_positions
 from modenc.evaluation.retrieval import Vectors
 from modenc.recipe.settings import LanguagePlan
 from modenc.storage import whole_file
-from modenc.training.processes import uses_bf16
-from modenc.training.progress import on_terminal
+from modenc.training.processes import on_terminal, uses_bf16
 from modenc.training.row_packing import pack_rows
 
 # Tokens in a bin of packed rows: several sentences, and few enough that attention costs little.

@@ -28,8 +28,7 @@ from modenc.evaluation.search import make_search_set, search_metrics
 from modenc.evaluation.sts import cross_similarity, pair_cosines, spearman
 from modenc.storage import whole_file, write_atomically
 from modenc.training.body_module import encode_texts
-from modenc.training.processes import process_state
-from modenc.training.progress import readable
+from modenc.training.processes import process_state, readable
 
 logger = logging.getLogger(__name__)
 

@@ -1,14 +1,15 @@
-"""Processes of a training, one or several, and the locks that they hold."""
+"""Processes of a training, one or several: what they share, the locks that they hold, how they log."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from accelerate import PartialState
@@ -105,3 +106,16 @@ def average(tensor: torch.Tensor) -> None:
     """Replace a tensor by its mean over all processes; the same shape and type in each."""
     torch.distributed.all_reduce(tensor)
     tensor /= process_state().num_processes
+
+
+def on_terminal() -> bool:
+    """Check whether bars are shown: not if standard error is a file, nor if only errors are logged."""
+    return sys.stderr is not None and sys.stderr.isatty() and logger.isEnabledFor(logging.WARNING)
+
+
+def readable(metrics: Mapping[str, Any]) -> str:
+    """Format metrics on one line: ``sts 81.94, score 88.50``."""
+    return ", ".join(
+        f"{name.replace('_', ' ')} {f'{value:.2f}' if isinstance(value, float) else value}"
+        for name, value in metrics.items()
+    )

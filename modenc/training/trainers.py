@@ -35,12 +35,13 @@ from modenc.training.mixing import (
     SetGroups,
     schedule_data,
 )
-from modenc.training.processes import average, process_state, uses_bf16
-from modenc.training.progress import LossLines, LossProgress, on_terminal, readable
+from modenc.training.processes import average, on_terminal, process_state, readable, uses_bf16
 from modenc.training.stage import Stage
 
 logger = logging.getLogger(__name__)
 
+# Log lines of a loss in a training.
+_LINES = 10
 _WEIGHTS = "trainable.safetensors"
 # The trainer writes the last of them last.
 _CHECKPOINT_FILES = (_WEIGHTS, "optimizer.pt", "scheduler.pt", "trainer_state.json")
@@ -152,6 +153,36 @@ class AuxiliaryGradients(TrainerCallback):  # type: ignore[misc]
                     average(tensor.data)
         if args.max_grad_norm:
             nn.utils.clip_grad_norm_(learning, args.max_grad_norm)
+
+
+class LossLines(TrainerCallback):  # type: ignore[misc]
+    """Callback that logs the loss ten times in a training, where there is no progress bar."""
+
+    def __init__(self) -> None:
+        self._logged = 0
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
+    ) -> None:
+        """Log the newest loss if a tenth of the steps has passed since the last line."""
+        line = state.global_step * _LINES // max(state.max_steps, 1)
+        if logs and "loss" in logs and line > self._logged and state.is_world_process_zero:
+            self._logged = line
+            logger.info("  step %d of %d: loss %.3f", state.global_step, state.max_steps, logs["loss"])
+
+
+class LossProgress(ProgressCallback):  # type: ignore[misc]
+    """A progress bar that shows loss, learning rate and dev score beside speed and time left."""
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
+    ) -> None:
+        """Show the newest values after the bar."""
+        if self.training_bar is not None and logs:
+            shown = {key: logs[key] for key in ("loss", "eval_score") if key in logs}
+            self.training_bar.set_postfix(
+                {key: f"{value:.3f}" for key, value in shown.items()}, refresh=False
+            )
 
 
 def training_arguments(

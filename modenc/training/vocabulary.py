@@ -28,8 +28,7 @@ from modenc.errors import BaseModelError, DataError, HubError
 from modenc.hub.checks import parse_tokenizer
 from modenc.hub.layout import EMBEDDINGS_TENSOR, SCALES_TENSOR, LanguageLayout
 from modenc.recipe.settings import EmbeddingStorage
-from modenc.training.processes import process_state
-from modenc.training.progress import on_terminal, readable
+from modenc.training.processes import on_terminal, process_state, readable
 from modenc.training.stage import Stage
 from modenc.training.tokenizers import (
     extend,

@@ -15,7 +15,9 @@ from modenc.training.objectives.emma_x import (
     EmmaXOptions,
     EmmaXWarmup,
     GaussianRanks,
+    MomentumCopy,
     NetworkRanks,
+    VectorQueue,
     classifier_warmup,
     ranking_info_nce,
     ranks_by_cosine,
@@ -23,7 +25,6 @@ from modenc.training.objectives.emma_x import (
     update_rank_means,
     virtual_ranks,
 )
-from modenc.training.objectives.momentum import MomentumCopy, VectorQueue
 
 HIDDEN = 6
 

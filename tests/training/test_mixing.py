@@ -19,10 +19,9 @@ from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.training import mixing
 from modenc.training.alignment import alignment_rows
-from modenc.training.all_pairs import batches_of_pairs
+from modenc.training.all_pairs import ItemTexts, batches_of_pairs
 from modenc.training.data_access import TrainingData, draw_rows
 from modenc.training.mixing import ScheduleSampler, schedule_data
-from modenc.training.objectives.all_pairs_loss import ItemTexts
 from modenc.training.phases import ObjectiveInputs
 from modenc.training.pipeline import train
 from modenc.training.processes import process_state

@@ -6,7 +6,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from modenc.training.objectives.all_pairs_loss import AllPairsModel, ItemTexts
+from modenc.training.all_pairs import AllPairsModel, ItemTexts
 from modenc.training.objectives.distillation import DistillationLoss
 from modenc.training.objectives.pivot_loss import AlignmentOptions, PivotAlignmentLoss, ScoredAlignmentLoss
 

@@ -6,9 +6,8 @@ import pytest
 
 from modenc.recipe.loader import load_recipe
 from modenc.training.alignment import alignment_rows
-from modenc.training.all_pairs import batches_a_step, batches_of_pairs
+from modenc.training.all_pairs import ItemTexts, batches_a_step, batches_of_pairs
 from modenc.training.data_access import TrainingData
-from modenc.training.objectives.all_pairs_loss import ItemTexts
 from modenc.training.processes import process_state
 from modenc.training.sentence_encoding import set_groups
 

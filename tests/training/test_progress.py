@@ -9,9 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from modenc.cli.main import main
-from modenc.training.progress import LossLines, on_terminal, readable
+from modenc.training.processes import on_terminal, readable
+from modenc.training.trainers import LossLines
 
-LOGGED = "modenc.training.progress"
+LOGGED = "modenc.training.trainers"
 
 
 def test_figures_are_one_line():
