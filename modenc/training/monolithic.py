@@ -8,12 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -21,8 +19,8 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from sentence_transformers.sentence_transformer.modules import Dense, Transformer
-from torch import Tensor, nn
-from transformers import PreTrainedModel, PreTrainedTokenizerFast, set_seed
+from torch import nn
+from transformers import set_seed
 
 from modenc.base_model import BaseModel, resolve_base
 from modenc.data.pairs import ParaphraseRow
@@ -31,7 +29,7 @@ from modenc.errors import RecipeError
 from modenc.recipe.loader import check_recipe
 from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Recipe
-from modenc.storage import LOCK_FILE, disk_errors, exclusive_lock, sync_tree
+from modenc.storage import disk_errors, sync_tree
 from modenc.training.base_comparison import compare_model
 from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData
@@ -45,7 +43,6 @@ from modenc.training.trainers import train_sentence_model
 logger = logging.getLogger(__name__)
 
 _KEPT = "the last whole checkpoint and an earlier model are kept"
-_BODY, _MODEL, _REPLACED = "parts", "whole", "replaced"
 
 PROJECTED = ("bitranslation", "vmsst", "vmsst_contrastive")
 """Objectives whose sentence vector is a linear projection of the pooled states (VMSST, section 5)."""
@@ -64,14 +61,17 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
 
     Raises:
         RecipeError: a language has settings of its own for the one model, the objective needs data that no
-            language has, ``output`` holds other files, or another such training runs in the same folder or
-            for the same ``output``.
+            language has, ``output`` holds other files, or another such training runs in the same work folder.
         StorageError: the disk is full or read-only.
         DataError: the data cannot be used.
     """
     output = output.resolve()
     if output.exists() and not (output / "modules.json").is_file():
         raise RecipeError(f"{output}: expected no such folder, or an earlier model; found other files")
+    with disk_errors(output.parent, _KEPT):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with staging_folder(output):
+            pass  # what cannot be written is said now, not after hours of training
     check_recipe(recipe, recipe.plans)
     # Only modules have warm-up languages.
     plans = {
@@ -93,23 +93,23 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
     data = {lang: TrainingData(plan) for lang, plan in plans.items()}
     dev = DevEvaluator(sts=[own.dev.sts for own in data.values()])
     work = plan.run.work_dir / "monolithic"
-    with disk_errors(plan.run.work_dir, _KEPT), training_lock(plan.run.work_dir), _staging(output) as staging:
+    with disk_errors(plan.run.work_dir, _KEPT), training_lock(plan.run.work_dir):
         _begin(work, base, plan, data)
         stage = Stage("monolithic", plan, base, data[plan.lang], work, None)
-        with used_rows(body, tokenizer, _texts(data)):
-            if settings.objective in PAPER_SECTIONS:
-                inputs = objective_inputs(stage, settings, model, data)
-                metrics = {str(settings.objective): run_phases(inputs, dev)}
-            else:
-                metrics = _learn_paraphrases(stage, model, data, dev)
+        if settings.objective in PAPER_SECTIONS:
+            inputs = objective_inputs(stage, settings, model, data)
+            metrics = {str(settings.objective): run_phases(inputs, dev)}
+        else:
+            metrics = _learn_paraphrases(stage, model, data, dev)
         if process_state().is_main_process:
             about = {"metrics": metrics, "comparison": compare_model(data, model)}
-            with disk_errors(output, _KEPT):
-                _save(model, tokenizer, plan, staging, about)
-                sync_tree(staging / _MODEL)
+            with disk_errors(output.parent, _KEPT), TemporaryDirectory(dir=output.parent) as folder:
+                new = Path(folder) / "new"
+                _save(model, tokenizer, plan, new, about)
+                sync_tree(new)
                 if output.exists():
-                    output.rename(staging / _REPLACED)
-                (staging / _MODEL).rename(output)
+                    output.rename(Path(folder) / "replaced")
+                new.rename(output)
             discard(work)
         process_state().wait_for_everyone()
     return metrics
@@ -208,15 +208,6 @@ def _sets_read(data: TrainingData) -> list[TrainingSet[Any]]:
     return [getattr(data, name) for name in reads if getattr(plan.data, name)]
 
 
-def _texts(data: dict[str, TrainingData]) -> Iterator[str]:
-    """Yield every text that the model reads, without the prompt and with it."""
-    for own in data.values():
-        for row in chain.from_iterable(rows.train for rows in _sets_read(own)):
-            for text in (row,) if isinstance(row, str) else row:
-                if text:
-                    yield from (text, own.plan.base.prompt + text)
-
-
 def _sets(phase: str, data: dict[str, TrainingData]) -> dict[str, dict[str, Dataset]]:
     """Make a group of each language: groups take turns, so that each language gives as many batches."""
     sets: dict[str, dict[str, Dataset]] = {}
@@ -232,46 +223,13 @@ def _sets(phase: str, data: dict[str, TrainingData]) -> dict[str, dict[str, Data
     return sets
 
 
-@contextmanager
-def _staging(output: Path) -> Iterator[Path]:
-    """Lock ``OUTPUT.parts/``, where the model is written before it is moved to ``output``; remove it then.
-
-    RecipeError if another training holds it, or it is no folder; StorageError if it cannot be written.
-    """
-    staging = output.with_name(f"{output.name}.parts")
-    if not process_state().is_main_process:
-        yield staging
-        return
-    if staging.exists() and not staging.is_dir():
-        raise RecipeError(f"{staging}: expected a folder to work in, found a file; move it away")
-    otherwise = RecipeError(
-        f"{output}: another training writes this model; wait until it is done, or write elsewhere"
-    )
-    with ExitStack() as lock:
-        with disk_errors(staging, _KEPT):
-            lock.enter_context(exclusive_lock(staging, otherwise))
-        try:
-            _clear(staging)
-            yield staging
-        finally:
-            _clear(staging)
-            with suppress(OSError):  # somebody else's files are in it
-                (staging / LOCK_FILE).unlink(missing_ok=True)
-                staging.rmdir()
-
-
-def _clear(staging: Path) -> None:
-    for name in (_BODY, _MODEL, _REPLACED):
-        shutil.rmtree(staging / name, ignore_errors=True)
-
-
 def _save(
-    model: SentenceTransformer, tokenizer: Any, plan: LanguagePlan, staging: Path, about: dict[str, Any]
+    model: SentenceTransformer, tokenizer: Any, plan: LanguagePlan, target: Path, about: dict[str, Any]
 ) -> None:
-    body, target = staging / _BODY, staging / _MODEL
-    model[0].body.save_pretrained(body)
-    tokenizer.save_pretrained(body)
-    transformer = Transformer(str(body), max_seq_length=plan.base.max_length)
+    with TemporaryDirectory(dir=target.parent) as body:
+        model[0].body.save_pretrained(body)
+        tokenizer.save_pretrained(body)
+        transformer = Transformer(body, max_seq_length=plan.base.max_length)
     saved = SentenceTransformer(
         modules=[transformer, *list(model)[1:]],
         prompts={"text": plan.base.prompt},
@@ -281,62 +239,3 @@ def _save(
     settings = stage_settings(plan, "monolithic")
     about = {"settings": settings, "seed": plan.run.seed, "threads": torch.get_num_threads(), **about}
     (target / "training.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
-
-
-_TEXTS_A_CALL = 10_000
-
-
-class UsedRows(nn.Embedding):
-    """Embeddings of which only the rows of ``pieces`` train; all others are as in ``table``, and frozen.
-
-    It embeds the table's piece ids. ``pieces`` are distinct ids, the padding's among them [pieces]; ``table``
-    is not changed.
-    """
-
-    rows: Tensor
-    """Trainable row of each piece of the table [vocabulary]; -1: frozen."""
-
-    def __init__(self, table: nn.Embedding, pieces: Tensor) -> None:
-        whole = table.weight.detach()
-        rows = torch.full((table.num_embeddings,), -1)
-        rows[pieces] = torch.arange(len(pieces))
-        padding = None if table.padding_idx is None else int(rows[table.padding_idx])
-        super().__init__(len(pieces), table.embedding_dim, padding, _weight=whole[pieces.to(whole.device)])
-        self.register_buffer("rows", rows.to(whole.device), persistent=False)
-        # Not a buffer: in several processes, buffers are sent at every step.
-        self._whole = [whole]
-
-    def forward(self, ids: Tensor) -> Tensor:
-        """Embed piece ids [...]: [..., hidden]."""
-        rows = self.rows[ids]
-        unused = rows < 0
-        embedded: Tensor = super().forward(rows.clamp(min=0))
-        if not unused.any():
-            return embedded
-        whole = self._whole[0]
-        return torch.where(unused[..., None], whole[ids.to(whole.device)].to(embedded), embedded)
-
-
-@contextmanager
-def used_rows(
-    body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]
-) -> Iterator[None]:
-    """Train only the embeddings of the pieces in ``texts`` within the block; then put them into the table."""
-    table: nn.Embedding = body.get_input_embeddings()  # type: ignore[assignment]
-    pieces = _pieces(tokenizer, texts)
-    small = UsedRows(table, pieces)
-    body.set_input_embeddings(small)
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            table.weight[pieces] = small.weight.to(table.weight)
-        body.set_input_embeddings(table.to(small.weight.device))
-
-
-def _pieces(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]) -> Tensor:
-    found = set(tokenizer.all_special_ids)
-    distinct = sorted(set(texts))
-    for start in range(0, len(distinct), _TEXTS_A_CALL):
-        found.update(*tokenizer(distinct[start : start + _TEXTS_A_CALL], verbose=False)["input_ids"])
-    return torch.tensor(sorted(found))

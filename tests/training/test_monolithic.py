@@ -11,9 +11,8 @@ from sentence_transformers import SentenceTransformer
 
 from modenc.base_model import resolve_base
 from modenc.cli.main import main
-from modenc.errors import DataError, RecipeError
+from modenc.errors import RecipeError
 from modenc.recipe.loader import load_recipe
-from modenc.storage import exclusive_lock
 from modenc.training import data_access, monolithic
 from modenc.training.data_access import TrainingData
 from modenc.training.monolithic import train_monolithic
@@ -102,34 +101,14 @@ def test_a_folder_of_other_files_is_not_touched(tiny_recipe, tmp_path, capsys):
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_one_training_at_a_time_writes_a_model(tiny_recipe, tmp_path, capsys):
-    path, output = tiny_recipe("mono-two"), tmp_path / "model"
-    words = ["train", str(path), "--monolithic", str(output), *FEW, *BLIND]
-    with exclusive_lock(tmp_path / "model.parts", DataError("held")):
-        assert main(words) == 2
-        assert f"{output}: another training writes this model; wait until" in capsys.readouterr().err
-        assert (tmp_path / "model.parts").is_dir()
-    # Files of a killed training are replaced, other files stay.
-    for name in ("whole", "notes"):
-        (tmp_path / "model.parts" / name).mkdir()
-        (tmp_path / "model.parts" / name / "old").touch()
-    assert main(words) == 0
-    assert not (output / "old").exists()
-    assert [file.name for file in (tmp_path / "model.parts").iterdir()] == ["notes"]
-    shutil.rmtree(tmp_path / "model.parts")
-    (tmp_path / "model.parts").touch()
-    assert main(words) == 2
-    assert "model.parts: expected a folder to work in, found a file; move it" in capsys.readouterr().err
+def test_a_place_closed_to_this_user_is_said_before_training(tiny_recipe, tmp_path, monkeypatch, capsys):
+    def closed(target):
+        raise PermissionError(errno.EACCES, "Permission denied", str(target))
 
-
-def test_a_place_closed_to_this_user_is_said_clearly(tiny_recipe, tmp_path, monkeypatch, capsys):
-    def closed(folder, _):
-        raise PermissionError(errno.EACCES, "Permission denied", str(folder))
-
-    monkeypatch.setattr(monolithic, "exclusive_lock", closed)
+    monkeypatch.setattr(monolithic, "staging_folder", closed)
     words = ["train", str(tiny_recipe("mono-closed")), "--monolithic", str(tmp_path / "x"), *FEW, *BLIND]
     assert main(words) == 2
-    assert "x.parts: cannot be written (Permission denied)" in capsys.readouterr().err
+    assert "cannot be written (Permission denied)" in capsys.readouterr().err
 
 
 def test_a_language_with_settings_of_its_own_is_refused(tiny_recipe, tmp_path):
