@@ -7,7 +7,6 @@ language without alignment is compared only within itself.
 
 from __future__ import annotations
 
-import copy
 import logging
 import math
 from collections.abc import Mapping, Sequence
@@ -26,6 +25,7 @@ from modenc.hub.card import (
     BASE,
     MODULES,
     ROWS,
+    SCORES,
     TOKENS,
     UNALIGNED,
     WORST,
@@ -49,14 +49,10 @@ logger = logging.getLogger(__name__)
 # A factor on the base's number of tokens; a language's own vocabulary should need fewer.
 _TOLERATED_TOKENS = 1.05
 _ADVICE = {
-    "sts": "more or cleaner data.paraphrases, a start from a related language "
-    "(sentence_encoding.start), or a smaller sentence_encoding.optimizer.learning_rate",
-    "search": "a smaller sentence_encoding.optimizer.learning_rate, a smaller alignment.strength, or a "
-    "greater alignment.keep_weight",
-    "cross_sts": "cleaner translations or more of them, more alignment.optimizer.steps, or a greater "
-    "alignment.keep_weight",
+    "sts": "more data.paraphrases, or a start from a related language (sentence_encoding.start)",
+    "search": "a smaller sentence_encoding.optimizer.learning_rate, or a greater alignment.keep_weight",
+    "cross_sts": "cleaner translations or more of them, or a greater alignment.keep_weight",
     "retrieval": "cleaner translations or more of them, or more alignment.optimizer.steps",
-    TOKENS: "vocabulary.method = 'base' or 'trim', more running text, or a greater vocabulary.size",
 }
 
 
@@ -90,14 +86,8 @@ class ComparisonRows:
 
     def counts(self) -> dict[str, float]:
         """Count the rows that each metric is measured on."""
-        rows: dict[str, Sequence[object]] = {
-            "sts": self.sts,
-            "search": self.search,
-            "cross_sts": self.cross_sts,
-            "retrieval": self.parallel,
-            TOKENS: self.text,
-        }
-        return {metric: len(found) for metric, found in rows.items() if found}
+        rows = (self.sts, self.search, self.cross_sts, self.parallel, self.text)
+        return {metric: len(found) for metric, found in zip((*SCORES, TOKENS), rows, strict=True) if found}
 
     def measure(
         self, own: Encode, pivot: Encode, base: Mapping[str, float] | None = None
@@ -134,7 +124,7 @@ class ComparisonRows:
 
 
 class _Encoders:
-    """The base, and modules on it, as functions from texts to vectors; the base is loaded on demand."""
+    """The base, and modules on it, as functions from texts to vectors."""
 
     def __init__(self, plan: LanguagePlan) -> None:
         self.plan = plan
@@ -142,21 +132,16 @@ class _Encoders:
 
     @cached_property
     def body(self) -> PreTrainedModel:
-        return self.base.load_body().requires_grad_(False)
+        return self.base.load_body()
 
     @cached_property
-    def tokenizer(self) -> PreTrainedTokenizerFast:
-        return self.base.load_tokenizer()
+    def base_model(self) -> SentenceTransformer:
+        return self._model(self.base.load_body(), self.base.load_tokenizer())
 
     def of_base(self, texts: list[str]) -> Vectors:
         """Encode with the base; the vectors are cached on disk, since no training changes them."""
-
-        def encoded() -> Vectors:
-            # Packing replaces layers, so it gets a copy, which shares the weights.
-            body = copy.deepcopy(self.body, {id(tensor): tensor for tensor in self.body.parameters()})
-            return encode_texts(self._model(body, self.tokenizer), texts)
-
-        return cached_vectors(vectors_file(self.base, self.plan, BASE, *texts), len(texts), encoded)
+        path = vectors_file(self.base, self.plan, BASE, *texts)
+        return cached_vectors(path, len(texts), lambda: encode_texts(self.base_model, texts))
 
     def of_modules(self, layout: LanguageLayout, *, align: bool) -> Encode:
         """Return a function that encodes with a language's modules, which its first call reads."""
@@ -165,7 +150,7 @@ class _Encoders:
         def model() -> SentenceTransformer:
             modules = read_modules(layout, self.base.hidden_size)
             body = compose(self.body, modules, align=align)
-            return self._model(body, modules.tokenizer or self.tokenizer)
+            return self._model(body, modules.tokenizer or self.base.load_tokenizer())
 
         @cache
         def encoded(texts: tuple[str, ...]) -> Vectors:
@@ -194,10 +179,9 @@ def compare_with_base(
     plan, held_out = data.plan, ComparisonRows.of(data, modules)
     comparison: dict[str, dict[str, float]] = {}
     if counts := held_out.counts():
-        encoders = _Encoders(plan)
+        encoders, aligned = _Encoders(plan), "cla" in modules.present()
         base = held_out.measure(encoders.of_base, encoders.of_base)
         comparison = {ROWS: counts, BASE: base}
-        aligned = "cla" in modules.present()
         counterpart = (pivot or Hub.open(plan.hub).layout(plan.pivot)) if aligned else modules
         counterparts = {align: encoders.of_modules(counterpart, align=align) for align in (True, False)}
         for name, align in {MODULES: True, **({UNALIGNED: False} if aligned else {})}.items():
@@ -206,7 +190,6 @@ def compare_with_base(
             across = counterparts[align and "cla" in counterpart.present()]
             comparison[name] = held_out.measure(own, across, base)
         if held_out.text:
-            # A new one, since encoding has set truncation and padding in the other.
             tokenizer = encoders.base.load_tokenizer()
             own_tokenizer = read_modules(modules, encoders.base.hidden_size).tokenizer or tokenizer
             for name in comparison.keys() - {ROWS}:
@@ -245,7 +228,9 @@ def log_comparison(lang: str, comparison: Comparison, *, modular: bool = True) -
     for first, *others in table:
         cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
         logger.info("  %s  %s", first.ljust(widths[0]), "  ".join(cells))
-    if not shared_scores(comparison):
+    base, own = (comparison.get(system, {}) for system in (BASE, MODULES))
+    shared = shared_scores(comparison)
+    if not shared:
         logger.warning(
             "  %s: nothing could be compared with the base: no held-out pairs. Training may have made the "
             "language worse unnoticed; give pairs with scores (data.dev.sts), and where it is aligned "
@@ -253,26 +238,15 @@ def log_comparison(lang: str, comparison: Comparison, *, modular: bool = True) -
             lang,
         )
     elif loses(comparison):
-        base, own = (mean_score(comparison, system) for system in (BASE, MODULES))
+        hints = [f"for {name} {_ADVICE[name]}" for name in shared if own[name] < base[name]]
+        advice = f"Try {'; '.join(hints)}. Until then lang='base' gives the base's vectors" if modular else ""
         logger.warning(
             "  %s: worse than the base alone on held-out data: mean %.1f, base %.1f. %s",
-            lang, own, base, _what_to_try(comparison) if modular else "",
+            lang, mean_score(comparison, MODULES), mean_score(comparison, BASE), advice,
         )  # fmt: skip
-    before, now = (comparison.get(system, {}).get(TOKENS) for system in (BASE, MODULES))
-    if before is not None and now is not None and now > before * _TOLERATED_TOKENS:
+    if TOKENS in base and own.get(TOKENS, 0) > base[TOKENS] * _TOLERATED_TOKENS:
         logger.warning(
-            "  %s: its vocabulary cuts sentences into more tokens than the base's: %.1f, base %.1f. Try %s",
-            lang, now, before, _ADVICE[TOKENS],
+            "  %s: its vocabulary cuts sentences into more tokens than the base's: %.1f, base %.1f. Try "
+            "vocabulary.method = 'base' or 'trim', more running text, or a greater vocabulary.size",
+            lang, own[TOKENS], base[TOKENS],
         )  # fmt: skip
-
-
-def _what_to_try(comparison: Comparison) -> str:
-    base, modules = comparison[BASE], comparison[MODULES]
-    lost = [metric for metric in shared_scores(comparison) if modules[metric] < base[metric]]
-    hints = [f"for {metric} {_ADVICE[metric]}" for metric in lost]
-    alone = comparison.get(UNALIGNED, {}).get("sts")
-    if alone is not None and "sts" in lost and alone >= base["sts"]:
-        hints[lost.index("sts")] = (
-            "for sts, which alignment lowers, a greater alignment.keep_weight, a smaller alignment.strength"
-        )
-    return f"Try {'; '.join(hints)}. Until then lang='base' gives the base's vectors"

@@ -113,15 +113,6 @@ def test_worse_modules_are_warned_of_with_what_to_try(trained, tmp_path, caplog)
     assert "Until then lang='base' gives the base's vectors" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("sts", "words"),
-    [(75.0, "for sts, which alignment lowers, a greater alignment.keep_weight"), (71.0, "for sts more or")],
-)
-def test_what_alignment_costs_is_told_from_what_encoding_costs(caplog, sts, words):
-    log_comparison("kk", {**LOST, "align=False": {"sts": sts, "retrieval": 90.0}})
-    assert words in caplog.text
-
-
 def test_a_vocabulary_that_cuts_finer_than_the_bases_is_warned_of(caplog):
     found = {"base": {"sts": 70.0, "tokens": 39.6}, "modules": {"sts": 71.0, "tokens": 47.9}}
     log_comparison("sw", found)
