@@ -30,12 +30,12 @@ from modenc.recipe.loader import check_recipe
 from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Recipe
 from modenc.storage import disk_errors, sync_tree
-from modenc.training.base_comparison import compare_model
 from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevEvaluator
 from modenc.training.phases import objective_inputs, run_phases
 from modenc.training.processes import environment_kept, process_state, training_lock
+from modenc.training.publishing import compare_model
 from modenc.training.sentence_encoding import row_sets
 from modenc.training.stage import Stage, discard, prepare_folder, stage_settings
 from modenc.training.trainers import train_sentence_model
@@ -70,7 +70,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
         raise RecipeError(f"{output}: expected no such folder, or an earlier model; found other files")
     with disk_errors(output.parent, _KEPT):
         output.parent.mkdir(parents=True, exist_ok=True)
-        with staging_folder(output):
+        with TemporaryDirectory(dir=output.parent):
             pass  # what cannot be written is said now, not after hours of training
     check_recipe(recipe, recipe.plans)
     # Only modules have warm-up languages.

@@ -24,7 +24,7 @@ from modenc.training.alignment import train_alignment
 from modenc.training.all_pairs import align_all_pairs
 from modenc.training.data_access import TrainingData
 from modenc.training.language_adaptation import train_language_adaptation
-from modenc.training.processes import environment_kept, language_lock, process_state
+from modenc.training.processes import environment_kept, process_state, training_lock
 from modenc.training.publishing import TrainedLanguage, prepare_hub, publish_language
 from modenc.training.sentence_encoding import train_sentence_encoding
 from modenc.training.stage import (
@@ -74,8 +74,8 @@ def train(
     Raises:
         LanguageError: a language is not in the recipe, or none is given.
         RecipeError: a stage is unknown, none is given, or one it builds on is not done, or another training
-            holds one of the languages, in the same work folder or for the same hub; ``RecipeIssues`` as
-            ``load_recipe`` raises it, for files that were not checked then, and modules that are missing.
+            holds one of the languages in the same work folder; ``RecipeIssues`` as ``load_recipe`` raises it,
+            for files that were not checked then, and modules that are missing by now.
         DataError: the data cannot be used.
         HubError: a hub cannot be used, or a language that others build on is neither there nor trained.
         StorageError: a disk is full or read-only.
@@ -120,7 +120,7 @@ def stage_jobs(
     all_pairs = _aligns_all_pairs(plans, chosen)
     with ExitStack() as locks:
         for plan in plans:
-            locks.enter_context(language_lock(plan.lang, plan.run.work_dir, training.hub))
+            locks.enter_context(training_lock(plan.run.work_dir / plan.lang))
         # A job would find what is missing when jobs before it have discarded modules.
         if set(chosen) != set(STAGES):
             for plan in plans:
@@ -230,7 +230,7 @@ class _Training:
     ) -> Path | None:
         """Train a language's stages and publish it; ``early`` is that of :class:`TrainedLanguage`."""
         work = plan.run.work_dir
-        with disk_errors(work, _KEPT), language_lock(plan.lang, work, self.hub, self.wait):
+        with disk_errors(work, _KEPT), training_lock(work / plan.lang, self.wait):
             trained = self.train_stages(plan, stages)
             if early:
                 trained = replace(trained, early=True)
@@ -241,7 +241,7 @@ class _Training:
         work = plans[0].run.work_dir
         with disk_errors(work, _KEPT), ExitStack() as locks:
             for plan in plans:
-                locks.enter_context(language_lock(plan.lang, plan.run.work_dir, self.hub, self.wait))
+                locks.enter_context(training_lock(plan.run.work_dir / plan.lang, self.wait))
             unaligned = []
             for plan in plans:
                 unaligned.append(self.train_stages(plan, stages))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,10 +14,8 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, parse_flag_from_env
 
-from modenc.cache import cache_dir
 from modenc.composition.kernels import has_bf16
 from modenc.errors import RecipeError
-from modenc.hub.store import Hub
 from modenc.recipe.settings import OptimizerSettings, RunSettings
 from modenc.storage import exclusive_lock
 
@@ -81,24 +78,6 @@ def training_lock(folder: Path, wait: float = 0) -> Iterator[None]:
         "a run.work_dir of its own"
     )
     with exclusive_lock(folder, otherwise, wait):
-        yield
-
-
-@contextmanager
-def language_lock(lang: str, work_dir: Path, hub: Hub, wait: float = 0) -> Iterator[None]:
-    """Lock a language in ``work_dir`` and for ``hub``; RecipeError if another training holds it."""
-    otherwise = RecipeError(
-        f"{hub.path}: another process is training {lang} for this hub, in another run.work_dir; "
-        "wait until it is done, or give this one a hub.path of its own"
-    )
-    with training_lock(work_dir / lang, wait), ExitStack() as locks:
-        if process_state().is_main_process:
-            # Not in the hub, where a killed training would leave a folder that is no language.
-            name = hashlib.sha256(f"{hub.path.resolve()}\n{lang}".encode()).hexdigest()
-            try:
-                locks.enter_context(exclusive_lock(cache_dir() / "training" / name, otherwise, wait))
-            except OSError as error:
-                logger.warning("other trainings of %s for %s are not noticed: %s", lang, hub.path, error)
         yield
 
 

@@ -21,13 +21,12 @@ from modenc.hub.card import loses
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
-from modenc.training import base_comparison as comparison_module
 from modenc.training import publishing
 from modenc.training.alignment import PublishedEncoder
-from modenc.training.base_comparison import ComparisonRows, compare_with_base, log_comparison
 from modenc.training.data_access import DevRows, TrainingData
 from modenc.training.monolithic import train_monolithic
 from modenc.training.pipeline import train
+from modenc.training.publishing import ComparisonRows, compare_with_base, log_comparison
 from modenc.training.stage import Stage
 
 LOST = {
@@ -86,9 +85,9 @@ def test_the_base_encodes_once(trained, tmp_path, monkeypatch):
     plan = load_recipe(trained, [f"run.work_dir={tmp_path}"]).plans["en"]
     layout = Hub.open(plan.hub).layout("en")
     first = compare_with_base(TrainingData(plan), layout)
-    encoded, real = [], comparison_module.encode_texts
+    encoded, real = [], publishing.encode_texts
     monkeypatch.setattr(
-        comparison_module, "encode_texts", lambda model, texts: encoded.append(texts) or real(model, texts)
+        publishing, "encode_texts", lambda model, texts: encoded.append(texts) or real(model, texts)
     )
     assert compare_with_base(TrainingData(plan), layout) == first
     assert len(encoded) == 2  # both sides of the pairs, by the modules
@@ -156,9 +155,9 @@ def test_the_pivot_is_encoded_once(trained, tmp_path, monkeypatch):
     plan = load_recipe(trained, [f"run.work_dir={tmp_path}"]).plans["kk"]
     data, layout = TrainingData(plan), Hub.open(plan.hub).layout("kk")
     compare_with_base(data, layout)
-    encoded, real = [], comparison_module.encode_texts
+    encoded, real = [], publishing.encode_texts
     monkeypatch.setattr(
-        comparison_module, "encode_texts", lambda model, texts: encoded.append(texts) or real(model, texts)
+        publishing, "encode_texts", lambda model, texts: encoded.append(texts) or real(model, texts)
     )
     compare_with_base(data, layout)
     assert encoded.count([row.pivot for row in data.parallel.held_out]) == 1

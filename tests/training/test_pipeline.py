@@ -34,7 +34,6 @@ from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
-from modenc.training import pipeline
 from modenc.training.monolithic import train_monolithic
 from modenc.training.pipeline import run_stage_job, stage_jobs, train
 from modenc.training.processes import training_lock
@@ -422,33 +421,3 @@ def test_two_trainings_of_a_language_do_not_meet(copied):
         assert "Traceback" not in refused.stderr
     with training_lock(folder):
         pass
-
-
-def test_two_trainings_of_a_language_for_one_hub_do_not_meet(copied, tmp_path, monkeypatch, caplog):
-    recipe = load_recipe(copied)
-    elsewhere = load_recipe(copied, [f"run.work_dir={tmp_path / 'elsewhere'}"])
-    hub = Hub.open(recipe.hub)
-    before = [hub.card(lang) for lang in hub.languages()]
-    refused = []
-
-    def at_work(*_):
-        message = f"{hub.path}: another process is training kk for this hub, in another run.work_dir; wait"
-        with pytest.raises(RecipeError, match=message):
-            train(elsewhere, languages=["kk"])
-        # Another language, another hub, and publishing are not kept waiting.
-        monkeypatch.setattr(pipeline._Training, "train_stages", lambda *_: refused.append("kk"))
-        train(elsewhere, languages=["en"])
-        train(load_recipe(copied, [f"hub.path={tmp_path / 'hub'}"]), languages=["en"])
-        hub.install(shutil.copytree(hub.path / "kk", tmp_path / "kk"))
-        assert verify_hub(hub) == []
-        assert [hub.card(lang) for lang in hub.languages()] == before
-
-    monkeypatch.setattr(pipeline._Training, "train_stages", at_work)
-    monkeypatch.setattr(pipeline, "publish_language", lambda *_: None)
-    train(recipe, languages=["kk"])
-    assert refused == ["kk", "kk"]
-    # It is free again, and not asked for where nothing can be noted.
-    train(elsewhere, languages=["kk"])
-    monkeypatch.setenv("MODENC_CACHE", str(copied / "no-folder"))
-    train(recipe, languages=["kk"])
-    assert "other trainings of kk for" in caplog.text
