@@ -151,18 +151,6 @@ def test_collapsed_modules_lose(caplog, value):
     assert held_out.measure(lambda texts: np.full((len(texts), 2), value), None, {}) == {}
 
 
-def test_the_pivot_is_encoded_once(trained, tmp_path, monkeypatch):
-    plan = load_recipe(trained, [f"run.work_dir={tmp_path}"]).plans["kk"]
-    data, layout = TrainingData(plan), Hub.open(plan.hub).layout("kk")
-    compare_with_base(data, layout)
-    encoded, real = [], publishing.encode_texts
-    monkeypatch.setattr(
-        publishing, "encode_texts", lambda model, texts: encoded.append(texts) or real(model, texts)
-    )
-    compare_with_base(data, layout)
-    assert encoded.count([row.pivot for row in data.parallel.held_out]) == 1
-
-
 def test_translations_that_are_spared_are_not_read(trained):
     plan = load_recipe(trained).plans["kk"]
     layout = Hub.open(plan.hub).layout("kk")

@@ -10,7 +10,7 @@ import torch
 from accelerate.data_loader import BatchSamplerShard, prepare_data_loader, skip_first_batches
 from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer
-from sentence_transformers.base.sampler import DefaultBatchSampler, RoundRobinBatchSampler
+from sentence_transformers.base.sampler import DefaultBatchSampler
 from torch.utils.data import ConcatDataset, DataLoader, RandomSampler
 
 from modenc.data.pairs import ParallelRow, ParaphraseRow
@@ -44,7 +44,7 @@ def mix(**sizes):
     }
 
 
-def sampler(train, optimizer, kind=None):
+def sampler(train, optimizer):
     """As the trainer makes it."""
     generator = torch.Generator()
     sets = [data for group in train.values() for data in group.values()]
@@ -55,8 +55,6 @@ def sampler(train, optimizer, kind=None):
         for data in sets
     ]
     settings = {"batch_samplers": parts, "generator": generator, "seed": 13}
-    if kind is not None:
-        return kind(ConcatDataset(sets), **settings)
     return ScheduleSampler(ConcatDataset(sets), schedule=schedule_data(train, optimizer), **settings)
 
 
@@ -83,15 +81,6 @@ def test_groups_come_in_turn_until_the_largest_is_read(optimizer):
     again = [batch for batch in batches if batch[0] < 24]
     assert sorted(chain(*again[:3])) == sorted(chain(*again[3:6])) == list(range(24))
     assert again[:3] != again[3:6]
-
-
-def test_equal_sets_are_read_as_before(optimizer):
-    train = mix(one=(48,), two=(48,), three=(50,))
-    ours, theirs = sampler(train, optimizer), sampler(train, optimizer, RoundRobinBatchSampler)
-    for epoch in range(3):
-        ours.set_epoch(epoch)
-        theirs.set_epoch(epoch)
-        assert list(ours) == list(theirs)
 
 
 def test_a_set_smaller_than_a_batch_is_read(optimizer, caplog):

@@ -5,7 +5,6 @@ import shutil
 
 import numpy as np
 import pytest
-import torch
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
@@ -46,18 +45,6 @@ def test_one_model_learns_and_loads_anywhere(tiny_recipe, tmp_path, objective, p
     assert {name for name in moved if name.startswith("encoder.layer.1.attention.self.query")}
     assert not recipe.hub.exists()
     assert {path.name for path in tmp_path.iterdir()} == {"model"}
-
-
-def test_the_number_of_threads_is_the_recipes(tiny_recipe, tmp_path, monkeypatch):
-    class ThreadsError(Exception):
-        pass
-
-    def set_num_threads(number):
-        raise ThreadsError(f"{number} threads")
-
-    monkeypatch.setattr(torch, "set_num_threads", set_num_threads)
-    with pytest.raises(ThreadsError, match="3 threads"):
-        train_monolithic(load_recipe(tiny_recipe("mono-threads"), ["run.threads=3"]), tmp_path / "model")
 
 
 @pytest.mark.slow

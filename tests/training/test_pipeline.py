@@ -20,7 +20,6 @@ from trainings import (
     fingerprints,
     hashes,
     kill_once_saved,
-    record,
     resumptions,
     training_again_changes_nothing,
     undisturbed,
@@ -102,35 +101,6 @@ def test_a_changed_setting_redoes_its_stage_and_what_follows(copied, caplog):
     assert changed <= {"README.md", "cla/adapter.safetensors"}
     assert hub.card("kk").stages["alignment"]["settings"]["scale"] == 10.0
     assert hashes(hub.folder("en")) == others
-
-
-def test_force_gives_the_same_weights_again(copied):
-    def trained_now():
-        stage = record(copied, "kk", "sentence_encoding")
-        weights = load_file(copied.parent / "runs/kk/sentence_encoding/kk/se/adapter_model.safetensors")
-        # With the metrics, so that a difference shows where it began.
-        return {key: stage["metrics"][key] for key in ("threads", "loss", "dev", "best_step")}, weights
-
-    (came_from, before) = trained_now()
-    train(load_recipe(copied), languages=["kk"], stages=["sentence_encoding"], force=True)
-    (comes_from, after) = trained_now()
-    assert comes_from == came_from
-    assert all(weight.isfinite().all() for weight in before.values())
-    assert {name for name in before if not torch.equal(before[name], after[name])} == set()
-
-
-def test_a_training_in_bf16_leaves_the_next_in_fp32_as_it_was(copied, monkeypatch):
-    # The variable in which the libraries keep the last training's precision.
-    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
-
-    def loss(precision):
-        recipe = load_recipe(copied, [f"run.precision={precision}"])
-        train(recipe, languages=["kk"], stages=["sentence_encoding"], force=True)
-        return record(copied, "kk", "sentence_encoding")["metrics"]["loss"]
-
-    first = loss("fp32")
-    assert loss("bf16") != first
-    assert loss("fp32") == first
 
 
 @pytest.mark.parametrize("precision", [None, "fp16"])

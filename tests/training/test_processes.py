@@ -6,7 +6,6 @@ import pytest
 
 from modenc.recipe.loader import load_recipe
 from modenc.training.alignment import alignment_rows
-from modenc.training.all_pairs import ItemTexts, batches_a_step, batches_of_pairs
 from modenc.training.data_access import TrainingData
 from modenc.training.processes import process_state
 from modenc.training.sentence_encoding import set_groups
@@ -35,14 +34,3 @@ def test_two_processes_draw_the_rows_of_one_with_twice_the_batch(tiny_recipe, tw
     two()
     assert alignment_rows(data, larger(align, 1), seed=13) == rows
     assert list(set_groups(data, larger(encode, 1), seed=13)[0]["simcse"]["simcse"]["anchor"]) == lines
-
-
-def test_two_processes_align_all_pairs_by_twice_the_batches(tiny_recipe, two):
-    settings = larger(load_recipe(tiny_recipe("decks-of-two")).plans["kk"].alignment, 1)
-    said = {lang: {i: ItemTexts(f"{lang}{i}", f"{lang}{i}") for i in range(64)} for lang in ("en", "kk")}
-    one = batches_of_pairs({"parallel": said}, settings, seed=1)
-    assert len(one) // batches_a_step(settings.optimizer) == 3
-    two()
-    both = batches_of_pairs({"parallel": said}, settings, seed=1)
-    assert len(both) == 2 * len(one)
-    assert len(both) // batches_a_step(settings.optimizer) == 3

@@ -7,8 +7,6 @@ from trainings import hashes
 from modenc import ModularEncoder
 from modenc.cli.main import main
 from modenc.hub.store import Hub
-from modenc.recipe.loader import load_recipe
-from modenc.training.pipeline import train
 
 SMALL = ("sentence_encoding", "alignment")
 QUICK = (
@@ -73,10 +71,3 @@ def test_without_a_hub_to_start_from_the_pivot_is_missed_at_once(tmp_path, capsy
     assert f"pivot: expected 'en' among the languages or {named}" in out
     # sentence_encoding.start names the same missing language: no second error.
     assert out.count("found it in neither") == 1
-
-
-def test_train_recipe_fills_its_hub_without_the_command_line(tiny_recipe, trained):
-    path = tiny_recipe("starts-from-hub")
-    recipe = load_recipe(path, [f"hub.start_from={trained.parent / 'hub'}", *QUICK])
-    assert list(train(recipe, languages=["kk"])) == ["kk"]
-    assert Hub.open(recipe.hub).languages() == ["en", "kk"]
