@@ -81,18 +81,6 @@ def test_cached_vectors_are_of_the_same_prompt(trained, tmp_path):
     assert not np.allclose(*vectors, atol=1e-3)
 
 
-def test_the_base_encodes_once(trained, tmp_path, monkeypatch):
-    plan = load_recipe(trained, [f"run.work_dir={tmp_path}"]).plans["en"]
-    layout = Hub.open(plan.hub).layout("en")
-    first = compare_with_base(TrainingData(plan), layout)
-    encoded, real = [], publishing.encode_texts
-    monkeypatch.setattr(
-        publishing, "encode_texts", lambda model, texts: encoded.append(texts) or real(model, texts)
-    )
-    assert compare_with_base(TrainingData(plan), layout) == first
-    assert len(encoded) == 2  # both sides of the pairs, by the modules
-
-
 def test_worse_modules_are_warned_of_with_what_to_try(trained, tmp_path, caplog):
     plan = load_recipe(trained, ["run.precision=fp32"]).plans["kk"]
     data, lines = TrainingData(plan), sentences("kk")[:40]
@@ -205,12 +193,6 @@ def test_a_pivot_that_loses_leaves_a_new_hub_empty(tmp_path, tiny_xlmr, monkeypa
     assert train(recipe, languages=["en"]) == {}
     assert Hub.open(recipe.hub).languages() == []
     assert "it has none of this language" in caplog.text
-
-
-def test_one_model_is_not_published_by_halves(trained, tmp_path, capsys):
-    words = ["train", str(trained), "--monolithic", str(tmp_path / "model"), "--publish-unless-worse"]
-    assert main(words) == 2
-    assert "leave out --lang, --stage, --force and --publish-unless-worse" in capsys.readouterr().err
 
 
 def test_all_aligned_with_all_are_compared_with_the_pivots_new_modules(copied, monkeypatch):

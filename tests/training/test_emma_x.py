@@ -1,6 +1,5 @@
 """EMMA-X's equations against brute force and scipy, and its queue and momentum encoder."""
 
-import itertools
 import math
 
 import numpy as np
@@ -16,7 +15,6 @@ from modenc.training.objectives.emma_x import (
     EmmaXWarmup,
     GaussianRanks,
     MomentumCopy,
-    NetworkRanks,
     VectorQueue,
     classifier_warmup,
     ranking_info_nce,
@@ -173,38 +171,6 @@ def test_the_warmup_is_equation_4(monkeypatch):
     assert float(auxiliary.warmup_loss(own, other).detach()) == pytest.approx(expected, rel=1e-5)
 
 
-def test_expectation_maximisation_improves_its_objective_on_clusters():
-    """Two alternating steps on pairs of known ranks: the likelihood rises, and the ranks are found."""
-    spread = torch.tensor([0.05, 0.3, 0.8])
-    truth = torch.randint(0, 3, (600,))
-    differences = torch.randn(600, HIDDEN) * spread[truth][:, None]
-    mixture = GaussianRanks(3, HIDDEN)
-
-    def bound():
-        with torch.no_grad():
-            away = (differences[:, None] - mixture.mean) * (-mixture.log_std).exp()
-            density = -0.5 * away.square().sum(-1) - mixture.log_std.sum(-1) + mixture.weight.log_softmax(-1)
-            return float(density.logsumexp(-1).mean())
-
-    optimizer = torch.optim.Adam(mixture.parameters(), lr=0.05)
-    history = [bound()]
-    for _ in range(30):
-        with torch.no_grad():
-            ranks = mixture(differences).argmax(-1)
-        for _ in range(5):
-            away = (differences - mixture.mean[ranks]) * (-mixture.log_std[ranks]).exp()
-            joint = -0.5 * away.square().sum(-1) - mixture.log_std[ranks].sum(-1)
-            loss = -(joint + mixture.weight.log_softmax(-1)[ranks]).mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        history.append(bound())
-    assert history[-1] > history[0] + 0.5
-    assert all(later > earlier - 0.05 for earlier, later in itertools.pairwise(history))
-    with torch.no_grad():
-        assert (mixture(differences).argmax(-1) == truth).float().mean() > 0.85
-
-
 @pytest.mark.parametrize("frozen", [True, False])
 def test_each_module_moves_by_its_own_loss_alone(frozen):
     encoder = _Encoder()
@@ -303,11 +269,6 @@ def test_the_first_batch_sets_the_spreads():
     set_before = auxiliary.classifier.log_std.clone()
     auxiliary.warmup_loss(own, other.roll(3, dims=0))
     torch.testing.assert_close(auxiliary.classifier.log_std, set_before)
-
-
-def test_the_network_ablation_gives_probabilities():
-    network = NetworkRanks(8, HIDDEN)
-    torch.testing.assert_close(network(torch.randn(3, 2, HIDDEN)).exp().sum(-1), torch.ones(3, 2))
 
 
 def test_a_momentum_copy_follows_and_leaves_the_model_alone():

@@ -78,15 +78,6 @@ def test_others_may_read_what_is_published(trained):
     assert len(files) > 6
 
 
-def test_done_stages_are_skipped(copied, caplog):
-    hub = copied.parent / "hub"
-    before = hashes(hub)
-    with caplog.at_level("INFO"):
-        train(load_recipe(copied))
-    assert caplog.text.count("done before, skipped") == 8
-    assert hashes(hub) == before
-
-
 def test_a_changed_setting_redoes_its_stage_and_what_follows(copied, caplog):
     hub = Hub.open(copied.parent / "hub")
     before, others = hub.card("kk").files, hashes(hub.folder("en"))
@@ -101,6 +92,20 @@ def test_a_changed_setting_redoes_its_stage_and_what_follows(copied, caplog):
     assert changed <= {"README.md", "cla/adapter.safetensors"}
     assert hub.card("kk").stages["alignment"]["settings"]["scale"] == 10.0
     assert hashes(hub.folder("en")) == others
+
+
+def test_a_training_in_bf16_leaves_the_next_in_fp32_as_it_was(copied, monkeypatch):
+    # The variable in which the libraries keep the last training's precision.
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
+
+    def loss(precision):
+        recipe = load_recipe(copied, [f"run.precision={precision}"])
+        train(recipe, languages=["kk"], stages=["sentence_encoding"], force=True)
+        return record(copied, "kk", "sentence_encoding")["metrics"]["loss"]
+
+    first = loss("fp32")
+    assert loss("bf16") != first
+    assert loss("fp32") == first
 
 
 @pytest.mark.parametrize("precision", [None, "fp16"])

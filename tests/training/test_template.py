@@ -59,15 +59,3 @@ def test_the_template_trains_from_two_files_into_a_hub_of_its_own(tiny_hub, tmp_
 def _licenses_of_encoding(hub, lang):
     roles = ("text", "paraphrases", "scored_pairs")
     return {entry["license"] for entry in hub.card(lang).data if entry["role"] in roles}
-
-
-def test_without_a_hub_to_start_from_the_pivot_is_missed_at_once(tmp_path, capsys):
-    for name in ("text.sw.txt", "translations.sw.tsv"):
-        (tmp_path / name).touch()
-    words = ["recipe", "check", "my_language", f"data.root={tmp_path}", f"hub.path={tmp_path}/my_hub"]
-    assert main([*words, f"hub.start_from={tmp_path}/nowhere"]) == 1
-    out = capsys.readouterr().out
-    named = f"in the hub '{tmp_path}/my_hub' or '{tmp_path}/nowhere', found it in neither"
-    assert f"pivot: expected 'en' among the languages or {named}" in out
-    # sentence_encoding.start names the same missing language: no second error.
-    assert out.count("found it in neither") == 1
