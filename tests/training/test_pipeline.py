@@ -20,6 +20,7 @@ from trainings import (
     fingerprints,
     hashes,
     kill_once_saved,
+    record,
     resumptions,
     training_again_changes_nothing,
     undisturbed,
