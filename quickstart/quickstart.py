@@ -14,6 +14,7 @@ import warnings
 from pathlib import Path
 from statistics import fmean
 
+import catalogs
 import numpy as np
 from numpy.typing import NDArray
 from sentences import SENTENCES
@@ -48,9 +49,12 @@ def main() -> int:
         use_shipped_modules(ModularEncoder(SHIPPED))
         title(f"2. Modules for a language that is not shipped: Swedish ({LANG})")
         hub = OUT / "hub"
+        folders = {"hub.path": copy_hub(hub), "run.work_dir": OUT / "work", "data.root": OUT}
+        table = OUT / f"catalogs.{LANG}.tsv"
+        table.write_text("".join(catalogs.table(catalogs.PACKAGES, LANG)), encoding="utf-8")
         recipe = load_recipe(
             ROOT / "recipes" / "quickstart.toml",
-            [f'hub.path="{copy_hub(hub).as_posix()}"', f'run.work_dir="{(OUT / "work").as_posix()}"'],
+            [f'{key}="{folder.as_posix()}"' for key, folder in folders.items()],
         )
         folder = train(recipe)
         title("3. Before and after, on pairs that were not trained on")

@@ -6,6 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
+import catalogs
 import pytest
 
 from modenc.cli.main import main, parse
@@ -89,10 +90,11 @@ def test_the_tutorial_trains_a_language_as_it_says(tmp_path, monkeypatch, capsys
     english = ROOT / "adapters_hub" / "me5-small-open"
     monkeypatch.chdir(tmp_path)
     Path("my_recipe.toml").write_text(recipe.replace("adapters_hub/me5-small-open", english.as_posix()))
+    Path("data").mkdir()
+    Path("data/catalogs.da.tsv").write_text("".join(catalogs.table(["django"], "da")), encoding="utf-8")
     # As typed, but for the packages that are installed here, and as many steps as there is patience for.
     here = {
         "my_recipe.toml": [
-            'data.parallel=[{gettext=["django"],license="BSD-3-Clause"}]',
             "alignment.optimizer.steps=2",
             "data.dev.parallel_held_out=50",
         ]

@@ -1,1 +1,1 @@
-"""Reading texts and pairs from files, public data sets and gettext catalogs, and filtering them."""
+"""Reading texts and pairs from files and public data sets, and filtering them."""

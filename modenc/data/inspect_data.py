@@ -100,7 +100,6 @@ def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
             if _KINDS[kind].in_language:
                 resolved = resolve_source(source, plan.lang, plan.pivot)
                 rows = replace(resolved, limit=0, repeat=1, license="", translator="")
-                rows = replace(rows, lang=resolved.lang or "")
                 users[(kind, repr(rows))].append((lang, path, resolved))
     for (kind, _), entries in users.items():
         languages = dict.fromkeys(lang for lang, _, _ in entries)

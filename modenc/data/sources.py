@@ -1,4 +1,4 @@
-"""Rows of a recipe's sources: files, public data sets and gettext catalogs, keyed by role."""
+"""Rows of a recipe's sources: files and public data sets, keyed by role."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from modenc.data.formats import Row, flatten, read_file
-from modenc.data.gettext_catalogs import read_catalogs
 from modenc.errors import DataError
 from modenc.extras import require_extra
 from modenc.recipe.settings import Source
@@ -55,10 +54,8 @@ def read_resolved_rows(source: Source, root: Path, roles: Sequence[str] = ()) ->
 
 
 def resolve_source(source: Source, lang: str, pivot: str) -> ResolvedSource:
-    """Fill in ``{lang}`` and ``{pivot}`` in all strings of a source, and the language its rows are in."""
+    """Fill in ``{lang}`` and ``{pivot}`` in all strings of a source."""
     changes = {one.name: _fill(getattr(source, one.name), lang, pivot) for one in fields(Source)}
-    if source.gettext and not source.lang:
-        changes["lang"] = lang
     columns, key = _fill(source.columns, pivot, pivot), _fill(source.key, pivot, pivot)
     return ResolvedSource(**changes, pivot_columns=columns, pivot_key=key)
 
@@ -67,9 +64,7 @@ def describe_source(source: Source) -> str:
     """Return a source's name for messages and cards; it contains no absolute path unless the recipe does."""
     if source.path is not None:
         return source.path
-    if source.dataset is not None:
-        return f"{source.dataset} ({source.config})" if source.config else source.dataset
-    return f"gettext: {', '.join(source.gettext)}"
+    return f"{source.dataset} ({source.config})" if source.config else str(source.dataset)
 
 
 def _fill(value: Any, lang: str, pivot: str) -> Any:
@@ -89,20 +84,17 @@ def read_raw_rows(source: Source, root: Path, roles: Sequence[str]) -> Iterator[
     Only the columns of ``roles`` and those named in the source are read, others may be there by name alone.
 
     Raises:
-        DataError: the source cannot be read, or is not exactly one of a file, a data set and catalogs.
+        DataError: the source cannot be read, or is not either a file or a data set.
     """
-    given = [source.path is not None, source.dataset is not None, bool(source.gettext)]
-    if sum(given) != 1:
+    if (source.path is None) == (source.dataset is None):
+        found = "neither" if source.path is None else "both"
         raise DataError(
-            f"expected exactly one of path, dataset and gettext in a source, found {sum(given)}; "
-            "give each source a table of its own"
+            f"expected either path or dataset in a source, found {found}; give each source a table of its own"
         )
     if source.path is not None:
         path = Path(os.path.expanduser(root), os.path.expanduser(source.path))
         return read_file(path, _column_of(source, roles).values(), _optional_columns(source))
-    if source.dataset is not None:
-        return read_dataset(source, roles)
-    return read_catalogs(source.gettext, source.lang or "")
+    return read_dataset(source, roles)
 
 
 def read_dataset(source: Source, roles: Sequence[str]) -> Iterator[Row]:

@@ -121,7 +121,7 @@ class SourceRecord:
     role: str
     """Name of its :class:`DataKind`. In recipes and rows, a role is what a column holds."""
     source: str
-    """Name from the recipe: a file, a data set, or gettext packages."""
+    """Name from the recipe: a file or a data set."""
     license: str
     rows: int
     """Number of rows used."""

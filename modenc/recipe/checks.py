@@ -38,7 +38,7 @@ def check_plan(plan: LanguagePlan) -> Iterator[Issue]:
     yield from _least_and_most(plan)
     yield from _steps(plan)
     for path, kind, source in sources(plan):
-        yield from _source(path, kind, source, plan.pivot)
+        yield from _source(path, kind, source)
     yield from unknown_placeholders(("run", "work_dir"), str(plan.run.work_dir), ("recipe",))
     yield from unstated_licenses(plan)
 
@@ -160,23 +160,16 @@ def _steps(plan: LanguagePlan) -> Iterator[Issue]:
             yield Issue((stage, "optimizer", "steps"), message, others)
 
 
-def _source(path: Place, kind: str, source: Source, pivot: str) -> Iterator[Issue]:
-    origins = [key for key in ("path", "dataset", "gettext") if getattr(source, key)]
-    if len(origins) != 1:
-        found = " and ".join(origins) or "none"
-        yield Issue(path, f"expected exactly one of path, dataset and gettext, found {found}")
+def _source(path: Place, kind: str, source: Source) -> Iterator[Issue]:
+    if bool(source.path) == bool(source.dataset):
+        yield Issue(path, f"expected either path or dataset, found {'both' if source.path else 'neither'}")
     roles = GROUPED_COLUMNS.get(kind, COLUMN_ROLES[kind]) if source.group else COLUMN_ROLES[kind]
     yield from unknown_keys(source.columns, roles, (*path, "columns"), "no column of this kind of data")
     yield from _group(path, kind, source)
     if kind in ("cross_paraphrases", "cross_scored_pairs") and not (source.pivot_path or source.group):
         found = ", or group; found neither" if kind in GROUPED_COLUMNS else "; found none"
         yield Issue(path, f"expected pivot_path, the same rows in the pivot language{found}")
-    if source.gettext and kind not in ("text", "parallel"):
-        yield Issue((*path, "gettext"), "catalogs give text and parallel pairs only")
-    if source.gettext and kind == "parallel" and pivot != "en":
-        message = f"catalogs give pairs with English only, found the pivot {pivot}; remove the source"
-        yield Issue((*path, "gettext"), message)
-    for key in ("path", "pivot_path", "dataset", "config", "lang", "group"):
+    for key in ("path", "pivot_path", "dataset", "config", "group"):
         yield from unknown_placeholders((*path, key), getattr(source, key), ("lang", "pivot"))
 
 

@@ -41,7 +41,7 @@ GROUPED_COLUMNS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Source:
-    """One source of texts. Exactly one of ``path``, ``dataset`` and ``gettext`` is set.
+    """One source of texts. Either ``path`` or ``dataset`` is set.
 
     In every string ``{lang}`` stands for the language's code and ``{pivot}`` for the pivot's.
     """
@@ -53,16 +53,12 @@ class Source:
     """A text, TSV, CSV, JSONL or Parquet file, plain or .gz / .zst, relative to ``data.root``."""
     dataset: str | None = None
     """Name of a data set for ``datasets.load_dataset``."""
-    gettext: tuple[str, ...] = ()
-    """Installed Python packages whose gettext catalogs are read (message id = pivot side)."""
     config: str | None = None
     """Configuration (subset) of ``dataset``."""
     split: str = "train"
     """Split of ``dataset``."""
     streaming: bool = False
     """Stream ``dataset`` instead of downloading it whole."""
-    lang: str | None = None
-    """Locale of the gettext catalog, when it is not the language's own code (``pt_BR``)."""
     columns: dict[str, str] = field(default_factory=dict)
     """Role → column name, where the names differ from the roles (``{ text = "kk", pivot = "en" }``). In the
     file of ``pivot_path`` ``{lang}`` is the pivot's code, too, and its text is in the column of ``pivot``."""

@@ -182,7 +182,7 @@ def left_out_sources(plans: Mapping[str, LanguagePlan]) -> tuple[str, ...]:
     for plan in plans.values():
         for place, kind, source in sources(plan, all_licenses=True):
             if kind in TRAINED_ON and not is_allowed(source.license, plan.data.licenses):
-                found = source.path or source.dataset or ", ".join(source.gettext)
+                found = source.path or source.dataset
                 lines.add(
                     f"{dotted(place)}: {found} ({source.license}) is left out, since data.licenses lacks it"
                 )

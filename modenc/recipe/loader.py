@@ -92,7 +92,7 @@ def load_recipe(
     Args:
         path: a TOML file, or the name of a shipped recipe such as ``turkic``.
         overrides: one or several ``a.b=value``, stronger than all files; see ``apply_overrides``.
-        check_files: also check that data files, catalog packages, the base and the hub's pivot are there, and
+        check_files: also check that data files, the base and the hub's pivot are there, and
             look into the files. Without it only the settings are read; :func:`~modenc.train` then checks the
             files.
         languages: code or codes of the languages whose files are checked; all by default.

@@ -1,4 +1,4 @@
-"""Checks that files, packages, modules in the hub and the base that a recipe names are there."""
+"""Checks that files, modules in the hub and the base that a recipe names are there."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from difflib import get_close_matches
-from importlib.metadata import PackageNotFoundError, distribution
-from importlib.util import find_spec
 from pathlib import Path
 
 from modenc.recipe.issues import Issue, Place
@@ -23,7 +21,7 @@ _SECONDS = 10.0
 
 
 def missing_files(plan: LanguagePlan) -> Iterator[Issue]:
-    """Yield missing files and packages of one language's sources."""
+    """Yield missing files of one language's sources."""
     for path, _, source in sources(plan):
         for key in ("path", "pivot_path"):
             name = getattr(source, key)
@@ -31,9 +29,6 @@ def missing_files(plan: LanguagePlan) -> Iterator[Issue]:
                 # The file of another language is not a misspelling.
                 must_have = plan.lang if "{lang}" in name else None
                 yield from _missing_file((*path, key), file, plan.data.root, must_have)
-        if missing := " ".join(package for package in source.gettext if not _is_installed(package)):
-            message = f"expected installed Python packages, found no {missing}; run: pip install {missing}"
-            yield Issue((*path, "gettext"), message)
 
 
 def _missing_file(path: Place, name: str, root: Path, must_have: str | None) -> Iterator[Issue]:
@@ -64,17 +59,6 @@ def _near_file(file: Path, must_have: str | None) -> str | None:
 
 def _words(name: str) -> list[str]:
     return re.split(r"[^\w]|_", name)
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        # find_spec would import the parents of a name with dots. Names of distributions need not be
-        # identifiers, as scikit-learn.
-        if package.isidentifier() and find_spec(package) is not None:
-            return True
-        return distribution(package) is not None
-    except (PackageNotFoundError, ValueError):
-        return False
 
 
 def missing_modules(

@@ -5,9 +5,9 @@ import unicodedata
 import numpy as np
 import pytest
 import torch
+from catalogs import find_catalogs, read_catalog
 
 from modenc.base_model import resolve_base
-from modenc.data.gettext_catalogs import read_catalogs
 from modenc.errors import BaseModelError
 from modenc.hub.checks import parse_tokenizer
 
@@ -39,7 +39,7 @@ LANGUAGES = (
 
 
 def _sentences(lang, count):
-    texts = dict.fromkeys(row["text"] for row in read_catalogs(["django"], lang))
+    texts = dict.fromkeys(text for path in find_catalogs("django", lang) for _, text in read_catalog(path))
     return [unicodedata.normalize("NFC", text) for text in texts][:count]
 
 

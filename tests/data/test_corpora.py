@@ -10,7 +10,6 @@ import pytest
 import tiny_models
 import zstandard
 
-from modenc.data.gettext_catalogs import read_catalogs
 from modenc.data.pairs import load_sts
 from modenc.data.sources import read_rows
 from modenc.errors import DataError
@@ -220,17 +219,3 @@ def test_a_score_that_is_no_number(plan, tmp_path):
     _lines(tmp_path / "s.tsv", ["score\tsentence1\tsentence2", "high\tа\tб"])
     with pytest.raises(DataError, match=r"s\.tsv, row 1: expected a number as score, found 'high'"):
         load_sts([Source(path="s.tsv")], plan.lang, root=tmp_path)
-
-
-def test_catalogs_give_clean_pairs():
-    pytest.importorskip("django", reason="its catalogs are the test's translations")
-    rows = list(read_catalogs(["django"], "tr"))
-    assert len(rows) > 300
-    texts = [text for row in rows for text in (row["pivot"], row["text"])]
-    assert not [text for text in texts if "%(" in text or "</" in text]
-    assert all(row["pivot"] != row["text"] for row in rows)
-
-
-def test_a_package_that_is_not_installed():
-    with pytest.raises(DataError, match="pip install no-such-package"):
-        list(read_catalogs(["no-such-package"], "tr"))

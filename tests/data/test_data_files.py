@@ -137,7 +137,7 @@ def test_a_filter_on_a_missing_column_or_a_word_for_a_number(tmp_path):
 
 
 def test_a_source_is_one_place(tmp_path):
-    with pytest.raises(DataError, match="exactly one of path, dataset and gettext in a source, found 2"):
+    with pytest.raises(DataError, match="expected either path or dataset in a source, found both"):
         _read(tmp_path, path="x.tsv", dataset="d")
 
 

@@ -221,10 +221,10 @@ def test_settings_that_are_impossible_together(issues_of, sound, overrides, issu
     ("text", "issue"),
     [
         ('text = "a.txt"', "data.text: expected a list, found 'a.txt'; put it in [ ]"),
-        ("text = [{}]", "data.text[0]: expected exactly one of path, dataset and gettext, found none"),
+        ("text = [{}]", "data.text[0]: expected either path or dataset, found neither"),
         (
             'text = [{ path = "a.txt", dataset = "b" }]',
-            "data.text[0]: expected exactly one of path, dataset and gettext, found path and dataset",
+            "data.text[0]: expected either path or dataset, found both",
         ),
         ("text = [3]", "data.text[0]: expected a table, found 3"),
         (
@@ -277,10 +277,6 @@ def test_settings_that_are_impossible_together(issues_of, sound, overrides, issu
             'text = ["a.txt"]\nparaphrases = [{ path = "a.tsv", group = "{image}" }]',
             "data.paraphrases[0].group: expected {lang} or {pivot} as a placeholder, found {image}",
         ),
-        (
-            'text = ["a.txt"]\ndev.sts = [{ gettext = ["django"] }]',
-            "data.dev.sts[0].gettext: catalogs give text and parallel pairs only",
-        ),
     ],
 )
 def test_sources(issues_of, text, issue):
@@ -306,13 +302,6 @@ def test_a_fault_at_the_top_is_said_once_and_one_in_a_language_for_that_language
         "alignment.scale: expected a number above 0, found 0 (for en, kk)",
         "languages.uz.alignment.scale: expected a number above 0, found -1",
     )
-
-
-def test_catalogs_are_english(issues_of, write, sound):
-    overrides = ['data.parallel=[{gettext=["django"]}]', "pivot=kk"]
-    load_recipe(write(sound), overrides[:1], check_files=False)
-    message = "catalogs give pairs with English only, found the pivot kk; remove the source"
-    assert any(f"data.parallel[0].gettext: {message}" in line for line in issues_of(sound, *overrides))
 
 
 def test_two_codes_of_one_language(issues_of, sound):
@@ -350,25 +339,6 @@ def test_a_missing_root_is_one_issue(issues_of, sound):
     assert issues_of(sound, "data.root=nowhere", check_files=True) == (
         "data.root: expected a folder, found none at 'nowhere'; override it with data.root=DIR",
     )
-
-
-def test_packages_that_are_not_installed(issues_of, sound):
-    override = 'data.text=[{ gettext = ["pytest", "no-such-package", "nor_this"] }]'
-    issues = issues_of(sound, override, "data.root=nowhere", check_files=True)
-    assert issues[0] == (
-        "data.text[0].gettext: expected installed Python packages, found no no-such-package nor_this; "
-        "run: pip install no-such-package nor_this"
-    )
-
-
-def test_no_package_is_imported_to_see_whether_it_is_there(issues_of, sound, tmp_path, monkeypatch):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "__init__.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-    monkeypatch.syspath_prepend(tmp_path)
-    override = 'data.text=[{ gettext = ["mine", "mine.x", "__main__", ""] }]'
-    issues = issues_of(sound, override, "data.root=nowhere", check_files=True)
-    assert "expected installed Python packages, found no mine.x" in issues[0]
-    assert not (tmp_path / "ran").exists()
 
 
 def test_a_start_must_be_a_language_that_is_trained_or_in_the_hub(issues_of, sound):
