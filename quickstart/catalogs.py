@@ -1,7 +1,7 @@
 """Translations from gettext catalogs of installed Python packages, as a table of ``pivot`` and ``text``.
 
-A compiled catalog (``.mo``) maps English messages to a language's translations: small, clean parallel text that needs
-no download beyond ``pip install``. The packages are not imported::
+A compiled catalog (``.mo``) maps English messages to a language's translations: small, clean parallel text
+that needs no download beyond ``pip install``. The packages are not imported::
 
     python quickstart/catalogs.py da > translations.da.tsv
 """

@@ -14,21 +14,20 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from modenc.data.limits import (
-    LINE_BYTES,
-    CharacterLimit,
-    column_names,
-    decompressed,
-    limited_batches,
-    name_limit,
-)
 from modenc.errors import DataError
 from modenc.suggest import closest_match
 from modenc.texts import is_missing
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 Row = dict[str, str]
+
+LINE_BYTES = 1 << 24
+"""Longest line that is read, so that a file that is no text is refused before it fills the memory."""
+_PARQUET_ROWS_AT_ONCE = 512
 
 
 class NonText(str):
@@ -97,15 +96,13 @@ def flatten(record: dict[str, Any], columns: Columns = None) -> Row:
     only the names are kept.
 
     Raises:
-        DataError: the names of the columns have more than 4 million characters, or two are the same.
+        DataError: the names of two columns are the same.
     """
     row: Row = {}
-    if columns is None:
-        items = record.items()
-    else:
+    if columns is not None:
         inside = _inside(columns)
-        items = {name: value if name in inside else None for name, value in record.items()}.items()
-    _flatten_into(row, items, "", name_limit())
+        record = {name: value if name in inside else None for name, value in record.items()}
+    _flatten_into(row, record.items(), "")
     return row
 
 
@@ -114,17 +111,17 @@ def _inside(columns: Collection[str]) -> set[str]:
     return {name for column in columns for name in accumulate(column.split("."), "{}.{}".format)}
 
 
-def _flatten_into(row: Row, values: Iterable[tuple[object, Any]], prefix: str, names: CharacterLimit) -> None:
+def _flatten_into(row: Row, values: Iterable[tuple[object, Any]], prefix: str) -> None:
     for name, value in values:
-        column = names.add(f"{prefix}{name}")
+        column = f"{prefix}{name}"
         if column in row:
             raise DataError(_same_name(column))
         if isinstance(value, str):
             row[column] = value
         elif isinstance(value, dict):
-            _flatten_into(row, value.items(), f"{column}.", names)
+            _flatten_into(row, value.items(), f"{column}.")
         elif isinstance(value, list | tuple):
-            _flatten_into(row, enumerate(value), f"{column}.", names)
+            _flatten_into(row, enumerate(value), f"{column}.")
         elif isinstance(value, bool):
             row[column] = NonText(str(value).lower())
         elif isinstance(value, bytes):
@@ -345,13 +342,10 @@ def _read_csv(path: Path, needed: Collection[str], wanted: Columns) -> Iterator[
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     # Python's csv refuses fields above 128 KiB by default; a web page is longer.
     csv.field_size_limit(max(csv.field_size_limit(), LINE_BYTES))
-    limit = CharacterLimit(LINE_BYTES, "a row", "fix its quotes, or split it into several")
     # Fields may span lines, so each line keeps its end.
-    lines = (limit.add(f"{line}\n", f"{path}, line {number}: ") for number, line in _lines(path, quoted=True))
-    reader = csv.reader(lines, strict=True)
+    reader = csv.reader((f"{line}\n" for _, line in _lines(path, quoted=True)), strict=True)
     try:
         for fields in reader:
-            limit.count = 0
             yield reader.line_num, fields or [""]
     except csv.Error as error:
         fault = f"not valid CSV ({error}); fix its quotes"
@@ -382,9 +376,6 @@ def _table(
 
 
 def _check_names(place: str, names: Collection[str]) -> None:
-    limit = name_limit()
-    for name in names:
-        limit.add(f"{name}.", place)
     # Columns without a name cannot be asked for, so there may be several.
     if twice := next((name for name, count in Counter(names).items() if name and count > 1), None):
         raise DataError(f"{place}{_same_name(twice)}")
@@ -420,14 +411,15 @@ def _with_different_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _read_parquet(path: Path, needed: Collection[str], wanted: Columns) -> Iterator[Row]:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     number = 0
     try:
         with _open(path) as stream:
             # Parquet needs to seek, which a compressed stream cannot do cheaply.
             compressed = path.suffix.lower() in COMPRESSIONS
-            source = io.BytesIO(decompressed(stream, path)) if compressed else stream
-            names = column_names(source)
+            file = pq.ParquetFile(io.BytesIO(stream.read()) if compressed else stream)
+            names = list(_parquet_names(file.schema_arrow, ""))
             _check_names(f"{path}: ", names)
             chosen = None
             not_read: Row = {}
@@ -435,14 +427,37 @@ def _read_parquet(path: Path, needed: Collection[str], wanted: Columns) -> Itera
                 inside = _inside(wanted)
                 chosen = [name for name in names if name in inside]
                 not_read = _flattened(dict.fromkeys(name for name in names if name not in inside), str(path))
-            for batch in limited_batches(source, path, chosen):
-                for record in batch.to_pylist():
+            for batch in file.iter_batches(batch_size=_PARQUET_ROWS_AT_ONCE, columns=chosen):
+                for record in _without_nanoseconds(pa.Table.from_batches([batch])).to_pylist():
                     number += 1
                     yield not_read | _flattened(record, f"{path}, row {number}")
             if not number:
                 _check_empty(path, names, needed)
     except (pa.ArrowException, UnicodeDecodeError, RecursionError, OverflowError, *_DAMAGE) as error:
         raise DataError(f"{path}: not a readable Parquet file ({error}); fetch or write it again") from error
+
+
+def _parquet_names(fields: Iterable[pa.Field], prefix: str) -> Iterator[str]:
+    """Yield the names of columns, dotted in structs; lists and maps have one name."""
+    import pyarrow as pa
+
+    for field in fields:
+        if pa.types.is_struct(field.type):
+            inside = map(field.type.field, range(field.type.num_fields))
+            yield from _parquet_names(inside, f"{prefix}{field.name}.")
+        else:
+            yield f"{prefix}{field.name}"
+
+
+def _without_nanoseconds(table: pa.Table) -> pa.Table:
+    """Write times in nanoseconds as text, since only pandas has objects for them."""
+    import pyarrow as pa
+
+    for place, field in enumerate(table.schema):
+        if getattr(field.type, "unit", "") == "ns":
+            kind = pa.int64() if pa.types.is_duration(field.type) else pa.string()
+            table = table.set_column(place, field.name, table.column(place).cast(kind))
+    return table
 
 
 FORMATS: dict[str, Callable[[Path, Collection[str], Columns], Iterator[Row]]] = {
