@@ -1,4 +1,4 @@
-"""Records beside files that ``modenc translate`` wrote: the translator, and the license of the text.
+"""Names of licenses, and records beside files that ``modenc translate`` wrote: translator and license.
 
 ``kk.tsv.translation.json`` is beside ``kk.tsv``. A recipe that names the file takes the license from it, and
 the cards of modules trained on it the translator.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,9 @@ _ENDING = ".translation.json"
 _PACKED = (".gz", ".zst")
 _MOST_BYTES = 1 << 20
 _TEXTS = ("translator", "license", "text", "source", "target")
+# The prefix of several licenses, as in "mixed: CC-BY-4.0, MIT".
+_MIXED = re.compile(r"^\s*mixed\s*:\s*", re.IGNORECASE)
+_BETWEEN = re.compile(r"\s*[,;]\s*(?:and\s+)?|\s+and\s+", re.IGNORECASE)
 _FORMER_KEYS = {"licence": "license", "licences": "licenses"}
 
 
@@ -102,3 +107,36 @@ def read_record(path: Path) -> TranslationRecord | None:
             error,
         )
         return None
+
+
+def is_allowed(license_: str, licenses: Sequence[str]) -> bool:
+    """Check whether texts under ``license_`` may be trained on; for ``mixed: A, B`` both must be listed.
+
+    Case, spaces and hyphens make no difference. An empty list allows everything.
+    """
+    if not licenses:
+        return True
+    allowed = set(map(_key, licenses))
+    names = _names(license_)
+    # One license's own name may have "and" or a comma in it.
+    return _key(license_) in allowed or (bool(names) and names.keys() <= allowed)
+
+
+def joint_license(licenses: Sequence[str]) -> str:
+    """Join the licenses of several files: ``mixed: A, B`` if they differ, empty if one is not stated."""
+    if not all(licenses):
+        return ""
+    if len(set(map(_key, licenses))) <= 1:
+        return licenses[0] if licenses else ""
+    names: dict[str, str] = {}
+    for license_ in licenses:
+        names = {**names, **_names(license_), **names}
+    return f"mixed: {', '.join(names.values())}"
+
+
+def _names(license_: str) -> dict[str, str]:
+    return {_key(name): name for name in _BETWEEN.split(_MIXED.sub("", license_)) if name}
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[\s_-]+", "-", name.strip().casefold())

@@ -23,7 +23,7 @@ from transformers import PreTrainedTokenizerFast
 import modenc
 from modenc import Hub, ModencError, ModularEncoder, Recipe, load_recipe, resolve_base
 from modenc.cache import new_cache_folder
-from modenc.data.pairs import ParallelRow
+from modenc.data.kinds import ParallelRow
 from modenc.training.data_access import TrainingData
 
 ROOT = Path(__file__).resolve().parent.parent

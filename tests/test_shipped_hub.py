@@ -13,7 +13,7 @@ from modenc.base_model import resolve_base
 from modenc.composition.modules import to_modules
 from modenc.hub.store import Hub
 from modenc.hub.verify import verify_hub
-from modenc.recipe.licenses import is_allowed
+from modenc.provenance import is_allowed
 from modenc.recipe.loader import load_recipe
 
 HUBS = sorted(path.parent for path in (Path(__file__).parents[1] / "adapters_hub").glob("*/hub.json"))

@@ -154,9 +154,9 @@ def _collect(cls: type, place: Place, texts: dict[Place, str]) -> None:
 
 
 def _field_texts(cls: type) -> dict[str, str]:
-    """Return field name → docstring of the field."""
+    """Return field name → docstring of the field, those of a class above first."""
+    texts = _field_texts(cls.__base__) if cls.__base__ and is_dataclass(cls.__base__) else {}
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
-    texts = {}
     for statement, below in pairwise(definition.body if isinstance(definition, ast.ClassDef) else ()):
         if (
             isinstance(statement, ast.AnnAssign)

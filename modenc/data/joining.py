@@ -14,13 +14,13 @@ from typing import Any
 from modenc.data.formats import Row
 from modenc.data.sources import (
     ResolvedSource,
+    Source,
     describe_source,
     read_raw_rows,
     read_resolved_rows,
     select_rows,
 )
 from modenc.errors import DataError
-from modenc.recipe.settings import Source
 
 PARALLEL_ROLES = ("pivot", "text")
 PARAPHRASE_ROLES = ("anchor", "positive")

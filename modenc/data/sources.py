@@ -13,7 +13,7 @@ from typing import Any
 from modenc.data.formats import Row, flatten, read_file
 from modenc.errors import DataError
 from modenc.extras import require_extra
-from modenc.recipe.settings import Source
+from modenc.ranges import NonNegativeInt, PositiveInt
 from modenc.suggest import closest_match
 
 _PREFIX = "hf://datasets/"
@@ -21,6 +21,60 @@ _PREFIX = "hf://datasets/"
 _PICKLES = "pandas"
 # Roles that are read where a source has them, whether they are asked for or not.
 _OPTIONAL_ROLES = ("negative", "pivot_negative", "query")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One source of texts. Either ``path`` or ``dataset`` is set.
+
+    In every string ``{lang}`` stands for the language's code and ``{pivot}`` for the pivot's.
+    """
+
+    SHORTHAND = "path"
+    RENAMED = {"licence": "license"}  # noqa: RUF012  (a field otherwise)
+
+    path: str | None = None
+    """A text, TSV, CSV, JSONL or Parquet file, plain or .gz / .zst, relative to ``data.root``."""
+    dataset: str | None = None
+    """Name of a data set for ``datasets.load_dataset``."""
+    config: str | None = None
+    """Configuration (subset) of ``dataset``."""
+    split: str = "train"
+    """Split of ``dataset``."""
+    streaming: bool = False
+    """Stream ``dataset`` instead of downloading it whole."""
+    columns: dict[str, str] = field(default_factory=dict)
+    """Role → column name, where the names differ from the roles (``{ text = "kk", pivot = "en" }``). In the
+    file of ``pivot_path`` ``{lang}`` is the pivot's code, too, and its text is in the column of ``pivot``."""
+    where: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Keep only rows whose column has one of these values. With ``pivot_path`` this filter, like the next
+    three, applies to both files, or to ``path`` alone if the pivot's file has no such column."""
+    where_not: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Drop rows whose column holds one of these values."""
+    at_least: dict[str, float] = field(default_factory=dict)
+    """Keep only rows whose numeric column is at least this (``{ score = 4.0 }``)."""
+    at_most: dict[str, float] = field(default_factory=dict)
+    """Keep only rows whose numeric column is at most this (``{ unknown = 0.25 }``). With ``pivot_path``, see
+    ``where``."""
+    pivot_path: str | None = None
+    """A second file with the pivot's rows of the same set, joined with those of ``path`` on ``key``."""
+    key: str = "id"
+    """Column on which ``path`` and ``pivot_path`` are joined."""
+    group: str = ""
+    """``paraphrases`` and ``cross_paraphrases``: a column that has the same value in all rows of one meaning
+    (``image``). Then the roles are ``text``, and for ``cross_paraphrases`` also ``pivot``. Rows of a group
+    are paired in order, the first with the second, the third with the fourth; for ``cross_paraphrases`` each
+    text is paired with the other row's ``pivot``. Rows without a value are left out."""
+    limit: NonNegativeInt = 0
+    """Number of rows to take at most (0: all), counted after joining and pairing."""
+    repeat: PositiveInt = 1
+    """Number of times that every row is read in an epoch, to give a small good source more weight."""
+    license: str = ""
+    """License of the texts, copied into the cards of modules that are trained on them. For a file of
+    ``modenc translate``, the default is the one in the record beside the file."""
+    translator: str = ""
+    """Machine translation system of the texts (``Apertium eng-kaz``), copied into the cards, too. The default
+    is the one in the record."""
 
 
 @dataclass(frozen=True)
@@ -194,3 +248,28 @@ def _number(source: Source, row_number: int, name: str, row: Row) -> float:
             f"{describe_source(source)}, row {row_number}: expected a number in {name!r} ({bound}), "
             f"found {row.get(name, '')!r}; fix the row or drop {bound}"
         ) from error
+
+
+def check_scores(source: Source, rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield the rows, and check each score by :func:`read_score`."""
+    for number, row in enumerate(rows, start=1):
+        read_score(source, number, row["score"])
+        yield row
+
+
+def read_score(source: Source, number: int, value: str) -> float:
+    """Convert a gold score to a number.
+
+    Raises:
+        DataError: it is no finite number; the message names the source and the row.
+    """
+    try:
+        score = float(value)
+    except ValueError:
+        score = math.nan
+    if not math.isfinite(score):
+        raise DataError(
+            f"{describe_source(source)}, row {number}: expected a number as score, found {value!r}; "
+            "fix or drop the row"
+        )
+    return score

@@ -10,41 +10,22 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence, Set
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import partial
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from modenc.data.filters import FilterReport, RowShape, TextFilter
+from modenc.data.filters import DEFAULT_FILTERS, FilterReport, Filters, TextFilter
 from modenc.data.formats import Row
-from modenc.data.joining import (
-    CROSS_ROLES,
-    PARALLEL_ROLES,
-    PARAPHRASE_ROLES,
-    SCORED_ROLES,
-    read_cross_paraphrases,
-    read_cross_scored,
-    read_parallel,
-    read_paraphrases,
-)
-from modenc.data.language_check import DEFAULT_FILTERS, Filters
-from modenc.data.pairs import (
-    CrossRow,
-    CrossScoredRow,
-    ParallelRow,
-    ParaphraseRow,
-    PassageRow,
-    ScoredRow,
-    check_scores,
-)
-from modenc.data.sources import ResolvedSource, describe_source, read_resolved_rows, resolve_source
+from modenc.data.joining import SCORED_ROLES, SEARCH_ROLES
+from modenc.data.kinds import PASSAGES, TEXT, DataKind, ScoredRow, SearchRow
+from modenc.data.sources import Source, check_scores, describe_source, read_resolved_rows, resolve_source
 from modenc.data.text import sentence_key, stable_hash
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier
-from modenc.recipe.settings import Source
+from modenc.texts import normalize
 
 logger = logging.getLogger(__name__)
 
@@ -58,60 +39,6 @@ _LONGEST_PASSAGE = 10_000
 
 # Largest share of a small corpus that is held out.
 _MAX_HELD_OUT_SHARE = 0.1
-
-
-@dataclass(frozen=True)
-class DataKind(Generic[T]):
-    """A kind of training data; ``name`` is its key in a recipe's ``data``."""
-
-    name: str
-    row: Callable[..., T]
-    """Constructor of a row, from the values of ``shape``'s roles in their order."""
-    read: Callable[[ResolvedSource, Path], Iterator[Row]]
-    """Reader of a resolved source's rows; relative paths start from the given folder."""
-    shape: RowShape
-    min_rows: int = 1
-    """Least number of usable rows."""
-    held_out_role: str | None = None
-    """Role whose texts decide which rows are held out; None: no rows are."""
-
-
-_TEXT = ("text",)
-_SENTENCES = ("sentence1", "sentence2")
-
-TEXT = DataKind(
-    "text", str, partial(read_resolved_rows, roles=_TEXT), RowShape(_TEXT, _TEXT), 50, held_out_role="text"
-)
-"""Running text: a row is a string."""
-PARAPHRASES = DataKind(
-    "paraphrases", ParaphraseRow, read_paraphrases, RowShape(PARAPHRASE_ROLES, PARAPHRASE_ROLES, "negative")
-)
-SCORED_PAIRS = DataKind(
-    "scored_pairs",
-    ScoredRow,
-    partial(read_resolved_rows, roles=SCORED_ROLES),
-    RowShape(_SENTENCES, in_language=(), score="score"),
-)
-"""Scored pairs in any language."""
-PASSAGES = DataKind(
-    "passages",
-    PassageRow,
-    partial(read_resolved_rows, roles=("passage",)),
-    RowShape(("passage",), in_language=(), optional="query"),
-)
-"""Passages of documents in any language, with or without queries."""
-PARALLEL = DataKind(
-    "parallel", ParallelRow, read_parallel, RowShape(PARALLEL_ROLES, _TEXT), held_out_role="pivot"
-)
-CROSS_PARAPHRASES = DataKind(
-    "cross_paraphrases", CrossRow, read_cross_paraphrases, RowShape(CROSS_ROLES, _TEXT, "pivot_negative")
-)
-CROSS_SCORED_PAIRS = DataKind(
-    "cross_scored_pairs",
-    CrossScoredRow,
-    read_cross_scored,
-    RowShape((*_SENTENCES, "pivot1", "pivot2"), _SENTENCES, score="score"),
-)
 
 
 @dataclass(frozen=True)
@@ -243,3 +170,53 @@ def _fingerprint(*parts: Sequence[object]) -> str:
             hasher.update(json.dumps(item, ensure_ascii=True).encode() + b"\n")
         hasher.update(b"\x00")
     return hasher.hexdigest()
+
+
+def load_search(
+    sources: Sequence[Source], lang: str, pivot: str = "en", *, root: Path = Path()
+) -> list[SearchRow]:
+    """Read a development set of queries with their passages; texts are normalized, and no row is dropped.
+
+    Relative paths start from ``root``.
+
+    Raises:
+        DataError: a source cannot be read, or a query or passage is empty.
+    """
+    rows: list[SearchRow] = []
+    for source in sources:
+        resolved = resolve_source(source, lang, pivot)
+        for number, row in enumerate(read_resolved_rows(resolved, root, SEARCH_ROLES), start=1):
+            query, passage = (normalize(row[role]) for role in SEARCH_ROLES)
+            if not query or not passage:
+                raise DataError(
+                    f"{describe_source(resolved)}, row {number}: expected a query and a passage, found "
+                    f"{'no query' if not query else 'no passage'}; drop the row"
+                )
+            rows.append(SearchRow(query, passage))
+    return rows
+
+
+def load_sts(
+    sources: Sequence[Source], lang: str, pivot: str = "en", *, root: Path = Path(), name: str = "sts"
+) -> list[ScoredRow]:
+    """Read a development set of scored pairs; texts are normalized, and no row is dropped.
+
+    Relative paths start from ``root``; ``name`` is the set's key under ``data.dev``, for messages.
+
+    Raises:
+        DataError: a source cannot be read, a score is not a finite number, or all are the same.
+    """
+    rows: list[ScoredRow] = []
+    for source in sources:
+        resolved = resolve_source(source, lang, pivot)
+        for row in check_scores(resolved, read_resolved_rows(resolved, root, SCORED_ROLES)):
+            first, second = (normalize(row[role]) for role in ("sentence1", "sentence2"))
+            rows.append(ScoredRow(first, second, float(row["score"])))
+    if rows and len({row.score for row in rows}) == 1:
+        # The rank correlation with a constant is undefined.
+        raise DataError(
+            f"{lang}: data.dev.{name} ({', '.join(map(describe_source, sources))}): expected rows of "
+            f"different scores, found {len(rows)} with the score {rows[0].score:g}; add rows with other "
+            f"scores, or leave data.dev.{name} out"
+        )
+    return rows

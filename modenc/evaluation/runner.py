@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from modenc.data.formats import Row
-from modenc.data.pairs import SearchRow, read_score
-from modenc.data.sources import describe_source, read_rows, resolve_source
+from modenc.data.kinds import SearchRow
+from modenc.data.sources import describe_source, read_rows, read_score, resolve_source
 from modenc.errors import DataError
 from modenc.evaluation.bitext import Score, hubness, is_top1, mining_scores
 from modenc.evaluation.geometry import calinski_harabasz, invariance, isotropy, rsim

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from modenc.data.pairs import SearchRow
+from modenc.data.kinds import SearchRow
 from modenc.evaluation.retrieval import Vectors, unit
 from modenc.evaluation.sts import Items
 

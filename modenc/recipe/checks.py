@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from modenc.recipe.data_settings import COLUMN_ROLES, GROUPED_COLUMNS, Source
+from modenc.data.kinds import KINDS, DataKind
+from modenc.data.sources import Source
 from modenc.recipe.issues import Issue, LocatedIssue, Place, unknown_keys
-from modenc.recipe.licenses import allowed_data, fill, sources, unstated_licenses
 from modenc.recipe.paper_settings import PAPER_SECTIONS, data_for_alignment
 from modenc.recipe.settings import FRESH, LanguagePlan
 
@@ -37,10 +37,13 @@ def check_plan(plan: LanguagePlan) -> Iterator[Issue]:
     yield from _alignment(plan)
     yield from _least_and_most(plan)
     yield from _steps(plan)
-    for path, kind, source in sources(plan):
+    for path, kind, source in plan.sources():
         yield from _source(path, kind, source)
     yield from unknown_placeholders(("run", "work_dir"), str(plan.run.work_dir), ("recipe",))
-    yield from unstated_licenses(plan)
+    for path, kind, source in plan.sources(all_licenses=True) if plan.data.licenses else ():
+        if not kind.dev and not source.license.strip():
+            message = "expected a license, since data.licenses is set, found none; state the source's"
+            yield Issue((*path, "license"), message, (("data", "licenses"),))
 
 
 def _vocabulary(plan: LanguagePlan) -> Iterator[Issue]:
@@ -92,7 +95,7 @@ def _adapted_to_pivot(plan: LanguagePlan) -> Iterator[Issue]:
 
 def _missing_data(plan: LanguagePlan) -> Iterator[Issue]:
     """Yield the kinds of data that a stage's setting needs and the recipe lacks."""
-    data = allowed_data(plan.data)
+    data = plan.data.allowed()
     for section, key in _CHOICES:
         choice = getattr(getattr(plan, section), key)
         # [alignment] reports the data that 'pivot' needs.
@@ -160,26 +163,26 @@ def _steps(plan: LanguagePlan) -> Iterator[Issue]:
             yield Issue((stage, "optimizer", "steps"), message, others)
 
 
-def _source(path: Place, kind: str, source: Source) -> Iterator[Issue]:
+def _source(path: Place, kind: DataKind[Any], source: Source) -> Iterator[Issue]:
     if bool(source.path) == bool(source.dataset):
         yield Issue(path, f"expected either path or dataset, found {'both' if source.path else 'neither'}")
-    roles = GROUPED_COLUMNS.get(kind, COLUMN_ROLES[kind]) if source.group else COLUMN_ROLES[kind]
+    roles = kind.grouped if source.group and kind.grouped else kind.columns
     yield from unknown_keys(source.columns, roles, (*path, "columns"), "no column of this kind of data")
     yield from _group(path, kind, source)
-    if kind in ("cross_paraphrases", "cross_scored_pairs") and not (source.pivot_path or source.group):
-        found = ", or group; found neither" if kind in GROUPED_COLUMNS else "; found none"
+    if kind.across and not (source.pivot_path or source.group):
+        found = ", or group; found neither" if kind.grouped else "; found none"
         yield Issue(path, f"expected pivot_path, the same rows in the pivot language{found}")
     for key in ("path", "pivot_path", "dataset", "config", "group"):
         yield from unknown_placeholders((*path, key), getattr(source, key), ("lang", "pivot"))
 
 
-def _group(path: Place, kind: str, source: Source) -> Iterator[Issue]:
+def _group(path: Place, kind: DataKind[Any], source: Source) -> Iterator[Issue]:
     if not source.group:
         return
     place = (*path, "group")
-    if kind not in GROUPED_COLUMNS:
-        lists = " and ".join(GROUPED_COLUMNS)
-        yield Issue(place, f"expected it in {lists} alone, whose rows it pairs; found it in {kind}")
+    if not kind.grouped:
+        lists = " and ".join(name for name, other in KINDS.items() if other.grouped)
+        yield Issue(place, f"expected it in {lists} alone, whose rows it pairs; found it in {kind.name}")
         return
     if source.pivot_path:
         yield Issue(
@@ -187,7 +190,7 @@ def _group(path: Place, kind: str, source: Source) -> Iterator[Issue]:
             "with group expected one file, with the pivot's texts in a column, found two; leave out either",
             (place,),
         )
-    for name in GROUPED_COLUMNS[kind]:
+    for name in kind.grouped:
         if source.group in (name, source.columns.get(name, name)):
             message = f"expected a column beside the texts, found that of {name!r}"
             yield Issue(place, f"{message}; name one that rows of one meaning share")
@@ -218,7 +221,7 @@ def check_languages(
     pivots = plans.get(pivot)
     for lang, plan in plans.items():
         reads = "text" in data_for_alignment(plan.alignment.objective, plan.emma_x)
-        if reads and lang != pivot and not (pivots and allowed_data(pivots.data).text):
+        if reads and lang != pivot and not (pivots and pivots.data.allowed().text):
             message = f"'emma_x' needs data.text of the pivot too; add it to [languages.{pivot}]"
             yield lang, Issue(("alignment", "objective"), message)
 
@@ -243,6 +246,6 @@ def unknown_language(lang: str, plans: Mapping[str, LanguagePlan]) -> str:
     like = next((plan for plan in plans.values() if plan.lang != plan.pivot), None)
     if like is None:
         return text
-    named = (source.path for _, _, source in sources(like) if source.path and "{lang}" in source.path)
-    files = list(dict.fromkeys(fill(path.replace("{lang}", lang), like) for path in named))
+    named = (source.path for _, _, source in like.sources() if source.path and "{lang}" in source.path)
+    files = list(dict.fromkeys(like.fill(path.replace("{lang}", lang)) for path in named))
     return f"{text} and its texts as {', '.join(files)} below '{like.data.root}'" if files else text

@@ -11,8 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from modenc.data.kinds import TRAINED_ON
+from modenc.data.sources import Source
 from modenc.errors import LanguageError, RecipeError
 from modenc.languages import find_code, listed_codes, normalize_code
+from modenc.provenance import joint_license, read_record
 from modenc.recipe.checks import check_languages, check_plan, unknown_language, unknown_placeholders
 from modenc.recipe.files import (
     DEFAULTS_FILE,
@@ -24,6 +27,7 @@ from modenc.recipe.files import (
     recipes_folder,
     to_toml,
 )
+from modenc.recipe.inspection import inspect_data, missing_base, missing_files, missing_modules
 from modenc.recipe.issues import (
     Issue,
     LanguageTable,
@@ -31,13 +35,12 @@ from modenc.recipe.issues import (
     Place,
     RecipeIssues,
     add_issues,
+    dotted,
     issue_lines,
     unknown_keys,
 )
-from modenc.recipe.licenses import allowed_data, inherited_licenses, left_out_sources, with_records
-from modenc.recipe.missing_files import missing_base, missing_files, missing_modules
 from modenc.recipe.parse import describe, parse
-from modenc.recipe.settings import FRESH, SECTIONS, LanguagePlan, Recipe
+from modenc.recipe.settings import FRESH, SECTIONS, DataSettings, LanguagePlan, Recipe
 
 logger = logging.getLogger(__name__)
 
@@ -152,8 +155,6 @@ def check_recipe(recipe: Recipe, languages: Collection[str], *, need_others: boo
 
 
 def _inspected(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
-    from modenc.data.inspect_data import inspect_data  # slow, and not needed for settings alone
-
     for model in {plan.base.model for plan in plans.values()}:
         yield from ((None, issue) for issue in missing_base(model))
     yield from inspect_data(plans)
@@ -198,8 +199,8 @@ def _recipe(
     plans: Mapping[str, LanguagePlan],
 ) -> Recipe:
     """Make a recipe of plans without errors, with data of allowed licenses alone."""
-    allowed = {lang: replace(plan, data=allowed_data(plan.data)) for lang, plan in plans.items()}
-    left_out = left_out_sources(plans)
+    allowed = {lang: replace(plan, data=plan.data.allowed()) for lang, plan in plans.items()}
+    left_out = tuple(sorted({line for plan in plans.values() for line in _left_out(plan)}))
     for line in left_out:
         logger.info("%s", line)
     return Recipe(
@@ -284,10 +285,44 @@ def _plans(
             start = _code(start, place, issues, f"expected {FRESH!r} or a language code: ")
         encoding = replace(plan.sentence_encoding, start=FRESH if start == lang else start)
         emma_x = replace(plan.emma_x, warmup_languages=_warmup_languages(plan, own, issues))
-        plan = replace(plan, data=with_records(plan), run=run, sentence_encoding=encoding, emma_x=emma_x)
+        plan = replace(plan, data=_with_records(plan), run=run, sentence_encoding=encoding, emma_x=emma_x)
         plans[lang] = _as_pivot(plan, own_table, issues) if lang == header.pivot else plan
         found += [(lang, issue) for issue in issues]
     return plans
+
+
+def _with_records(plan: LanguagePlan) -> DataSettings:
+    """Fill in licenses and translators that are not stated from the records of ``modenc translate``.
+
+    Development sets stay as they are, since cards do not name them.
+    """
+    changes: dict[str, Any] = {
+        name: tuple(_with_record(source, plan) for source in getattr(plan.data, name)) for name in TRAINED_ON
+    }
+    return replace(plan.data, **changes)
+
+
+def _with_record(source: Source, plan: LanguagePlan) -> Source:
+    if source.path is None or (source.license and source.translator):
+        return source
+    paths = [path for path in (source.path, source.pivot_path) if path is not None]
+    found = [read_record(plan.data.root / os.path.expanduser(plan.fill(path))) for path in paths]
+    # A file without a record usually has the texts that the other was translated from.
+    records = [record for record in found if record is not None]
+    return replace(
+        source,
+        license=source.license or joint_license([record.license for record in records]),
+        translator=source.translator or "; ".join(dict.fromkeys(record.translator for record in records)),
+    )
+
+
+def _left_out(plan: LanguagePlan) -> Iterator[str]:
+    """Describe each source whose license is not allowed in a line."""
+    allowed = {place for place, _, _ in plan.sources()}
+    for place, _, source in plan.sources(all_licenses=True):
+        if place not in allowed:
+            name = f"{dotted(place)}: {source.path or source.dataset} ({source.license})"
+            yield f"{name} is left out, since data.licenses lacks it"
 
 
 def _warmup_languages(plan: LanguagePlan, languages: Iterable[str], issues: list[Issue]) -> tuple[str, ...]:
@@ -324,10 +359,8 @@ def _missing(
         if lang not in plans:
             yield None, Issue(("languages",), unknown_language(lang, plans))
             continue
-        plan, first = plans[lang], {other: plans[other] for other in trained if other in plans}
-        yield from ((lang, issue) for issue in missing_files(plan))
-        yield from ((lang, issue) for issue in missing_modules(plan, plans, trained, hubs))
-        yield from ((lang, issue) for issue in inherited_licenses(plan, first, hubs))
+        yield from ((lang, issue) for issue in missing_files(plans[lang]))
+        yield from ((lang, issue) for issue in missing_modules(plans[lang], plans, trained, hubs))
 
 
 def _training_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, LanguagePlan]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from modenc.recipe.parse import (
+from modenc.ranges import (
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,

@@ -5,45 +5,13 @@ from __future__ import annotations
 import math
 import os
 import types
-from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from modenc.recipe.issues import Issue, Place, unknown_keys
 from modenc.suggest import closest_match
-
-
-@dataclass(frozen=True)
-class Range:
-    """Range of a numeric setting, written into its type, as in ``Annotated[int, at_least(2)]``."""
-
-    words: str
-    holds: Callable[[float], bool]
-
-    def error(self, value: float) -> str | None:
-        """Return the error of a ``value`` outside the range; None inside."""
-        return None if self.holds(value) else f"expected {self.words}, found {value}"
-
-
-def at_least(least: int) -> Range:
-    """Make the range of all numbers from ``least`` on."""
-    return Range(f"{least} or more", lambda value: value >= least)
-
-
-SEED = Range("a number from 0 to 4294967295", lambda value: 0 <= value < 2**32)
-
-NonNegativeInt = Annotated[int, at_least(0)]
-PositiveInt = Annotated[int, at_least(1)]
-Tokens = Annotated[int, at_least(8)]
-"""Length in tokens, special tokens included."""
-NonNegativeFloat = Annotated[float, at_least(0)]
-PositiveFloat = Annotated[float, Range("a number above 0", lambda value: value > 0)]
-Share = Annotated[float, Range("a share between 0 and 1", lambda value: 0 <= value <= 1)]
-ShareAbove0 = Annotated[float, Range("a share above 0, at most 1", lambda value: 0 < value <= 1)]
-ShareBelow1 = Annotated[float, Range("a share of at least 0 and below 1", lambda value: 0 <= value < 1)]
-
 
 T = TypeVar("T")
 

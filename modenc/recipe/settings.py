@@ -6,25 +6,16 @@ The text under a field documents the key of the same name in the TOML file. The 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, is_dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
-from modenc.recipe.data_settings import DataSettings as DataSettings
-from modenc.recipe.data_settings import DevSettings as DevSettings
-from modenc.recipe.data_settings import Source as Source
-from modenc.recipe.issues import LanguageTable
-from modenc.recipe.paper_settings import PAPER_SECTIONS as PAPER_SECTIONS
-from modenc.recipe.paper_settings import (
-    DecoderSettings,
-    EmmaXSettings,
-    MusrSettings,
-    PaperObjective,
-    VmsstSettings,
-    data_for_alignment,
-)
-from modenc.recipe.parse import (
+from modenc.data.filters import Filters
+from modenc.data.kinds import KINDS, TRAINED_ON, DataKind
+from modenc.data.sources import Source as Source
+from modenc.provenance import is_allowed
+from modenc.ranges import (
     SEED,
     NonNegativeFloat,
     NonNegativeInt,
@@ -36,6 +27,16 @@ from modenc.recipe.parse import (
     ShareBelow1,
     Tokens,
     at_least,
+)
+from modenc.recipe.issues import LanguageTable, Place
+from modenc.recipe.paper_settings import PAPER_SECTIONS as PAPER_SECTIONS
+from modenc.recipe.paper_settings import (
+    DecoderSettings,
+    EmmaXSettings,
+    MusrSettings,
+    PaperObjective,
+    VmsstSettings,
+    data_for_alignment,
 )
 
 VocabularyMethod = Literal["base", "focus", "trim", "extend"]
@@ -92,6 +93,64 @@ class OptimizerSettings:
     """Weight decay of AdamW."""
     max_grad_norm: PositiveFloat
     """Norm to which gradients are clipped."""
+
+
+@dataclass(frozen=True)
+class DevSettings:
+    """Sources of the development sets, which checkpoints are chosen by.
+
+    Pairs and translations with one of their sentences are left out of the training data; running text is not.
+    """
+
+    sts: tuple[Source, ...] = ()
+    """Rows with roles ``sentence1``, ``sentence2``, ``score``: Spearman of cosine."""
+    cross_sts: tuple[Source, ...] = ()
+    """Rows as in ``sts``, with ``sentence1`` in the pivot language."""
+    search: tuple[Source, ...] = ()
+    """Rows with roles ``query`` and ``passage``, which answers it: nDCG@10 among all passages."""
+    parallel_held_out: NonNegativeInt = 200
+    """Parallel pairs set aside for retrieval accuracy before training."""
+    text_held_out: NonNegativeInt = 200
+    """Running-text lines set aside for perplexity and tokens per sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings(Filters):
+    """A language's texts, and the filters of their lines."""
+
+    root: Path
+    """Folder that relative paths start from; override with ``data.root=DIR``."""
+    licenses: tuple[str, ...]
+    """Licenses of the sources that are trained on; empty: all. Other sources are left out, and a source that
+    states no license is an error. A source under several (``mixed: A, B``) needs all of them here.
+    Development sets are not trained on, so they stay."""
+    text: tuple[Source, ...]
+    """Running text: stages 1 and 2, and SimCSE in stage 3. Role ``text``."""
+    paraphrases: tuple[Source, ...]
+    """Stage 3. Roles ``anchor``, ``positive`` and, where there are any, ``negative``."""
+    scored_pairs: tuple[Source, ...]
+    """Stage 3, ``scored_steps``. Roles ``sentence1``, ``sentence2`` and ``score``, their similarity rated by
+    people. Not checked for language, since the pivot's pairs also teach other languages."""
+    passages: tuple[Source, ...]
+    """Stage 3, ``keep_ranking_steps``, and stage 4, ``keep_weight``. Role ``passage``, in the order of the
+    documents, and where there is one ``query``: a question or title. Not checked for language; ``max_chars``
+    does not concern passages."""
+    parallel: tuple[Source, ...]
+    """Stage 4. Roles ``pivot`` and ``text``: a sentence and its translation."""
+    cross_paraphrases: tuple[Source, ...]
+    """Stage 4. ``anchor``/``positive``/``negative`` of the language, joined with the pivot's rows."""
+    cross_scored_pairs: tuple[Source, ...]
+    """Stage 4. ``sentence1``/``sentence2``/``score`` of the language, joined with the pivot's rows."""
+    dev: DevSettings
+    """Development sets."""
+
+    def allowed(self) -> DataSettings:
+        """Return these settings without the sources that ``licenses`` does not allow; ``dev`` stays."""
+        kept: dict[str, Any] = {
+            name: tuple(source for source in getattr(self, name) if is_allowed(source.license, self.licenses))
+            for name in TRAINED_ON
+        }
+        return replace(self, **kept)
 
 
 @dataclass(frozen=True)
@@ -309,6 +368,29 @@ class LanguagePlan:
     musr: MusrSettings
     vmsst: VmsstSettings
     emma_x: EmmaXSettings
+
+    def fill(self, text: str) -> str:
+        """Fill in ``{lang}`` and ``{pivot}``."""
+        return text.replace("{lang}", self.lang).replace("{pivot}", self.pivot)
+
+    def sources(self, *, all_licenses: bool = False) -> Iterator[tuple[Place, DataKind[Any], Source]]:
+        """Yield every source, after its place in the recipe and its kind of data.
+
+        Sources that ``data.licenses`` does not allow are left out, unless ``all_licenses``.
+        """
+        for name, kind in KINDS.items():
+            for position, source in enumerate(getattr(self.data.dev if kind.dev else self.data, name)):
+                if all_licenses or kind.dev or is_allowed(source.license, self.data.licenses):
+                    yield (*kind.place, position), kind, source
+
+    def builds_on(self) -> dict[str, Place]:
+        """Map the languages whose modules this one starts or learns from to the setting that names them."""
+        languages: dict[str, Place] = {}
+        if self.sentence_encoding.start != FRESH:
+            languages[self.sentence_encoding.start] = ("sentence_encoding", "start")
+        if self.alignment.objective != "none" and self.lang != self.pivot:
+            languages.setdefault(self.pivot, ("pivot",))
+        return languages
 
     def reads(self, stage: str) -> tuple[str, ...]:
         """List the lists of ``data`` that a stage trains on, in a fixed order."""

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
-from modenc.data.pairs import CrossRow, CrossScoredRow
+from modenc.data.kinds import CrossRow, CrossScoredRow
 from modenc.errors import RecipeError
 from modenc.evaluation.retrieval import Vectors
 from modenc.hub.store import Hub

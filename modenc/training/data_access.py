@@ -8,19 +8,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-from modenc.data import training_sets as kinds
-from modenc.data.language_check import Filters
-from modenc.data.pairs import ParallelRow, ScoredRow, SearchRow, load_search, load_sts
+from modenc.data import kinds
+from modenc.data.kinds import DataKind, ParallelRow, ScoredRow, SearchRow
 from modenc.data.text import sentence_key
-from modenc.data.training_sets import DataKind, TrainingSet, load
+from modenc.data.training_sets import TrainingSet, load, load_search, load_sts
 from modenc.langid import get_identifier
-from modenc.recipe.parse import select_settings
 from modenc.recipe.settings import LanguagePlan
 
 Row = TypeVar("Row")
-
-_ACROSS = (kinds.CROSS_PARAPHRASES, kinds.CROSS_SCORED_PAIRS)
-"""Kinds of data whose files may also have the translations that are held out of the parallel pairs."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +32,16 @@ def _rows(kind: DataKind[Row]) -> cached_property[TrainingSet[Row]]:
 
     def read(self: TrainingData) -> TrainingSet[Row]:
         data = self.plan.data
-        held_out = {"text": data.dev.text_held_out, "parallel": data.dev.parallel_held_out}
         return load(
             kind,
             getattr(data, kind.name),
             self.plan.lang,
             self.plan.pivot,
             root=data.root,
-            filters=select_settings(Filters, data),
+            filters=data,
             identifier=self.identifier,
-            held_out=held_out.get(kind.name, 0),
-            not_in=frozenset() if kind is kinds.TEXT else self.evaluated_on(across=kind in _ACROSS),
+            held_out=getattr(data.dev, f"{kind.name}_held_out", 0),
+            not_in=frozenset() if kind is kinds.TEXT else self.evaluated_on(across=kind.across),
         )
 
     return cached_property(read)

@@ -22,7 +22,7 @@ from sentence_transformers.sentence_transformer.evaluation import SentenceEvalua
 from torch import nn
 from transformers import TrainerCallback
 
-from modenc.data.pairs import ScoredRow, SearchRow
+from modenc.data.kinds import ScoredRow, SearchRow
 from modenc.evaluation.retrieval import Vectors, mean_accuracy_at_1
 from modenc.evaluation.search import make_search_set, search_metrics
 from modenc.evaluation.sts import cross_similarity, pair_cosines, spearman

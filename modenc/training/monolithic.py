@@ -23,7 +23,7 @@ from torch import nn
 from transformers import set_seed
 
 from modenc.base_model import BaseModel, resolve_base
-from modenc.data.pairs import ParaphraseRow
+from modenc.data.kinds import ParaphraseRow
 from modenc.data.training_sets import TrainingSet
 from modenc.errors import RecipeError
 from modenc.recipe.loader import check_recipe

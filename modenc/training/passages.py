@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from datasets import Dataset
 
-from modenc.data.pairs import PassageRow
+from modenc.data.kinds import PassageRow
 from modenc.training.data_access import sample
 
 Row = TypeVar("Row")

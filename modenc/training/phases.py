@@ -22,7 +22,7 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 from transformers import set_seed
 
-from modenc.data.pairs import ParallelRow
+from modenc.data.kinds import ParallelRow
 from modenc.errors import RecipeError
 from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.parse import select_settings

@@ -25,7 +25,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from modenc.base_model import BaseModel, resolve_base
 from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
-from modenc.data.pairs import ParallelRow, ScoredRow, SearchRow
+from modenc.data.kinds import ParallelRow, ScoredRow, SearchRow
 from modenc.evaluation.retrieval import Vectors, mean_accuracy_at_1
 from modenc.hub.card import (
     BASE,

@@ -26,7 +26,7 @@ from sentence_transformers.sentence_transformer.losses import (
 )
 from torch import Tensor, nn
 
-from modenc.data.pairs import ParaphraseRow
+from modenc.data.kinds import ParaphraseRow
 from modenc.evaluation.retrieval import Vectors
 from modenc.recipe.settings import FRESH, SentenceEncodingSettings
 from modenc.training.adapters_io import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from modenc.data.language_check import LanguageCheck
+from modenc.data.filters import LanguageCheck
 from modenc.data.text import count_letters, sentence_key
 from modenc.langid import get_identifier
 from modenc.languages import normalize_code

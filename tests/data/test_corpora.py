@@ -10,8 +10,8 @@ import pytest
 import tiny_models
 import zstandard
 
-from modenc.data.pairs import load_sts
 from modenc.data.sources import read_rows
+from modenc.data.training_sets import load_sts
 from modenc.errors import DataError
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import Source

@@ -2,8 +2,7 @@
 
 import pytest
 
-from modenc.data.filters import FilterReport, RowShape, TextFilter
-from modenc.data.language_check import Filters, LanguageCheck
+from modenc.data.filters import FilterReport, Filters, LanguageCheck, RowShape, TextFilter
 from modenc.data.text import is_blank, sentence_key
 from modenc.errors import DataError
 from modenc.langid import Identification

@@ -6,16 +6,16 @@ from dataclasses import replace
 import pytest
 import tiny_models
 
-from modenc.data.pairs import ScoredRow, load_sts
-from modenc.data.training_sets import (
+from modenc.data.kinds import (
     CROSS_PARAPHRASES,
     CROSS_SCORED_PAIRS,
     PARALLEL,
     PARAPHRASES,
     SCORED_PAIRS,
     TEXT,
-    load,
+    ScoredRow,
 )
+from modenc.data.training_sets import load, load_sts
 from modenc.errors import DataError
 from modenc.langid import get_identifier
 from modenc.recipe.settings import Source

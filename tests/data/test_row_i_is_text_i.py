@@ -13,9 +13,9 @@ from modenc.cli.text_io import read_texts
 from modenc.data import formats
 from modenc.data.formats import read_file
 from modenc.data.joining import read_parallel
-from modenc.data.pairs import load_sts
+from modenc.data.kinds import PARAPHRASES, TEXT
 from modenc.data.sources import read_rows, resolve_source
-from modenc.data.training_sets import PARAPHRASES, TEXT, load
+from modenc.data.training_sets import load, load_sts
 from modenc.errors import DataError
 from modenc.recipe.settings import Source
 

@@ -5,7 +5,7 @@ import pytest
 from tiny_recipe import write_table
 from tiny_suites import task
 
-from modenc.data.pairs import SearchRow
+from modenc.data.kinds import SearchRow
 from modenc.evaluation.retrieval import unit
 from modenc.evaluation.runner import run_suite
 from modenc.evaluation.search import make_search_set, search_metrics

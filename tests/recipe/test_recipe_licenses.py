@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 
 import pytest
 
-from modenc.errors import RecipeError
-from modenc.recipe.licenses import is_allowed
+from modenc.provenance import is_allowed
 from modenc.recipe.loader import load_recipe
 
 RECIPE = """
@@ -79,56 +77,6 @@ def test_nothing_left_for_a_stage_is_a_issue(issues_of):
     )
 
 
-@pytest.mark.usefixtures("files_unread")
-def test_modules_to_build_on_bring_their_licenses(issues_of, tmp_path):
-    hub = tmp_path / "hub"
-    for lang, licenses in {"en": ["CC-BY-SA-4.0"], "az": ["MIT", "CC-BY-NC-4.0"]}.items():
-        (hub / lang).mkdir(parents=True)
-        (hub / lang / "card.json").write_text(json.dumps({"licenses": licenses}))
-    for name in ("voice.kk.txt", "kk.tsv", "dev.kk.tsv"):
-        (tmp_path / name).touch()
-    text = RECIPE.replace("[languages.en]\n", "")
-    options = [f"hub.path={hub}", f"data.root={tmp_path}", "sentence_encoding.start=az"]
-    assert issues_of(text, *options, check_files=True) == (
-        "sentence_encoding.start: the modules of 'az' were trained on texts under CC-BY-NC-4.0, which "
-        "data.licenses does not have; build on other modules, or add these licenses",
-    )
-
-
-@pytest.mark.usefixtures("files_unread")
-def test_a_language_of_the_recipe_with_other_licenses_brings_them_too(issues_of, tmp_path):
-    for lang in ("en", "kk"):
-        for name in ("news.{}.txt", "voice.{}.txt", "{}.tsv", "dev.{}.tsv"):
-            (tmp_path / name.format(lang)).touch()
-    options = [f"data.root={tmp_path}", "sentence_encoding.start=en", "languages.en.data.licenses=[]"]
-    (issue,) = issues_of(RECIPE, *options, check_files=True)
-    assert issue.startswith("sentence_encoding.start: the modules of 'en' were trained on texts under CC")
-
-
-@pytest.mark.usefixtures("files_unread")
-def test_licenses_come_from_the_hub_for_languages_that_are_not_trained_now(write, tmp_path):
-    """Kazakh starts from Turkish, and that from Azerbaijani; all are in the recipe, two in the hub."""
-    for lang, license_ in {"en": "MIT", "az": "CC-BY-NC-4.0", "tr": "MIT"}.items():
-        (tmp_path / "hub" / lang).mkdir(parents=True)
-        (tmp_path / "hub" / lang / "card.json").write_text(json.dumps({"licenses": [license_]}))
-    for lang in ("en", "kk", "az", "tr"):
-        for name in ("news.{}.txt", "voice.{}.txt", "{}.tsv", "dev.{}.tsv"):
-            (tmp_path / name.format(lang)).touch()
-    options = [
-        f"hub.path={tmp_path / 'hub'}",
-        f"data.root={tmp_path}",
-        "languages.tr.sentence_encoding.start=az",
-    ]
-    options += ["languages.kk.sentence_encoding.start=tr"]
-    recipe = write(RECIPE + "[languages.az]\n[languages.tr]\n")
-    load_recipe(recipe, options)  # all are trained, on allowed texts
-    load_recipe(recipe, options, languages=["kk"])  # Turkish as the hub's card states it
-    with pytest.raises(RecipeError, match="start: the modules of 'az' were trained on texts under CC-BY-NC"):
-        load_recipe(recipe, options, languages=["tr"])
-    with pytest.raises(RecipeError, match="start: the modules of 'tr' were trained on texts under CC-BY-NC"):
-        load_recipe(recipe, options, languages=["kk", "tr"])
-
-
 @pytest.mark.parametrize("key", ["license", "licence"])
 def test_a_source_states_its_license_by_either_spelling(write, key):
     source = f'{{ path = "a.txt", {key} = "CC0-1.0" }}'
@@ -140,24 +88,3 @@ def test_both_spellings_at_once_are_a_issue(issues_of):
     source = '{ path = "a.txt", license = "MIT", licence = "CC0-1.0" }'
     (issue,) = issues_of(RECIPE, f"languages.kk.data.text=[{source}]")
     assert issue == "languages.kk.data.text[0].licence: unknown key; did you mean 'license'?"
-
-
-@pytest.mark.usefixtures("files_unread")
-def test_modules_trained_on_texts_without_a_license_are_refused(issues_of, tmp_path):
-    (tmp_path / "hub" / "az").mkdir(parents=True)
-    data = [{"role": "text", "source": f"{i}.txt", "license": name} for i, name in enumerate(["", "MIT"])]
-    card = json.dumps({"licenses": ["MIT"], "data": data})
-    (tmp_path / "hub" / "az" / "card.json").write_text(card)
-    for lang in ("en", "kk"):
-        for name in ("news.{}.txt", "voice.{}.txt", "{}.tsv", "dev.{}.tsv"):
-            (tmp_path / name.format(lang)).touch()
-    options = [f"hub.path={tmp_path / 'hub'}", f"data.root={tmp_path}"]
-    start = "languages.kk.sentence_encoding.start"
-    (issue,) = issues_of(RECIPE, *options, f"{start}=az", check_files=True)
-    assert issue == (
-        f"{start}: the modules of 'az' were trained on texts that state no license, and data.licenses asks "
-        "for one; build on other modules, or state the license and train them again"
-    )
-    own = 'languages.en.data={licenses=[], text=["voice.en.txt"]}'
-    issues = issues_of(RECIPE, *options, own, f"{start}=en", check_files=True)
-    assert issues == (issue.replace("'az'", "'en'"),)

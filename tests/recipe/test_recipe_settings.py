@@ -10,8 +10,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import pytest
 
 from modenc.cli.recipe import explain, explanations, source_keys
+from modenc.ranges import SEED, Range
 from modenc.recipe.files import DEFAULTS_FILE, recipes_folder
-from modenc.recipe.parse import SEED, Range
 from modenc.recipe.settings import SECTIONS, Source
 
 DEFAULTS = tomllib.loads((recipes_folder() / DEFAULTS_FILE).read_text(encoding="utf-8"))

@@ -6,9 +6,8 @@ from dataclasses import asdict, replace
 import pytest
 import tiny_models
 
-from modenc.provenance import TranslationRecord, read_record, record_path, write_record
+from modenc.provenance import TranslationRecord, joint_license, read_record, record_path, write_record
 from modenc.recipe.issues import RecipeIssues
-from modenc.recipe.licenses import joint_license
 from modenc.recipe.loader import load_recipe
 
 pytest.importorskip("peft", reason="the training half is not installed")

@@ -6,7 +6,8 @@ from tiny_models import sentences
 from tiny_recipe import write_table
 
 from modenc import ModularEncoder
-from modenc.data.pairs import SearchRow, load_search
+from modenc.data.kinds import SearchRow
+from modenc.data.training_sets import load_search
 from modenc.errors import DataError
 from modenc.evaluation.search import make_search_set, search_metrics
 from modenc.hub.store import Hub

@@ -9,8 +9,8 @@ from safetensors.torch import load_file
 from test_objectives import _Encoder
 from trainings import NO_DEV, SCORED_PAIRS
 
-from modenc.data.pairs import PassageRow
-from modenc.data.training_sets import PASSAGES, load
+from modenc.data.kinds import PASSAGES, PassageRow
+from modenc.data.training_sets import load
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import Source

@@ -13,7 +13,7 @@ from sentence_transformers import SentenceTransformerTrainer
 from sentence_transformers.base.sampler import DefaultBatchSampler
 from torch.utils.data import ConcatDataset, DataLoader, RandomSampler
 
-from modenc.data.pairs import ParallelRow, ParaphraseRow
+from modenc.data.kinds import ParallelRow, ParaphraseRow
 from modenc.errors import RecipeError
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe

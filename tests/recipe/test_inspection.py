@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from modenc.cli.main import main
-from modenc.data import inspect_rows
-from modenc.data.inspect_data import inspect_data
+from modenc.recipe import inspection
+from modenc.recipe.inspection import inspect_data
 from modenc.recipe.issues import RecipeIssues
 from modenc.recipe.loader import check_recipe, load_recipe
 
@@ -172,7 +172,7 @@ def test_filters_that_leave_nothing_and_values_that_are_misspelt(recipe):
 
 
 def test_a_value_behind_many_others_is_found(recipe, monkeypatch):
-    monkeypatch.setattr(inspect_rows, "_MOST_VALUES", 10)
+    monkeypatch.setattr(inspection, "_MOST_VALUES", 10)
     rows = [f"{ENGLISH.format(i)}\t{SWAHILI.format(i)}\tdoc{i:05}" for i in range(99)]
     (recipe.parent / "pairs.sw.tsv").write_text("\n".join(["en\tsw\tid", *rows]))
     source = '{path="pairs.sw.tsv", columns={pivot="en",text="sw"}, license="MIT", %s}'
@@ -353,7 +353,7 @@ def test_damaged_and_empty_files_are_issues(recipe):
 
 
 def test_a_long_file_is_read_to_a_bound(recipe, monkeypatch):
-    monkeypatch.setattr(inspect_rows, "_MOST_ROWS", 60)
+    monkeypatch.setattr(inspection, "_MOST_ROWS", 60)
     assert found(recipe) == ((), ())
     where = 'languages.sw.data.parallel=[{path="pairs.sw.tsv", where={source=["x"]}, license="MIT", %s}]'
     issues, warnings = found(recipe, where % 'columns={pivot="en", text="sw"}')
@@ -451,7 +451,7 @@ def test_python_refuses_what_the_command_line_refuses(recipe, capsys):
 def test_check_recipe_looks_once_into_each_file_and_logs_warnings(recipe, monkeypatch, caplog):
     looked, real = [], inspect_data
     monkeypatch.setattr(
-        "modenc.data.inspect_data.inspect_data", lambda plans: looked.append(set(plans)) or real(plans)
+        "modenc.recipe.loader.inspect_data", lambda plans: looked.append(set(plans)) or real(plans)
     )
     unstated = ["languages.sw.data.text=['text.sw.txt']"]
     for languages in (None, ["en"], ["sw"]):
