@@ -22,26 +22,7 @@ from modenc.data.sources import (
 )
 from modenc.errors import DataError
 
-PARALLEL_ROLES = ("pivot", "text")
-PARAPHRASE_ROLES = ("anchor", "positive")
-CROSS_ROLES = ("text", "pivot")
-SCORED_ROLES = ("sentence1", "sentence2", "score")
-SEARCH_ROLES = ("query", "passage")
 ROW_CONDITIONS = ("where", "where_not", "at_least", "at_most")
-
-
-def read_parallel(source: ResolvedSource, root: Path) -> Iterator[Row]:
-    """Read rows with ``pivot`` and ``text``, from one file or from one in each language.
-
-    Two text files (``path``, ``pivot_path``) are joined line by line, two tables on ``key``.
-
-    Raises:
-        DataError: a source cannot be read, or two text files have different numbers of lines.
-    """
-    if source.pivot_path is None:
-        return read_resolved_rows(source, root, PARALLEL_ROLES)
-    sides = _zip_lines(source, root) if joined_by_line(source) else _join(source, root, ("text",))
-    return ({"text": own["text"], "pivot": other["text"]} for own, other in sides)
 
 
 def joined_by_line(source: Source) -> bool:
@@ -50,59 +31,12 @@ def joined_by_line(source: Source) -> bool:
     return all(name.removesuffix(".gz").removesuffix(".zst").endswith(".txt") for name in names)
 
 
-def read_paraphrases(source: Source, root: Path) -> Iterator[Row]:
-    """Read rows with ``anchor``, ``positive`` and perhaps ``negative``.
-
-    With ``group``, rows have ``text`` alone, and rows of the same group are paired, see
-    :class:`GroupPairing`.
+def grouped_rows(source: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
+    """Read pairs of rows of the same group, with ``roles``; see :class:`GroupPairing`.
 
     Raises:
-        DataError: a source cannot be read, or no group has two rows.
+        DataError: the source cannot be read, or no group has two rows.
     """
-    if not source.group:
-        return read_resolved_rows(source, root, PARAPHRASE_ROLES)
-    pairs = _grouped(source, root, ("text",))
-    return ({"anchor": first["text"], "positive": second["text"]} for first, second in pairs)
-
-
-def read_cross_paraphrases(source: ResolvedSource, root: Path) -> Iterator[Row]:
-    """Read rows with ``text``, ``pivot`` and ``pivot_negative`` (empty if there is none).
-
-    With ``pivot_path``, both files hold the same triplets: an anchor is paired with the pivot's positive and
-    negative, and a positive with the pivot's anchor. With ``group``, a row holds a text and its translation
-    into the pivot, and each text of a pair is paired with the translation of the other. Otherwise, the source
-    itself has the roles ``text`` and ``pivot``.
-
-    Raises:
-        DataError: a source cannot be read, the two have no key in common, or no group has two rows.
-    """
-    if source.group:
-        for first, second in _grouped(source, root, CROSS_ROLES):
-            yield {"text": first["text"], "pivot": second["pivot"], "pivot_negative": ""}
-            yield {"text": second["text"], "pivot": first["pivot"], "pivot_negative": ""}
-    elif source.pivot_path is None:
-        yield from read_resolved_rows(source, root, CROSS_ROLES)
-    else:
-        for row, pivot_row in _join(source, root, PARAPHRASE_ROLES):
-            negative = pivot_row.get("negative", "")
-            yield {"text": row["anchor"], "pivot": pivot_row["positive"], "pivot_negative": negative}
-            yield {"text": row["positive"], "pivot": pivot_row["anchor"], "pivot_negative": ""}
-
-
-def read_cross_scored(source: ResolvedSource, root: Path) -> Iterator[Row]:
-    """Read scored pairs in both languages: ``sentence1``, ``sentence2``, ``score``, ``pivot1``, ``pivot2``.
-
-    The score is read from the language's file.
-
-    Raises:
-        DataError: a source cannot be read, or the two have no key in common.
-    """
-    for row, pivot_row in _join(source, root, SCORED_ROLES):
-        pivots = {"pivot1": pivot_row["sentence1"], "pivot2": pivot_row["sentence2"]}
-        yield {role: row[role] for role in SCORED_ROLES} | pivots
-
-
-def _grouped(source: Source, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
     pairing = GroupPairing(source.group, roles)
     for row in read_resolved_rows(source, root, (*roles, source.group)):
         if (first := pairing.add(row)) is not None:
@@ -179,6 +113,18 @@ def both_sources(source: ResolvedSource, root: Path) -> tuple[Source, Source]:
     return own, replace(other, **filters)
 
 
+def joined_rows(source: ResolvedSource, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
+    """Read pairs of a row of ``path`` and one of ``pivot_path``, both with ``roles``.
+
+    Two text files are joined line by line, two tables on ``key``, in the order of the language's.
+
+    Raises:
+        DataError: a source cannot be read, two text files have different numbers of lines, or two tables have
+            no key in common.
+    """
+    return _zip_lines(source, root) if joined_by_line(source) else _join(source, root, roles)
+
+
 def _zip_lines(source: ResolvedSource, root: Path) -> Iterator[tuple[Row, Row]]:
     """Pair the rows of two text files line by line, without the pairs of which a side does not pass."""
     mine, other = both_sources(source, root)
@@ -201,7 +147,6 @@ def _zip_lines(source: ResolvedSource, root: Path) -> Iterator[tuple[Row, Row]]:
 
 
 def _join(source: ResolvedSource, root: Path, roles: tuple[str, ...]) -> Iterator[tuple[Row, Row]]:
-    """Pair the rows of two files by key, in the order of the language's file."""
     mine, other = both_sources(source, root)
     pivots = dict(_by_key(other, root, roles))
     first, shared = "no rows", False

@@ -8,23 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from modenc.data.filters import RowShape
 from modenc.data.formats import Row
-from modenc.data.joining import (
-    CROSS_ROLES,
-    PARALLEL_ROLES,
-    PARAPHRASE_ROLES,
-    SCORED_ROLES,
-    SEARCH_ROLES,
-    read_cross_paraphrases,
-    read_cross_scored,
-    read_parallel,
-    read_paraphrases,
-)
+from modenc.data.joining import grouped_rows, joined_rows
 from modenc.data.sources import ResolvedSource, Source, read_resolved_rows
 
 T = TypeVar("T")
@@ -86,6 +75,10 @@ class SearchRow(NamedTuple):
     group: str = ""
 
 
+def _unjoined(first: Row, second: Row) -> tuple[Row, ...]:
+    raise NotImplementedError
+
+
 @dataclass(frozen=True)
 class DataKind(Generic[T]):
     """A kind of data; ``name`` is its key in a recipe's ``data``, or ``data.dev``."""
@@ -97,12 +90,14 @@ class DataKind(Generic[T]):
     """Roles of a row, which are filtered."""
     columns: tuple[str, ...]
     """Roles that a source may name columns for."""
-    read: Callable[[ResolvedSource, Path], Iterator[Row]]
-    """Reader of a resolved source's rows; relative paths start from the given folder."""
     joined: tuple[str, ...] = ()
     """Roles that each file must have, beside the key, if a source is of two; empty: it is of one."""
+    join: Callable[[Row, Row], tuple[Row, ...]] = _unjoined
+    """Makes rows of a row of the language's file and one of the pivot's."""
     grouped: tuple[str, ...] = ()
     """Roles for which a source with ``group`` names columns; empty: it cannot have ``group``."""
+    pair: Callable[[Row, Row], tuple[Row, ...]] = _unjoined
+    """Makes rows of two rows of a group."""
     in_pivot: tuple[str, ...] = ()
     """Roles of the pivot language."""
     across: bool = False
@@ -122,77 +117,112 @@ class DataKind(Generic[T]):
         """Place of its list of sources in a recipe."""
         return ("data", "dev", self.name) if self.dev else ("data", self.name)
 
+    def groups(self, source: Source) -> bool:
+        """Check whether a source's rows are paired by group."""
+        return bool(source.group and self.grouped)
+
+    def joins(self, source: Source) -> bool:
+        """Check whether a source is of two files, that are joined."""
+        return source.pivot_path is not None and bool(self.joined) and not self.groups(source)
+
     def file_roles(self, source: Source) -> tuple[str, ...]:
         """Return the roles that each file of a source must have."""
-        if source.group and self.grouped:
+        if self.groups(source):
             return self.grouped
         score = (self.shape.score,) if self.shape.score else ()
         return self.joined if self.joins(source) else (*self.shape.required, *score)
 
     def roles_in_language(self, source: Source) -> tuple[str, ...]:
         """Return the roles of a source's file that are in its language."""
-        if source.group and self.grouped:
-            return tuple(role for role in self.grouped if role not in self.in_pivot)
-        return self.joined if self.joins(source) else self.shape.in_language
+        if self.groups(source) or self.joins(source):
+            return tuple(role for role in self.file_roles(source) if role not in self.in_pivot)
+        return self.shape.in_language
 
-    def joins(self, source: Source) -> bool:
-        """Check whether a source is of two files, that are joined."""
-        grouped = bool(source.group and self.grouped)
-        return source.pivot_path is not None and bool(self.joined) and not grouped
+    def read(self, source: ResolvedSource, root: Path) -> Iterator[Row]:
+        """Read the rows of a resolved source without a limit; relative paths start from ``root``.
+
+        Raises:
+            DataError: a file cannot be read, or two files or the rows of one make no pairs.
+        """
+        roles = self.file_roles(source)
+        if self.joins(source):
+            return (row for pair in joined_rows(source, root, roles) for row in self.join(*pair))
+        if self.groups(source):
+            return (row for pair in grouped_rows(source, root, roles) for row in self.pair(*pair))
+        return read_resolved_rows(source, root, roles)
 
 
-def _plain(*roles: str) -> Callable[[ResolvedSource, Path], Iterator[Row]]:
-    return partial(read_resolved_rows, roles=roles)
+def _translations(own: Row, pivot: Row) -> tuple[Row, ...]:
+    return ({"text": own["text"], "pivot": pivot["text"]},)
+
+
+def _paraphrases(first: Row, second: Row) -> tuple[Row, ...]:
+    return ({"anchor": first["text"], "positive": second["text"]},)
+
+
+def _joined_triplets(own: Row, pivot: Row) -> tuple[Row, ...]:
+    """Pair an anchor with the pivot's positive and negative, and a positive with the pivot's anchor."""
+    negative = pivot.get("negative", "")
+    return (
+        {"text": own["anchor"], "pivot": pivot["positive"], "pivot_negative": negative},
+        {"text": own["positive"], "pivot": pivot["anchor"], "pivot_negative": ""},
+    )
+
+
+def _grouped_translations(first: Row, second: Row) -> tuple[Row, ...]:
+    """Pair each text with the translation of the other."""
+    return (
+        {"text": first["text"], "pivot": second["pivot"], "pivot_negative": ""},
+        {"text": second["text"], "pivot": first["pivot"], "pivot_negative": ""},
+    )
+
+
+def _joined_scores(own: Row, pivot: Row) -> tuple[Row, ...]:
+    """Take the score of the language's file."""
+    return (own | {"pivot1": pivot["sentence1"], "pivot2": pivot["sentence2"]},)
 
 
 _TEXT = ("text",)
+_PIVOT_AND_TEXT = ("pivot", "text")
 _SENTENCES = ("sentence1", "sentence2")
-_TRIPLET = (*PARAPHRASE_ROLES, "negative")
+_SCORED = (*_SENTENCES, "score")
+_PAIR = ("anchor", "positive")
+_TRIPLET = (*_PAIR, "negative")
+_SEARCH = ("query", "passage")
 
-TEXT = DataKind("text", str, RowShape(_TEXT, _TEXT), _TEXT, _plain("text"), min_rows=50, held_out_role="text")
+TEXT = DataKind("text", str, RowShape(_TEXT, _TEXT), _TEXT, min_rows=50, held_out_role="text")
 """Running text: a row is a string."""
 PARAPHRASES = DataKind(
     "paraphrases",
     ParaphraseRow,
-    RowShape(PARAPHRASE_ROLES, PARAPHRASE_ROLES, "negative"),
+    RowShape(_PAIR, _PAIR, "negative"),
     _TRIPLET,
-    read_paraphrases,
     grouped=_TEXT,
+    pair=_paraphrases,
 )
-SCORED_PAIRS = DataKind(
-    "scored_pairs",
-    ScoredRow,
-    RowShape(_SENTENCES, in_language=(), score="score"),
-    SCORED_ROLES,
-    _plain(*SCORED_ROLES),
-)
+SCORED_PAIRS = DataKind("scored_pairs", ScoredRow, RowShape(_SENTENCES, (), score="score"), _SCORED)
 """Scored pairs in any language."""
-PASSAGES = DataKind(
-    "passages",
-    PassageRow,
-    RowShape(("passage",), in_language=(), optional="query"),
-    SEARCH_ROLES,
-    _plain("passage"),
-)
+PASSAGES = DataKind("passages", PassageRow, RowShape(("passage",), (), "query"), _SEARCH)
 """Passages of documents in any language, with or without queries."""
 PARALLEL = DataKind(
     "parallel",
     ParallelRow,
-    RowShape(PARALLEL_ROLES, _TEXT),
-    PARALLEL_ROLES,
-    read_parallel,
+    RowShape(_PIVOT_AND_TEXT, _TEXT),
+    _PIVOT_AND_TEXT,
     joined=_TEXT,
+    join=_translations,
     in_pivot=("pivot",),
     held_out_role="pivot",
 )
 CROSS_PARAPHRASES = DataKind(
     "cross_paraphrases",
     CrossRow,
-    RowShape(CROSS_ROLES, _TEXT, "pivot_negative"),
+    RowShape(("text", "pivot"), _TEXT, "pivot_negative"),
     _TRIPLET,
-    read_cross_paraphrases,
-    joined=PARAPHRASE_ROLES,
-    grouped=CROSS_ROLES,
+    joined=_PAIR,
+    join=_joined_triplets,
+    grouped=("text", "pivot"),
+    pair=_grouped_translations,
     in_pivot=("pivot",),
     across=True,
     rows_each=2,
@@ -201,31 +231,21 @@ CROSS_SCORED_PAIRS = DataKind(
     "cross_scored_pairs",
     CrossScoredRow,
     RowShape((*_SENTENCES, "pivot1", "pivot2"), _SENTENCES, score="score"),
-    SCORED_ROLES,
-    read_cross_scored,
-    joined=SCORED_ROLES,
+    _SCORED,
+    joined=_SCORED,
+    join=_joined_scores,
     across=True,
 )
-STS = DataKind(
-    "sts",
-    ScoredRow,
-    RowShape(_SENTENCES, _SENTENCES, score="score"),
-    SCORED_ROLES,
-    _plain(*SCORED_ROLES),
-    dev=True,
-)
+STS = DataKind("sts", ScoredRow, RowShape(_SENTENCES, _SENTENCES, score="score"), _SCORED, dev=True)
 CROSS_STS = DataKind(
     "cross_sts",
     ScoredRow,
     RowShape(_SENTENCES, ("sentence2",), score="score"),
-    SCORED_ROLES,
-    _plain(*SCORED_ROLES),
+    _SCORED,
     in_pivot=("sentence1",),
     dev=True,
 )
-SEARCH = DataKind(
-    "search", SearchRow, RowShape(SEARCH_ROLES, SEARCH_ROLES), SEARCH_ROLES, _plain(*SEARCH_ROLES), dev=True
-)
+SEARCH = DataKind("search", SearchRow, RowShape(_SEARCH, _SEARCH), _SEARCH, dev=True)
 
 KINDS: dict[str, DataKind[Any]] = {
     kind.name: kind

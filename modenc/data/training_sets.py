@@ -19,9 +19,8 @@ from typing import Any, Generic, TypeVar
 
 from modenc.data.filters import DEFAULT_FILTERS, FilterReport, Filters, TextFilter
 from modenc.data.formats import Row
-from modenc.data.joining import SCORED_ROLES, SEARCH_ROLES
-from modenc.data.kinds import PASSAGES, TEXT, DataKind, ScoredRow, SearchRow
-from modenc.data.sources import Source, check_scores, describe_source, read_resolved_rows, resolve_source
+from modenc.data.kinds import PASSAGES, SEARCH, STS, TEXT, DataKind, ScoredRow, SearchRow
+from modenc.data.sources import Source, check_scores, describe_source, resolve_source
 from modenc.data.text import sentence_key, stable_hash
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier
@@ -185,8 +184,8 @@ def load_search(
     rows: list[SearchRow] = []
     for source in sources:
         resolved = resolve_source(source, lang, pivot)
-        for number, row in enumerate(read_resolved_rows(resolved, root, SEARCH_ROLES), start=1):
-            query, passage = (normalize(row[role]) for role in SEARCH_ROLES)
+        for number, row in enumerate(SEARCH.read(resolved, root), start=1):
+            query, passage = (normalize(row[role]) for role in SEARCH.columns)
             if not query or not passage:
                 raise DataError(
                     f"{describe_source(resolved)}, row {number}: expected a query and a passage, found "
@@ -209,7 +208,7 @@ def load_sts(
     rows: list[ScoredRow] = []
     for source in sources:
         resolved = resolve_source(source, lang, pivot)
-        for row in check_scores(resolved, read_resolved_rows(resolved, root, SCORED_ROLES)):
+        for row in check_scores(resolved, STS.read(resolved, root)):
             first, second = (normalize(row[role]) for role in ("sentence1", "sentence2"))
             rows.append(ScoredRow(first, second, float(row["score"])))
     if rows and len({row.score for row in rows}) == 1:

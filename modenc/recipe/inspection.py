@@ -261,7 +261,7 @@ def _inspect_files(
     identifier: LanguageIdentifier,
 ) -> Iterator[Issue | InspectedSource]:
     """Inspect the file of a resolved source, or its two files."""
-    joined, grouped = kind.joins(source), bool(source.group and kind.grouped)
+    joined, grouped = kind.joins(source), kind.groups(source)
     by_line = joined and joined_by_line(source)
     roles = kind.file_roles(source)
     own, other = both_sources(source, plan.data.root) if joined else (source, source)

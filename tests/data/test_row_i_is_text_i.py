@@ -12,8 +12,7 @@ import pytest
 from modenc.cli.text_io import read_texts
 from modenc.data import formats
 from modenc.data.formats import read_file
-from modenc.data.joining import read_parallel
-from modenc.data.kinds import PARAPHRASES, TEXT
+from modenc.data.kinds import PARALLEL, PARAPHRASES, TEXT
 from modenc.data.sources import read_rows, resolve_source
 from modenc.data.training_sets import load, load_sts
 from modenc.errors import DataError
@@ -302,7 +301,7 @@ def test_two_parquet_files_beside_bad_columns_are_joined(tmp_path):
     _write_parquet(tmp_path / "en.parquet", bad | {"text": [CAT, RAIN]})
     source = Source(path="kk.parquet", pivot_path="en.parquet", key="id", where={"ok": ("no",)})
     resolved = resolve_source(source, "kk", "en")
-    assert list(read_parallel(resolved, tmp_path)) == [{"text": BUS, "pivot": RAIN}]
+    assert list(PARALLEL.read(resolved, tmp_path)) == [{"text": BUS, "pivot": RAIN}]
 
 
 def test_json_values_that_are_not_asked_for_do_not_matter(tmp_path):
