@@ -126,8 +126,7 @@ def load_recipe(
         given = listed_codes(plans if languages is None else languages)
         chosen = [find_code(code) or code for code in given]
         if check_files:
-            add_issues(found, _missing(plans, chosen, chosen if need_others else plans, header.hubs()))
-            add_issues(found, _inspected({lang: plans[lang] for lang in chosen if lang in plans}))
+            _check_files(found, plans, chosen, chosen if need_others else plans, header.hubs())
         warnings, notes = _without_errors(header.name, found, own)
         recipe = _recipe(file, header, tables, plans)
         checked = frozenset(chosen if check_files else ())
@@ -146,18 +145,28 @@ def check_recipe(recipe: Recipe, languages: Collection[str], *, need_others: boo
     """
     hubs = [recipe.hub, *([recipe.start_from] if recipe.start_from else [])]
     found: list[LocatedIssue] = []
-    add_issues(found, _missing(recipe.plans, languages, languages if need_others else recipe.plans, hubs))
-    new = {lang: recipe.plans[lang] for lang in languages if lang not in recipe.checked}
-    add_issues(found, _inspected(new) if new else ())
+    trained = languages if need_others else recipe.plans
+    _check_files(found, recipe.plans, languages, trained, hubs, recipe.checked)
     warnings, _ = _without_errors(recipe.name, found, recipe.tables)
     for line in dict.fromkeys((*recipe.warnings, *warnings)):
         logger.warning("warning: %s", line)
 
 
-def _inspected(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
-    for model in {plan.base.model for plan in plans.values()}:
-        yield from ((None, issue) for issue in missing_base(model))
-    yield from inspect_data(plans)
+def _check_files(
+    found: list[LocatedIssue],
+    plans: Mapping[str, LanguagePlan],
+    chosen: Collection[str],
+    trained: Collection[str],
+    hubs: Sequence[Path],
+    inspected: Collection[str] = (),
+) -> None:
+    """Add issues of the ``chosen`` languages' files, and of what is in them if not ``inspected`` before."""
+    add_issues(found, _missing(plans, chosen, trained, hubs))
+    new = {lang: plans[lang] for lang in chosen if lang in plans and lang not in inspected}
+    for model in {plan.base.model for plan in new.values()}:
+        add_issues(found, ((None, issue) for issue in missing_base(model)))
+    if new:
+        add_issues(found, inspect_data(new))
 
 
 def _without_errors(

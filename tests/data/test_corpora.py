@@ -11,7 +11,6 @@ import tiny_models
 import zstandard
 
 from modenc.data.sources import read_rows
-from modenc.data.training_sets import load_sts
 from modenc.errors import DataError
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import Source
@@ -57,25 +56,6 @@ def test_limit_and_placeholders(tmp_path):
     assert [row["text"] for row in rows] == ["бір", "екі"]
 
 
-def test_a_missing_column_is_named_with_the_nearest(tmp_path):
-    (tmp_path / "x.tsv").write_text("sentense\tid\nHello\t1\n")
-    with pytest.raises(
-        DataError, match=r"expected a column 'sentence' of text in UTF-8, found .*did you mean 'sentense'"
-    ):
-        list(read_rows(Source(path="x.tsv"), tmp_path, "en", "en", ("sentence",)))
-
-
-def test_bytes_that_are_not_utf8_are_placed(tmp_path):
-    (tmp_path / "x.txt").write_bytes(b"good\n\xff\xfe bad\n")
-    with pytest.raises(DataError, match=r"x\.txt"):
-        list(read_rows(Source(path="x.txt"), tmp_path, "en", "en", ("text",)))
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"nowhere\.txt"):
-        list(read_rows(Source(path="nowhere.txt"), tmp_path, "en", "en", ("text",)))
-
-
 @pytest.fixture
 def plan(tmp_path, tiny_xlmr):
     """A plan for Kazakh whose files a test writes into tmp_path."""
@@ -114,12 +94,6 @@ def test_lines_are_cleaned_counted_and_split(plan, tmp_path):
 def test_a_corpus_of_another_language_is_refused_with_numbers(plan, tmp_path):
     _lines(tmp_path / "t.txt", [*tiny_models.sentences("kk")[:60], *tiny_models.sentences("ug")])
     with pytest.raises(DataError, match=r"kk: .*%"):
-        assert TrainingData(plan).text
-
-
-def test_ten_lines_are_too_few(plan, tmp_path):
-    _lines(tmp_path / "t.txt", tiny_models.sentences("kk")[:10])
-    with pytest.raises(DataError, match=r"kk: found 10 usable .*expected at least 50"):
         assert TrainingData(plan).text
 
 
@@ -189,16 +163,6 @@ def test_sentences_that_are_evaluated_on_are_in_no_pairs(plan, tmp_path):
     assert len(before.cross_paraphrases.train) < 160
 
 
-def test_parallel_files_of_unequal_length(plan, tmp_path):
-    _lines(tmp_path / "x.kk.txt", tiny_models.sentences("kk"))
-    _lines(tmp_path / "x.en.txt", tiny_models.sentences("en")[:-1])
-    data = replace(plan.data, parallel=(Source(path="x.kk.txt", pivot_path="x.en.txt"),))
-    with pytest.raises(DataError, match="found 320 and 319"):
-        assert TrainingData(replace(plan, data=data)).parallel
-    _lines(tmp_path / "x.en.txt", tiny_models.sentences("en"))
-    assert len(TrainingData(replace(plan, data=data)).parallel.train) == 288
-
-
 def test_filters_keep_parallel_files_aligned(plan, tmp_path):
     """A pair goes if either of its lines does."""
     kazakh, english = (tiny_models.sentences(lang)[:80] for lang in ("kk", "en"))
@@ -213,9 +177,3 @@ def test_filters_keep_parallel_files_aligned(plan, tmp_path):
     _lines(tmp_path / "x.en.txt", english[:-1])
     with pytest.raises(DataError, match=r"as many lines in x\.kk\.txt as in x\.en\.txt, found 80 and 79"):
         assert TrainingData(replace(plan, data=data)).parallel
-
-
-def test_a_score_that_is_no_number(plan, tmp_path):
-    _lines(tmp_path / "s.tsv", ["score\tsentence1\tsentence2", "high\tа\tб"])
-    with pytest.raises(DataError, match=r"s\.tsv, row 1: expected a number as score, found 'high'"):
-        load_sts([Source(path="s.tsv")], plan.lang, root=tmp_path)

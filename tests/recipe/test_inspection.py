@@ -279,12 +279,6 @@ def test_groups_that_nothing_shares_or_are_no_column(recipe):
     assert issues[0].endswith("found 'image', 'en', 'sw'; name the column with group = \"...\"")
 
 
-def test_grouped_rows_in_another_language_are_warned_of(recipe):
-    source = grouped(recipe.parent, [str(i // 3) for i in range(60)])
-    _, warnings = found(recipe, f'languages.sw.data.paraphrases=[{{{source}{{text="en"}}}}]')
-    assert ["look like en (English)" in line for line in warnings] == [True]
-
-
 def test_a_key_that_is_no_column_is_told_from_a_role(recipe):
     source = triplets(recipe.parent, 20).replace('key="id"', 'key="number"')
     issues, _ = found(recipe, f"languages.sw.data.cross_paraphrases=[{{{source}}}]")
@@ -292,14 +286,6 @@ def test_a_key_that_is_no_column_is_told_from_a_role(recipe):
         "languages.sw.data.cross_paraphrases[0].key: triplets.sw.tsv: expected a column"
     )
     assert issues[0].endswith('; name the column with key = "..."')
-
-
-def test_each_list_is_compared_with_a_batch(recipe):
-    source = triplets(recipe.parent, 10)
-    joint = ["alignment={objective='joint', optimizer={batch_size=32, steps=5}}"]
-    issues, warnings = found(recipe, *joint, f"data.cross_paraphrases=[{{{source}}}]")
-    assert issues == ()
-    assert ["data.cross_paraphrases has 20 rows" in line for line in warnings] == [True]
 
 
 def test_too_little_text_for_the_stage_that_reads_it(recipe):
@@ -462,15 +448,6 @@ def test_check_recipe_looks_once_into_each_file_and_logs_warnings(recipe, monkey
             'not either; add license = "..."'
         ]
     assert looked == [{"en", "sw"}, {"en"}, {"sw"}, {"sw"}, {"en"}]
-
-
-def test_train_looks_first(recipe, capsys):
-    pytest.importorskip("peft", reason="the training half is not installed")
-    table = recipe.parent / "pairs.sw.tsv"
-    table.write_text(table.read_text().replace("en\tsw", "english\tsw", 1))
-    assert main(["train", str(recipe)]) == 2
-    assert "expected a column 'en' (pivot)" in capsys.readouterr().err
-    assert not (recipe.parent / "hub").exists()
 
 
 def test_train_with_a_stage_looks_at_the_chosen_languages_alone(recipe, capsys, monkeypatch):

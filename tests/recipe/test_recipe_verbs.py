@@ -98,13 +98,6 @@ def test_show_explain_adds_nothing_but_comments(capsys):
     assert "#   where_not\n" in explained
 
 
-@pytest.mark.parametrize("verb", ["list", "copy", "check", "show"])
-def test_help_has_examples(capsys, verb):
-    with pytest.raises(SystemExit):
-        main(["recipe", verb, "--help"])
-    assert "examples:\n" in capsys.readouterr().out
-
-
 def test_lists_and_checks_as_json(capsys):
     assert main(["recipe", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)

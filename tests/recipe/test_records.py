@@ -124,18 +124,6 @@ def test_cards_name_text_translator_and_license(recipe, tmp_path):
     assert found == [("a.kk.txt", "CC-BY-SA-4.0", RECORD.translator), ("b.kk.txt", "", "")]
 
 
-def test_parts_of_one_translated_file_stay_apart_on_cards(recipe, tmp_path):
-    rows = zip(tiny_models.sentences("en"), tiny_models.sentences("kk"), strict=True)
-    lines = [f"{en}\t{kk}\t{'ab'[i % 2]}" for i, (en, kk) in enumerate(rows)]
-    (tmp_path / "p.tsv").write_text("\n".join(["en\tkk\tpart", *lines]), encoding="utf-8")
-    write_record(tmp_path / "p.tsv", RECORD)
-    part = '{ path = "p.tsv", columns = { pivot = "en", text = "kk" }, where = { part = ["%s"] } }'
-    path = recipe(f"parallel = [{part % 'a'}, {part % 'b'}]\ntext = ['a.kk.txt']")
-    plan = load_recipe(path, check_files=False).plans["kk"]
-    found = [(record.source, record.translator) for record in TrainingData(plan).parallel.sources]
-    assert found == [("p.tsv", RECORD.translator), ("p.tsv (b)", RECORD.translator)]
-
-
 def test_records_come_back_as_they_were_written(tmp_path):
     path = tmp_path / "kk.tsv.gz"
     assert read_record(path) is None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from modenc.recipe.files import recipes_folder, shipped_recipes
@@ -55,12 +53,6 @@ def test_evaluation_sets_are_not_trained_on(name):
         data = plan.data
         for source in _training_sources(data):
             assert not (source.path or "").startswith("eval/")
-
-
-@pytest.mark.parametrize("name", SHIPPED)
-def test_its_copy_elsewhere_is_the_same_recipe(name, tmp_path):
-    copy = shutil.copy(SHIPPED[name], tmp_path)
-    assert load_recipe(copy, check_files=False).plans == load_recipe(name, check_files=False).plans
 
 
 def test_the_papers_settings():
