@@ -206,9 +206,8 @@ class RowShape:
 class TextFilter:
     """Normalizes rows and drops the bad ones, across all the sources of a corpus.
 
-    Duplicates are rows of the same sentences, among all rows that the filter has seen. For translations,
-    ``pivot`` is the other side's language, see :class:`LanguageCheck`. Rows with a text of ``not_in``, a set
-    of :func:`~modenc.data.text.sentence_key`, are dropped.
+    Duplicates are rows of the same sentences, among all rows that the filter has seen. Rows with a text of
+    ``not_in``, a set of :func:`~modenc.data.text.sentence_key`, are dropped.
     """
 
     def __init__(
@@ -216,12 +215,11 @@ class TextFilter:
         filters: Filters,
         lang: str,
         identifier: LanguageIdentifier | None,
-        pivot: str | None = None,
         not_in: Set[str] = frozenset(),
     ) -> None:
         self._filters = filters
         self._not_in = not_in
-        self._check = LanguageCheck(lang, identifier, pivot, filters)
+        self._check = LanguageCheck(lang, identifier, filters=filters)
         self._counts: Counter[str] = Counter()
         self._seen: set[int] = set()
         self._sample: list[tuple[int, str]] = []

@@ -139,7 +139,9 @@ class DataKind(Generic[T]):
         return self.shape.in_language
 
     def read(self, source: ResolvedSource, root: Path) -> Iterator[Row]:
-        """Read the rows of a resolved source without a limit; relative paths start from ``root``.
+        """Read the rows of a resolved source; relative paths start from ``root``.
+
+        The limit of a source that is joined or grouped must be 0, since it would count the rows before.
 
         Raises:
             DataError: a file cannot be read, or two files or the rows of one make no pairs.
