@@ -3,7 +3,7 @@
 A compiled catalog (``.mo``) maps English messages to a language's translations: small, clean parallel text
 that needs no download beyond ``pip install``. The packages are not imported::
 
-    python quickstart/catalogs.py da > translations.da.tsv
+    python quickstart/catalogs.py da data/catalogs.da.tsv
 """
 
 from __future__ import annotations
@@ -47,11 +47,16 @@ _SPACE = re.compile(r"\s+")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the table for a locale (``da``, ``pt_BR``); further arguments are packages, by default all."""
-    locale, *packages = arguments
-    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-    sys.stdout.writelines(table(packages or PACKAGES, locale))
+    """Write the table for a locale (``da``, ``pt_BR``) to a file; packages may follow, by default all."""
+    locale, output, *packages = arguments
+    write_table(Path(output), packages or PACKAGES, locale)
     return 0
+
+
+def write_table(output: Path, packages: Iterable[str], locale: str) -> None:
+    """Write the table of some packages' messages; its folder is made."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text("".join(table(packages, locale)), encoding="utf-8")
 
 
 def table(packages: Iterable[str], locale: str) -> Iterator[str]:

@@ -50,8 +50,7 @@ def main() -> int:
         title(f"2. Modules for a language that is not shipped: Swedish ({LANG})")
         hub = OUT / "hub"
         folders = {"hub.path": copy_hub(hub), "run.work_dir": OUT / "work", "data.root": OUT}
-        table = OUT / f"catalogs.{LANG}.tsv"
-        table.write_text("".join(catalogs.table(catalogs.PACKAGES, LANG)), encoding="utf-8")
+        catalogs.write_table(OUT / f"catalogs.{LANG}.tsv", catalogs.PACKAGES, LANG)
         recipe = load_recipe(
             ROOT / "recipes" / "quickstart.toml",
             [f'{key}="{folder.as_posix()}"' for key, folder in folders.items()],

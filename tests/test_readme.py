@@ -90,8 +90,7 @@ def test_the_tutorial_trains_a_language_as_it_says(tmp_path, monkeypatch, capsys
     english = ROOT / "adapters_hub" / "me5-small-open"
     monkeypatch.chdir(tmp_path)
     Path("my_recipe.toml").write_text(recipe.replace("adapters_hub/me5-small-open", english.as_posix()))
-    Path("data").mkdir()
-    Path("data/catalogs.da.tsv").write_text("".join(catalogs.table(["django"], "da")), encoding="utf-8")
+    catalogs.write_table(Path("data/catalogs.da.tsv"), ["django"], "da")
     # As typed, but for the packages that are installed here, and as many steps as there is patience for.
     here = {
         "my_recipe.toml": [
