@@ -33,13 +33,6 @@ def test_it_has_no_faults_and_is_named_like_its_file(name):
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_it_opens_with_what_it_is_for_and_the_command_that_runs_it(name):
-    text = SHIPPED[name].read_text(encoding="utf-8")
-    assert text.startswith("# ")
-    assert f"modenc train {name}" in text
-
-
-@pytest.mark.parametrize("name", SHIPPED)
 def test_every_source_states_its_license(name):
     for plan in load_recipe(name, check_files=False).plans.values():
         data = plan.data
