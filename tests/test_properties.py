@@ -92,8 +92,7 @@ def test_a_text_of_any_length_is_cut(encoder, text, times):
 
 def _rows_of_table(encoder, lang):
     """How many tokens a language's embeddings are of."""
-    own = encoder.hub.layout(lang).embeddings
-    if own.is_file():
+    if lang != "base" and (own := encoder.hub.layout(lang).embeddings).is_file():
         return len(load_file(own)["embeddings"])
     return encoder[0].auto_model.config.vocab_size
 

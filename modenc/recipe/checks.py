@@ -13,7 +13,7 @@ from modenc.recipe.paper_settings import PAPER_SECTIONS, data_for_alignment
 from modenc.recipe.settings import FRESH, LanguagePlan
 
 LONGEST_REPLACEMENT = 4
-"""Most characters in place of one: with more, hubs could refuse a tokenizer whose base normalizes to NFKC."""
+"""Most characters in place of one: a letter of another script is one to four letters."""
 
 # Settings that decide which data a stage reads.
 _CHOICES = (

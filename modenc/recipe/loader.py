@@ -210,8 +210,6 @@ def _recipe(
     """Make a recipe of plans without errors, with data of allowed licenses alone."""
     allowed = {lang: replace(plan, data=plan.data.allowed()) for lang, plan in plans.items()}
     left_out = tuple(sorted({line for plan in plans.values() for line in _left_out(plan)}))
-    for line in left_out:
-        logger.info("%s", line)
     return Recipe(
         name=header.name,
         path=file,

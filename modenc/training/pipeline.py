@@ -179,6 +179,8 @@ def _prepare(
     force: bool,
 ) -> tuple[_Training, list[LanguagePlan], tuple[str, ...]]:
     """Check the chosen languages and stages, and open the hub; all are chosen by default."""
+    for line in recipe.left_out:
+        logger.info("%s", line)
     chosen = [normalize_code(lang) for lang in listed_codes(recipe.plans if languages is None else languages)]
     names = (stages,) if isinstance(stages, str) else STAGES if stages is None else tuple(stages)
     if not chosen:

@@ -89,10 +89,10 @@ def test_a_folder_of_other_files_is_not_touched(tiny_recipe, tmp_path, capsys):
 
 
 def test_a_place_closed_to_this_user_is_said_before_training(tiny_recipe, tmp_path, monkeypatch, capsys):
-    def closed(target):
-        raise PermissionError(errno.EACCES, "Permission denied", str(target))
+    def closed(dir):
+        raise PermissionError(errno.EACCES, "Permission denied", str(dir))
 
-    monkeypatch.setattr(monolithic, "staging_folder", closed)
+    monkeypatch.setattr(monolithic, "TemporaryDirectory", closed)
     words = ["train", str(tiny_recipe("mono-closed")), "--monolithic", str(tmp_path / "x"), *FEW, *BLIND]
     assert main(words) == 2
     assert "cannot be written (Permission denied)" in capsys.readouterr().err
