@@ -74,7 +74,7 @@ def write_atomically(path: Path, text: str) -> None:
     """Write a file so that readers see either the old or the new content, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", newline="\n")
         sync(temporary)
 
 

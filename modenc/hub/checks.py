@@ -31,6 +31,7 @@ from modenc.hub.layout import (
     PART_FILES,
     README_FILE,
     SCALES_TENSOR,
+    UNFINISHED_CARD,
     VERSION_FOLDER,
 )
 
@@ -83,11 +84,12 @@ def raise_issues(issues: list[HubIssue], lang: str, folder: Path | str, advice: 
 def listing_issues(root: Path, records: Mapping[str, FileRecord]) -> Iterator[HubIssue]:
     """Yield each difference between a language's folder and its card; no file is opened."""
     try:
-        # A language without a version folder may have one that is being written beside its files.
+        # Beside the files of a language without a version folder one may be written, and its new card.
         found = {
             name: path
             for name, path in files_below(root)
-            if not VERSION_FOLDER.fullmatch(name.partition("/")[0]) and name != CARD_FILE
+            if not VERSION_FOLDER.fullmatch(name.partition("/")[0])
+            and not (name == CARD_FILE or UNFINISHED_CARD.fullmatch(name))
         }
     except HubError as error:
         yield HubIssue(CARD_FILE, str(error))

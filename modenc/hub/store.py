@@ -294,13 +294,15 @@ class Hub:
                 version.mkdir(parents=True)
                 yield version
             except FileNotFoundError as error:
-                if folder.is_dir():
+                if version.is_dir():
                     raise
                 raise HubError(
                     f"{folder}: another process removed {folder.name} in the meantime; run the command again"
                 ) from error
             finally:
-                if _version_in_use(folder) != version.name:
+                # A card that cannot be read now may name it.
+                named = (folder / CARD_FILE).is_file() and _version_in_use(folder) in (None, version.name)
+                if not named:
                     shutil.rmtree(version, ignore_errors=True)
                     with suppress(OSError):  # it has another version
                         folder.rmdir()
@@ -325,7 +327,7 @@ class Hub:
             _check_nothing_lost(LanguageLayout(staging_dir).present(), card, earlier)
         (staging_dir / CARD_FILE).unlink(missing_ok=True)
         page = language_page(card)
-        (staging_dir / README_FILE).write_text(page, encoding="utf-8", errors="backslashreplace")
+        (staging_dir / README_FILE).write_text(page, "utf-8", "backslashreplace", newline="\n")
         records = {
             name: FileRecord(sha256=sha256(path), bytes=path.stat().st_size)
             for name, path in files_below(staging_dir)
@@ -384,7 +386,7 @@ class Hub:
             for name in card.files:
                 if (files / name).is_symlink():
                     raise HubError(f"{files / name}: expected a plain file, found a link")
-                (staging / name).parent.mkdir(parents=True, exist_ok=True)
+                (staging / name).parent.mkdir(exist_ok=True)
                 shutil.copyfile(files / name, staging / name)
             return self._put_in_use(staging, card, shown_as=source)
 
@@ -566,7 +568,7 @@ def read_language(
     with files.reporting(None):
         layout.present()
     folder = layout.root.parent if layout.root.name == card.version else layout.root
-    if folder.is_symlink() or (folder / CARD_FILE).is_symlink():
+    if any(path.is_symlink() for path in (folder, layout.root, folder / CARD_FILE)):
         files.report(CARD_FILE, "expected a plain folder with a plain file, found a link")
     files.issues += listing_issues(layout.root, card.files)
     files.skipped = {issue.file for issue in files.issues}

@@ -413,7 +413,8 @@ class LanguagePlan:
 
     def keeps_passages(self) -> bool:
         """Check whether alignment keeps the cosines between passages and their queries."""
-        return bool(self.alignment.keep_weight and self.data.passages)
+        alignment = self.alignment
+        return bool(alignment.objective != "none" and alignment.keep_weight and self.data.allowed().passages)
 
     def skips(self, stage: str) -> bool:
         """Check whether a stage has nothing to do: it leaves the modules of the stage before as they are."""

@@ -107,9 +107,15 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
                 new = Path(folder) / "new"
                 _save(model, tokenizer, plan, new, about)
                 sync_tree(new)
+                replaced = Path(folder) / "replaced"
                 if output.exists():
-                    output.rename(Path(folder) / "replaced")
-                new.rename(output)
+                    output.rename(replaced)
+                try:
+                    new.rename(output)
+                except BaseException:
+                    if replaced.exists():
+                        replaced.rename(output)
+                    raise
             discard(work)
         process_state().wait_for_everyone()
     return metrics

@@ -41,8 +41,10 @@ def random_span(text: str, draw: random.Random) -> str:
     length = min(len(text) // 2, _SPAN)
     start = draw.randint(0, len(text) - length)
     end = start + length
+    uncut = text[start:end]
     if start and (blank := text.find(" ", start, end)) >= 0:
         start = blank + 1
     if end < len(text) and (blank := text.rfind(" ", start + 1, end)) >= 0:
         end = blank
-    return text[start:end]
+    # Blanks are no ends of words where a text has hardly any.
+    return text[start:end] if end - start >= length / 4 else uncut

@@ -192,12 +192,13 @@ def _sources(hub: Hub, trained: TrainedLanguage) -> list[dict[str, Any]]:
     }
     start = trained.stage.plan.sentence_encoding.start
     if "sentence_encoding" in trained.records and start != FRESH:
-        # The copied adapter comes with its own sources.
-        sources |= {
+        # The copied adapter comes with its own sources, here all that its language has of such kinds.
+        copied = {
             (entry["role"], entry["source"]): entry
             for entry in hub.card(start).data
             if entry["role"] in _KINDS_OF_ENCODING
         }
+        sources = copied | sources
     return list(sources.values())
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from tiny_languages import INFO, edit_json, make_card, publish, write_modules
 
+from modenc import storage
 from modenc.errors import HubError, StorageError
 from modenc.hub import store
 from modenc.hub.store import Hub
@@ -233,4 +234,45 @@ def test_processes_do_not_disturb_each_other(tmp_path: Path) -> None:
     with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
         assert len(list(pool.map(publish_many, [str(hub.path)] * 4, languages))) == 4
     assert hub.languages() == ["az", "kk", "uz"]
+    assert verify_hub(hub) == []
+
+
+def test_a_card_that_was_being_written_hides_no_language_without_a_version_folder(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flatten(hub, "kk")
+    before, seen = hub.card("kk"), list[str]()
+
+    def killed(path: Path) -> None:
+        if path.name.startswith(".card.tmp-"):
+            seen.append(path.name)
+            shutil.copyfile(path, path.with_name(".card.tmp-1-0123abcd.json"))
+            assert verify_hub(Hub.open(hub.path)) == []
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "sync", killed)
+        with pytest.raises(KeyboardInterrupt):
+            publish(hub, "kk", fill=0.25)
+    assert len(seen) == 1
+    # What the killed process left is still there.
+    assert any(path.name.startswith(".card.tmp-") for path in hub.folder("kk").iterdir())
+    assert Hub.open(hub.path).card("kk") == before
+    assert verify_hub(Hub.open(hub.path)) == []
+
+
+def test_a_version_folder_that_is_a_link_is_refused(hub: Hub, tmp_path: Path) -> None:
+    root = hub.layout("kk").root
+    root.rename(tmp_path / "elsewhere")
+    root.symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    assert "found a link" in str(verify_hub(hub))
+
+
+def test_a_version_whose_card_cannot_be_read_for_a_moment_stays(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(hub, "kk", fill=0.25)
+    monkeypatch.setattr(store, "_version_in_use", lambda _: None)
+    publish(hub, "kk", fill=0.25)
+    monkeypatch.undo()
     assert verify_hub(hub) == []

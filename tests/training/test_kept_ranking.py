@@ -169,3 +169,35 @@ def test_alignment_keeps_the_cosines_of_passages(with_passages):
     assert "passages" in {entry["role"] for entry in card.data}
     # Stage 3 has no use for them.
     assert "passages" not in card.stages["sentence_encoding"]["metrics"].get("sets", {})
+
+
+def test_a_span_is_long_also_where_a_text_has_hardly_any_blanks():
+    draw = random.Random(1)
+    for text in ("東" * 300 + " " + "京" * 160, "https://example.org/" + "a" * 400 + " " + "b" * 300):
+        assert min(len(random_span(text, draw)) for _ in range(2000)) >= 150 / 4
+
+
+@pytest.mark.slow
+def test_passages_are_read_by_what_learns_from_them_alone(with_passages):
+    passages = "data.passages=[{path='passages.tsv', license='MIT'}]"
+    aligned = "languages.kk.alignment.keep_weight=5.0"
+    plan = load_recipe(with_passages, [passages, aligned]).plans["kk"]
+    assert "passages" in plan.reads("alignment")
+    unaligned = load_recipe(with_passages, [passages, aligned, "languages.kk.alignment.objective=none"])
+    assert "passages" not in unaligned.plans["kk"].reads("alignment")
+
+
+@pytest.mark.slow
+def test_a_card_has_what_its_own_language_read_of_a_file(with_passages):
+    own = "languages.kk.data.passages=[{path='passages.tsv', license='MIT'}]"
+    few = "languages.en.data.passages=[{path='passages.tsv', license='MIT', limit=12}]"
+    settings = [
+        *(SCORED_PAIRS, *NO_DEV, own, few),
+        "languages.en.sentence_encoding.keep_ranking_steps=2",
+        "languages.en.sentence_encoding.optimizer.batch_size=4",
+        *("languages.kk.sentence_encoding.start=en", "languages.kk.sentence_encoding.objective=none"),
+        "languages.kk.alignment.keep_weight=5.0",
+    ]
+    train(load_recipe(with_passages, settings))
+    card = Hub.open(with_passages.parent / "hub").card("kk")
+    assert [entry["rows"] for entry in card.data if entry["role"] == "passages"] == [40]
