@@ -49,7 +49,12 @@ def test_what_is_overridden_is_there():
     from transformers import Trainer
 
     assert {"_save", "_load_from_checkpoint", "get_eval_dataloader"} <= set(dir(Trainer))
-    hooks = {"get_multi_dataset_batch_sampler", "get_train_dataloader", "add_model_card_callback"}
+    hooks = {
+        "get_multi_dataset_batch_sampler",
+        "get_batch_sampler",
+        "get_train_dataloader",
+        "add_model_card_callback",
+    }
     assert hooks <= set(dir(SentenceTransformerTrainer))
 
 
