@@ -36,7 +36,7 @@ from modenc.training.data_access import TrainingData, sample
 from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.objectives.distillation import CosineDistillationLoss
 from modenc.training.objectives.pivot_loss import AlignmentOptions, PivotAlignmentLoss, ScoredAlignmentLoss
-from modenc.training.passages import draw_neighbors, passage_set
+from modenc.training.passages import draw_passages
 from modenc.training.phases import objective_inputs, run_phases
 from modenc.training.processes import process_state, rows_a_step
 from modenc.training.stage import Stage, published_modules
@@ -161,7 +161,8 @@ def learn_from_pivot(
     vectors = torch.from_numpy(pivot.encode(list(pivot_row), settings.max_length))
     before, kept = None, None
     if settings.keep_weight and stage.plan.keeps_passages():
-        kept = _passages(stage, settings)
+        seed, turns = stage.plan.run.seed, len(rows) + 1
+        kept = draw_passages(stage.data.passages.train, settings.optimizer, turns, seed)
         sides = (torch.from_numpy(encode_texts(model, kept[side])) for side in ("query", "passage"))
         keeping = CosineDistillationLoss(model, *sides, weight=settings.keep_weight)
     elif settings.keep_weight:
@@ -192,12 +193,6 @@ def learn_from_pivot(
         optimizer=optimizer,
         drawn_from=drawn_from,
     )
-
-
-def _passages(stage: Stage, settings: AlignmentSettings) -> Dataset:
-    optimizer, seed = settings.optimizer, stage.plan.run.seed
-    needed = optimizer.steps * rows_a_step(optimizer)
-    return passage_set(draw_neighbors(stage.data.passages.train, optimizer.batch_size, needed, seed), seed)
 
 
 def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -> dict[str, list[Any]]:

@@ -10,12 +10,20 @@ from typing import TypeVar
 from datasets import Dataset
 
 from modenc.data.kinds import PassageRow
+from modenc.recipe.settings import OptimizerSettings
 from modenc.training.data_access import sample
+from modenc.training.processes import rows_a_step
 
 Row = TypeVar("Row")
 
 # Most characters of a query that is cut out of a passage.
 _SPAN = 150
+
+
+def draw_passages(rows: Sequence[PassageRow], optimizer: OptimizerSettings, turns: int, seed: int) -> Dataset:
+    """Make a data set of as many passages as the steps read, with ``turns`` kinds of batches in turn."""
+    needed = math.ceil(optimizer.steps * rows_a_step(optimizer) / turns)
+    return passage_set(draw_neighbors(rows, optimizer.batch_size, needed, seed), seed)
 
 
 def draw_neighbors(rows: Sequence[Row], batch: int, count: int, seed: int) -> list[Row]:

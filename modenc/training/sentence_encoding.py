@@ -9,11 +9,10 @@ with passages, on which the bare base's ranking is kept; more than some 100 step
 from __future__ import annotations
 
 import logging
-import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -41,7 +40,7 @@ from modenc.training.body_module import cached_vectors, encode_texts, sentence_m
 from modenc.training.data_access import TrainingData, sample
 from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.objectives.distillation import RankingDistillationLoss
-from modenc.training.passages import draw_neighbors, passage_set
+from modenc.training.passages import draw_passages
 from modenc.training.processes import process_state, rows_a_step
 from modenc.training.stage import Stage, published_adapter
 from modenc.training.trainers import train_sentence_model
@@ -112,12 +111,11 @@ def _learn_scores(stage: Stage, model: SentenceTransformer, kept: PublishedWeigh
 
 
 def _keep_ranking(stage: Stage, model: SentenceTransformer, kept: PublishedWeights) -> dict[str, Any]:
-    settings, seed = stage.plan.sentence_encoding, stage.plan.run.seed
+    settings = stage.plan.sentence_encoding
     optimizer = replace(settings.optimizer, steps=settings.keep_ranking_steps)
     rows = stage.data.passages.train
-    needed = math.ceil(optimizer.steps * rows_a_step(optimizer) / 2)
-    passages = passage_set(draw_neighbors(rows, optimizer.batch_size, needed, seed), seed)
-    teacher = [_base_vectors(stage, passages[side]) for side in ("query", "passage")]
+    passages = draw_passages(rows, optimizer, 2, stage.plan.run.seed)
+    teacher = _base_vectors(stage, passages["query"], passages["passage"])
     losses = {
         "scored": CoSENTLoss(model, scale=settings.scale),
         "passages": RankingDistillationLoss(model, *teacher, weight=settings.keep_ranking_weight),
@@ -138,16 +136,24 @@ def _scored_pairs(stage: Stage) -> Dataset:
     return _columns(stage.data.scored_pairs.train, "sentence1", "sentence2", "score")
 
 
-def _base_vectors(stage: Stage, texts: list[str]) -> Tensor:
+def _base_vectors(stage: Stage, *lists: list[str]) -> list[Tensor]:
     base, plan = stage.base, stage.plan
     length = plan.sentence_encoding.max_length
 
-    def encoded() -> Vectors:
-        return encode_texts(sentence_model(base.load_body(), base.load_tokenizer(), plan, length), texts)
+    @cache
+    def model() -> SentenceTransformer:
+        return sentence_model(base.load_body(), base.load_tokenizer(), plan, length)
 
-    path = vectors_file(base, plan, "base", str(length), *texts)
+    def encode(texts: list[str]) -> Vectors:
+        return encode_texts(model(), texts)
+
+    found: list[Tensor] = []
     with process_state().main_process_first():
-        return torch.from_numpy(cached_vectors(path, len(texts), encoded))
+        for texts in lists:
+            path = vectors_file(base, plan, "base", str(length), *texts)
+            vectors = cached_vectors(path, len(texts), partial(encode, texts))
+            found.append(torch.from_numpy(vectors))
+    return found
 
 
 def _dev_sets(stage: Stage, kept: PublishedWeights) -> DevEvaluator:

@@ -56,8 +56,8 @@ class DistillationLoss(nn.Module):
         return loss
 
 
-class RankingDistillationLoss(nn.Module):
-    """Loss that keeps a teacher's ranking of a batch's passages.
+class _PassageLoss(nn.Module):
+    """Loss that keeps what a teacher's vectors say of a batch's queries and passages.
 
     Inputs:
         a column of queries and one of passages; as label the row of ``queries`` and ``passages``, the
@@ -79,32 +79,27 @@ class RankingDistillationLoss(nn.Module):
             for features in sentence_features
         )
         rows = labels.cpu()
-        target = (self.queries[rows] @ self.passages[rows].T / _TEACHER_TEMPERATURE).softmax(-1).to(query)
+        return self.weight * self._gap(query, passage, self.queries[rows], self.passages[rows])
+
+    def _gap(self, query: Tensor, passage: Tensor, teacher_query: Tensor, teacher_passage: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class RankingDistillationLoss(_PassageLoss):
+    """Loss that keeps a teacher's ranking of a batch's passages; see the formula above."""
+
+    def _gap(self, query: Tensor, passage: Tensor, teacher_query: Tensor, teacher_passage: Tensor) -> Tensor:
+        target = (teacher_query @ teacher_passage.T / _TEACHER_TEMPERATURE).softmax(-1).to(query)
         ranking = (query @ passage.T / _STUDENT_TEMPERATURE).log_softmax(-1)
-        return self.weight * nn.functional.kl_div(ranking, target, reduction="batchmean")
+        return nn.functional.kl_div(ranking, target, reduction="batchmean")
 
 
-class CosineDistillationLoss(nn.Module):
-    """Loss that keeps all cosines between a batch's queries and passages, weighted.
+class CosineDistillationLoss(_PassageLoss):
+    """Loss that keeps all cosines between a batch's queries and passages."""
 
-    Inputs: as :class:`RankingDistillationLoss`.
-    """
-
-    def __init__(
-        self, model: SentenceTransformer, queries: Tensor, passages: Tensor, *, weight: float
-    ) -> None:
-        super().__init__()
-        self.model = model
-        self.queries, self.passages = (nn.functional.normalize(side, dim=-1) for side in (queries, passages))
-        self.weight = weight
-
-    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
-        """Compute the loss of one batch (a scalar)."""
-        sides = [self.model(features)["sentence_embedding"] for features in sentence_features]
-        student = nn.functional.normalize(torch.cat(sides), dim=-1)
-        rows = labels.cpu()
-        teacher = torch.cat([self.queries[rows], self.passages[rows]]).to(student)
-        return self.weight * similarity_gap(student, teacher)
+    def _gap(self, query: Tensor, passage: Tensor, teacher_query: Tensor, teacher_passage: Tensor) -> Tensor:
+        teacher = torch.cat([teacher_query, teacher_passage]).to(query)
+        return similarity_gap(torch.cat([query, passage]), teacher)
 
 
 def similarity_gap(student: Tensor, teacher: Tensor) -> Tensor:
