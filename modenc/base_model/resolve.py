@@ -38,8 +38,10 @@ class BaseModel:
     revision: str | None = None
     """Commit, tag or branch of a Hugging Face id; None: its main branch."""
 
-    def load_body(self) -> PreTrainedModel:
+    def load_body(self, attention: str | None = None) -> PreTrainedModel:
         """Load the body: the base's transformer in float32 and evaluation mode, without a pooling head.
+
+        ``attention`` is transformers' ``attn_implementation``; None for the library's choice.
 
         Raises:
             BaseModelError: there is no model, or none of the BERT or XLM-R family.
@@ -48,6 +50,8 @@ class BaseModel:
         config = self._config()
         check_weights(self.id, self.folder)
         options = {"add_pooling_layer": False, "dtype": torch.float32, "use_safetensors": True}
+        if attention:
+            options["attn_implementation"] = attention
         # The checked object is passed on, since the file could change before it is read again.
         body: PreTrainedModel = self._load(AutoModel, config=config, **options)
         return body.eval()

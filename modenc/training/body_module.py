@@ -115,6 +115,15 @@ def sentence_model(
     return model
 
 
+def set_dropout(body: PreTrainedModel, dropout: float) -> None:
+    """Set the dropout of a body of the BERT or XLM-R family, of attention too."""
+    for module in body.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = dropout
+        if hasattr(module, "dropout_prob"):  # attention by torch's fused function
+            module.dropout_prob = dropout
+
+
 def encode_texts(model: SentenceTransformer, texts: list[str]) -> Vectors:
     """Encode texts as unit vectors [texts, hidden] without gradients, each distinct text once."""
     distinct = list(dict.fromkeys(texts))

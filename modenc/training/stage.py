@@ -28,6 +28,7 @@ from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.settings import FRESH, PAPER_SECTIONS, STAGES, LanguagePlan
 from modenc.storage import whole_file, write_atomically
+from modenc.training.body_module import set_dropout
 from modenc.training.data_access import TrainingData
 from modenc.training.processes import process_state
 
@@ -93,12 +94,18 @@ class Stage:
         folder.mkdir(parents=True, exist_ok=True)
         return dataclasses.replace(self, folder=folder)
 
-    def body_and_tokenizer(self) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+    def body_and_tokenizer(
+        self, dropout: float | None = None
+    ) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
         """Load the base with all earlier modules merged and frozen, and the language's tokenizer.
 
-        Each call reads the files again: a body trains on its modules' embeddings in place.
+        Each call reads the files again: a body trains on its modules' embeddings in place. In training the
+        body has this ``dropout``, or the base's own.
         """
-        body = self.base.load_body()
+        # On CPUs short sentences go back through torch's fused attention in twice the time of the plain one.
+        body = self.base.load_body(None if torch.cuda.is_available() else "eager")
+        if dropout is not None:
+            set_dropout(body, dropout)
         if self.before is None:
             return body, self.base.load_tokenizer()
         modules = read_modules(self.before, self.base.hidden_size)

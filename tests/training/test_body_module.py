@@ -8,7 +8,7 @@ from modenc.base_model import resolve_base
 from modenc.recipe.settings import LoraSettings
 from modenc.training import body_module
 from modenc.training.adapters_io import add_lora, add_parallel_adapter
-from modenc.training.body_module import BodyModule
+from modenc.training.body_module import BodyModule, set_dropout
 from modenc.training.row_packing import pack_rows
 
 
@@ -122,3 +122,15 @@ def test_rows_without_tokens_are_zeros():
     assert torch.equal(packed.ids, torch.tensor([[7, 7]]))
     assert torch.equal(packed.unpack(packed.ids[..., None], mask)[..., 0], 7 * mask)
     assert pack_rows(sevens, positions, 0 * mask, 8, pad=0).ids.tolist() == [[0]]
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_set_dropout_reaches_every_layer_and_attention(tiny_xlmr, attention):
+    body = resolve_base(str(tiny_xlmr)).load_body(attention)
+    ids = torch.randint(5, 50, (4, 12), generator=torch.Generator().manual_seed(0))
+    expected = body(ids).last_hidden_state
+    body.train()
+    set_dropout(body, 0.2)
+    assert not torch.allclose(body(ids).last_hidden_state, expected, atol=1e-3)
+    set_dropout(body, 0.0)
+    torch.testing.assert_close(body(ids).last_hidden_state, expected)
