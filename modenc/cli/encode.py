@@ -43,6 +43,7 @@ from modenc.cli.encode_parts import (
 from modenc.cli.text_io import LINES_AT_ONCE, STDIN, check_output, has_columns, source_files
 from modenc.cli.vector_files import OUTPUT_FORMATS
 from modenc.errors import DataError, OptionError
+from modenc.hub.layout import PROMPT_NAMES
 from modenc.storage import disk_errors, exclusive_lock
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def add_commands(commands: Any) -> None:
     add_encoding(parser)
     text = "column with each text's language; if it is empty or und, the language is detected"
     option(parser, "--lang-column", "NAME", text)
+    text = "prompt before each text, query or document for search (default: the hub's default prompt)"
+    option(parser, "--prompt-name", None, text, choices=PROMPT_NAMES)
     option(parser, "--normalize", None, "scale vectors to length 1")
     option(parser, "--truncate-dim", "N", "keep the first N numbers of each vector", type=positive)
     text = "type of the stored numbers; binary: one bit each, packed by eight into int8; ubinary: into uint8"
@@ -91,7 +94,7 @@ def run(args: argparse.Namespace) -> None:
         modenc encode --hub adapters_hub/me5-small --input texts.txt --output vectors.npy
         modenc encode --hub adapters_hub/me5-small -i texts.parquet --column body --lang kk -o kk.npy
         modenc encode --hub adapters_hub/me5-small -i texts.tsv --lang-column language -o vectors.parquet
-        modenc encode --hub adapters_hub/me5-small -i wikipedia.jsonl.gz -o vectors/
+        modenc encode --hub adapters_hub/me5-small -i wikipedia.jsonl.gz -o vectors/ --prompt-name document
         zcat texts.gz | modenc encode --hub adapters_hub/me5-small -i - -o - | head
         modenc encode --on ray --hub /shared/hub -i /shared/texts/ -o /shared/vectors/
     """

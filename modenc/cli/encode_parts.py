@@ -31,7 +31,7 @@ KEPT = "what was finished before is kept"
 _TEXTS_AT_ONCE = 4096
 _SETTINGS = (
     *("column", "lang", "lang_column", "align", "fallback", "min_confidence"),
-    *("normalize", "truncate_dim", "precision", "part_size"),
+    *("prompt_name", "normalize", "truncate_dim", "precision", "part_size"),
 )
 
 
@@ -166,8 +166,12 @@ def encode_rows(
     first: int = 0,
 ) -> Iterator[Batch]:
     """Encode rows, ``size`` at a time; ``first`` is the number of the first one, for messages."""
-    options = {"normalize_embeddings": args.normalize, "precision": args.precision}
-    options["truncate_dim"] = args.truncate_dim
+    options = {
+        "prompt_name": args.prompt_name,
+        "normalize_embeddings": args.normalize,
+        "precision": args.precision,
+        "truncate_dim": args.truncate_dim,
+    }
     while batch := list(islice(rows, size)):
         texts, langs = map(list, zip(*batch, strict=True))
         yield encode_texts(args, encoder, texts, langs if args.lang_column else None, first=first, **options)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from modenc.hub.card import Card
     from modenc.hub.store import Hub
 
-_HEADER = ("code", "language", "modules", "MB", "scores")
+_HEADER = ("code", "language", "modules", "MB", "commercial use", "scores")
 _PARTS = {"embeddings": "vocabulary", "la": "LA", "se": "SE", "cla": "CLA"}
 
 
@@ -90,7 +90,9 @@ def run_list(args: argparse.Namespace) -> None:
 
     Prints a line for each language, the pivot first: its modules, their size on disk, and the last scores on
     development data (similarity: Spearman x 100; retrieval: % of translations found). LA, SE and CLA are the
-    adapters of language adaptation, sentence encoding and alignment. For licenses see modenc hub show.
+    adapters of language adaptation, sentence encoding and alignment. Commercial use: yes, if the licenses of
+    all texts that the modules learned from are known to allow it; no, if one does not; else unknown. For
+    licenses see modenc hub show.
 
     Examples:
         modenc hub list --hub adapters_hub/me5-small
@@ -117,6 +119,7 @@ def _summary(hub: Hub, lang: str) -> dict[str, Any]:
             "bytes": card.nbytes,
             "scores": card.last_scores(),
             "licenses": list(card.licenses),
+            "commercial_use": card.commercial_use,
         }
     except ModencError as error:  # one damaged language must not hide the others
         return {"code": lang, "error": str(error)}
@@ -126,8 +129,8 @@ def _row(summary: dict[str, Any]) -> tuple[str, ...]:
     if "error" in summary:
         return summary["code"], "", "damaged: see modenc hub check"
     scores = ", ".join(f"{name} {value:.1f}" for name, value in summary["scores"].items())
-    size = f"{summary['bytes'] / 1e6:.1f}"
-    return summary["code"], summary["name"], " ".join(summary["modules"]), size, scores
+    size, use = f"{summary['bytes'] / 1e6:.1f}", summary["commercial_use"]
+    return summary["code"], summary["name"], " ".join(summary["modules"]), size, use, scores
 
 
 def _modules(hub: Hub, lang: str) -> list[str]:

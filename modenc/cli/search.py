@@ -38,9 +38,9 @@ def add_commands(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Find the lines nearest to a query.
 
-    Encodes the query and all lines of FILE, and prints the nearest lines, tab-separated: cosine, language,
-    line. Lines without a letter, digit or symbol are left out. Vectors are not stored, so each search encodes
-    the file again.
+    Encodes the query with the hub's prompt for queries and all lines of FILE with that for documents, and
+    prints the nearest lines, tab-separated: cosine, language, line. Lines without a letter, digit or symbol
+    are left out. Vectors are not stored, so each search encodes the file again.
 
     Examples:
         modenc search 'Where is the library?' --hub adapters_hub/me5-small --input texts.txt --top 3
@@ -51,12 +51,12 @@ def run(args: argparse.Namespace) -> None:
     if is_blank(args.query):
         raise DataError("expected a query, found an empty one; give a word or a sentence")
     encoder = open_encoder(args)
-    query = unit(encoder.encode([args.query], lang=args.query_lang, align=args.align))[0]
+    query = unit(encoder.encode_query([args.query], lang=args.query_lang, align=args.align))[0]
     best: list[tuple[float, int, str, str]] = []
     first = 0
     lines = (text for text in read_texts(args.input, args.column) if not is_blank(text))
     for texts in batched(lines, LINES_AT_ONCE, CHARACTERS_AT_ONCE):
-        vectors, codes = encode_texts(args, encoder, texts)
+        vectors, codes = encode_texts(args, encoder, texts, prompt_name="document")
         # The negated line number sorts earlier lines first if scores are equal.
         found = [
             (float(score), -(first + i), text, code)

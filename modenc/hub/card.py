@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 from modenc.errors import HubError
 from modenc.hub.files import json_object, json_text, key_issues, listed
 from modenc.hub.layout import PART_FILES, VERSION_FOLDER
+from modenc.provenance import commercial_use
 
 # Infix of scores on development data, between the stage and the metric.
 _AFTER = "_dev_after_"
@@ -80,6 +81,11 @@ class Card:
     def parts(self) -> tuple[str, ...]:
         """Parts whose files are on the card, of ``tokenizer embeddings la se cla``."""
         return tuple(part for part, names in PART_FILES.items() if set(names) <= self.files.keys())
+
+    @property
+    def commercial_use(self) -> str:
+        """Whether the modules may be used commercially, by their licenses and those of all of their data."""
+        return commercial_use([*self.licenses, *(str(row.get("license") or "") for row in self.data)])
 
     @property
     def nbytes(self) -> int:

@@ -187,6 +187,7 @@ def test_a_rerun_encodes_new_files_of_a_folder(encode, folder, tmp_path, monkeyp
         (lambda texts, hub: texts.write_text("One\n") and None, "instead of {'texts.txt': [4, "),
         (lambda texts, hub: _replace_kk(hub), "found modules '"),
         (["--no-align"], "found align True instead of False"),
+        (["--prompt-name", "document"], "found prompt_name None instead of 'document'"),
         (["--part-size", "4"], "found part_size 5 instead of 4"),
         (["--normalize", "--truncate-dim", "8"], "found normalize False instead of True, truncate_dim None"),
         (["--compute", "bf16"], "found compute 'fp32' instead of 'bf16'"),
@@ -326,6 +327,17 @@ def test_options_reach_the_encoder(encode, texts, tiny_hub, expected, tmp_path, 
     assert np.abs(vectors - expected).max() > 1e-5
     assert encode(texts, tmp_path / "v.npy", "--max-memory", "much") != 0
     assert "max_memory: expected bytes, or a text such as" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("output", ["v.npy", "v.parquet", "out"])
+def test_prompt_name_chooses_the_prompt(encode, texts, tiny_hub, expected, tmp_path, monkeypatch, output):
+    encoder = ModularEncoder(tiny_hub.path, prompts={"document": "passage: "})
+    monkeypatch.setattr(encode_verb, "open_encoder", lambda _: encoder)
+    for name, own in (("document", encoder.encode_document(TEXTS)), ("query", expected)):
+        (tmp_path / name).mkdir()
+        assert encode(texts, tmp_path / name / output, "--prompt-name", name) == 0
+        np.testing.assert_allclose(_vectors(tmp_path / name / output), own, atol=1e-5)
+    assert np.abs(encoder.encode_document(TEXTS) - expected).max() > 1e-3
 
 
 @pytest.mark.parametrize("output", ["v.npy", "v.parquet", "out"])

@@ -6,6 +6,7 @@ import pytest
 from tiny_models import sentences
 
 from modenc.cli.main import main
+from modenc.encoder import ModularEncoder
 
 
 @pytest.fixture
@@ -81,6 +82,19 @@ def test_search_finds_the_line_itself_first(tiny_hub, texts, capsys):
     assert len(rows) == 2
     assert rows[0] == ["1.000", "kk", query]
     assert float(rows[1][0]) <= 1.0
+
+
+def test_search_uses_the_prompts_of_queries_and_documents(tiny_hub, texts, capsys, monkeypatch):
+    encoder = ModularEncoder(tiny_hub.path, prompts={"query": "find: ", "document": "passage: "})
+    monkeypatch.setattr("modenc.cli.search.open_encoder", lambda _: encoder)
+    query, lines = sentences("kk")[1], texts.read_text(encoding="utf-8").splitlines()
+    words = ["--hub", str(tiny_hub.path), "--input", str(texts), "--top", "99", "--json"]
+    assert main(["search", query, *words]) == 0
+    found = {row["text"]: row["score"] for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    cosines = encoder.similarity(encoder.encode_query(query), encoder.encode_document(lines))[0]
+    assert found == pytest.approx(dict(zip(lines, cosines.tolist(), strict=True)), abs=1e-5)
+    same = encoder.similarity(encoder.encode(query), encoder.encode(lines))[0]
+    assert found != pytest.approx(dict(zip(lines, same.tolist(), strict=True)), abs=1e-5)
 
 
 def test_search_across_shards_keeps_the_best(tiny_hub, texts, capsys, monkeypatch):

@@ -32,6 +32,36 @@ def test_list(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     assert "sts 76.2" in lines[4]
 
 
+@pytest.mark.parametrize(
+    ("licenses", "expected"),
+    [
+        (["CC0-1.0", "CC-BY-2.0-FR", "cc by-sa 4.0", "MIT", "MPL-2.0", "Apache 2.0"], "yes"),
+        (["BSD-2-Clause, BSD-3-Clause and MIT", "mixed: MIT, CC-BY-4.0"], "yes"),
+        (["MIT", "CC-BY-NC-4.0"], "no"),
+        (["mixed: MIT, CC_BY_NC_SA 4.0"], "no"),
+        (["CC-BY-2.0-FR and WMT (research)"], "no"),
+        (["someone's terms", "Quora's terms, not commercial"], "no"),
+        (["mixed: MIT, GPL-3.0"], "unknown"),
+        (["MIT", "none stated"], "unknown"),
+        (["CC-BY-SA-4.0 (SNLI), OANC and others (MNLI)"], "unknown"),
+        (["MIT", ""], "unknown"),
+        ([], "unknown"),
+    ],
+)
+def test_list_says_whether_a_language_may_be_used_commercially(
+    hub: Hub, capsys: pytest.CaptureFixture[str], licenses: list[str], expected: str
+) -> None:
+    card = hub.card("kk")
+    data = [{"role": "parallel", "source": "t.tsv", "license": name, "rows": 1} for name in licenses]
+    with hub.staging("kk") as staging:
+        shutil.copytree(hub.layout("kk").root, staging, dirs_exist_ok=True)
+        hub.publish(staging, replace(card, data=data, licenses=[name for name in licenses if name]))
+    _, out, _ = run(capsys, "hub", "list", "--hub", hub.path, "--json")
+    assert [language["commercial_use"] for language in json.loads(out)["languages"]][-1] == expected
+    lines = run(capsys, "hub", "list", "--hub", hub.path)[1].splitlines()
+    assert lines[-1][lines[1].index("commercial use") :].split()[0] == expected
+
+
 def test_list_of_an_empty_hub_and_of_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Hub.create(tmp_path / "hub", INFO)
     assert "no languages yet" in run(capsys, "hub", "list", "--hub", tmp_path / "hub")[1]
