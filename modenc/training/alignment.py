@@ -38,7 +38,7 @@ from modenc.training.objectives.distillation import CosineDistillationLoss
 from modenc.training.objectives.pivot_loss import AlignmentOptions, PivotAlignmentLoss, ScoredAlignmentLoss
 from modenc.training.passages import draw_passages
 from modenc.training.phases import objective_inputs, run_phases
-from modenc.training.processes import process_state, rows_a_step
+from modenc.training.processes import process_state
 from modenc.training.stage import Stage, published_modules
 from modenc.training.trainers import train_sentence_model
 
@@ -201,11 +201,10 @@ def alignment_rows(data: TrainingData, settings: AlignmentSettings, seed: int) -
     Returns ``paraphrase`` and ``parallel`` → cross-lingual rows, ``scored`` → scored cross-lingual pairs.
     """
     rows, optimizer = _all_rows(data), settings.optimizer
-    needed = optimizer.steps * rows_a_step(optimizer)
-    if len(rows) > 1:
-        # The kinds take turns batch by batch, and the first may have one batch more.
-        turns = math.ceil(optimizer.steps * optimizer.gradient_accumulation / 2)
-        needed = turns * optimizer.batch_size * process_state().num_processes
+    # The kinds take turns batch by batch, and the first may have one batch more.
+    kinds = len(rows) + bool(settings.keep_weight and data.plan.keeps_passages())
+    turns = math.ceil(optimizer.steps * optimizer.gradient_accumulation / max(kinds, 1))
+    needed = turns * optimizer.batch_size * process_state().num_processes
     return {kind: sample(found, needed, seed) for kind, found in rows.items()}
 
 
