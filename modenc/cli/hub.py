@@ -8,7 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modenc.cli.arguments import add, add_command, add_hub, add_noun, open_hub, option, table, write
+from modenc.cli.arguments import (
+    add_command,
+    add_hub,
+    add_noun,
+    add_option,
+    add_shared,
+    open_hub,
+    table,
+    write,
+)
 from modenc.errors import HubError, ModencError
 
 if TYPE_CHECKING:
@@ -46,57 +55,61 @@ def add_commands(commands: Any) -> None:
 def _add_reading(verbs: Any) -> None:
     parser = add_command(verbs, "list", run_list)
     add_hub(parser)
-    add(parser, "--json")
+    add_shared(parser, "--json")
 
     parser = add_command(verbs, "show", run_show)
     add_hub(parser)
-    add(parser, "--lang", required=True)
-    add(parser, "--json", help="print card.json")
+    add_shared(parser, "--lang", required=True)
+    add_shared(parser, "--json", help="print card.json")
 
     parser = add_command(verbs, "check", run_check)
     add_hub(parser)
-    add(parser, "--lang", action="append", help="check only this language; may be repeated")
-    add(parser, "--json")
+    add_shared(parser, "--lang", action="append", help="check only this language; may be repeated")
+    add_shared(parser, "--json")
 
 
 def _add_changing(verbs: Any) -> None:
     parser = add_command(verbs, "install", run_install)
     parser.add_argument("source", metavar="DIR", help="folder of one language, or a hub (then with --lang)")
-    add(parser, "--hub", help="hub folder to copy into; if there is none, it gets the settings of DIR")
-    add(parser, "--lang", action="append", help="language to copy from the hub DIR; may be repeated")
+    add_shared(parser, "--hub", help="hub folder to copy into; if there is none, it gets the settings of DIR")
+    add_shared(parser, "--lang", action="append", help="language to copy from the hub DIR; may be repeated")
 
     parser = add_command(verbs, "import", run_import)
-    add(parser, "--hub", help="hub folder to install into")
-    add(parser, "--lang", required=True)
-    option(parser, "--se", "DIR", "sentence-encoding adapter: a LoRA saved by peft", required=True)
-    option(parser, "--la", "DIR", "language adapter used while --se was trained: a LoRA saved by peft")
-    option(parser, "--cla", "DIR", "alignment adapter: a parallel adapter saved by the library adapters")
+    add_shared(parser, "--hub", help="hub folder to install into")
+    add_shared(parser, "--lang", required=True)
+    add_option(parser, "--se", "DIR", "sentence-encoding adapter: a LoRA saved by peft", required=True)
+    add_option(parser, "--la", "DIR", "language adapter used while --se was trained: a LoRA saved by peft")
+    add_option(parser, "--cla", "DIR", "alignment adapter: a parallel adapter saved by the library adapters")
     text = "license of the adapters, for the language's card"
-    option(parser, "--license", "NAME", text, required=True)
+    add_option(parser, "--license", "NAME", text, required=True)
     text = "origin of the adapters, for the language's card (default: the folders' names)"
-    option(parser, "--source", "TEXT", text, default="")
-    add(parser, "--force", help="import adapters whose config names another base, or none")
+    add_option(parser, "--source", "TEXT", text, default="")
+    add_shared(parser, "--force", help="import adapters whose config names another base, or none")
 
     parser = add_command(verbs, "remove", run_remove)
-    add(parser, "--hub")
-    add(parser, "--lang", action="append", required=True, help="language code; may be repeated")
-    add(parser, "--force", help="also remove the pivot")
+    add_shared(parser, "--hub")
+    add_shared(parser, "--lang", action="append", required=True, help="language code; may be repeated")
+    add_shared(parser, "--force", help="also remove the pivot")
 
 
 def _add_hugging_face(verbs: Any) -> None:
     parser = add_command(verbs, "push", run_push)
-    add(parser, "--hub")
-    option(parser, "--repo", "ID", "repository (organization/name); created if there is none", required=True)
-    add(parser, "--lang", action="append", help="push only this language; may be repeated")
-    option(parser, "--private", None, "create the repository as private")
-    add(parser, "--revision", metavar="BRANCH", help="branch; created if there is none (default: main)")
-    option(parser, "--message", "TEXT", "commit message (default: Add and the languages' codes)")
+    add_shared(parser, "--hub")
+    add_option(
+        parser, "--repo", "ID", "repository (organization/name); created if there is none", required=True
+    )
+    add_shared(parser, "--lang", action="append", help="push only this language; may be repeated")
+    add_option(parser, "--private", None, "create the repository as private")
+    add_shared(
+        parser, "--revision", metavar="BRANCH", help="branch; created if there is none (default: main)"
+    )
+    add_option(parser, "--message", "TEXT", "commit message (default: Add and the languages' codes)")
 
     parser = add_command(verbs, "pull", run_pull)
     parser.add_argument("repo", metavar="ID", help="hub on Hugging Face (organization/name)")
-    add(parser, "--output", metavar="DIR", help="new folder, or a hub with the same base")
-    add(parser, "--lang", action="append", help="pull only this language; may be repeated")
-    add(parser, "--revision")
+    add_shared(parser, "--output", metavar="DIR", help="new folder, or a hub with the same base")
+    add_shared(parser, "--lang", action="append", help="pull only this language; may be repeated")
+    add_shared(parser, "--revision")
 
 
 def run_list(args: argparse.Namespace) -> None:

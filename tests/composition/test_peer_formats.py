@@ -299,7 +299,7 @@ def test_the_original_of_the_bundled_base_is_taken_with_a_word_of_warning(theirs
 
 
 def test_a_license_and_a_language_are_needed(hub_copy, theirs):
-    with pytest.raises(OptionError, match="license: expected what the adapters may be used under"):
+    with pytest.raises(OptionError, match="license is required"):
         import_language(hub_copy, "sw", se=theirs / "lora", license=" ")
     with pytest.raises(LanguageError):
         import_language(hub_copy, "nothing", se=theirs / "lora", license="MIT")
