@@ -14,14 +14,14 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 
 from modenc.composition.options import (
     ComputeSettings,
-    NotTrained,
+    NoTrainingMixin,
     call_options,
     check_device,
     positive_int,
     prompt_text,
     refuse_in_push,
     refuse_training,
-    refuse_without_effect,
+    reject_unsupported,
 )
 from modenc.composition.routing import Routing, RoutingSettings, with_retries
 from modenc.composition.st_module import ModularTransformer
@@ -32,11 +32,11 @@ from modenc.hub.remote import open_hub
 from modenc.hub.store import Hub, LanguageGoneError
 from modenc.langid import LanguageIdentifier
 from modenc.languages import BASE, listed_codes, normalize_code
-from modenc.texts import TaggedText, as_texts, reusable_codes
+from modenc.texts import TaggedText, as_code_list, as_texts
 from modenc.user_warnings import warn_user
 
 
-class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
+class ModularEncoder(NoTrainingMixin, SentenceTransformer):  # type: ignore[misc]
     """Encoder of sentences with the modules of each text's own language.
 
     Args:
@@ -89,7 +89,7 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         """Open a hub; the arguments and errors are those of the class."""
-        options = refuse_without_effect(options)
+        options = reject_unsupported(options)
         check_device(device)
         access = {name: options.pop(name) for name in ("token", "local_files_only") if name in options}
         opened = open_hub(hub, revision=revision, **access)
@@ -203,7 +203,7 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
             ['en', 'kk']
         """
         found, single = as_texts(texts, self.max_characters)
-        return self._transformer.router.route(found, reusable_codes(lang, single=single), first=first)
+        return self._transformer.router.route(found, as_code_list(lang, single=single), first=first)
 
     def encode(
         self,
@@ -246,7 +246,7 @@ class ModularEncoder(NotTrained, SentenceTransformer):  # type: ignore[misc]
         options = call_options(args, options)
         # ``sentences`` was the name before sentence-transformers 5.4.
         texts, single = as_texts(options.pop("sentences", inputs), self.max_characters)
-        codes = reusable_codes(lang, single=single)
+        codes = as_code_list(lang, single=single)
         route = self._transformer.router.route
         if not (tagged := route(texts, codes)):
             return self._no_vectors(prompt_name, prompt, batch_size, align=align, **options)

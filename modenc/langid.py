@@ -133,7 +133,9 @@ class _ModelIdentifier(ABC):
             scores = np.maximum(self._probabilities(same_script, tuple(fits)), np.float32(1e-30))
             logits = np.log(scores) + np.array([*fits.values()], dtype=np.float32)
             priors = np.array([self._prior(text) for text in same_script], dtype=np.float32)
-            for row, match in zip(rows, _weighed(logits, tuple(fits), members, priors), strict=True):
+            for row, match in zip(
+                rows, _matches_from_logits(logits, tuple(fits), members, priors), strict=True
+            ):
                 matches[row] = match
         return matches
 
@@ -262,7 +264,7 @@ def _decide(
     ]
 
 
-def _weighed(
+def _matches_from_logits(
     logits: NDArray[np.float32], codes: Sequence[str], members: Sequence[str], priors: NDArray[np.float32]
 ) -> list[Match]:
     """Make matches of log odds [texts, codes]; ``priors`` [texts] are added to those of the members."""

@@ -115,16 +115,16 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def exclusive_lock(folder: Path, otherwise: ModencError, wait: float = 0) -> Iterator[None]:
+def exclusive_lock(folder: Path, error_if_held: ModencError, timeout: float = 0) -> Iterator[None]:
     """Lock a folder, which is made if it is missing; the lock ends with this process in any case.
 
-    If another process holds the lock for ``wait`` more seconds, the error ``otherwise`` is raised.
+    If another process holds the lock for ``timeout`` more seconds, ``error_if_held`` is raised.
     """
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        lock = FileLock(folder / LOCK_FILE).acquire(timeout=wait)
+        lock = FileLock(folder / LOCK_FILE).acquire(timeout=timeout)
     except Timeout:
-        raise otherwise from None
+        raise error_if_held from None
     with lock:
         yield
 

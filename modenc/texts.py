@@ -176,7 +176,7 @@ def _next_step(thing: Any) -> str:
     return "convert it with str() if its digits are the text"
 
 
-def reusable_codes(lang: Any, *, single: bool) -> Any:
+def as_code_list(lang: Any, *, single: bool) -> Any:
     """Return ``lang`` in a form that can be read twice: codes are needed again if a language is removed."""
     if getattr(lang, "ndim", 1) == 0:  # an array of one code
         return lang.item()

@@ -20,7 +20,13 @@ from transformers import (
 )
 
 from modenc.base_model.me5_small import ME5_SMALL, convert_me5_small
-from modenc.base_model.trust import check_config, check_weights, clear_errors, model_folder, refuse_adapter
+from modenc.base_model.trust import (
+    as_base_model_error,
+    check_config,
+    check_weights,
+    model_folder,
+    refuse_adapter,
+)
 from modenc.cache import Marker, cache_dir
 from modenc.errors import BaseModelError
 
@@ -107,7 +113,7 @@ class BaseModel:
         return tokenizer
 
     def _load(self, auto_class: Any, **options: Any) -> Any:
-        with clear_errors(partial(_not_found, self.id)):
+        with as_base_model_error(partial(_not_found, self.id)):
             # Without trust_remote_code, transformers would prompt at the terminal.
             loaded = auto_class.from_pretrained(self.folder, trust_remote_code=False, **options)
         return loaded
@@ -119,7 +125,7 @@ class BaseModel:
         Raises:
             BaseModelError: they cannot be fetched.
         """
-        with clear_errors(partial(_not_found, self.id)):
+        with as_base_model_error(partial(_not_found, self.id)):
             folder = model_folder(self.location, self.revision)
         return folder
 

@@ -48,7 +48,7 @@ _KNOWN_MODULES = (
 
 
 @contextmanager
-def clear_errors(message: Callable[[Exception], str]) -> Iterator[None]:
+def as_base_model_error(message: Callable[[Exception], str]) -> Iterator[None]:
     """Turn errors of libraries about a missing or damaged model into a :class:`BaseModelError`."""
     try:
         yield
@@ -59,8 +59,8 @@ def clear_errors(message: Callable[[Exception], str]) -> Iterator[None]:
 
 
 def model_errors(name: str, expected: str) -> AbstractContextManager[None]:
-    """As :func:`clear_errors`, with the message that ``name`` is not the ``expected`` model."""
-    return clear_errors(lambda error: f"{name}: expected {expected}; found {str(error)[:500]}")
+    """As :func:`as_base_model_error`, with the message that ``name`` is not the ``expected`` model."""
+    return as_base_model_error(lambda error: f"{name}: expected {expected}; found {str(error)[:500]}")
 
 
 def model_folder(
@@ -170,7 +170,9 @@ def has_safetensors(base: str, folder: Path) -> bool:
     index = Path(folder, SAFE_WEIGHTS_INDEX_NAME)
     if not index.is_file():
         return Path(folder, SAFE_WEIGHTS_NAME).is_file()
-    with clear_errors(lambda error: f"base {base!r}: expected a readable {index.name}, found {error!r:.200}"):
+    with as_base_model_error(
+        lambda error: f"base {base!r}: expected a readable {index.name}, found {error!r:.200}"
+    ):
         files = list(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
     for file in files:
         if not (isinstance(file, str) and _SHARD.fullmatch(file)):
@@ -204,7 +206,9 @@ def checked_sentence_model(name: str) -> tuple[Path, dict[str, Any]]:
     folder = model_folder(location, subfolders=True, cache=os.environ.get("SENTENCE_TRANSFORMERS_HOME"))
     modules = [(f"sentence_transformers.{_BODY}", "")]
     if (folder / "modules.json").is_file():
-        with clear_errors(lambda error: f"base {name!r}: expected a readable modules.json, found {error!r}"):
+        with as_base_model_error(
+            lambda error: f"base {name!r}: expected a readable modules.json, found {error!r}"
+        ):
             entries = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
             modules = [(str(entry["type"]), str(entry["path"])) for entry in entries]
     for class_name, subfolder in modules:

@@ -105,14 +105,14 @@ _SHARED: dict[str, tuple[str | None, str, dict[str, Any]]] = {
 _SHORT = {"--input": ("-i",), "--output": ("-o",), "--quiet": ("-q",)}
 
 
-def add(parser: Any, *names: str, help: str | None = None, **changes: Any) -> None:
-    """Add shared options; ``help`` and ``changes`` replace their usual arguments of :func:`option`."""
+def add_shared(parser: Any, *names: str, help: str | None = None, **changes: Any) -> None:
+    """Add shared options; ``help`` and ``changes`` replace their usual arguments of :func:`add_option`."""
     for name in names:
         metavar, usual, options = _SHARED[name]
-        option(parser, name, changes.pop("metavar", metavar), help or usual, **{**options, **changes})
+        add_option(parser, name, changes.pop("metavar", metavar), help or usual, **{**options, **changes})
 
 
-def option(parser: Any, name: str, metavar: str | None, help: str, **options: Any) -> None:
+def add_option(parser: Any, name: str, metavar: str | None, help: str, **options: Any) -> None:
     """Add an option whose help states its default; without a metavar a flag; ``--no-x`` unsets ``x``."""
     if options.get("default") not in (None, [], "", argparse.SUPPRESS):
         help += f" (default: {options['default']})"
@@ -127,28 +127,30 @@ def option(parser: Any, name: str, metavar: str | None, help: str, **options: An
 
 def add_hub(parser: Any) -> None:
     """Add ``--hub`` and ``--revision``."""
-    add(parser, "--hub", help="hub folder, or the id of a hub on Hugging Face")
-    add(parser, "--revision")
+    add_shared(parser, "--hub", help="hub folder, or the id of a hub on Hugging Face")
+    add_shared(parser, "--revision")
 
 
 def add_hub_and_routing(parser: Any) -> None:
     """Add ``--hub`` and the options that choose the modules for a text."""
     add_hub(parser)
-    add(parser, "--fallback", "--min-confidence")
+    add_shared(parser, "--fallback", "--min-confidence")
 
 
 def add_encoding(parser: Any) -> None:
     """Add the other options of commands that encode texts, see :func:`add_hub_and_routing`."""
     text = "language of the texts (kk, kaz, kaz_Cyrl and kk-KZ mean the same); auto: detect each"
-    add(parser, "--lang", metavar="auto|CODE", default=AUTO, help=text)
-    add(parser, "--no-align", "--batch-size", "--compute", "--device", "--max-memory", "--column")
+    add_shared(parser, "--lang", metavar="auto|CODE", default=AUTO, help=text)
+    add_shared(parser, "--no-align", "--batch-size", "--compute", "--device", "--max-memory", "--column")
 
 
 def add_cluster(parser: Any) -> None:
     """Add ``--on`` and ``--address``, for commands that can run on several machines."""
-    option(parser, "--on", None, "compute on the machines of a Ray cluster (docs/ray.md)", choices=("ray",))
+    add_option(
+        parser, "--on", None, "compute on the machines of a Ray cluster (docs/ray.md)", choices=("ray",)
+    )
     text = "address of the cluster's head node (default: RAY_ADDRESS, else a cluster on this machine)"
-    option(parser, "--address", "HOST:PORT", text)
+    add_option(parser, "--address", "HOST:PORT", text)
 
 
 def on_cluster(args: argparse.Namespace) -> bool:
@@ -174,8 +176,12 @@ def add_logging(parser: Any) -> None:
     level = {"choices": ("DEBUG", "INFO", "WARNING", "ERROR"), "type": str.upper}
     quiet = {"dest": "log_level", "action": "store_const", "const": "ERROR"}
     # A default would replace a value given before the command's name.
-    option(group, "--log-level", None, "log verbosity (default: INFO)", default=argparse.SUPPRESS, **level)
-    option(group, "--quiet", None, "log errors only, show no progress", default=argparse.SUPPRESS, **quiet)
+    add_option(
+        group, "--log-level", None, "log verbosity (default: INFO)", default=argparse.SUPPRESS, **level
+    )
+    add_option(
+        group, "--quiet", None, "log errors only, show no progress", default=argparse.SUPPRESS, **quiet
+    )
 
 
 def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int | None]) -> Parser:

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import (
-    add,
     add_cluster,
     add_command,
     add_encoding,
     add_hub_and_routing,
+    add_option,
+    add_shared,
     given_language,
     on_cluster,
     open_encoder,
     open_hub,
-    option,
     positive,
     progress_bar,
     report_cuts,
@@ -61,23 +61,23 @@ def add_commands(commands: Any) -> None:
     parser = add_command(commands, "encode", run)
     add_hub_and_routing(parser)
     text = "file with texts, or a folder of such files alone, in the order of their names; -: standard input"
-    add(parser, "--input", help=text)
+    add_shared(parser, "--input", help=text)
     text = (
         "file for vectors, .npy or .parquet; a folder for Parquet parts (it exists, or its name ends in / or "
         "has no ending); -: standard output, a JSON object (language, vector) a line"
     )
-    add(parser, "--output", help=text, type=str)
+    add_shared(parser, "--output", help=text, type=str)
     add_encoding(parser)
     text = "column with each text's language; if it is empty or und, the language is detected"
-    option(parser, "--lang-column", "NAME", text)
+    add_option(parser, "--lang-column", "NAME", text)
     text = "prompt before each text, query or document for search (default: the hub's default prompt)"
-    option(parser, "--prompt-name", None, text, choices=PROMPT_NAMES)
-    option(parser, "--normalize", None, "scale vectors to length 1")
-    option(parser, "--truncate-dim", "N", "keep the first N numbers of each vector", type=positive)
+    add_option(parser, "--prompt-name", None, text, choices=PROMPT_NAMES)
+    add_option(parser, "--normalize", None, "scale vectors to length 1")
+    add_option(parser, "--truncate-dim", "N", "keep the first N numbers of each vector", type=positive)
     text = "type of the stored numbers; binary: one bit each, packed by eight into int8; ubinary: into uint8"
-    option(parser, "--precision", None, text, choices=TYPES, default="float32")
+    add_option(parser, "--precision", None, text, choices=TYPES, default="float32")
     text = f"texts in a part, where an input file is encoded to a folder (default: {_PART_SIZE})"
-    option(parser, "--part-size", "N", text, type=positive)
+    add_option(parser, "--part-size", "N", text, type=positive)
     add_cluster(parser)
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modenc.cli.arguments import add, add_command, option, write
+from modenc.cli.arguments import add_command, add_option, add_shared, write
 from modenc.errors import DataError
 from modenc.extras import require_extra
 
@@ -20,18 +20,20 @@ def add_commands(commands: Any) -> None:
     """Add the command."""
     parser = add_command(commands, "eval", run)
     text = "the base me5-small, or a sentence-transformers model's name or folder; may be repeated"
-    option(parser, "--model", "NAME", text, action="append", default=[])
-    add(parser, "--hub", action="append", default=[], required=False, help="hub folder; may be repeated")
+    add_option(parser, "--model", "NAME", text, action="append", default=[])
+    add_shared(
+        parser, "--hub", action="append", default=[], required=False, help="hub folder; may be repeated"
+    )
     text = "name of a shipped suite (see modenc recipe list), or a TOML file"
-    option(parser, "--suite", "NAME|FILE", text, required=True)
-    option(parser, "--data", "DIR", "folder of the suite's files", required=True, type=Path)
-    add(parser, "--output", metavar="DIR", help="folder for results")
-    option(parser, "--prompt", "TEXT", "prefix of every text, for --model (default: the model's own)")
-    add(parser, "--no-align", "--batch-size")
+    add_option(parser, "--suite", "NAME|FILE", text, required=True)
+    add_option(parser, "--data", "DIR", "folder of the suite's files", required=True, type=Path)
+    add_shared(parser, "--output", metavar="DIR", help="folder for results")
+    add_option(parser, "--prompt", "TEXT", "prefix of every text, for --model (default: the model's own)")
+    add_shared(parser, "--no-align", "--batch-size")
     text = "let hubs detect each text's language (default: they get it from the test set)"
-    option(parser, "--identify", None, text)
-    add(parser, "--seed", help="random seed of resampling")
-    add(parser, "--json", help="print all metrics as JSON, instead of tables")
+    add_option(parser, "--identify", None, text)
+    add_shared(parser, "--seed", help="random seed of resampling")
+    add_shared(parser, "--json", help="print all metrics as JSON, instead of tables")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -6,19 +6,19 @@ import argparse
 import sys
 from typing import Any
 
-from modenc.cli.arguments import add, add_command, add_hub, open_hub, option
+from modenc.cli.arguments import add_command, add_hub, add_option, add_shared, open_hub
 
 
 def add_commands(commands: Any) -> None:
     """Add the command."""
     parser = add_command(commands, "export", run)
     add_hub(parser)
-    add(parser, "--lang", required=True)
+    add_shared(parser, "--lang", required=True)
     formats = {"choices": ("sentence-transformers", "onnx", "openvino"), "default": "sentence-transformers"}
-    option(parser, "--to", None, "a whole model, or for a backend of sentence-transformers", **formats)
-    add(parser, "--output", metavar="DIR", help="new or empty folder")
-    add(parser, "--no-align")
-    option(parser, "--int8", None, "quantize to 8-bit integers, only with --to onnx or openvino")
+    add_option(parser, "--to", None, "a whole model, or for a backend of sentence-transformers", **formats)
+    add_shared(parser, "--output", metavar="DIR", help="new or empty folder")
+    add_shared(parser, "--no-align")
+    add_option(parser, "--int8", None, "quantize to 8-bit integers, only with --to onnx or openvino")
 
 
 def run(args: argparse.Namespace) -> None:

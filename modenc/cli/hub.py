@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modenc.cli.arguments import add, add_command, add_hub, add_noun, open_hub, option, table, write
+from modenc.cli.arguments import (
+    add_command,
+    add_hub,
+    add_noun,
+    add_option,
+    add_shared,
+    open_hub,
+    table,
+    write,
+)
 from modenc.errors import HubError, ModencError
 
 if TYPE_CHECKING:
@@ -17,6 +26,20 @@ if TYPE_CHECKING:
 
 _HEADER = ("code", "language", "modules", "MB", "commercial use", "scores")
 _PARTS = {"embeddings": "vocabulary", "la": "LA", "se": "SE", "cla": "CLA"}
+_STAGE_HEADER = ("stage", "method", "steps", "seconds", "settings")
+# Method of a stage → the settings to show, by their names in recipes; those of all other methods follow.
+_SETTINGS = {
+    "base": (),
+    "trim": ("size", "storage"),
+    "extend": ("size", "new_pieces", "storage"),
+    "focus": ("size", "storage"),
+    "none": (),
+    "copied": ("start",),
+}
+_TRAINED = ("start", "rank", "reduction_factor", "learning_rate", "batch_size", "strength")
+_DATA_HEADER = ("kind", "source", "rows", "license")
+# Key of a card's data → what is shown in its place if it is not stated.
+_DATA_COLUMNS = {"role": "", "source": "", "rows": "", "license": "not stated"}
 
 
 def add_commands(commands: Any) -> None:
@@ -32,57 +55,61 @@ def add_commands(commands: Any) -> None:
 def _add_reading(verbs: Any) -> None:
     parser = add_command(verbs, "list", run_list)
     add_hub(parser)
-    add(parser, "--json")
+    add_shared(parser, "--json")
 
     parser = add_command(verbs, "show", run_show)
     add_hub(parser)
-    add(parser, "--lang", required=True)
-    add(parser, "--json", help="print card.json")
+    add_shared(parser, "--lang", required=True)
+    add_shared(parser, "--json", help="print card.json")
 
     parser = add_command(verbs, "check", run_check)
     add_hub(parser)
-    add(parser, "--lang", action="append", help="check only this language; may be repeated")
-    add(parser, "--json")
+    add_shared(parser, "--lang", action="append", help="check only this language; may be repeated")
+    add_shared(parser, "--json")
 
 
 def _add_changing(verbs: Any) -> None:
     parser = add_command(verbs, "install", run_install)
     parser.add_argument("source", metavar="DIR", help="folder of one language, or a hub (then with --lang)")
-    add(parser, "--hub", help="hub folder to copy into; if there is none, it gets the settings of DIR")
-    add(parser, "--lang", action="append", help="language to copy from the hub DIR; may be repeated")
+    add_shared(parser, "--hub", help="hub folder to copy into; if there is none, it gets the settings of DIR")
+    add_shared(parser, "--lang", action="append", help="language to copy from the hub DIR; may be repeated")
 
     parser = add_command(verbs, "import", run_import)
-    add(parser, "--hub", help="hub folder to install into")
-    add(parser, "--lang", required=True)
-    option(parser, "--se", "DIR", "sentence-encoding adapter: a LoRA saved by peft", required=True)
-    option(parser, "--la", "DIR", "language adapter used while --se was trained: a LoRA saved by peft")
-    option(parser, "--cla", "DIR", "alignment adapter: a parallel adapter saved by the library adapters")
+    add_shared(parser, "--hub", help="hub folder to install into")
+    add_shared(parser, "--lang", required=True)
+    add_option(parser, "--se", "DIR", "sentence-encoding adapter: a LoRA saved by peft", required=True)
+    add_option(parser, "--la", "DIR", "language adapter used while --se was trained: a LoRA saved by peft")
+    add_option(parser, "--cla", "DIR", "alignment adapter: a parallel adapter saved by the library adapters")
     text = "license of the adapters, for the language's card"
-    option(parser, "--license", "NAME", text, required=True)
+    add_option(parser, "--license", "NAME", text, required=True)
     text = "origin of the adapters, for the language's card (default: the folders' names)"
-    option(parser, "--source", "TEXT", text, default="")
-    add(parser, "--force", help="import adapters whose config names another base, or none")
+    add_option(parser, "--source", "TEXT", text, default="")
+    add_shared(parser, "--force", help="import adapters whose config names another base, or none")
 
     parser = add_command(verbs, "remove", run_remove)
-    add(parser, "--hub")
-    add(parser, "--lang", action="append", required=True, help="language code; may be repeated")
-    add(parser, "--force", help="also remove the pivot")
+    add_shared(parser, "--hub")
+    add_shared(parser, "--lang", action="append", required=True, help="language code; may be repeated")
+    add_shared(parser, "--force", help="also remove the pivot")
 
 
 def _add_hugging_face(verbs: Any) -> None:
     parser = add_command(verbs, "push", run_push)
-    add(parser, "--hub")
-    option(parser, "--repo", "ID", "repository (organization/name); created if there is none", required=True)
-    add(parser, "--lang", action="append", help="push only this language; may be repeated")
-    option(parser, "--private", None, "create the repository as private")
-    add(parser, "--revision", metavar="BRANCH", help="branch; created if there is none (default: main)")
-    option(parser, "--message", "TEXT", "commit message (default: Add and the languages' codes)")
+    add_shared(parser, "--hub")
+    add_option(
+        parser, "--repo", "ID", "repository (organization/name); created if there is none", required=True
+    )
+    add_shared(parser, "--lang", action="append", help="push only this language; may be repeated")
+    add_option(parser, "--private", None, "create the repository as private")
+    add_shared(
+        parser, "--revision", metavar="BRANCH", help="branch; created if there is none (default: main)"
+    )
+    add_option(parser, "--message", "TEXT", "commit message (default: Add and the languages' codes)")
 
     parser = add_command(verbs, "pull", run_pull)
     parser.add_argument("repo", metavar="ID", help="hub on Hugging Face (organization/name)")
-    add(parser, "--output", metavar="DIR", help="new folder, or a hub with the same base")
-    add(parser, "--lang", action="append", help="pull only this language; may be repeated")
-    add(parser, "--revision")
+    add_shared(parser, "--output", metavar="DIR", help="new folder, or a hub with the same base")
+    add_shared(parser, "--lang", action="append", help="pull only this language; may be repeated")
+    add_shared(parser, "--revision")
 
 
 def run_list(args: argparse.Namespace) -> None:
@@ -140,7 +167,8 @@ def _modules(hub: Hub, lang: str) -> list[str]:
 def run_show(args: argparse.Namespace) -> None:
     """Show what a language's modules are and were trained on.
 
-    Prints the language's card: base, recipe, stages with settings, scores, data, licenses.
+    Prints licenses, base, stages with the main settings, scores and data, as the language's card states them.
+    For everything on the card, such as all settings and checksums, use --json.
 
     Examples:
         modenc hub show --hub adapters_hub/me5-small --lang kk
@@ -150,16 +178,17 @@ def run_show(args: argparse.Namespace) -> None:
     if args.json:
         sys.stdout.write(card.to_json())
         return
-    role = " (pivot)" if card.lang == hub.info.pivot else ""
+    role = ", pivot" if card.lang == hub.info.pivot else ""
+    licenses = card.licenses or ["not stated"]
     facts = [
         ("language", f"{card.name} ({card.lang}){role}"),
+        ("base", card.base_id),
         ("modules", f"{' '.join(_modules(hub, card.lang))}, {card.nbytes / 1e6:.1f} MB"),
-        ("base", f"{card.base_id} ({card.base_fingerprint})"),
-        ("recipe", f"{card.recipe} ({card.recipe_hash}), seed {card.seed}, {card.created}")
+        ("trained", f"{card.created}, recipe {card.recipe}, seed {card.seed}")
         if card.recipe
-        else ("recipe", f"none: trained by others, imported {card.created}"),
-        ("licenses", ", ".join(card.licenses) or "not stated"),
-        ("versions", ", ".join(f"{name} {version}" for name, version in card.versions.items())),
+        else ("imported", f"{card.created}, trained by others"),
+        ("commercial use", card.commercial_use),
+        *zip(["licenses", *[""] * len(licenses)], licenses, strict=False),
     ]
     sys.stdout.write(table(facts))
     for title, rows in sections(card).items():
@@ -168,29 +197,52 @@ def run_show(args: argparse.Namespace) -> None:
 
 
 def sections(card: Card) -> dict[str, list[tuple[str, ...]]]:
-    """Return title → indented rows of cells."""
+    """Return title → indented rows of cells, a header first."""
     from modenc.hub.card import table_of
 
-    stages: list[tuple[str, ...]] = [
-        (f"  {stage}", key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-        for stage, record in card.stages.items()
-        for key, value in record.items()
-    ]
+    scores = [(name, f"{value:.2f}") for name, value in card.last_scores().items()]
+    tables: dict[str, list[tuple[str, ...]]] = {
+        "stages": [_STAGE_HEADER, *(_stage_row(*item) for item in card.stages.items())],
+        "compared with the base alone": table_of(card.comparison),
+        "scores on development data": [("metric", "score"), *scores],
+        "data": [_DATA_HEADER, *map(_data_row, card.data)],
+    }
     return {
-        "compared with the base alone": [(f"  {row[0]}", *row[1:]) for row in table_of(card.comparison)],
-        "stages": stages,
-        "scores": [(f"  {metric}", f"{value:.2f}") for metric, value in card.scores.items()],
-        "data": [
-            (f"  {row.get('role', '')}", f"{row['rows']} rows" if row.get("rows") else "", *_source(row))
-            for row in card.data
-        ],
-        "files": [(f"  {name}", f"{record['bytes']} bytes") for name, record in card.files.items()],
+        title: [(f"  {row[0]}", *row[1:]) for row in rows] if len(rows) > 1 else []
+        for title, rows in tables.items()
     }
 
 
-def _source(row: dict[str, Any]) -> tuple[str, ...]:
-    stated = str(row.get("source", "")), str(row.get("license", "")) or "license not stated"
-    return (*stated, f"translated by {row['translator']}") if row.get("translator") else stated
+def _stage_row(stage: str, record: Mapping[str, Any]) -> tuple[str, ...]:
+    if "imported from" in record:
+        return stage, "imported", "", "", f"from {record['imported from']}"
+    settings, metrics = _mapping(record, "settings"), _mapping(record, "metrics")
+    method = str(settings.get("method") or _objective(settings))
+    values = {**settings, **_mapping(settings, "lora"), **_mapping(settings, "optimizer")}
+    shown = [f"{name} {values[name]}" for name in _SETTINGS.get(method, _TRAINED) if name in values]
+    seconds = metrics.get("seconds", "")
+    rounded = f"{seconds:.0f}" if isinstance(seconds, float) else str(seconds)
+    return stage, method, str(metrics.get("steps", "")), rounded, ", ".join(shown)
+
+
+def _mapping(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return a mapping of a card; empty without one, since cards come from anyone."""
+    value = record.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _objective(settings: Mapping[str, Any]) -> str:
+    """Name what a stage learned from, its steps on scored pairs included, or that it copied an adapter."""
+    names = [str(settings["objective"])] if settings.get("objective", "none") != "none" else []
+    if settings.get("scored_steps"):
+        names.append("scored pairs")
+    if settings.get("keep_ranking_steps"):
+        names.append("scored pairs and passages")
+    return ", ".join(names) or ("none" if settings.get("start", "fresh") == "fresh" else "copied")
+
+
+def _data_row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(row.get(key) or other) for key, other in _DATA_COLUMNS.items())
 
 
 def run_check(args: argparse.Namespace) -> int:

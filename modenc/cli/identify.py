@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from modenc.cli.arguments import add, add_command, add_hub_and_routing, open_encoder, write
+from modenc.cli.arguments import add_command, add_hub_and_routing, add_shared, open_encoder, write
 from modenc.cli.text_io import CHARACTERS_AT_ONCE, LINES_AT_ONCE, STDIN, batched, read_texts
 from modenc.data.text import one_line
 
@@ -15,9 +15,11 @@ def add_commands(commands: Any) -> None:
     """Add the command."""
     parser = add_command(commands, "identify", run)
     add_hub_and_routing(parser)
-    add(parser, "--input", required=False, default=STDIN)
-    add(parser, "--column")
-    add(parser, "--json", help="print a JSON object a line, with code, confidence, modules, share and text")
+    add_shared(parser, "--input", required=False, default=STDIN)
+    add_shared(parser, "--column")
+    add_shared(
+        parser, "--json", help="print a JSON object a line, with code, confidence, modules, share and text"
+    )
 
 
 def run(args: argparse.Namespace) -> None:

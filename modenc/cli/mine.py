@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import (
-    add,
     add_command,
     add_hub,
+    add_option,
+    add_shared,
     bounded,
     encode_texts,
     open_encoder,
-    option,
     positive,
     progress_bar,
     report_cuts,
@@ -40,21 +40,25 @@ def add_commands(commands: Any) -> None:
     """Add the command."""
     parser = add_command(commands, "mine", run)
     add_hub(parser)
-    add(parser, "--input", help="text file; given twice, once for each language; -: standard input", **_EACH)
-    add(parser, "--lang", help="language of each --input", required=True, **_EACH)
+    add_shared(
+        parser, "--input", help="text file; given twice, once for each language; -: standard input", **_EACH
+    )
+    add_shared(parser, "--lang", help="language of each --input", required=True, **_EACH)
     text = "column of TSV, CSV, JSONL and Parquet; once, or once for each --input (default: text)"
-    add(parser, "--column", help=text, default=None, **_EACH)
-    add(parser, "--output", help="a .tsv file; its columns are the two codes and score")
+    add_shared(parser, "--column", help=text, default=None, **_EACH)
+    add_shared(parser, "--output", help="a .tsv file; its columns are the two codes and score")
     limit = parser.add_mutually_exclusive_group(required=True)
     score = bounded(float, -(10**9), 10**9)
-    option(limit, "--threshold", "X", "smallest score of a pair, such as 1.05; 0: all pairs", type=score)
+    add_option(limit, "--threshold", "X", "smallest score of a pair, such as 1.05; 0: all pairs", type=score)
     text = "file of known pairs to choose the threshold by F1; its columns are the two codes"
-    option(limit, "--dev", "FILE", text, type=Path)
-    option(parser, "--neighbors", "K", "neighbors that margins are computed from", type=positive, default=4)
+    add_option(limit, "--dev", "FILE", text, type=Path)
+    add_option(
+        parser, "--neighbors", "K", "neighbors that margins are computed from", type=positive, default=4
+    )
     text = "search a side of up to N sentences exactly, and a larger one by an inverted file"
-    option(parser, "--exact-rows", "N", text, type=bounded(int, 0, 2**31 - 1), default=100_000)
-    add(parser, "--fallback", "--no-align", "--batch-size", "--compute", "--device", "--max-memory")
-    add(parser, "--json", help="print the summary as JSON")
+    add_option(parser, "--exact-rows", "N", text, type=bounded(int, 0, 2**31 - 1), default=100_000)
+    add_shared(parser, "--fallback", "--no-align", "--batch-size", "--compute", "--device", "--max-memory")
+    add_shared(parser, "--json", help="print the summary as JSON")
 
 
 def run(args: argparse.Namespace) -> None:

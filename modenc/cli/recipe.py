@@ -16,7 +16,7 @@ from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from modenc.cli.arguments import add, add_command, add_noun, option, write
+from modenc.cli.arguments import add_command, add_noun, add_option, add_shared, write
 from modenc.errors import OptionError, RecipeError
 
 if TYPE_CHECKING:
@@ -32,22 +32,24 @@ def add_commands(commands: Any) -> None:
     verbs = add_noun(commands, "recipe", "list, show, copy and check recipes")
 
     parser = add_command(verbs, "list", run_list)
-    add(parser, "--json")
+    add_shared(parser, "--json")
 
     parser = add_command(verbs, "show", run_show)
     add_recipe(parser)
-    option(parser, "--explain", None, "print a comment above each key that explains it")
+    add_option(parser, "--explain", None, "print a comment above each key that explains it")
 
     parser = add_command(verbs, "copy", run_copy)
     parser.add_argument("recipe", metavar="RECIPE", help="name of a shipped recipe, or a TOML file")
-    add(parser, "--output", required=False, default=Path(), help="file or folder to copy to")
-    add(parser, "--force", help="replace the file if it exists")
+    add_shared(parser, "--output", required=False, default=Path(), help="file or folder to copy to")
+    add_shared(parser, "--force", help="replace the file if it exists")
 
     parser = add_command(verbs, "check", run_check)
     add_recipe(parser)
-    add(parser, "--lang", action="append", help="check only the files of this language; may be repeated")
-    option(parser, "--no-files", None, "do not check the files of the data, nor the hub")
-    add(parser, "--json")
+    add_shared(
+        parser, "--lang", action="append", help="check only the files of this language; may be repeated"
+    )
+    add_option(parser, "--no-files", None, "do not check the files of the data, nor the hub")
+    add_shared(parser, "--json")
 
 
 def add_recipe(parser: Any) -> None:

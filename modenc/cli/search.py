@@ -7,13 +7,13 @@ import heapq
 from typing import Any
 
 from modenc.cli.arguments import (
-    add,
     add_command,
     add_encoding,
     add_hub_and_routing,
+    add_option,
+    add_shared,
     encode_texts,
     open_encoder,
-    option,
     positive,
     report_cuts,
     write,
@@ -27,12 +27,12 @@ def add_commands(commands: Any) -> None:
     """Add the command."""
     parser = add_command(commands, "search", run)
     parser.add_argument("query", metavar="QUERY", help="word or sentence, in any of the hub's languages")
-    add(parser, "--input")
-    option(parser, "--top", "N", "number of lines to print", type=positive, default=5)
-    option(parser, "--query-lang", "CODE", "language of the query (default: detect it)")
+    add_shared(parser, "--input")
+    add_option(parser, "--top", "N", "number of lines to print", type=positive, default=5)
+    add_option(parser, "--query-lang", "CODE", "language of the query (default: detect it)")
     add_hub_and_routing(parser)
     add_encoding(parser)
-    add(parser, "--json", help="print a JSON object a line, with score, language and text")
+    add_shared(parser, "--json", help="print a JSON object a line, with score, language and text")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -16,13 +16,13 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from modenc.cli.arguments import (
-    add,
     add_command,
     add_hub_and_routing,
+    add_option,
+    add_shared,
     bounded,
     open_encoder,
     open_hub,
-    option,
     positive,
 )
 
@@ -40,22 +40,24 @@ def add_commands(commands: Any) -> None:
     """Add the command."""
     parser = add_command(commands, "serve", run)
     add_hub_and_routing(parser)
-    add(parser, "--compute", "--device", "--max-memory")
-    option(parser, "--host", "ADDRESS", "where to listen; 0.0.0.0: on all interfaces", default="127.0.0.1")
+    add_shared(parser, "--compute", "--device", "--max-memory")
+    add_option(
+        parser, "--host", "ADDRESS", "where to listen; 0.0.0.0: on all interfaces", default="127.0.0.1"
+    )
     text = "port to listen on; 0: a free one"
-    option(parser, "--port", "N", text, type=bounded(int, 0, 65535), default=8000)
-    option(parser, "--name", "NAME", "what requests call the hub (default: the last part of its name)")
-    option(parser, "--preload", "CODE,…|all", "languages to load before the first request")
-    add(parser, "--batch-size", default=64)
+    add_option(parser, "--port", "N", text, type=bounded(int, 0, 65535), default=8000)
+    add_option(parser, "--name", "NAME", "what requests call the hub (default: the last part of its name)")
+    add_option(parser, "--preload", "CODE,…|all", "languages to load before the first request")
+    add_shared(parser, "--batch-size", default=64)
     text = "milliseconds that a text waits for others to share its batch while nothing else is computed"
-    option(parser, "--window", "MS", text, type=bounded(float, 0, 60_000), default=2.0)
+    add_option(parser, "--window", "MS", text, type=bounded(float, 0, 60_000), default=2.0)
     text = "texts that may wait; with more, requests are refused (429)"
-    option(parser, "--max-waiting", "N", text, type=positive, default=4096)
-    option(parser, "--max-texts", "N", "most texts of a request", type=positive, default=2048)
-    option(parser, "--max-characters", "N", "most characters of a text", type=positive, default=100_000)
-    option(parser, "--max-body", "BYTES", "most bytes of a request", type=positive, default=8_000_000)
+    add_option(parser, "--max-waiting", "N", text, type=positive, default=4096)
+    add_option(parser, "--max-texts", "N", "most texts of a request", type=positive, default=2048)
+    add_option(parser, "--max-characters", "N", "most characters of a text", type=positive, default=100_000)
+    add_option(parser, "--max-body", "BYTES", "most bytes of a request", type=positive, default=8_000_000)
     text = "page whose scripts may use the server, such as https://app.example.org; may be repeated; *: all"
-    option(parser, "--cors-origin", "ORIGIN", text, action="append", default=[])
+    add_option(parser, "--cors-origin", "ORIGIN", text, action="append", default=[])
 
 
 def run(args: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modenc.cli.arguments import add, add_cluster, add_command, on_cluster, option, write
+from modenc.cli.arguments import add_cluster, add_command, add_option, add_shared, on_cluster, write
 from modenc.cli.recipe import add_recipe
 from modenc.errors import RecipeError
 from modenc.recipe.settings import STAGES
@@ -27,17 +27,19 @@ def add_commands(commands: Any) -> None:
     """Add the command."""
     parser = add_command(commands, "train", run)
     add_recipe(parser)
-    add(parser, "--lang", action="append", help="train only this language; may be repeated (default: all)")
+    add_shared(
+        parser, "--lang", action="append", help="train only this language; may be repeated (default: all)"
+    )
     text = f"run only this stage ({', '.join(STAGES)}); may be repeated"
-    option(parser, "--stage", "NAME", text, action="append", choices=STAGES)
-    option(
+    add_option(parser, "--stage", "NAME", text, action="append", choices=STAGES)
+    add_option(
         parser,
         "--monolithic",
         "DIR",
         "train one model on all languages instead of modules, as a baseline (settings: [monolithic]), and "
         "write it to DIR as a sentence-transformers model",
     )
-    option(
+    add_option(
         parser,
         "--publish-unless-worse",
         None,
@@ -45,9 +47,9 @@ def add_commands(commands: Any) -> None:
         "the base alone. The hub then stays unchanged, the trained stages stay in the work folder, and the "
         "exit code is 1. Same as run.publish=unless_worse",
     )
-    add(parser, "--force", help="also run finished stages again, from their start")
+    add_shared(parser, "--force", help="also run finished stages again, from their start")
     add_cluster(parser)
-    add(parser, "--json")
+    add_shared(parser, "--json")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,7 +11,16 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modenc.cli.arguments import add, add_command, bounded, option, positive, progress_bar, share, write
+from modenc.cli.arguments import (
+    add_command,
+    add_option,
+    add_shared,
+    bounded,
+    positive,
+    progress_bar,
+    share,
+    write,
+)
 from modenc.cli.text_io import check_output, source_files
 from modenc.errors import DataError, OptionError
 from modenc.storage import disk_errors, exclusive_lock
@@ -29,36 +38,38 @@ def add_commands(commands: Any) -> None:
     """Add the command."""
     parser = add_command(commands, "translate", run)
     text = "file of text, TSV, CSV, JSONL or Parquet (plain, .gz or .zst), or a folder of such files"
-    add(parser, "--input", type=Path, help=text)
+    add_shared(parser, "--input", type=Path, help=text)
     text = (
         ".tsv or .tsv.gz, or a folder for parts, which a rerun completes (it exists, or its name ends in / "
         "or has no ending)"
     )
-    add(parser, "--output", help=text, type=str)
+    add_shared(parser, "--output", help=text, type=str)
     text = "column to translate; may be repeated (default: text)"
-    add(parser, "--column", action="append", default=[], help=text)
-    option(parser, "--license", "NAME", "license of the text, such as CC-BY-SA-4.0", default="")
+    add_shared(parser, "--column", action="append", default=[], help=text)
+    add_option(parser, "--license", "NAME", "license of the text, such as CC-BY-SA-4.0", default="")
     text = f"rows in a part, where an input file is translated to a folder (default: {_PART_SIZE})"
-    option(parser, "--part-size", "N", text, type=positive)
-    add(parser, "--json", help="print the summary as JSON")
+    add_option(parser, "--part-size", "N", text, type=positive)
+    add_shared(parser, "--json", help="print the summary as JSON")
 
     group = parser.add_argument_group("engine")
-    option(group, "--source", "CODE", "language of the text", required=True)
-    option(group, "--target", "CODE", "language to translate to", required=True)
+    add_option(group, "--source", "CODE", "language of the text", required=True)
+    add_option(group, "--target", "CODE", "language to translate to", required=True)
     each = {"action": "append", "default": []}
-    option(group, "--via", "CODE", "language between both; may be repeated, in order", **each)
-    option(group, "--model", "DIR|ID", "DIR, ID or ID@COMMIT; once, or once for each step", **each)
-    option(group, "--beams", "N", "models: width of the beam search (default: 4)", type=positive)
-    option(group, "--batch-size", "N", "models: texts in a batch (default: 16)", type=positive)
-    option(group, "--mode", "MODE", "apertium: name of a mode, such as eng-kaz; once for each step", **each)
-    option(group, "--data-dir", "DIR", "apertium: folder of a language pair built from source", type=Path)
+    add_option(group, "--via", "CODE", "language between both; may be repeated, in order", **each)
+    add_option(group, "--model", "DIR|ID", "DIR, ID or ID@COMMIT; once, or once for each step", **each)
+    add_option(group, "--beams", "N", "models: width of the beam search (default: 4)", type=positive)
+    add_option(group, "--batch-size", "N", "models: texts in a batch (default: 16)", type=positive)
+    add_option(
+        group, "--mode", "MODE", "apertium: name of a mode, such as eng-kaz; once for each step", **each
+    )
+    add_option(group, "--data-dir", "DIR", "apertium: folder of a language pair built from source", type=Path)
 
     group = parser.add_argument_group("rows to drop")
-    option(group, "--max-unknown", "SHARE", "largest share of unknown words", type=share, default=0.25)
+    add_option(group, "--max-unknown", "SHARE", "largest share of unknown words", type=share, default=0.25)
     ratio = bounded(float, 1, 1000)
     text = "largest ratio of the longer side to the shorter"
-    option(group, "--max-length-ratio", "X", text, type=ratio, default=4.0)
-    option(group, "--no-language-check", None, "keep translations in other languages")
+    add_option(group, "--max-length-ratio", "X", text, type=ratio, default=4.0)
+    add_option(group, "--no-language-check", None, "keep translations in other languages")
 
 
 def run(args: argparse.Namespace) -> None:

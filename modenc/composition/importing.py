@@ -81,7 +81,7 @@ def import_language(
         StorageError: the disk is full or read-only; the hub is as it was.
     """
     if not license.strip():
-        raise OptionError("license: expected what the adapters may be used under, such as MIT; found none")
+        raise OptionError("license is required, for example license='MIT'")
     code, info = normalize_code(lang), hub.info
     folders = {part: Path(path) for part, path in (("la", la), ("se", se), ("cla", cla)) if path is not None}
     body = load_body(resolve_base(info.base_id), hub)

@@ -156,7 +156,7 @@ def refuse_training(encoder: nn.Module, _: Any) -> None:
         raise OptionError(NO_TRAINING)
 
 
-def refuse_without_effect(options: Mapping[str, Any]) -> dict[str, Any]:
+def reject_unsupported(options: Mapping[str, Any]) -> dict[str, Any]:
     """Refuse options of ``SentenceTransformer`` that have no effect here, unless they are empty.
 
     Returns:
@@ -173,13 +173,10 @@ def refuse_without_effect(options: Mapping[str, Any]) -> dict[str, Any]:
     if kwargs := options.get("model_kwargs"):
         names = list(kwargs)
         hint = next((_MODEL_KWARGS[name] for name in names if name in _MODEL_KWARGS), _SETTINGS)
-        raise OptionError(
-            f"model_kwargs: expected none, found {', '.join(map(str, names))}, which would change nothing; "
-            f"{hint}"
-        )
+        raise OptionError(f"model_kwargs has no effect here (found {', '.join(map(str, names))}); {hint}")
     for name, instead in WITHOUT_EFFECT.items():
         if options.get(name):
-            raise OptionError(f"{name}: expected none, since it would change nothing; {instead}")
+            raise OptionError(f"{name} has no effect here; {instead}")
     return {name: value for name, value in options.items() if name not in WITHOUT_EFFECT}
 
 
@@ -198,12 +195,12 @@ def call_options(args: tuple[Any, ...], options: Mapping[str, Any]) -> dict[str,
     named = dict(zip(_ENCODE.parameters, bound.args, strict=False)) | bound.kwargs
     options = {name: value for name, value in named.items() if name not in _OWN}
     if options.get("processing_kwargs"):
-        raise OptionError(f"processing_kwargs: expected none, since they would change nothing; {_TOKENIZERS}")
+        raise OptionError(f"processing_kwargs has no effect here; {_TOKENIZERS}")
     # encode_query and encode_document pass their own.
     if options.get("task") not in (None, "query", "document"):
         raise OptionError(
-            f"task: expected none, found {options['task']!r:.60}, which would change nothing; modules are of "
-            "languages, not of tasks: give prompt= or prompt_name="
+            f"task={options['task']!r:.60} is not supported: modules are per language, not per task. "
+            "Use prompt= or prompt_name="
         )
     return options
 
@@ -216,12 +213,12 @@ def refuse_in_push(options: Mapping[str, Any]) -> None:
     """
     for name, value in options.items():
         if name not in _PUSH:
-            raise OptionError(f"push_to_hub: expected no option {name!r}; there is none of that name")
+            raise OptionError(f"push_to_hub has no option {name!r}")
         if value and _PUSH[name]:
-            raise OptionError(f"{name}: expected none, since it would change nothing; {_PUSH[name]}")
+            raise OptionError(f"{name} has no effect here; {_PUSH[name]}")
 
 
-class NotTrained:
+class NoTrainingMixin:
     """Mixin that refuses methods of ``SentenceTransformer`` for training."""
 
     def fit(self, *_: Any, **__: Any) -> None:

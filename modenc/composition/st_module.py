@@ -21,7 +21,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel, resolve_base
 from modenc.composition.language_cache import LanguageCache, LoadedLanguage
-from modenc.composition.options import ComputeSettings, positive_int, prompt_text, refuse_without_effect
+from modenc.composition.options import ComputeSettings, positive_int, prompt_text, reject_unsupported
 from modenc.composition.routing import LanguageRouter, RoutingSettings
 from modenc.errors import BaseModelError, HubError, LanguageError, OptionError
 from modenc.hub.checks import TokenizerPanic, panics_caught
@@ -98,7 +98,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         if unknown := sorted(settings.keys() - {*routing, *compute}):
             expected = ", ".join(["base", *routing, *compute])
             raise HubError(f"model_kwargs: expected {expected}, found {', '.join(unknown)}")
-        refuse_without_effect({name: options[name] for name in _LOADING_OPTIONS if name in options})
+        reject_unsupported({name: options[name] for name in _LOADING_OPTIONS if name in options})
         access = {key: options[key] for key in ("token", "revision", "local_files_only") if key in options}
         return cls(
             open_hub(model_name_or_path, **access, subfolder=subfolder),

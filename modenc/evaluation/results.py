@@ -56,7 +56,7 @@ class SystemResults:
     seed: int
     seconds: float
     about: dict[str, Any]
-    """Description of the system, and :func:`circumstances`."""
+    """Description of the system, and :func:`environment`."""
     results: Sequence[Result]
     items: dict[str, Items]
     """:attr:`Result.key` → rows [n, k], for paired tests."""
@@ -68,7 +68,7 @@ class SystemResults:
         return next((result for result in self.results if result.key == key), None)
 
 
-def circumstances() -> dict[str, Any]:
+def environment() -> dict[str, Any]:
     """Return the versions, hardware and date, which are needed to reproduce results."""
     return {
         "versions": {package: _version(package) for package in _PACKAGES},

@@ -20,7 +20,7 @@ from modenc.data.sources import describe_source, read_rows, read_score, resolve_
 from modenc.errors import DataError
 from modenc.evaluation.bitext import Score, hubness, is_top1, mining_scores
 from modenc.evaluation.geometry import calinski_harabasz, invariance, isotropy, rsim
-from modenc.evaluation.results import Result, SystemResults, circumstances
+from modenc.evaluation.results import Result, SystemResults, environment
 from modenc.evaluation.retrieval import Vectors, unit
 from modenc.evaluation.search import make_search_set, pool_metrics, search_metrics
 from modenc.evaluation.significance import (
@@ -70,7 +70,7 @@ def run_suite(system: System, suite: Suite, root: Path, *, seed: int) -> SystemR
     run.searches()
     run.language_biases()
     seconds = round(time.perf_counter() - started, 1)
-    about = {"system": system.describe(), **circumstances()}
+    about = {"system": system.describe(), **environment()}
     return SystemResults(system.name, suite.name, seed, seconds, about, run.results, run.items, run.skipped)
 
 

@@ -153,7 +153,7 @@ def mean_score(comparison: Comparison, system: str) -> float | None:
     return sum(comparison[system][metric] for metric in shared) / len(shared) if shared else None
 
 
-def loses(comparison: Comparison) -> bool:
+def is_worse_than_base(comparison: Comparison) -> bool:
     """Check whether the mean of the shared metrics is lower with modules than without."""
     modules, base = (mean_score(comparison, system) for system in (MODULES, BASE))
     return modules is not None and base is not None and modules < base

@@ -250,8 +250,8 @@ def open_hub(
     if isinstance(hub, Hub) or not isinstance(name, str) or os.path.exists(name):
         if revision is not None:
             raise HubError(
-                f"{name!s:.200}: expected no revision for a folder, found {revision!r:.60}; it is for hubs "
-                "on Hugging Face: leave it out, or give such a hub's id"
+                f"{name!s:.200}: revision={revision!r:.60} only applies to hubs on Hugging Face, and this is "
+                "a local folder; leave it out"
             )
         return hub if isinstance(hub, Hub) else Hub.open(hub)
     if not Repository.is_id(name):

@@ -185,14 +185,14 @@ class InspectedSource:
     name: str
     read: int = 0
     """Number of rows read, before any filter."""
-    selected: int = 0
+    matching: int = 0
     """Number of rows that pass the source's filters; with ``group``, the pairs that they make."""
-    whole: bool = False
+    read_to_end: bool = False
     """Whether all rows were read."""
-    training_rows: int = 0
-    """Number of training rows that ``selected`` result in."""
-    is_exact: bool = False
-    """Whether ``selected`` counts all rows of the source."""
+    used_in_training: int = 0
+    """Number of rows that the training makes of ``matching``."""
+    count_is_exact: bool = False
+    """Whether ``matching`` counts all rows of the source."""
     sample: list[Row] = field(default_factory=list)
     """First rows that pass, by role."""
     words: set[str] = field(default_factory=set)
@@ -271,10 +271,10 @@ def _inspect_files(
     count_words = kind is TEXT and plan.vocabulary.method != "base"
     inspected = _inspect_source(path, own, (*roles, *column), plan, count_words=count_words)
     # The limit counts the rows that two joined or grouped ones make.
-    rows = inspected.selected * (kind.rows_each if grouped or joined else 1)
+    rows = inspected.matching * (kind.rows_each if grouped or joined else 1)
     if grouped:
-        inspected.is_exact = inspected.is_exact or 0 < source.limit <= rows
-    inspected.training_rows = min(rows, source.limit or rows) * source.repeat
+        inspected.count_is_exact = inspected.count_is_exact or 0 < source.limit <= rows
+    inspected.used_in_training = min(rows, source.limit or rows) * source.repeat
     yield from inspected.issues
     yield inspected
     yield from _check_content(path, kind, source, inspected, plan, identifier)
@@ -283,7 +283,7 @@ def _inspect_files(
     pivots = _inspect_source(path, other, roles if by_line else (*roles, other.key), plan)
     yield from pivots.issues
     yield from _check_languages(path, pivots, roles, plan.pivot, plan, identifier)
-    if by_line and inspected.whole and pivots.whole and inspected.read != pivots.read:
+    if by_line and inspected.read_to_end and pivots.read_to_end and inspected.read != pivots.read:
         yield Issue(
             path,
             f"expected as many lines in {source.path} as in {source.pivot_path}, found "
@@ -353,7 +353,7 @@ def _inspect_source(
             return inspected
         rows = select_rows(chain([first], watched), source, roles)
         for row in islice(rows, source.limit or None):
-            inspected.selected += 1
+            inspected.matching += 1
             if len(inspected.sample) < _SAMPLED_ROWS:
                 inspected.sample.append(row)
             if count_words:
@@ -363,12 +363,12 @@ def _inspect_source(
     except DataError as error:
         inspected.issues.append(Issue(path, str(error)))
         return inspected
-    inspected.is_exact = inspected.whole or 0 < source.limit <= inspected.selected
+    inspected.count_is_exact = inspected.read_to_end or 0 < source.limit <= inspected.matching
     inspected.issues += _check_filters(path, source, inspected)
     if source.group:
-        if inspected.selected and inspected.whole and not pairing.pairs:
+        if inspected.matching and inspected.read_to_end and not pairing.pairs:
             inspected.issues.append(Issue((*path, "group"), f"{inspected.name}: {pairing.error()}"))
-        inspected.selected = pairing.pairs
+        inspected.matching = pairing.pairs
     return inspected
 
 
@@ -388,7 +388,7 @@ def _watched(inspected: InspectedSource, source: Source, rows: Iterator[Row]) ->
             if len(inspected.values[column]) < _MOST_VALUES or value in wanted:
                 inspected.values[column].add(value)
         yield row
-    inspected.whole = True
+    inspected.read_to_end = True
 
 
 def _wrong_columns(
@@ -442,21 +442,21 @@ def _check_filters(path: Place, source: Source, inspected: InspectedSource) -> I
             met = inspected.values[source.columns.get(name, name)]
             for value in values:
                 match = None if value in met else closest_match(value, met - set(values))
-                if match is not None and inspected.whole:
+                if match is not None and inspected.read_to_end:
                     message = f"{inspected.name}: no row has {value!r} in {name!r}; did you mean {match!r}?"
                     yield Issue((*path, key, name), message, level="warning")
-    if inspected.selected or not inspected.read:
+    if inspected.matching or not inspected.read:
         return
     found_values = "; ".join(
         f"{column!r} holds {', '.join(map(repr, sorted(values)[:_SHOWN]))}"
         for column, values in inspected.values.items()
     )
-    found = f"found none among {'all' if inspected.whole else 'the first'} {inspected.read:,}"
+    found = f"found none among {'all' if inspected.read_to_end else 'the first'} {inspected.read:,}"
     message = f"{inspected.name}: expected rows that pass the filters, {found}"
     yield Issue(
         path,
         f"{message} ({found_values})" if found_values else message,
-        level="error" if inspected.whole else "warning",
+        level="error" if inspected.read_to_end else "warning",
     )
 
 
@@ -468,11 +468,11 @@ def _check_sizes(plan: LanguagePlan, inspected: Mapping[str, Sequence[InspectedS
         steps, batch = optimizer.steps, optimizer.batch_size
         at_once = batch * optimizer.gradient_accumulation
         sources = [source for kind in kinds for source in inspected.get(kind, ())]
-        rows = sum(source.training_rows for source in sources)
-        if not steps or not rows or not all(source.is_exact for source in sources):
+        rows = sum(source.used_in_training for source in sources)
+        if not steps or not rows or not all(source.count_is_exact for source in sources):
             continue
         # All rows of a batch are of one kind.
-        each = {kind: sum(source.training_rows for source in inspected.get(kind, ())) for kind in kinds}
+        each = {kind: sum(source.used_in_training for source in inspected.get(kind, ())) for kind in kinds}
         if few := {name: count for name, count in each.items() if 0 < count < batch}:
             for name, count in few.items():
                 message = (
@@ -486,9 +486,9 @@ def _check_sizes(plan: LanguagePlan, inspected: Mapping[str, Sequence[InspectedS
 
 
 def _check_text(plan: LanguagePlan, sources: Sequence[InspectedSource]) -> Iterator[Issue]:
-    if not sources or not all(source.is_exact and not source.issues for source in sources):
+    if not sources or not all(source.count_is_exact and not source.issues for source in sources):
         return
-    lines = sum(source.selected for source in sources)
+    lines = sum(source.matching for source in sources)
     used = (
         plan.vocabulary.method != "base",
         plan.language_adaptation.objective not in ("none", "pivot"),

@@ -213,8 +213,8 @@ class SentenceEncodingSettings:
     objective: EncodingObjective
     """``mnrl`` on paraphrases (paper), ``simcse`` on running text, both in turn, or ``none``."""
     start: str
-    """``fresh`` (paper), or the code of a language in the hub whose adapter is copied first, a relative or
-    the pivot: much of what it learned holds in other languages. With ``objective = "none"`` it is kept."""
+    """``fresh`` (paper), or the code of a language in the hub whose adapter training starts from: a related
+    language, or the pivot. With ``objective = "none"`` that adapter is used as it is."""
     scored_steps: NonNegativeInt
     """Steps on ``data.scored_pairs`` (CoSENT) after the steps of the objective; 0 for none."""
     keep_ranking_steps: NonNegativeInt

@@ -230,7 +230,7 @@ def dev_with_pivot(
         parallel_texts=[row.text for row in held_out],
         parallel_pivot=pivot.encode([row.pivot for row in held_out], length) if held_out else None,
         # Alignment seldom improves scores within the language: by those alone the start would always win.
-        start_may_win=bool(cross or held_out),
+        may_keep_initial=bool(cross or held_out),
         weights=published_weights,
     )
 

@@ -64,7 +64,7 @@ class DevEvaluator(SentenceEvaluator):  # type: ignore[misc]
     """Held-out running text."""
     teacher: Vectors | None = None
     """The base's vectors of ``teacher_texts``, row for row."""
-    start_may_win: bool = True
+    may_keep_initial: bool = True
     """Whether the weights before training may be chosen as the best."""
     weights: PublishedWeights = nullcontext
     """Context for evaluations, in which the model has the weights that are published."""
@@ -186,10 +186,10 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
             if isinstance(value, float) and not key.endswith(("runtime", "per_second", "epoch"))
         }
         if "score" in scores:
-            self.note(state.global_step, scores)
+            self.record(state.global_step, scores)
 
-    def note(self, step: int, metrics: dict[str, float]) -> None:
-        """Note the metrics of a step; step 0 is the weights before training."""
+    def record(self, step: int, metrics: dict[str, float]) -> None:
+        """Record the metrics of a step; step 0 is the weights before training."""
         self.history = [entry for entry in self.history if entry["step"] < step]
         best = self._best()
         scores = {key: round(float(value), 4) for key, value in metrics.items()}

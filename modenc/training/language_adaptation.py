@@ -212,7 +212,7 @@ def _distill(
     del base, body  # large, and not needed while the student learns
     # With the base's vocabulary the student starts at the teacher's vectors: the start would always win.
     dev = DevEvaluator(
-        teacher_texts=held_out, teacher=teacher_held_out, start_may_win=False, weights=published_weights
+        teacher_texts=held_out, teacher=teacher_held_out, may_keep_initial=False, weights=published_weights
     )
     student = sentence_model(model, tokenizer, plan, settings.max_length)
     loss = DistillationLoss(student, torch.from_numpy(teacher), masked_lm, settings.mlm_weight)

@@ -1,4 +1,4 @@
-"""From a recipe to modules in the hub: each language's four stages in order, without those that are done."""
+"""From a recipe to modules in the hub: each language's four stages in order, skipping finished ones."""
 
 from __future__ import annotations
 

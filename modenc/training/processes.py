@@ -34,7 +34,7 @@ def process_state() -> PartialState:
     return PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU"))
 
 
-def of_main_process(result: Result) -> Result:
+def broadcast_from_main(result: Result) -> Result:
     """Return the main process's ``result`` in every process; all must call it, and wait for each other."""
     results = [result]
     broadcast_object_list(results)
@@ -73,11 +73,11 @@ def training_lock(folder: Path, wait: float = 0) -> Iterator[None]:
     if not process_state().is_main_process:
         yield
         return
-    otherwise = RecipeError(
+    held = RecipeError(
         f"{folder}: another training is running here; wait until it is done, or give this one "
         "a run.work_dir of its own"
     )
-    with exclusive_lock(folder, otherwise, wait):
+    with exclusive_lock(folder, held, wait):
         yield
 
 

@@ -37,7 +37,7 @@ from modenc.hub.card import (
     WORST,
     Card,
     Comparison,
-    loses,
+    is_worse_than_base,
     mean_score,
     shared_scores,
     table_of,
@@ -51,7 +51,7 @@ from modenc.training.adapters_io import pack_frozen
 from modenc.training.body_module import cached_vectors, encode_texts, sentence_model, vectors_file
 from modenc.training.data_access import TrainingData
 from modenc.training.dev import Encode, scores_correlation, search_score
-from modenc.training.processes import of_main_process, process_state
+from modenc.training.processes import broadcast_from_main, process_state
 from modenc.training.stage import Stage, StageRecord
 from modenc.training.tokenizers import tokens_per_sentence
 
@@ -93,14 +93,14 @@ def publish_language(
         ``run.publish`` keeps the modules out.
     """
     lang, published = trained.stage.plan.lang, True
-    if trained.left() and not trained.early and of_main_process(_waits(recipe, hub, trained)):
+    if trained.left() and not trained.early and broadcast_from_main(_waits(recipe, hub, trained)):
         return trained.stage.modules.root
     if process_state().is_main_process:
         card = hub.card(lang) if lang in hub.languages() else None
         sources = _sources(hub, trained)
         if card is None or trained.changed or _is_outdated(card, trained, sources):
             comparison = compare_with_base(trained.stage.data, trained.stage.modules, pivot)
-            published = trained.stage.plan.run.publish == "always" or not loses(comparison)
+            published = trained.stage.plan.run.publish == "always" or not is_worse_than_base(comparison)
             if published:
                 _publish(recipe, hub, trained, sources, comparison)
             else:
@@ -113,7 +113,7 @@ def publish_language(
                 )  # fmt: skip
         elif card.comparison:
             log_comparison(lang, card.comparison)
-    return hub.path / lang if of_main_process(published) else None
+    return hub.path / lang if broadcast_from_main(published) else None
 
 
 def _waits(recipe: Recipe, hub: Hub, trained: TrainedLanguage) -> bool:
@@ -438,7 +438,7 @@ def log_comparison(lang: str, comparison: Comparison, *, modular: bool = True) -
             "translations to set aside (data.parallel, data.dev.parallel_held_out)",
             lang,
         )
-    elif loses(comparison):
+    elif is_worse_than_base(comparison):
         hints = [f"for {name} {_ADVICE[name]}" for name in shared if own[name] < base[name]]
         advice = f"Try {'; '.join(hints)}. Until then lang='base' gives the base's vectors" if modular else ""
         logger.warning(

@@ -127,7 +127,7 @@ def _keep_ranking(stage: Stage, model: SentenceTransformer, kept: PublishedWeigh
         {"scored": {"scored": _scored_pairs(stage)}, "passages": {"passages": passages}},
         losses,
         # It gives similarity up for search in all languages: by one language's sets the start might win.
-        replace(_dev_sets(stage, kept), start_may_win=False),
+        replace(_dev_sets(stage, kept), may_keep_initial=False),
         drawn_from={"passages": len(rows)},
     )
 

@@ -361,8 +361,8 @@ def train_sentence_model(
     best = KeepBest(stage.folder, model, auxiliary) if evaluator else None
     if best:
         best.resume_from(last_checkpoint(stage.checkpoints))
-        if dev.start_may_win and not best.history:
-            best.note(0, metrics["dev_before"])
+        if dev.may_keep_initial and not best.history:
+            best.record(0, metrics["dev_before"])
     metrics |= run_trainer(trainer, best)
     metrics["sets"] = schedule.rows_read(metrics["steps"])
     if evaluator:

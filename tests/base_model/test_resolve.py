@@ -354,7 +354,7 @@ def test_a_base_whose_index_changes_is_not_taken_for_the_old_one(tiny_hub, tiny_
             {"local_files_only": True},
             "found some missing, and local_files_only is set; open the hub",
         ),
-        ("FOLDER", {"revision": COMMIT}, "expected no revision for a folder"),
+        ("FOLDER", {"revision": COMMIT}, "only applies to hubs on Hugging Face, and this is a local folder"),
     ],
 )
 def test_what_is_neither_a_folder_nor_to_be_had_is_said_so(tiny_hub, name, options, message):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from modenc.evaluation.results import Result, SystemResults, circumstances, save_results
+from modenc.evaluation.results import Result, SystemResults, environment, save_results
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def called(reproduce, tmp_path, monkeypatch):
     def call(verb, *words):
         calls.append((verb, *words))
         if verb == "eval":
-            about = {"system": {}, **circumstances()}
+            about = {"system": {}, **environment()}
             results = (Result("kardes", "spearman", ("kk",), 75.0, 60),)
             output = Path(words[words.index("-o") + 1])
             save_results(SystemResults("hub", "turkic", 13, 1.0, about, results, {}), output / "hub")

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import shutil
 from dataclasses import replace
 
@@ -152,7 +153,7 @@ def test_all_three_adapters_and_the_card(hub_copy, tiny_xlmr, tmp_path, capsys):
     assert f"- Trained by others, imported on {card.created}" in readme
     assert main(["hub", "check", *words]) == 0
     assert main(["hub", "show", *words]) == 0
-    assert "none: trained by others, imported 20" in capsys.readouterr().out
+    assert re.search(r"imported +20.*, trained by others", capsys.readouterr().out)
 
 
 def test_bfloat16_becomes_float32_and_the_source_the_folders_names(hub_copy, tiny_xlmr, tmp_path):
@@ -298,7 +299,7 @@ def test_the_original_of_the_bundled_base_is_taken_with_a_word_of_warning(theirs
 
 
 def test_a_license_and_a_language_are_needed(hub_copy, theirs):
-    with pytest.raises(OptionError, match="license: expected what the adapters may be used under"):
+    with pytest.raises(OptionError, match="license is required"):
         import_language(hub_copy, "sw", se=theirs / "lora", license=" ")
     with pytest.raises(LanguageError):
         import_language(hub_copy, "nothing", se=theirs / "lora", license="MIT")

@@ -7,7 +7,7 @@ from tiny_languages import make_card
 
 from modenc.cli.hub import sections
 from modenc.errors import HubError
-from modenc.hub.card import Card, loses, table_of
+from modenc.hub.card import Card, is_worse_than_base, table_of
 from modenc.hub.page import language_page
 
 CARD = make_card("kk", files={"a/b.json": {"sha256": "00", "bytes": 2}})
@@ -129,12 +129,14 @@ def test_a_comparison_is_of_numbers(comparison: object, message: str) -> None:
 
 
 def test_modules_lose_where_the_mean_of_shared_metrics_is_lower() -> None:
-    assert not loses({})
-    assert not loses(COMPARISON)
-    assert loses({"base": {"sts": 70.0, "retrieval": 90.0}, "modules": {"sts": 71.0, "retrieval": 88.0}})
+    assert not is_worse_than_base({})
+    assert not is_worse_than_base(COMPARISON)
+    assert is_worse_than_base(
+        {"base": {"sts": 70.0, "retrieval": 90.0}, "modules": {"sts": 71.0, "retrieval": 88.0}}
+    )
     # A metric that one of them lacks does not count, nor does the number of tokens.
-    assert not loses({"base": {"sts": 70.0, "retrieval": 90.0}, "modules": {"sts": 70.0}})
-    assert not loses({"base": {"tokens": 3.0}, "modules": {"tokens": 2.0}})
+    assert not is_worse_than_base({"base": {"sts": 70.0, "retrieval": 90.0}, "modules": {"sts": 70.0}})
+    assert not is_worse_than_base({"base": {"tokens": 3.0}, "modules": {"tokens": 2.0}})
 
 
 def test_tables_of_odd_comparisons_are_short() -> None:

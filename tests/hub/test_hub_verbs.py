@@ -74,12 +74,48 @@ def test_list_of_an_empty_hub_and_of_none(tmp_path: Path, capsys: pytest.Capture
 def test_show(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "hub", "show", "--hub", hub.path, "--lang", "kaz_Cyrl")
     assert code == 0
-    for part in ("Kazakh (kk)", "tiny/base (f00d)", "sentence_encoding", "76.25", "pairs.tsv", "1000 rows"):
-        assert part in out
-    assert "English (en) (pivot)" in run(capsys, "hub", "show", "--hub", hub.path, "--lang", "en")[1]
+    lines = [line.split() for line in out.splitlines()]
+    for words in (
+        ["language", "Kazakh", "(kk)"],
+        ["base", "tiny/base"],
+        ["commercial", "use", "yes"],
+        ["stage", "method", "steps", "seconds", "settings"],
+        ["sentence_encoding", "mnrl"],
+        ["sts", "76.25"],
+        ["paraphrases", "pairs.tsv", "1000", "CC", "BY-SA", "4.0"],
+    ):
+        assert words in lines
+    assert "English (en), pivot" in run(capsys, "hub", "show", "--hub", hub.path, "--lang", "en")[1]
     assert (
         json.loads(run(capsys, "hub", "show", "--hub", hub.path, "--lang", "kk", "--json")[1])["lang"] == "kk"
     )
+
+
+def test_show_prints_the_settings_that_matter(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    lora, optimizer = {"rank": 8, "alpha": 16}, {"steps": 0, "batch_size": 32, "learning_rate": 0.0005}
+    common = {"max_length": 48, "lora": lora, "optimizer": optimizer}
+    stages = {
+        "vocabulary": {"settings": {"method": "extend", "size": 300, "new_pieces": 20, "storage": "int8"}},
+        "language_adaptation": {"settings": {"objective": "none", **common}, "metrics": {"threads": 1}},
+        "sentence_encoding": {
+            "settings": {"objective": "none", "start": "en", "scored_steps": 9, **common},
+            "metrics": {"steps": 9, "seconds": 3.6, "dev": [{"step": 0, "sts": 84.7}]},
+        },
+        "alignment": {"imported from": "https://example.org/cla", "base": "tiny/base"},
+    }
+    with hub.staging("kk") as staging:
+        shutil.copytree(hub.layout("kk").root, staging, dirs_exist_ok=True)
+        hub.publish(staging, replace(hub.card("kk"), stages=stages))
+    out = run(capsys, "hub", "show", "--hub", hub.path, "--lang", "kk")[1]
+    _, *rows = out.partition("\nstages\n")[2].partition("\n\n")[0].splitlines()
+    trained = "start en, rank 8, learning_rate 0.0005, batch_size 32"
+    assert [re.split("  +", row.strip()) for row in rows] == [
+        ["vocabulary", "extend", "size 300, new_pieces 20, storage int8"],
+        ["language_adaptation", "none"],
+        ["sentence_encoding", "scored pairs", "9", "4", trained],
+        ["alignment", "imported", "from https://example.org/cla"],
+    ]
+    assert "{" not in out
 
 
 def test_check(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,15 +158,19 @@ def test_install(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "expected the modules of 'az', found those of 'kk'" in err
 
 
-def test_show_prints_rows_of_unequal_length(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_says_what_a_source_does_not_state(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     with hub.staging("kk") as staging:
         shutil.copytree(hub.layout("kk").root, staging, dirs_exist_ok=True)
         card = hub.card("kk")
-        translated = {"role": "text", "source": "b.tsv", "rows": 5, "license": "", "translator": "apertium"}
-        hub.publish(staging, replace(card, data=[*card.data, translated]))
+        data = [*card.data, {"role": "text", "source": "b.tsv", "license": ""}]
+        hub.publish(staging, replace(card, data=data, comparison={}, scores={}, licenses=[], recipe=""))
     code, out, _ = run(capsys, "hub", "show", "--hub", hub.path, "--lang", "kk")
     assert code == 0
-    assert re.search("5 rows +b.tsv +license not stated +translated by apertium", out)
+    assert re.search("text +b.tsv +not stated", out)
+    assert re.search("licenses +not stated", out)
+    assert "trained by others" in out
+    assert "scores" not in out
+    assert "compared" not in out
 
 
 def test_lists_and_checks_as_json(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:

@@ -405,9 +405,9 @@ def test_an_encoder_pushes_what_it_uses(
     client("push_encoder", f"{name}b", token=OWNER)
     client("pull", f"{name}b", str(tmp_path / "b"))
     assert json.loads((tmp_path / "b" / "hub.json").read_text())["prompt"] == ""
-    with pytest.raises(OptionError, match="create_pr: expected none, since it would change nothing"):
+    with pytest.raises(OptionError, match="create_pr has no effect here"):
         client("push_encoder", name, create_pr=True)
-    with pytest.raises(OptionError, match="expected no option 'lang'"):
+    with pytest.raises(OptionError, match="push_to_hub has no option 'lang'"):
         client("push_encoder", name, lang="az")
 
 

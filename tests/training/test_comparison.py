@@ -17,7 +17,7 @@ from modenc.base_model import resolve_base
 from modenc.cli.main import main
 from modenc.evaluation.retrieval import mean_accuracy_at_1
 from modenc.evaluation.sts import spearman
-from modenc.hub.card import loses
+from modenc.hub.card import is_worse_than_base
 from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
@@ -94,7 +94,7 @@ def test_worse_modules_are_warned_of_with_what_to_try(trained, tmp_path, caplog)
     save_file(noise, weights)
     found = compare_with_base(data, layout)
     assert found["base"]["sts"] > found["modules"]["sts"] + 10
-    assert loses(found)
+    assert is_worse_than_base(found)
     assert "kk: worse than the base alone on held-out data: mean" in caplog.text
     assert "Try for sts" in caplog.text
     assert "Until then lang='base' gives the base's vectors" in caplog.text
@@ -133,7 +133,7 @@ def test_collapsed_modules_lose(caplog, value):
     assert base == {"sts": 100.0}
     modules = held_out.measure(lambda texts: np.full((len(texts), 2), value), None, base)
     assert modules == {"sts": -100.0}
-    assert loses({"base": base, "modules": modules})
+    assert is_worse_than_base({"base": base, "modules": modules})
     assert "sts: not a number with the modules, whose vectors are all equal or not finite" in caplog.text
     # A metric without a number for the base is left out for the modules, too.
     assert held_out.measure(lambda texts: np.full((len(texts), 2), value), None, {}) == {}

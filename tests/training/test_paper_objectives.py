@@ -96,7 +96,9 @@ def test_a_run_that_breaks_off_ends_like_one_that_does_not(copies, objective, mo
     """It breaks in the last phase; the phases before are found done, and not trained again."""
     # So few steps may beat no start.
     dev = alignment.dev_with_pivot
-    monkeypatch.setattr(alignment, "dev_with_pivot", lambda *given: replace(dev(*given), start_may_win=False))
+    monkeypatch.setattr(
+        alignment, "dev_with_pivot", lambda *given: replace(dev(*given), may_keep_initial=False)
+    )
     whole = _cla(_align(copies("whole"), objective, "run.checkpoint_every=2"))
     assert any(tensor.abs().max() > 0 for name, tensor in whole.items() if "up" in name)
     seen = []

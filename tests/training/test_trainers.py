@@ -30,7 +30,7 @@ def test_the_best_of_all_steps_and_the_start_comes_back(tmp_path):
         with torch.no_grad():
             module.weight.fill_(step + 1.0)
         weights.append(module.weight.clone())
-        best.note(step, {"score": score})
+        best.record(step, {"score": score})
     again = KeepBest(tmp_path, module)
     assert (again.last_step(), again.restore()) == (20, 10)
     assert torch.equal(module.weight, weights[1])
@@ -40,7 +40,7 @@ def test_a_resumed_run_forgets_what_came_after_its_checkpoint(tmp_path, caplog):
     caplog.set_level(logging.INFO)
     best = KeepBest(tmp_path, nn.Linear(2, 2))
     for step, score in ((0, 5.0), (10, 4.0), (20, 9.0), (10, 4.5)):
-        best.note(step, {"score": score})
+        best.record(step, {"score": score})
     assert [entry["step"] for entry in best.history] == [0, 10]
     assert "dev at step 20: score 9.00" in caplog.text
 
@@ -57,22 +57,22 @@ def test_a_resumed_run_gets_back_what_was_best_at_its_checkpoint(tmp_path):
     checkpoint.mkdir()
     best = KeepBest(tmp_path, module)
     start = filled(module, 1.0)
-    best.note(0, {"score": 5.0})
+    best.record(0, {"score": 5.0})
     filled(module, 2.0)
-    best.note(10, {"score": 4.0})
+    best.record(10, {"score": 4.0})
     best.save_to(checkpoint)
     filled(module, 3.0)
-    best.note(20, {"score": 9.0})
+    best.record(20, {"score": 9.0})
     # Killed there; step 20 comes out otherwise this time.
     again = KeepBest(tmp_path, module)
     again.resume_from(str(checkpoint))
     assert [entry["step"] for entry in again.history] == [0, 10]
     filled(module, 4.0)
-    again.note(20, {"score": 4.5})
+    again.record(20, {"score": 4.5})
     assert again.restore() == 0
     assert torch.equal(module.weight, start)
     # The checkpoint is as it was, whatever is best since.
-    again.note(30, {"score": 10.0})
+    again.record(30, {"score": 10.0})
     once_more = KeepBest(tmp_path, module)
     once_more.resume_from(str(checkpoint))
     assert (once_more.restore(), module.weight[0, 0].item()) == (0, 1.0)
@@ -82,7 +82,7 @@ def test_a_run_without_a_checkpoint_begins_with_no_best(tmp_path):
     module = nn.Linear(2, 2)
     best = KeepBest(tmp_path, module)
     filled(module, 3.0)
-    best.note(4, {"score": 9.0})
+    best.record(4, {"score": 9.0})
     again = KeepBest(tmp_path, module)
     again.resume_from(None)
     assert (again.last_step(), again.restore()) == (-1, None)
@@ -92,16 +92,16 @@ def test_a_run_without_a_checkpoint_begins_with_no_best(tmp_path):
 def test_a_score_that_is_no_number_is_never_the_best(tmp_path, caplog):
     module = nn.Linear(2, 2)
     best = KeepBest(tmp_path, module)
-    best.note(0, {"sts": math.nan, "score": math.nan})
+    best.record(0, {"sts": math.nan, "score": math.nan})
     assert "dev at step 0: sts, score: not a number, so these weights cannot be the best" in caplog.text
     assert best.restore() is None
     filled(module, 2.0)
-    best.note(10, {"sts": 4.0, "score": 4.0})
+    best.record(10, {"sts": 4.0, "score": 4.0})
     filled(module, 3.0)
-    best.note(20, {"sts": math.nan, "score": math.nan})
+    best.record(20, {"sts": math.nan, "score": math.nan})
     again = KeepBest(tmp_path, module)
     filled(module, 4.0)
-    again.note(30, {"sts": 3.0, "score": 3.0})
+    again.record(30, {"sts": 3.0, "score": 3.0})
     assert (again.restore(), module.weight[0, 0].item()) == (10, 2.0)
 
 

@@ -181,6 +181,6 @@ def test_languages_are_taken_in_any_standard_form(trained, monkeypatch):
 def test_all_processes_return_what_the_main_one_did(trained, monkeypatch):
     """A language that it held back has no folder in the others either."""
     asked = []
-    monkeypatch.setattr(publishing, "of_main_process", lambda result: asked.append(result))
+    monkeypatch.setattr(publishing, "broadcast_from_main", lambda result: asked.append(result))
     assert train(load_recipe(trained), languages=["kk"]) == {}
     assert asked == [True]

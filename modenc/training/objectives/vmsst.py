@@ -214,7 +214,7 @@ class Sentences:
 
 
 @dataclass(frozen=True)
-class Side:
+class TranslationSide:
     """One language's sentences of a batch of translations."""
 
     mean: Tensor
@@ -284,7 +284,7 @@ class VmsstLoss(TranslationLoss):
         losses = self.auxiliary.write(side.mean, None, side.targets, side.languages)
         return losses.sum() / pieces_in(side.targets)
 
-    def generative(self, one: Side, two: Side) -> Tensor:
+    def generative(self, one: TranslationSide, two: TranslationSide) -> Tensor:
         """Compute the negative translation terms and λ · ELBO per piece (a scalar)."""
         losses = self.auxiliary.write(two.mean, None, one.targets, one.languages)
         losses = losses + self.auxiliary.write(one.mean, None, two.targets, two.languages)
@@ -293,7 +293,7 @@ class VmsstLoss(TranslationLoss):
         total: Tensor = losses.sum() / (pieces_in(one.targets) + pieces_in(two.targets))
         return total
 
-    def negative_elbo(self, one: Side, two: Side) -> Tensor:
+    def negative_elbo(self, one: TranslationSide, two: TranslationSide) -> Tensor:
         """Compute -ELBO of each row [batch], from one sample of each variable."""
         even = torch.arange(len(one.mean), device=one.mean.device) % 2 == 0
         mean = torch.where(even[:, None], one.mean, two.mean)
@@ -311,10 +311,10 @@ class VmsstLoss(TranslationLoss):
             return losses
         return losses + min(1.0, self.step / self.kl_steps) * divergences
 
-    def _pivot_side(self, vectors: Tensor, rows: Tensor) -> Side:
+    def _pivot_side(self, vectors: Tensor, rows: Tensor) -> TranslationSide:
         return self._side(vectors, rows + self.sentences.first_pivot, torch.zeros_like(rows))
 
-    def _side(self, vectors: Tensor, rows: Tensor, languages: Tensor) -> Side:
+    def _side(self, vectors: Tensor, rows: Tensor, languages: Tensor) -> TranslationSide:
         mean = vectors.float() if self.pivot is None else scale_to_sqrt_dim(vectors.float())
         targets = self.sentences.targets.batch(rows)
-        return Side(mean, targets.to(mean.device), languages.to(mean.device))
+        return TranslationSide(mean, targets.to(mean.device), languages.to(mean.device))
