@@ -1,4 +1,4 @@
-"""Sentence vectors from modules of each language's own."""
+"""Multilingual sentence embeddings with adapters for each language."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ class ModularEncoder(NoTrainingMixin, SentenceTransformer):  # type: ignore[misc
         align: bool = True,
         **options: Any,
     ) -> Any:
-        """Turn texts of any mixture of languages into vectors.
+        """Turn texts of any mixture of languages into embeddings.
 
         Args:
             inputs: a text, or a list, tuple, array, Series or column of texts.

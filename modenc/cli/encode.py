@@ -72,7 +72,7 @@ def add_commands(commands: Any) -> None:
     add_option(parser, "--lang-column", "NAME", text)
     text = "prompt before each text, query or document for search (default: the hub's default prompt)"
     add_option(parser, "--prompt-name", None, text, choices=PROMPT_NAMES)
-    add_option(parser, "--normalize", None, "scale vectors to length 1")
+    add_option(parser, "--normalize", None, "scale embeddings to length 1")
     add_option(parser, "--truncate-dim", "N", "keep the first N numbers of each vector", type=positive)
     text = "type of the stored numbers; binary: one bit each, packed by eight into int8; ubinary: into uint8"
     add_option(parser, "--precision", None, text, choices=TYPES, default="float32")
@@ -82,7 +82,7 @@ def add_commands(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Turn texts into vectors.
+    """Turn texts into embeddings.
 
     Encodes the lines of a text file, or a column of TSV, CSV, JSONL or Parquet, as a stream. A .npy file has
     shape [texts, dimensions], and its row i is text i. A .parquet file has the columns index, language and

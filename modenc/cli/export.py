@@ -26,8 +26,8 @@ def run(args: argparse.Namespace) -> None:
 
     The language's modules are merged into the base; prompt, pooling and maximum length are included.
     SentenceTransformer(DIR) loads the model without modenc; a model exported to ONNX or OpenVINO needs
-    SentenceTransformer(DIR, backend="onnx") or backend="openvino". Its vectors equal those of modenc encode
-    --lang CODE within 1e-5, and with --int8 approximately.
+    SentenceTransformer(DIR, backend="onnx") or backend="openvino". Its embeddings equal those of modenc
+    encode --lang CODE within 1e-5, and with --int8 approximately.
 
     Examples:
         modenc export --hub adapters_hub/me5-small --lang kk -o kazakh

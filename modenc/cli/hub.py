@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from modenc.hub.store import Hub
 
 _HEADER = ("code", "language", "modules", "MB", "commercial use", "scores")
-_PARTS = {"embeddings": "vocabulary", "la": "LA", "se": "SE", "cla": "CLA"}
 _STAGE_HEADER = ("stage", "method", "steps", "seconds", "settings")
 # Method of a stage → the settings to show, by their names in recipes; those of all other methods follow.
 _SETTINGS = {
@@ -161,7 +160,10 @@ def _row(summary: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _modules(hub: Hub, lang: str) -> list[str]:
-    return [_PARTS[part] for part in hub.parts(lang) if part in _PARTS]
+    from modenc.hub.layout import STAGE_MODULES
+
+    parts = set(hub.parts(lang))
+    return [module.short for module in STAGE_MODULES.values() if parts.issuperset(module.parts)]
 
 
 def run_show(args: argparse.Namespace) -> None:

@@ -18,9 +18,9 @@ COMMANDS = {
     "hub": "list, show, check, install, import, remove, push and pull a hub's languages",
     "recipe": "list, show, copy and check recipes",
     "train": "train the modules of a recipe's languages",
-    "encode": "turn texts into vectors",
+    "encode": "turn texts into embeddings",
     "identify": "detect the language of each text",
-    "serve": "serve vectors over HTTP, as OpenAI's API does",
+    "serve": "serve embeddings over HTTP, as OpenAI's API does",
     "search": "find the lines nearest to a query",
     "export": "export a language as a model for sentence-transformers, ONNX or OpenVINO",
     "eval": "evaluate hubs and models on a suite of test sets",
@@ -51,7 +51,9 @@ class _Version(argparse.Action):
 
 def build_parser(*called: str) -> Parser:
     """Build the parser of ``modenc``, with options only for the commands in ``called``."""
-    parser = Parser(prog="modenc", description="Sentence vectors from modules for each language.")
+    parser = Parser(
+        prog="modenc", description="Multilingual sentence embeddings with adapters for each language."
+    )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     add_logging(parser)
     commands = parser.add_subparsers(metavar="COMMAND")

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
 
     Scores pairs of nearest neighbors by their ratio margin, and takes them from the best score down to the
     threshold, each sentence once. Sentences that differ in case or punctuation alone count as one. The
-    vectors of both texts are kept in memory: 1.5 GB for a million sentences of 384 numbers.
+    embeddings of both texts are kept in memory: 1.5 GB for a million sentences of 384 numbers.
 
     --dev FILE has a row for each known pair, and a row with one empty side for each sentence that is known to
     have no translation. The share of such sentences should be as in your texts.

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
 
     Encodes the query with the hub's prompt for queries and all lines of FILE with that for documents, and
     prints the nearest lines, tab-separated: cosine, language, line. Lines without a letter, digit or symbol
-    are left out. Vectors are not stored, so each search encodes the file again.
+    are left out. Embeddings are not stored, so each search encodes the file again.
 
     Examples:
         modenc search 'Where is the library?' --hub adapters_hub/me5-small --input texts.txt --top 3

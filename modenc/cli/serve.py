@@ -1,4 +1,4 @@
-"""``modenc serve``: vectors over HTTP."""
+"""``modenc serve``: embeddings over HTTP."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def add_commands(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Serve vectors over HTTP.
+    """Serve embeddings over HTTP.
 
     Answers POST /v1/embeddings and GET /v1/models as OpenAI's API does, with the fields lang, align,
     normalize and input_type, too. At / is a page to try it; /health, /ready and /metrics (Prometheus) are for

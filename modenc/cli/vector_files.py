@@ -1,4 +1,4 @@
-"""Files of vectors, written as a stream: .npy and .parquet."""
+"""Files of embeddings, written as a stream: .npy and .parquet."""
 
 from __future__ import annotations
 

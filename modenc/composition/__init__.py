@@ -1,1 +1,1 @@
-"""Computation of sentence vectors from a language's modules and the shared body."""
+"""Computation of sentence embeddings from a language's modules and the shared body."""

@@ -53,6 +53,29 @@ PART_FILES: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
+class StageModule:
+    """The module that a stage of training makes."""
+
+    short: str
+    """Its name in lists."""
+    title: str
+    """The stage's name on pages."""
+    parts: tuple[str, ...]
+    """Parts of a language that store it."""
+
+
+STAGE_MODULES = {
+    "vocabulary": StageModule("vocabulary", "vocabulary", ("tokenizer", "embeddings")),
+    "language_adaptation": StageModule("LA", "language adaptation (LA)", ("la",)),
+    "sentence_encoding": StageModule("SE", "sentence encoding (SE)", ("se",)),
+    "alignment": StageModule("CLA", "cross-lingual alignment (CLA)", ("cla",)),
+}
+"""Stage → the module that it makes, in the order of training."""
+STAGE_OF_PART = {part: stage for stage, module in STAGE_MODULES.items() for part in module.parts}
+"""Part → the stage that makes it."""
+
+
+@dataclass(frozen=True)
 class HubInfo:
     """Content of ``hub.json``, which all languages of a hub share: the base and how it is used."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from modenc.hub.card import MODULES, SCORES, Card, table_of
-from modenc.hub.layout import README_FILE, HubInfo
+from modenc.hub.layout import README_FILE, STAGE_MODULES, HubInfo
 
 HUB_PAGES = {"me5-small": "intfloat/multilingual-e5-small"}
 """Bundled base → Hugging Face id of the model that it was converted from."""
@@ -24,12 +24,6 @@ _LICENSE_IDS = frozenset({
     "mpl-2.0", "odc-by", "unlicense",
 })  # fmt: skip
 
-_STAGES = {
-    "vocabulary": "vocabulary",
-    "language_adaptation": "language adaptation (LA)",
-    "sentence_encoding": "sentence encoding (SE)",
-    "alignment": "cross-lingual alignment (CLA)",
-}
 _HUB_TAGS = ("sentence-transformers", "feature-extraction", "sentence-similarity", "multilingual", "adapters")
 # Metric of a card → task and its name, and the metric (0 to 1), as sentence-transformers names them.
 _RESULTS = {
@@ -69,7 +63,7 @@ def language_page(card: Card) -> str:
         "language.md.j2",
         card=card,
         metadata=front_matter(card, "modenc", "modular", "adapters"),
-        stages=[_STAGES.get(stage, stage) for stage in card.stages],
+        stages=[STAGE_MODULES[stage].title if stage in STAGE_MODULES else stage for stage in card.stages],
         compared=table_of(card.comparison) or [()],
         scores=[(key, f"{score:.2f}") for key, score in card.scores.items()],
     )

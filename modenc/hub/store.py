@@ -49,6 +49,7 @@ from modenc.hub.layout import (
     PART_FILES,
     POOLING_FOLDER,
     README_FILE,
+    STAGE_OF_PART,
     VERSION_FOLDER,
     HubInfo,
     LanguageLayout,
@@ -68,14 +69,6 @@ _EACH_WHOLE = "each language there is complete, in the old version or the new on
 _MOST_README_BYTES = 1 << 20
 # After so long no process is still writing a version, and none is reading one that was replaced.
 _LEFT_BEHIND_SECONDS = 3600.0
-# Part → training stage that makes it.
-STAGE_OF_PART = {
-    "tokenizer": "vocabulary",
-    "embeddings": "vocabulary",
-    "la": "language_adaptation",
-    "se": "sentence_encoding",
-    "cla": "alignment",
-}
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 from modenc.data.filters import Filters
 from modenc.data.kinds import KINDS, TRAINED_ON, DataKind
 from modenc.data.sources import Source as Source
+from modenc.hub.layout import STAGE_MODULES
 from modenc.provenance import is_allowed
 from modenc.ranges import (
     SEED,
@@ -48,7 +49,7 @@ AlignmentObjective = Literal[
 MonolithicObjective = Literal["pivot", "monolingual", "cross", "monolingual+cross", PaperObjective]
 EmbeddingStorage = Literal["float16", "int8"]
 
-STAGES = ("vocabulary", "language_adaptation", "sentence_encoding", "alignment")
+STAGES = tuple(STAGE_MODULES)
 """The stages of training, in order; each has a section in recipes."""
 
 FRESH = "fresh"

@@ -1,4 +1,4 @@
-"""Vectors over HTTP, as OpenAI's embeddings API has them. Needs the extra ``serve``."""
+"""Embeddings over HTTP, as OpenAI's embeddings API has them. Needs the extra ``serve``."""
 
 from modenc.extras import require_extra
 

@@ -1,4 +1,4 @@
-"""A body and a tokenizer as a sentence-transformers model, for the trainers and for cached vectors."""
+"""A body and a tokenizer as a sentence-transformers model, for the trainers and for cached embeddings."""
 
 from __future__ import annotations
 

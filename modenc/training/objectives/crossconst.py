@@ -1,4 +1,4 @@
-r"""MuSR (Gao et al., 2023): translation through the sentence vector, then CrossConST.
+r"""MuSR (Gao et al., 2023): translation through the sentence embedding, then CrossConST.
 
 A decoder (``decoder.py``, ``input``) writes the pivot's sentence y from the vector of its translation x:
 

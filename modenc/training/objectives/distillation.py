@@ -1,4 +1,4 @@
-r"""Distillation from the base's own sentence vectors: of a new vocabulary, and of the ranking of passages.
+r"""Distillation from the base's own sentence embeddings: of a new vocabulary, and of the ranking of passages.
 
 With unit vectors s_i of the student and t_i of the teacher (the same with the base's vocabulary) for the
 sentences of a batch: ``L = mean_i (1 - s_i·t_i) + mean_ij (s_i·s_j - t_i·t_j)²``. The second term
