@@ -201,7 +201,7 @@ def _distill(
     optimizer = settings.optimizer
     texts = sample(stage.data.text.train, optimizer.steps * rows_a_step(optimizer), plan.run.seed)
     held_out = stage.data.text.held_out[:200]
-    body = _with_start(stage, stage.base.load_body())
+    body = _with_start(stage, stage.load_body())
     base = sentence_model(body, stage.base.load_tokenizer(), plan, settings.max_length)
     logger.info("  vectors with the base's vocabulary, of %d sentences", len(texts))
     # With the checkpoints, which go when the stage is done. The number of processes decides which texts.

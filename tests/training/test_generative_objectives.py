@@ -22,8 +22,8 @@ from modenc.training.objectives.decoder import (
 from modenc.training.objectives.vmsst import (
     Sentences,
     SeparationOptions,
-    Side,
     SourceSeparation,
+    TranslationSide,
     VmsstLoss,
     draw_gaussian,
     gaussian_divergence,
@@ -238,8 +238,8 @@ def test_the_bound_against_monte_carlo_of_its_definition(targets):
     encoder = _Encoder(12)
     loss = _vmsst("vmsst", targets, encoder)
     loss.begin_step(10)
-    one = Side(encoder.vectors[[0]], targets.batch(torch.tensor([0])), torch.tensor([1]))
-    two = Side(encoder.vectors[[7]], targets.batch(torch.tensor([7])), torch.tensor([0]))
+    one = TranslationSide(encoder.vectors[[0]], targets.batch(torch.tensor([0])), torch.tensor([1]))
+    two = TranslationSide(encoder.vectors[[7]], targets.batch(torch.tensor([7])), torch.tensor([0]))
     with torch.no_grad():
         mean = torch.stack([loss.negative_elbo(one, two) for _ in range(1500)]).mean()
         # The first row of a batch feeds the first side to the semantic network.

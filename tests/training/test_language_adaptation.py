@@ -225,7 +225,7 @@ def test_cached_vectors_of_the_wrong_size_are_made_again(tmp_path, content):
 
 UNREAD = {
     # By stage 2: these are the adapter's, or stage 4's own.
-    *("partners", "reduction_factor", "optimizer", "max_length", "keep_weight", "strength"),
+    *("partners", "dropout", "reduction_factor", "optimizer", "max_length", "keep_weight", "strength"),
 }
 
 
