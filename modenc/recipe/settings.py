@@ -226,8 +226,9 @@ class SentenceEncodingSettings:
     strength: ShareAbove0
     """Share of the trained adapter's output that is kept, above 0 and up to 1 (paper). Less is nearer to the
     base, and to its quality in search. Compare WiSE-FT (Wortsman et al., 2022)."""
-    dropout: ShareBelow1
-    """Dropout of the frozen body while SE trains. SimCSE needs some; a ranking is better kept with 0."""
+    dropout: bool
+    """Whether the frozen body drops out as in its own training while SE trains. SimCSE needs it; a ranking is
+    better kept without."""
     lora: LoraSettings
     """The sentence-encoding adapter SE."""
     optimizer: OptimizerSettings
@@ -267,8 +268,9 @@ class AlignmentSettings:
     partners: Literal["pivot", "all"]
     """``pivot`` (paper): each language is aligned to the frozen pivot. ``all``: all pairs of languages are
     aligned in one training, and every language, the pivot too, learns an adapter (the paper's Table 3)."""
-    dropout: ShareBelow1
-    """Dropout of the frozen body while CLA trains; with 0 its vectors are those that are compared later."""
+    dropout: bool
+    """Whether the frozen body drops out as in its own training while CLA trains; without, its vectors are
+    those that are compared later."""
     reduction_factor: PositiveInt
     """Hidden size over bottleneck size of the parallel adapter (``ParBnConfig``: 2)."""
     optimizer: OptimizerSettings

@@ -52,7 +52,7 @@ def train_alignment(stage: Stage) -> dict[str, Any]:
     if plan.skips("alignment"):
         return {}
     pivot = PublishedEncoder(stage)
-    body, tokenizer = stage.body_and_tokenizer(settings.dropout)
+    body, tokenizer = stage.body_and_tokenizer(dropout=settings.dropout)
     model = sentence_model(body, tokenizer, plan, settings.max_length)
     published_weights = partial(scaled_adapter, body, settings.strength)
 

@@ -121,7 +121,7 @@ def align_all_pairs(stages: Mapping[str, Stage], folder: Path) -> dict[str, Any]
     batches = batches_of_pairs(texts, settings, plan.run.seed)
     models = {}
     for lang, stage in stages.items():
-        body, tokenizer = stage.body_and_tokenizer(settings.dropout)
+        body, tokenizer = stage.body_and_tokenizer(dropout=settings.dropout)
         models[lang] = sentence_model(body, tokenizer, stage.plan, settings.max_length)
         add_parallel_adapter(body, settings.reduction_factor)
         pack_frozen(body)

@@ -56,7 +56,7 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
         if start is not None and process_state().is_main_process:
             shutil.copytree(start, stage.modules.se)
         return {}
-    composed, tokenizer = stage.body_and_tokenizer(settings.dropout)
+    composed, tokenizer = stage.body_and_tokenizer(dropout=settings.dropout)
     body = add_lora(composed, settings.lora, ALL_LINEAR_LAYERS)
     if start is not None:
         load_lora(body, start)

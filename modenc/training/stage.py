@@ -99,17 +99,15 @@ class Stage:
         # On CPUs short sentences go back through torch's fused attention in twice the time of the plain one.
         return self.base.load_body(None if torch.cuda.is_available() else "eager")
 
-    def body_and_tokenizer(
-        self, dropout: float | None = None
-    ) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+    def body_and_tokenizer(self, *, dropout: bool = True) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
         """Load the base with all earlier modules merged and frozen, and the language's tokenizer.
 
-        Each call reads the files again: a body trains on its modules' embeddings in place. In training the
-        body has this ``dropout``, or the base's own.
+        Each call reads the files again: a body trains on its modules' embeddings in place. Without
+        ``dropout`` the body has none in training either.
         """
         body = self.load_body()
-        if dropout is not None:
-            set_dropout(body, dropout)
+        if not dropout:
+            set_dropout(body, 0.0)
         if self.before is None:
             return body, self.base.load_tokenizer()
         modules = read_modules(self.before, self.base.hidden_size)
