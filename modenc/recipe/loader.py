@@ -287,15 +287,22 @@ def _plans(
         }
         plan = LanguagePlan(lang, header.pivot, header.name, header.hubs()[0], **sections)
         run = replace(plan.run, work_dir=header.folder(str(plan.run.work_dir)))
-        start, place = plan.sentence_encoding.start, ("sentence_encoding", "start")
-        if start != FRESH:
-            start = _code(start, place, issues, f"expected {FRESH!r} or a language code: ")
-        encoding = replace(plan.sentence_encoding, start=FRESH if start == lang else start)
+        encoding = replace(plan.sentence_encoding, start=_start(plan, "sentence_encoding", issues))
+        alignment = replace(plan.alignment, start=_start(plan, "alignment", issues))
         emma_x = replace(plan.emma_x, warmup_languages=_warmup_languages(plan, own, issues))
-        plan = replace(plan, data=_with_records(plan), run=run, sentence_encoding=encoding, emma_x=emma_x)
+        plan = replace(plan, data=_with_records(plan), run=run, emma_x=emma_x)
+        plan = replace(plan, sentence_encoding=encoding, alignment=alignment)
         plans[lang] = _as_pivot(plan, own_table, issues) if lang == header.pivot else plan
         found += [(lang, issue) for issue in issues]
     return plans
+
+
+def _start(plan: LanguagePlan, section: str, issues: list[Issue]) -> str:
+    """Return the normalized code of the language that a stage starts from, or ``fresh``."""
+    start: str = getattr(plan, section).start
+    if start != FRESH:
+        start = _code(start, (section, "start"), issues, f"expected {FRESH!r} or a language code: ")
+    return FRESH if start == plan.lang else start
 
 
 def _with_records(plan: LanguagePlan) -> DataSettings:
@@ -353,7 +360,7 @@ def _as_pivot(plan: LanguagePlan, own: LanguageTable, issues: list[Issue]) -> La
                 f"'all'; found {alignment.objective!r}"
             )
             issues.append(Issue(place, message))
-        alignment = replace(alignment, objective="none")
+        alignment = replace(alignment, objective="none", start=FRESH)
     dev = replace(plan.data.dev, cross_sts=())
     data = replace(plan.data, parallel=(), cross_paraphrases=(), cross_scored_pairs=(), dev=dev)
     return replace(plan, data=data, alignment=alignment)
@@ -378,13 +385,13 @@ def _training_order(plans: dict[str, LanguagePlan], pivot: str) -> dict[str, Lan
         if lang in waiting:
             circle = " and ".join(sorted(waiting[waiting.index(lang) :]))
             raise RecipeError(
-                f"sentence_encoding.start: {circle} wait for each other; set one of them to {FRESH!r}"
+                f"start: {circle} wait for each other; set one of them to {FRESH!r}"
                 " (or leave it out of emma_x.warmup_languages)"
             )
         if lang in plans and lang not in ordered:
             plan = plans[lang]
             others = plan.emma_x.warmup_languages if plan.alignment.objective == "emma_x" else ()
-            for other in (plan.sentence_encoding.start, *others):
+            for other in (plan.sentence_encoding.start, plan.alignment.start, *others):
                 place(other, (*waiting, lang))
             ordered[lang] = plan
 

@@ -53,7 +53,7 @@ STAGES = tuple(STAGE_MODULES)
 """The stages of training, in order; each has a section in recipes."""
 
 FRESH = "fresh"
-"""Value of ``sentence_encoding.start`` for a new adapter, which changes nothing at first."""
+"""Value of a stage's ``start`` for a new adapter, which changes nothing at first."""
 
 
 @dataclass(frozen=True)
@@ -265,6 +265,8 @@ class AlignmentSettings:
     scored pairs, ranked within the language and across in one loss; ``scored+parallel``: in turn with
     parallel batches. Or another paper's, on parallel pairs: ``contrastive``, ``bitranslation``, ``vmsst`` and
     ``vmsst_contrastive`` ([vmsst]), ``musr`` ([musr]), ``emma_x`` ([emma_x])."""
+    start: str
+    """``fresh`` (paper), or the code of a language in the hub whose CLA training starts from."""
     partners: Literal["pivot", "all"]
     """``pivot`` (paper): each language is aligned to the frozen pivot. ``all``: all pairs of languages are
     aligned in one training, and every language, the pivot too, learns an adapter (the paper's Table 3)."""
@@ -396,6 +398,8 @@ class LanguagePlan:
         if self.sentence_encoding.start != FRESH:
             languages[self.sentence_encoding.start] = ("sentence_encoding", "start")
         if self.alignment.objective != "none" and self.lang != self.pivot:
+            if self.alignment.start != FRESH:
+                languages.setdefault(self.alignment.start, ("alignment", "start"))
             languages.setdefault(self.pivot, ("pivot",))
         return languages
 

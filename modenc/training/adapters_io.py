@@ -69,6 +69,22 @@ def add_parallel_adapter(body: PreTrainedModel, reduction_factor: int) -> None:
     body.train_adapter(CLA_NAME)
 
 
+def load_parallel_adapter(body: PreTrainedModel, folder: Path) -> None:
+    """Load an AdapterHub folder into the body's parallel adapter; RecipeError if their widths differ."""
+    own = {name: weight for name, weight in body.named_parameters() if f".{CLA_NAME}." in name}
+    found = load_file(folder / CLA_WEIGHTS)
+    for name, weight in own.items():
+        if name not in found or found[name].shape != weight.shape:
+            width = json.loads((folder / CLA_CONFIG).read_text())["config"].get("reduction_factor")
+            raise RecipeError(
+                f"alignment.reduction_factor: expected {width}, as the adapter in {folder} that it starts "
+                "from has; set it, or start from another language"
+            )
+    with torch.no_grad():
+        for name, weight in own.items():
+            weight.copy_(found[name])
+
+
 @contextmanager
 def restored(parameters: Sequence[Tensor]) -> Iterator[None]:
     """Undo all changes to ``parameters`` at the end of the block."""

@@ -24,9 +24,10 @@ from modenc.errors import RecipeError
 from modenc.evaluation.retrieval import Vectors
 from modenc.hub.store import Hub
 from modenc.recipe.parse import select_settings
-from modenc.recipe.settings import PAPER_SECTIONS, AlignmentSettings
+from modenc.recipe.settings import FRESH, PAPER_SECTIONS, AlignmentSettings
 from modenc.training.adapters_io import (
     add_parallel_adapter,
+    load_parallel_adapter,
     pack_frozen,
     save_parallel_adapter,
     scaled_adapter,
@@ -39,7 +40,7 @@ from modenc.training.objectives.pivot_loss import AlignmentOptions, PivotAlignme
 from modenc.training.passages import draw_passages
 from modenc.training.phases import objective_inputs, run_phases
 from modenc.training.processes import process_state
-from modenc.training.stage import Stage, published_modules
+from modenc.training.stage import Stage, published_adapter, published_modules
 from modenc.training.trainers import train_sentence_model
 
 _KINDS = {"scored": "cross_scored_pairs", "paraphrase": "cross_paraphrases", "parallel": "parallel"}
@@ -58,6 +59,8 @@ def train_alignment(stage: Stage) -> dict[str, Any]:
 
     def attach() -> None:
         add_parallel_adapter(body, settings.reduction_factor)
+        if settings.start != FRESH:
+            load_parallel_adapter(body, published_adapter(stage, settings.start, "cla"))
         pack_frozen(body)
 
     if settings.objective in PAPER_SECTIONS:

@@ -215,7 +215,7 @@ def _scores(records: Mapping[str, StageRecord]) -> dict[str, float]:
 def prepare_hub(recipe: Recipe, plans: Sequence[LanguagePlan], base: BaseModel) -> Hub:
     """Open or create the recipe's hub, and copy missing languages into it from ``hub.start_from``.
 
-    The pivot and the languages of ``sentence_encoding.start`` are copied where ``plans`` do not train them
+    The pivot and the languages that others start from are copied where ``plans`` do not train them
     and the hub lacks them.
 
     Raises:
@@ -232,7 +232,7 @@ def prepare_hub(recipe: Recipe, plans: Sequence[LanguagePlan], base: BaseModel) 
         prompt=plan.base.prompt,
         max_length=plan.base.max_length,
     )
-    needed = {lang for plan in plans for lang in (plan.pivot, plan.sentence_encoding.start)}
+    needed = {lang for plan in plans for lang in (plan.pivot, *plan.builds_on())}
     needed -= {FRESH, *(plan.lang for plan in plans)}
     with process_state().main_process_first():
         if recipe.start_from is not None:

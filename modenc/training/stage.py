@@ -149,12 +149,17 @@ def published_modules(stage: Stage, lang: str) -> LanguageLayout:
     return hub.layout(lang)
 
 
-def published_adapter(stage: Stage, lang: str) -> Path:
-    """Find the SE of ``lang`` in the recipe's hub, which stage 3 starts from; RecipeError if it has none."""
-    folder = published_modules(stage, lang).se
+def published_adapter(stage: Stage, lang: str, part: str = "se") -> Path:
+    """Find the SE or CLA of ``lang`` in the recipe's hub, which a stage starts from.
+
+    Raises:
+        RecipeError: the language has none.
+    """
+    folder: Path = getattr(published_modules(stage, lang), part)
     if not folder.is_dir():
+        section = "sentence_encoding" if part == "se" else "alignment"
         raise RecipeError(
-            f"sentence_encoding.start: expected an adapter of {lang!r} in {folder}, found none; "
+            f"{section}.start: expected an adapter of {lang!r} in {folder}, found none; "
             f"start from another language, or {FRESH!r}"
         )
     return folder
@@ -270,6 +275,8 @@ def modules_needed(plan: LanguagePlan, name: str) -> list[tuple[str, str]]:
     if learns and plan.alignment.partners == "pivot":
         warmup = plan.emma_x.warmup_languages if plan.alignment.objective == "emma_x" else ()
         needed += [(plan.pivot, ""), *((lang, "") for lang in warmup)]
+    if name == "alignment" and learns and plan.alignment.start != FRESH:
+        needed.append((plan.alignment.start, "cla/"))
     return needed
 
 

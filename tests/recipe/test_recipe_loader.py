@@ -44,6 +44,14 @@ def test_a_language_comes_after_the_one_whose_adapter_it_starts_from(write, soun
     text = sound + '[languages.az]\n[sentence_encoding]\nstart = "kaz_Cyrl"\n'
     plans = load_recipe(write(text), ["languages.az.alignment.objective=none"], check_files=False).plans
     assert list(plans) == ["kk", "en", "az"]
+    alignment = [
+        "languages.az.alignment.start=en",
+        "languages.kk.alignment.start=azj",
+        "sentence_encoding.start=fresh",
+    ]
+    plans = load_recipe(write(text), alignment, check_files=False).plans
+    assert (list(plans), plans["kk"].alignment.start) == (["en", "az", "kk"], "az")
+    plans = load_recipe(write(text), ["languages.az.alignment.objective=none"], check_files=False).plans
     # The pivot waits for its start too, and a language cannot start from itself.
     assert {lang: plan.sentence_encoding.start for lang, plan in plans.items()} == {
         "en": "kk",

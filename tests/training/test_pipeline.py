@@ -216,6 +216,24 @@ def test_sentence_encoding_can_start_from_another_languages(copied):
         train(other_rank, languages=["kk"], stages=STAGES[:3])
 
 
+def test_alignment_can_start_from_another_languages(copied):
+    data = copied.parent / "data"
+    for path in data.glob("*.kk.t*"):
+        text = path.read_text(encoding="utf-8").replace("en\tkk", "en\tky", 1)
+        (data / path.name.replace(".kk.", ".ky.")).write_text(text, encoding="utf-8")
+    ky = "vocabulary.method=base language_adaptation.objective=none sentence_encoding.start=en "
+    ky += "sentence_encoding.objective=none alignment.start=kk alignment.optimizer.learning_rate=1e-12"
+    copied.write_text(copied.read_text() + "[languages.ky]\n")
+    overrides = [f"languages.ky.{override}" for override in ky.split()]
+    train(load_recipe(copied, overrides), languages=["ky"])
+    hub = Hub.open(copied.parent / "hub")
+    kazakh, own = (load_file(hub.layout(lang).root / "cla/adapter.safetensors") for lang in ("kk", "ky"))
+    assert all(torch.equal(kazakh[name], own[name]) for name in kazakh)
+    other_width = [*overrides, "languages.ky.alignment.reduction_factor=2"]
+    with pytest.raises(RecipeError, match=r"alignment.reduction_factor: expected 4, as the adapter in "):
+        train(load_recipe(copied, other_width), languages=["ky"])
+
+
 def test_forced_stages_reach_the_hub_and_all_that_starts_from_them(tiny_recipe, monkeypatch):
     drawn = iter(range(100))
 
