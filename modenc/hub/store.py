@@ -185,12 +185,8 @@ class Hub:
         folder = self.folder(lang)
         return LanguageLayout(folder / read_card(folder).version)
 
-    def read(self, lang: str, *, checksums: bool = True) -> StoredLanguage:
+    def read(self, lang: str) -> StoredLanguage:
         """Read and check a language's modules.
-
-        Args:
-            lang: the language.
-            checksums: compare every file with its checksum on the card; size and content are always checked.
 
         Raises:
             LanguageGoneError: the hub lacks the language.
@@ -199,10 +195,10 @@ class Hub:
         folder = self.folder(lang)
         card = read_card(folder)
         layout = LanguageLayout(folder / card.version)
-        language, issues = read_language(layout, card, self.info, folder.name, checksums=checksums)
+        language, issues = read_language(layout, card, self.info, folder.name)
         # A version is removed with its language, or at the second replacement after it.
         if issues and self.card(lang).version != card.version:
-            return self.read(lang, checksums=checksums)
+            return self.read(lang)
         raise_issues(issues, folder.name, folder, self.advice)
         return language
 
@@ -539,7 +535,7 @@ def read_card(folder: Path) -> Card:
 
 
 def read_language(
-    layout: LanguageLayout, card: Card, info: HubInfo, lang: str, *, checksums: bool = True
+    layout: LanguageLayout, card: Card, info: HubInfo, lang: str
 ) -> tuple[StoredLanguage, list[HubIssue]]:
     """Read a language's folder, in a hub or not, and check it against its card and the base.
 
@@ -548,12 +544,11 @@ def read_language(
         card: its card.
         info: information about the base, from the hub.
         lang: expected language.
-        checksums: compare every file with its checksum.
 
     Returns:
         The language, without the parts that cannot be used, and all issues.
     """
-    files = _FolderReader(layout.root, card.files, checksums=checksums)
+    files = _FolderReader(layout.root, card.files)
     if card.lang != lang:
         files.report(CARD_FILE, f"expected the modules of {lang!r}, found those of {card.lang!r}")
     if card.base_fingerprint != info.base_fingerprint:
@@ -577,7 +572,7 @@ def read_parts(layout: LanguageLayout, hidden_size: int, parts: Iterable[str] = 
         HubError: a part lacks a file, or cannot be used.
     """
     layout.present()
-    files = _FolderReader(layout.root, None, checksums=False)
+    files = _FolderReader(layout.root, None)
     folder = layout.root.parent if VERSION_FOLDER.fullmatch(layout.root.name) else layout.root
     language = _parse(files, folder.name, "", parts, hidden_size)
     raise_issues(files.issues, language.lang, layout.root)
@@ -590,16 +585,14 @@ class _FolderReader:
     Args:
         root: the folder.
         records: sizes and checksums of its files, if known.
-        checksums: compare the checksums.
     """
 
-    def __init__(self, root: Path, records: Mapping[str, FileRecord] | None, *, checksums: bool) -> None:
+    def __init__(self, root: Path, records: Mapping[str, FileRecord] | None) -> None:
         self.root = root
         self.issues: list[HubIssue] = []
         self.skipped: set[str | None] = set()
         """Files that are not read, since they have an issue."""
         self._records = records
-        self._checksums = checksums
 
     def report(self, name: str | None, message: str) -> None:
         """Add an issue with a file, or with the folder."""
@@ -638,7 +631,7 @@ class _FolderReader:
                     raise HubError("expected on the card, found in the folder alone; delete it")
                 if len(content) != record["bytes"]:
                     raise HubError(f"expected {record['bytes']} bytes, found {len(content)}")
-                if self._checksums and (found := hashlib.sha256(content).hexdigest()) != record["sha256"]:
+                if (found := hashlib.sha256(content).hexdigest()) != record["sha256"]:
                     raise HubError(f"expected sha256 {record['sha256']}, found {found}")
             return content
         return None

@@ -21,7 +21,6 @@ from modenc.hub.verify import verify_hub
 def test_a_good_hub_has_no_problems(hub: Hub) -> None:
     assert verify_hub(hub) == []
     assert verify_hub(hub, "kaz") == []
-    hub.read("kk", checksums=False)
     hub.read("kk")
 
 
@@ -176,7 +175,7 @@ def test_parts_that_do_not_fit(hub: Hub, damage: Callable[[Path], None], file: s
     damage(hub.layout("kk").root)
     update_card(hub.folder("kk"))
     with pytest.raises(HubError, match=rf"cannot be used:\n  {file}: .*{message}"):
-        hub.read("kk", checksums=False)
+        hub.read("kk")
 
 
 def changed_byte(root: Path) -> None:
@@ -202,7 +201,7 @@ def test_tensors_that_are_too_many_are_not_read(hub: Hub) -> None:
     save_file(weights, root / "la" / "adapter_model.safetensors")
     update_card(hub.folder("kk"))
     with pytest.raises(HubError, match="expected at most 65536 numbers in all tensors, found 96000"):
-        hub.read("kk", checksums=False)
+        hub.read("kk")
 
 
 @pytest.mark.parametrize(
@@ -282,9 +281,8 @@ def test_weights_that_are_no_numbers_are_seen(hub: Hub) -> None:
     save_file({"embeddings": table}, path)
     update_card(hub.path / "kk")
     message = r"embeddings\.safetensors: embeddings: expected numbers, found NaN or infinity"
-    for checksums in (True, False):
-        with pytest.raises(HubError, match=message):
-            hub.read("kk", checksums=checksums)
+    with pytest.raises(HubError, match=message):
+        hub.read("kk")
 
 
 @pytest.mark.parametrize(
@@ -323,11 +321,11 @@ def test_a_folder_under_another_name_or_base(hub: Hub) -> None:
         HubIssue("card.json", "expected the base f00d, found beef", "ky"),
     ]
     with pytest.raises(HubError, match=r"card\.json: expected the modules of 'ky', found those of 'kk'"):
-        hub.read("ky", checksums=False)
+        hub.read("ky")
     path = hub.path / "az" / "card.json"
     edit_json(path, base_fingerprint="beef")
     with pytest.raises(HubError, match=r"the modules of az cannot be used:\n  card\.json: expected the base"):
-        hub.read("az", checksums=False)
+        hub.read("az")
 
 
 def test_a_card_or_hub_may_be_corrected_by_hand(hub: Hub) -> None:
