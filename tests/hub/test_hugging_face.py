@@ -20,7 +20,7 @@ from hub_server import OWNER, READER, STRANGER
 from tiny_languages import INFO, make_hub, publish
 
 from modenc import ModularEncoder
-from modenc.errors import HubError, OptionError
+from modenc.errors import HubError
 from modenc.hub.store import Hub
 
 pytestmark = pytest.mark.slow
@@ -405,10 +405,6 @@ def test_an_encoder_pushes_what_it_uses(
     client("push_encoder", f"{name}b", token=OWNER)
     client("pull", f"{name}b", str(tmp_path / "b"))
     assert json.loads((tmp_path / "b" / "hub.json").read_text())["prompt"] == ""
-    with pytest.raises(OptionError, match="create_pr has no effect here"):
-        client("push_encoder", name, create_pr=True)
-    with pytest.raises(OptionError, match="push_to_hub has no option 'lang'"):
-        client("push_encoder", name, lang="az")
 
 
 def test_a_language_is_replaced_whole(client: Client, server: Server, hub_copy: Hub, tmp_path: Path) -> None:
