@@ -1,10 +1,8 @@
-import inspect
 import io
 import json
 import linecache
 import os
 import pickle
-import re
 import shutil
 import subprocess
 import sys
@@ -325,6 +323,7 @@ def test_half_of_a_saved_hub_cannot_be_opened(encoder, tmp_path, monkeypatch):
     assert (tmp_path / "saved" / "en" / "card.json").is_file()
     with pytest.raises(HubError, match="expected a hub"):
         ModularEncoder(tmp_path / "saved")
+    shutil.rmtree(tmp_path / "saved")
     encoder.save(tmp_path / "saved")
     assert Hub.open(tmp_path / "saved").languages() == encoder.languages
 
@@ -761,12 +760,6 @@ def test_the_last_token_that_fits_is_no_cut(fresh):
             encoder.max_seq_length = limit
             assert len(cuts(encoder, [text], lang=code)[1]) == count
             encoder.max_seq_length = 128
-
-
-def test_help_on_the_constructor_is_of_this_class():
-    assert ModularEncoder.__init__.__doc__ == "Open a hub; the arguments and errors are those of the class."
-    documented = set(re.findall(r"^        (\w+):", ModularEncoder.__doc__, re.MULTILINE))
-    assert set(inspect.signature(ModularEncoder.__init__).parameters) - {"self", "options"} <= documented
 
 
 @pytest.mark.parametrize("align", [True, False])

@@ -17,7 +17,8 @@ from modenc.base_model import BaseModel
 from modenc.composition.batched_engine import BatchedEngine
 from modenc.composition.modules import LanguageModules, to_modules
 from modenc.composition.options import EncoderSettings
-from modenc.hub.store import Hub, LanguageGoneError
+from modenc.errors import HubError
+from modenc.hub.store import Hub
 from modenc.languages import BASE
 
 logger = logging.getLogger(__name__)
@@ -77,8 +78,7 @@ class LanguageCache:
         """Read and check a language's modules, unless they are in memory.
 
         Raises:
-            LanguageGoneError: the hub lacks it.
-            HubError: a file is missing, foreign or damaged, or made for another base.
+            HubError: the hub lacks it, or a file is missing, foreign or damaged, or made for another base.
         """
         with self.using([code]):
             pass
@@ -104,8 +104,7 @@ class LanguageCache:
         Gives the engine that holds them, and code → loaded language, without :data:`~modenc.languages.BASE`.
 
         Raises:
-            LanguageGoneError: the hub lacks a language.
-            HubError: a file is missing, foreign or damaged, or made for another base.
+            HubError: the hub lacks a language, or one cannot be used.
         """
         needed = [code for code in dict.fromkeys(codes) if code != BASE]
         used: dict[str, LoadedLanguage] = {}
@@ -123,9 +122,7 @@ class LanguageCache:
             with self._lock:
                 engine = self._get_engine()
                 if any(self._languages.get(code) is not language for code, language in used.items()):
-                    raise LanguageGoneError(
-                        f"{self._hub.path}: the base was moved to another device; encode again"
-                    )
+                    raise HubError(f"{self._hub.path}: the base was moved to another device; encode again")
             yield engine, used
         finally:
             with self._lock:

@@ -86,7 +86,7 @@ class LanguageRouter:
             return self._given_fallback
         pivot = self._hub.info.pivot
         with suppress(HubError):  # a damaged pivot is reported when it is used
-            if pivot in self._languages and self._hub.parts(pivot) == ("se",):
+            if pivot in self._languages and self._hub.card(pivot).parts == ("se",):
                 return pivot
         return BASE
 

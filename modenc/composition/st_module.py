@@ -70,7 +70,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         self._max_seq_length = min(hub.info.max_length, self.most_positions)
 
     @classmethod
-    def load(cls, model_name_or_path: str, subfolder: str = "", **options: Any) -> ModularTransformer:
+    def load(cls, model_name_or_path: str, **options: Any) -> ModularTransformer:
         """Open a hub; called by ``SentenceTransformer(hub)``.
 
         ``model_kwargs`` may hold ``base`` and the fields of :class:`EncoderSettings`.
@@ -91,9 +91,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             raise HubError(f"model_kwargs: expected {', '.join(expected)}, found {', '.join(unknown)}")
         base = settings.pop("base", None)
         access = {key: options[key] for key in ("token", "revision", "local_files_only") if key in options}
-        return cls(
-            open_hub(model_name_or_path, **access, subfolder=subfolder), base, EncoderSettings(**settings)
-        )
+        return cls(open_hub(model_name_or_path, **access), base, EncoderSettings(**settings))
 
     def save(self, output_path: str, *args: Any, **options: Any) -> None:
         """Copy the hub with all its languages to ``output_path``."""

