@@ -17,7 +17,6 @@ from modenc.base_model import BaseModel
 from modenc.composition.batched_engine import BatchedEngine
 from modenc.composition.modules import LanguageModules, to_modules
 from modenc.composition.options import EncoderSettings
-from modenc.errors import HubError
 from modenc.hub.store import Hub
 from modenc.languages import BASE
 
@@ -121,9 +120,12 @@ class LanguageCache:
                     used[code] = self._read(code)
             with self._lock:
                 engine = self._get_engine()
-                if any(self._languages.get(code) is not language for code, language in used.items()):
-                    raise HubError(f"{self._hub.path}: the base was moved to another device; encode again")
-            yield engine, used
+                moved = any(self._languages.get(code) is not language for code, language in used.items())
+            if moved:  # the base, to another device
+                with self.using(codes) as again:
+                    yield again
+            else:
+                yield engine, used
         finally:
             with self._lock:
                 for language in used.values():
