@@ -73,8 +73,8 @@ def raise_issues(issues: list[HubIssue], lang: str, folder: Path | str) -> None:
         listed = "\n  ".join([*map(str, issues[:_LISTED]), *rest])
         raise HubError(
             f"{folder}: the modules of {lang} cannot be used:\n  {listed}\n"
-            "Install the language again, or train it again with its recipe. A folder in modenc's cache can be "
-            "deleted, and is fetched again"
+            "Install the language again, or train it again with its recipe. A folder in modenc's cache can "
+            "be deleted: it is fetched again"
         )
 
 
