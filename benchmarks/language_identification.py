@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 from measure import paired, where
 
-from modenc.composition.routing import LanguageRouter, RoutingSettings
+from modenc.composition.options import EncoderSettings
+from modenc.composition.routing import LanguageRouter
 from modenc.hub.store import Hub
 from modenc.langid import get_identifier
 from modenc.texts import as_texts
@@ -147,7 +148,7 @@ def additions_table(stored: dict[str, dict[str, dict[str, float]]]) -> str:
 def _with_additions(texts: Texts) -> dict[str, dict[str, float]]:
     """Language, and their mean → addition → right modules, %."""
     hub = Hub.open(HUB)
-    router = LanguageRouter(hub, RoutingSettings("base"))
+    router = LanguageRouter(hub, EncoderSettings("base"))
     figures: dict[str, dict[str, float]] = {}
     for lang in hub.languages():
         sets = [texts[name].get(lang, []) for name in ("Tatoeba", "Kardeş-NLU dev", "STS-B", "SIB-200")]
@@ -174,7 +175,7 @@ def _inserted(text: str, name: str, rng: random.Random) -> str:
 
 def _measured(texts: Texts) -> dict[str, Any]:
     hub = Hub.open(HUB)
-    router, identifier = LanguageRouter(hub, RoutingSettings("base")), get_identifier()
+    router, identifier = LanguageRouter(hub, EncoderSettings("base")), get_identifier()
     languages = hub.languages()
     inside, outside = [], []
     for name, by_language in texts.items():
@@ -224,7 +225,7 @@ def _speed(texts: Texts) -> dict[str, Any]:
     hub = Hub.open(HUB)
     identifier, languages = get_identifier(), hub.languages()
     some = [t for own in texts.values() for lang in languages for t in own.get(lang, [])[:100]]
-    router = LanguageRouter(hub, RoutingSettings("base"))
+    router = LanguageRouter(hub, EncoderSettings("base"))
     ours, alone = paired(lambda: router.identify(some), lambda: identifier.identify(some, languages), 15)
     return {
         "texts": len(some),

@@ -3,40 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 from modenc.composition.options import (
-    ComputeSettings,
-    NoTrainingMixin,
-    call_options,
+    EncoderSettings,
     check_device,
     positive_int,
     prompt_text,
-    refuse_in_push,
     refuse_training,
-    reject_unsupported,
 )
-from modenc.composition.routing import Routing, RoutingSettings, with_retries
+from modenc.composition.routing import Routing
 from modenc.composition.st_module import ModularTransformer
-from modenc.errors import TextsCutWarning
+from modenc.errors import OptionError, TextsCutWarning
 from modenc.hub.layout import PROMPT_NAMES, HubInfo
 from modenc.hub.push import push_hub
 from modenc.hub.remote import open_hub
-from modenc.hub.store import Hub, LanguageGoneError
+from modenc.hub.store import Hub
 from modenc.langid import LanguageIdentifier
 from modenc.languages import BASE, listed_codes, normalize_code
-from modenc.texts import TaggedText, as_code_list, as_texts
+from modenc.texts import TaggedText, as_texts
 from modenc.user_warnings import warn_user
 
+_ACCESS = ("token", "local_files_only")
+# Options of SentenceTransformer that have an effect here.
+_OPTIONS = ("prompts", "default_prompt_name", "truncate_dim", "similarity_fn_name", *_ACCESS)
 
-class ModularEncoder(NoTrainingMixin, SentenceTransformer):  # type: ignore[misc]
+
+class ModularEncoder(SentenceTransformer):  # type: ignore[misc]
     """Encoder of sentences with the modules of each text's own language.
 
     Args:
@@ -50,7 +48,6 @@ class ModularEncoder(NoTrainingMixin, SentenceTransformer):  # type: ignore[misc
             device has it in hardware.
         max_memory: bytes, or a text such as ``2GB``, that languages may take in addition to the base; the
             least recently used are freed. ``None``: no limit.
-        verify: checks before a language is used: ``full``, or ``sizes`` (all but the checksums).
         device: device to compute on, as in ``SentenceTransformer``.
         revision: commit, branch or tag of a hub on Hugging Face (``None``: the main branch). The encoder
             stays at its present commit; languages are fetched into the cache on their first use.
@@ -71,8 +68,6 @@ class ModularEncoder(NoTrainingMixin, SentenceTransformer):  # type: ignore[misc
         >>> similarities = encoder.similarity(vectors, vectors)
     """
 
-    _counts_cuts = True
-
     def __init__(
         self,
         hub: str | Path | Hub,
@@ -83,19 +78,23 @@ class ModularEncoder(NoTrainingMixin, SentenceTransformer):  # type: ignore[misc
         identifier: LanguageIdentifier | str | Path | None = None,
         compute: str = "fp32",
         max_memory: int | str | None = None,
-        verify: str = "full",
         device: str | None = None,
         revision: str | None = None,
         **options: Any,
     ) -> None:
         """Open a hub; the arguments and errors are those of the class."""
-        options = reject_unsupported(options)
+        if others := [name for name, value in options.items() if value and name not in _OPTIONS]:
+            raise OptionError(
+                f"{', '.join(others)}: would have no effect; give arguments of ModularEncoder, or these of "
+                f"SentenceTransformer: {', '.join(_OPTIONS)}"
+            )
         check_device(device)
-        access = {name: options.pop(name) for name in ("token", "local_files_only") if name in options}
+        access = {name: options[name] for name in _ACCESS if name in options}
+        options = {name: options[name] for name in _OPTIONS if name in options and name not in _ACCESS}
         opened = open_hub(hub, revision=revision, **access)
         info = opened.info
-        routing = RoutingSettings(fallback, min_confidence, identifier)
-        transformer = ModularTransformer(opened, base, routing, ComputeSettings(compute, max_memory, verify))
+        settings = EncoderSettings(fallback, min_confidence, identifier, compute, max_memory)
+        transformer = ModularTransformer(opened, base, settings)
         prompts = {name: info.prompt for name in PROMPT_NAMES} | dict(options.pop("prompts", None) or {})
         options.setdefault("similarity_fn_name", "cosine")
         modules = [transformer, Pooling(info.hidden_size, info.pooling)]
@@ -113,8 +112,8 @@ class ModularEncoder(NoTrainingMixin, SentenceTransformer):  # type: ignore[misc
 
     @property
     def languages(self) -> list[str]:
-        """Codes of all languages of the hub, the pivot first."""
-        return self.hub.languages()
+        """Codes of all languages of the hub, the pivot first; also lists them again for :meth:`encode`."""
+        return self._transformer.router.languages()
 
     @property
     def max_characters(self) -> int:
@@ -149,22 +148,6 @@ class ModularEncoder(NoTrainingMixin, SentenceTransformer):  # type: ignore[misc
         """
         for code in listed_codes(codes):
             self._transformer.cache.unload(normalize_code(code))
-
-    @property
-    def similarity(self) -> Any:
-        """Function of two sets of vectors that computes all similarities: float32 [left, right]."""
-        return self._in_float32(super().similarity)
-
-    @property
-    def similarity_pairwise(self) -> Any:
-        """Function of two sets of vectors that computes similarities row by row: float32 [rows]."""
-        return self._in_float32(super().similarity_pairwise)
-
-    def _in_float32(self, function: Any) -> Any:
-        """Let a function compute as :meth:`encode` does, whatever ``torch.autocast`` says."""
-        for device in {"cpu", self.device.type}:
-            function = torch.autocast(device, enabled=False)(function)
-        return function
 
     def identify(self, texts: Any) -> list[Routing]:
         """Identify the language of each text among all that the identifier knows, and choose its modules.
@@ -202,8 +185,7 @@ class ModularEncoder(NoTrainingMixin, SentenceTransformer):  # type: ignore[misc
             >>> [text.lang for text in encoder.route(["Good morning", "Қайырлы таң"])]
             ['en', 'kk']
         """
-        found, single = as_texts(texts, self.max_characters)
-        return self._transformer.router.route(found, as_code_list(lang, single=single), first=first)
+        return self._transformer.router.route(as_texts(texts, self.max_characters)[0], lang, first=first)
 
     def encode(
         self,
@@ -228,11 +210,12 @@ class ModularEncoder(NoTrainingMixin, SentenceTransformer):  # type: ignore[misc
                 that which :meth:`route` tagged the text with, or else it is identified. Codes such as ``kk``,
                 ``kaz``, ``kaz_Cyrl`` and ``kk-KZ`` mean the same; ``base`` means no modules.
             align: apply the cross-lingual alignment; ``False`` gives the monolingual encoders.
-            **options: all options of ``SentenceTransformer.encode``, except ``processing_kwargs`` and
-                ``task``, which would have no effect and are refused.
+            **options: options of ``SentenceTransformer.encode``; ``processing_kwargs`` and ``task`` have no
+                effect, since each language has its own tokenizer.
 
         Warns:
             TextsCutWarning: texts have more tokens than ``max_seq_length``; once a call, with their number.
+                In a pool, each process says so of its own texts.
 
         Returns:
             float32 array [texts, hidden], or [hidden] for a single text, unless ``options`` choose another.
@@ -240,65 +223,32 @@ class ModularEncoder(NoTrainingMixin, SentenceTransformer):  # type: ignore[misc
         Raises:
             TextError: something is not a text; the message says where and what.
             LanguageError: a code is unknown, or its language has no modules and ``fallback="error"``.
-            HubError: a language's modules are damaged or made for another base.
-            OptionError: ``batch_size`` or a prompt is invalid, or an option would have no effect.
+            HubError: a language's modules are damaged or made for another base, or were removed.
+            OptionError: ``batch_size`` or a prompt is invalid.
         """
-        options = call_options(args, options)
         # ``sentences`` was the name before sentence-transformers 5.4.
         texts, single = as_texts(options.pop("sentences", inputs), self.max_characters)
-        codes = as_code_list(lang, single=single)
-        route = self._transformer.router.route
-        if not (tagged := route(texts, codes)):
-            return self._no_vectors(prompt_name, prompt, batch_size, align=align, **options)
+        transformer = self._transformer
+        tagged = transformer.router.route(texts, lang)
+        if not tagged:  # the shape and type are those of a result with texts
+            empty = self.encode(
+                [""], prompt_name, prompt, batch_size, *args, lang=BASE, align=align, **options
+            )
+            return empty[:0]
         prefix = prompt_text(self._resolve_prompt(prompt, prompt_name))
         size = positive_int(batch_size, "batch_size")
-        encode, transformer = super().encode, self._transformer
         in_pool = options.get("pool") is not None or isinstance(options.get("device"), list)
-
-        def vectors_of(tagged: list[TaggedText]) -> Any:
-            if in_pool:
-                # Here first: sentence-transformers 5 waits forever for a process that an error has ended.
-                for code in {text.lang for text in tagged} - {BASE}:
-                    transformer.cache.load(code)
-            else:
-                transformer.tokenize_and_order(tagged, prefix, size)
-            return encode(tagged[0] if single else tagged, None, prefix, size, align=align, **options)
-
-        vectors, tagged = with_retries(vectors_of, tagged, lambda _: route(texts, codes))
-        self._warn_of_cuts(tagged, prefix)
+        # Each language stays in memory until the call is done, so that all vectors are of one version of it.
+        # A pool's processes read their own, but errors come from here: sentence-transformers 5 waits forever
+        # for a process that an error has ended.
+        with transformer.cache.using([text.lang for text in tagged]):
+            cut = 0 if in_pool else transformer.tokenize_and_order(tagged, prefix, size)
+            given = tagged[0] if single else tagged
+            vectors = super().encode(given, None, prefix, size, *args, align=align, **options)
+        if cut:
+            limits = transformer.max_seq_length, transformer.most_positions
+            warn_user(TextsCutWarning(cut, len(tagged), *limits))
         return vectors
-
-    def _no_vectors(self, *args: Any, **options: Any) -> Any:
-        """Return the result for no texts, in the shape and type of one with texts."""
-        device = options.get("device")
-        options |= {"pool": None, "device": None if isinstance(device, list) else device}
-        return self.encode([""], *args, lang=BASE, **options)[:0]
-
-    def _warn_of_cuts(self, tagged: list[TaggedText], prompt: str) -> None:
-        """Warn if texts were cut, but not in a process of a pool."""
-        module = self._transformer
-        if self._counts_cuts:
-            with suppress(LanguageGoneError):  # gone after the vectors were computed
-                if cut := module.count_cut(tagged, prompt):
-                    warn_user(TextsCutWarning(cut, len(tagged), module.max_seq_length, module.most_positions))
-
-    @staticmethod
-    def _multi_process_worker(device: str, model: ModularEncoder, *queues: Any) -> None:
-        """Run a process of a pool, which does not warn of cut texts; the main process does."""
-        model._counts_cuts = False
-        SentenceTransformer._multi_process_worker(device, model, *queues)
-
-    def _inference(self, inputs: list[TaggedText], **options: Any) -> Any:
-        """Tokenize texts that are not yet; sentence-transformers 6 alone calls this, in pools as well."""
-        infer = super()._inference  # type: ignore[misc]
-        if all(text.tokens is not None for text in inputs):
-            return infer(inputs, **options)
-
-        def vectors_of(inputs: list[TaggedText]) -> Any:
-            self._transformer.tokenize_and_order(inputs, options.get("prompt") or "", options["batch_size"])
-            return infer(inputs, **options)
-
-        return with_retries(vectors_of, inputs, self._transformer.router.route)[0]
 
     def save(self, path: str | Path, *_: Any, **__: Any) -> None:
         """Copy the hub with all its languages, to be opened with the same ``max_seq_length`` and prompt.
@@ -321,7 +271,6 @@ class ModularEncoder(NoTrainingMixin, SentenceTransformer):  # type: ignore[misc
         revision: str | None = None,
         commit_message: str | None = None,
         token: bool | str | None = None,
-        **options: Any,
     ) -> str:
         """Upload the hub to Hugging Face in one commit; returns its URL. See :func:`push_hub`.
 
@@ -332,15 +281,20 @@ class ModularEncoder(NoTrainingMixin, SentenceTransformer):  # type: ignore[misc
             revision: branch; ``None``: the main branch.
             commit_message: message of the commit.
             token: as in huggingface_hub.
-            **options: other options of ``SentenceTransformer.push_to_hub``; most are refused.
 
         Raises:
             HubError: the hub is damaged, or the repository is not writable or another kind of hub.
         """
-        refuse_in_push(options)
-        given: dict[str, Any] = {"private": private, "revision": revision, "token": token}
-        given |= {"languages": languages, "info": self._info(), "message": commit_message}
-        return push_hub(self.hub, repo_id, **given)
+        return push_hub(
+            self.hub,
+            repo_id,
+            languages=languages,
+            info=self._info(),
+            private=private,
+            revision=revision,
+            message=commit_message,
+            token=token,
+        )
 
     def _info(self) -> HubInfo:
         """Return the content of ``hub.json`` with the encoder's prompt and ``max_seq_length``."""

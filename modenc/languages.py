@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from difflib import get_close_matches
 from functools import cache, lru_cache
 
 import regex
 from langcodes import Language, find, standardize_tag
-from langcodes.data_dicts import ALL_SCRIPTS, LANGUAGE_ALPHA3, LIKELY_SUBTAGS
+from langcodes.data_dicts import ALL_SCRIPTS, LIKELY_SUBTAGS
 from langcodes.tag_parser import LanguageTagError
 
 from modenc.errors import LanguageError
-from modenc.suggest import LONGEST
 
 BASE = "base"
 """Value in place of a language code: the base's own tokenizer and weights, without modules."""
@@ -51,7 +49,7 @@ def normalize_code(code: str) -> str:
     ``KK``, ``kaz``, ``kaz_Cyrl`` and ``kk-KZ`` give ``kk``; ``azj_Latn`` gives ``az``.
 
     Raises:
-        LanguageError: ``code`` names no language; the message guesses the one meant.
+        LanguageError: ``code`` names no language.
     """
     if (language := find_code(code)) is None:
         raise LanguageError(_unknown(code))
@@ -156,43 +154,18 @@ def _is_known(language: str) -> bool:
 
 def _unknown(code: str) -> str:
     found = f"expected a language code such as 'kk', 'kaz' or 'kaz_Cyrl', found {code!r:.80}"
-    guesses = _guess(code) if isinstance(code, str) else []
-    if not guesses:
+    meant = _meant(code) if isinstance(code, str) and 3 < len(code) <= _LONGEST_CODE else None
+    if meant is None:
         return f"{found}; codes are listed at https://iso639-3.sil.org"
-    meant = " or ".join(f"{guess} ({Language.get(guess).display_name('en')})" for guess in guesses)
-    return f"{found}; did you mean {meant}?"
+    return f"{found}; did you mean {meant} ({Language.get(meant).display_name('en')})?"
 
 
-def _guess(code: str) -> list[str]:
-    """Guess the codes that a wrong code may mean: a language's name, a similar name, a country's code."""
-    # The library rejects lone surrogates, which file names may contain.
-    wanted = code.strip().casefold().encode("utf-8", "replace").decode("utf-8")
-    if len(wanted) == 2:
-        return _guess_from_country(wanted.upper())
-    if not 4 <= len(wanted) <= LONGEST:
-        return []  # names that resemble three letters are noise
-    try:
-        language = find(wanted).language
-        return [language] if language else []
-    except LookupError:
-        names = _codes_by_name()
-        return [names[name] for name in get_close_matches(wanted, names, n=2, cutoff=0.75)]
-
-
-def _guess_from_country(country: str) -> list[str]:
-    """Return the main language of a country whose code was given for a language's (``kz``)."""
-    if country == "ZZ":
-        return []  # CLDR's code of an unknown country
-    at_home = [code for code in LANGUAGE_ALPHA3 if Language.get(code).maximize().territory == country]
-    return sorted(at_home, key=lambda code: Language.get(code).speaking_population(), reverse=True)[:1]
-
-
-@cache
-def _codes_by_name() -> dict[str, str]:
-    """Return case-folded English name → code of the languages in CLDR."""
-    codes = {tag for tag in LIKELY_SUBTAGS if "-" not in tag} | set(LANGUAGE_ALPHA3)
-    known = sorted(code for code in codes - _NO_LANGUAGE if _is_known(code))
-    return {Language.get(code).display_name("en").casefold(): code for code in known}
+def _meant(name: str) -> str | None:
+    """Return the code of a language whose name was given for its code."""
+    with suppress(LookupError):
+        # The library rejects lone surrogates, which file names may contain.
+        return find(name.strip().encode("utf-8", "replace").decode("utf-8")).language
+    return None
 
 
 @cache

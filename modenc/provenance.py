@@ -30,13 +30,6 @@ _COMMERCIAL = re.compile(
     r"(cc0|cc-by|cc-by-sa|mit|apache|mpl|bsd|isc|odc-by|unlicense)(-v?\d[\w.-]*)?(-licen[sc]e)?"
 )
 _NOT_COMMERCIAL = re.compile(r"\bnc\b|research|no[nt]-?commercial")
-_FORMER_KEYS = {"licence": "license", "licences": "licenses"}
-
-
-def with_new_keys(content: dict[str, Any]) -> dict[str, Any]:
-    """A card, a source of one, or a record, with today's names for keys that were renamed before 0.1.0."""
-    names = {old: new for old, new in _FORMER_KEYS.items() if new not in content}
-    return {names.get(key, key): value for key, value in content.items()}
 
 
 @dataclass(frozen=True)
@@ -99,7 +92,7 @@ def read_record(path: Path) -> TranslationRecord | None:
         if not place.is_file():
             return None
         with place.open("rb") as stream:
-            content = with_new_keys(json.loads(stream.read(_MOST_BYTES)))
+            content = json.loads(stream.read(_MOST_BYTES))
         if not all(isinstance(content[key], str) for key in _TEXTS):
             raise TypeError("expected texts")
         known = {key.name for key in fields(TranslationRecord)}

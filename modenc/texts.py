@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from reprlib import repr as short_repr
 from typing import Any, NamedTuple
 
@@ -174,11 +174,3 @@ def _next_step(thing: Any) -> str:
     if isinstance(thing, Iterable):
         return "nested lists and pairs are not texts: flatten them to one list of str"
     return "convert it with str() if its digits are the text"
-
-
-def as_code_list(lang: Any, *, single: bool) -> Any:
-    """Return ``lang`` in a form that can be read twice: codes are needed again if a language is removed."""
-    if getattr(lang, "ndim", 1) == 0:  # an array of one code
-        return lang.item()
-    several = isinstance(lang, Iterable) and not isinstance(lang, str)
-    return list(lang) if isinstance(lang, Iterator) or (single and several) else lang

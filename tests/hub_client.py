@@ -194,12 +194,6 @@ def pickled() -> bytes:
     return pickle.dumps(opened["encoder"].hub)
 
 
-def load_subfolder(repo: str, subfolder: str, **options: Any) -> list[str]:
-    from modenc.composition.st_module import ModularTransformer
-
-    return list(ModularTransformer.load(repo, subfolder, **options).hub.languages())
-
-
 def upload(folder: str, repo: str, token: str, into: str = ".") -> None:
     """Any folder, as other programs upload it."""
     from huggingface_hub import HfApi

@@ -43,7 +43,7 @@ def test_batches_are_of_one_language_where_there_are_enough_texts(tiny_hub, monk
 
 
 def test_what_is_overridden_is_there():
-    assert {"_input_length", "_multi_process_worker"} <= set(dir(SentenceTransformer))
+    assert "_input_length" in dir(SentenceTransformer)
     pytest.importorskip("peft", reason="the training half is not installed")
     from sentence_transformers import SentenceTransformerTrainer
     from transformers import Trainer

@@ -8,26 +8,19 @@ sentence-transformers also reads loading options, and names of classes to import
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import HfApi, constants, snapshot_download
-from huggingface_hub.errors import OfflineModeIsEnabled
+from huggingface_hub import snapshot_download
 from transformers import AutoConfig, PretrainedConfig
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
-from modenc.cache import COMMIT, fetched_marker
 from modenc.errors import BaseModelError, ModencError
 
-logger = logging.getLogger(__name__)
-
-_SECONDS = 10.0
 # No pickles and no code; .txt, .model and .spm are vocabularies.
 _FETCHED = ["*.json", "*.safetensors", "*.txt", "*.model", "*.spm"]
 _SHARD = re.compile(r"[\w.-]+\.safetensors")
@@ -68,8 +61,8 @@ def model_folder(
 ) -> Path:
     """Return the folder of a model's files; those on Hugging Face are fetched first, all of one commit.
 
-    So the files that are checked are those that are loaded. If they cannot be fetched, those in the cache are
-    used. A given commit is fetched once; the network is not used again while the cache has it.
+    So the files that are checked are those that are loaded. If Hugging Face cannot be reached, those in the
+    cache are used.
 
     Args:
         location: a folder, or a Hugging Face id.
@@ -82,34 +75,15 @@ def model_folder(
     """
     if Path(location).is_dir():
         return Path(location)
-    snapshot = partial(
-        snapshot_download,
-        location,
-        revision=revision,
-        cache_dir=cache,
-        allow_patterns=_FETCHED,
-        ignore_patterns=None if subfolders else ["*/*"],
+    return Path(
+        snapshot_download(
+            location,
+            revision=revision,
+            cache_dir=cache,
+            allow_patterns=_FETCHED,
+            ignore_patterns=None if subfolders else ["*/*"],
+        )
     )
-    pinned = revision is not None and COMMIT.fullmatch(revision)
-    fetched = fetched_marker("base", location, revision, subfolders, cache or constants.HF_HUB_CACHE)
-    if pinned and fetched.exists():
-        with suppress(Exception):  # removed from the cache since
-            return Path(snapshot(local_files_only=True))
-    try:
-        # This request has a timeout; the first one of a download has none.
-        HfApi().model_info(location, revision=revision, timeout=_SECONDS)
-        folder = Path(snapshot())
-    except Exception as error:  # no network, a proxy, a full disk, and others
-        try:
-            folder = Path(snapshot(local_files_only=True))
-        except Exception:
-            raise error from None
-        if not isinstance(error, OfflineModeIsEnabled):
-            logger.warning("%s: using the cache, since it could not be fetched (%s)", location, error)
-        return folder
-    if pinned:
-        fetched.write()
-    return folder
 
 
 def refuse_adapter(base: str, folder: Path) -> None:

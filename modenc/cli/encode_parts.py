@@ -211,7 +211,7 @@ def stored_width(args: argparse.Namespace, hub: Hub) -> int:
 
 def vector_settings(args: argparse.Namespace, encoder: ModularEncoder) -> dict[str, Any]:
     """Return everything besides the texts that vectors depend on: options, precision and modules."""
-    from modenc.composition.options import ComputeSettings
+    from modenc.composition.options import EncoderSettings
     from modenc.composition.routing import ERROR
     from modenc.languages import BASE, normalize_code
 
@@ -223,7 +223,7 @@ def vector_settings(args: argparse.Namespace, encoder: ModularEncoder) -> dict[s
         codes = [code for code in codes if code in used]
     settings = {name: getattr(args, name) for name in _SETTINGS}
     # What "auto" means can differ between machines.
-    compute = ComputeSettings(args.compute).precision(encoder.device)
+    compute = EncoderSettings(compute=args.compute).precision(encoder.device)
     return settings | {"compute": compute, "modules": modules_fingerprint(hub, codes)}
 
 

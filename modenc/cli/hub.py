@@ -162,7 +162,7 @@ def _row(summary: dict[str, Any]) -> tuple[str, ...]:
 def _modules(hub: Hub, lang: str) -> list[str]:
     from modenc.hub.layout import STAGE_MODULES
 
-    parts = set(hub.parts(lang))
+    parts = set(hub.card(lang).parts)
     return [module.short for module in STAGE_MODULES.values() if parts.issuperset(module.parts)]
 
 

@@ -143,21 +143,11 @@ def _check_base_name(stated: object, info: HubInfo, folder: Path, *, force: bool
     base = info.base_id.partition("@")[0]
     page = base_page(info.base_id) or base
     name = str(stated or "").rstrip("/").rsplit("/", 1)[-1].lower()
-    if name not in {base.rsplit("/", 1)[-1].lower(), page.rsplit("/", 1)[-1].lower()}:
-        if force:
-            return
+    if not force and name not in {base.rsplit("/", 1)[-1].lower(), page.rsplit("/", 1)[-1].lower()}:
         found = f"one for {stated!r:.120}" if stated else "one that names no base"
         raise HubError(
             f"{folder}: expected an adapter for {page}, found {found}; "
             "add --force (in Python, force=True) if it was trained on the same weights"
-        )
-    if page != base and name != base.lower():
-        logger.warning(
-            "%s: trained on %s, of which %s holds the weights in 4 bits: vectors differ a little from those "
-            "that the adapter was trained for",
-            folder,
-            page,
-            base,
         )
 
 

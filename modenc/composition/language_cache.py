@@ -16,8 +16,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from modenc.base_model import BaseModel
 from modenc.composition.batched_engine import BatchedEngine
 from modenc.composition.modules import LanguageModules, to_modules
-from modenc.composition.options import ComputeSettings
-from modenc.hub.store import Hub, LanguageGoneError
+from modenc.composition.options import EncoderSettings
+from modenc.hub.store import Hub
 from modenc.languages import BASE
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class LoadedLanguage:
     fingerprint: str
     """Fingerprint of its modules, as on its card."""
     users: int = 0
-    """Number of running batches that use it."""
+    """Number of running calls and batches that use it."""
     unload: bool = False
     """Whether to free it once it has no users."""
 
@@ -40,7 +40,7 @@ class LoadedLanguage:
 class LanguageCache:
     """Cache of a hub's languages, with the engine that computes with them.
 
-    Threads may share it. A language that a batch is using is not freed before the batch is done.
+    Threads may share it. A language that a call is using is not freed before the call is done.
 
     Args:
         hub: the hub folder.
@@ -49,7 +49,7 @@ class LanguageCache:
         settings: precision and memory limit.
     """
 
-    def __init__(self, hub: Hub, base: BaseModel, body: PreTrainedModel, settings: ComputeSettings) -> None:
+    def __init__(self, hub: Hub, base: BaseModel, body: PreTrainedModel, settings: EncoderSettings) -> None:
         self._hub = hub
         self._base = base
         self._body = body
@@ -77,14 +77,13 @@ class LanguageCache:
         """Read and check a language's modules, unless they are in memory.
 
         Raises:
-            LanguageGoneError: the hub lacks it.
-            HubError: a file is missing, foreign or damaged, or made for another base.
+            HubError: the hub lacks it, or a file is missing, foreign or damaged, or made for another base.
         """
         with self.using([code]):
             pass
 
     def unload(self, code: str) -> None:
-        """Free a language, if it is in memory, now or when the batches that use it are done."""
+        """Free a language, if it is in memory, now or when the calls that use it are done."""
         with self._lock:
             if code in self._languages:
                 self._languages[code].unload = True
@@ -104,8 +103,7 @@ class LanguageCache:
         Gives the engine that holds them, and code → loaded language, without :data:`~modenc.languages.BASE`.
 
         Raises:
-            LanguageGoneError: the hub lacks a language.
-            HubError: a file is missing, foreign or damaged, or made for another base.
+            HubError: the hub lacks a language, or one cannot be used.
         """
         needed = [code for code in dict.fromkeys(codes) if code != BASE]
         used: dict[str, LoadedLanguage] = {}
@@ -122,11 +120,12 @@ class LanguageCache:
                     used[code] = self._read(code)
             with self._lock:
                 engine = self._get_engine()
-                if any(self._languages.get(code) is not language for code, language in used.items()):
-                    raise LanguageGoneError(
-                        f"{self._hub.path}: the base was moved to another device; encode again"
-                    )
-            yield engine, used
+                moved = any(self._languages.get(code) is not language for code, language in used.items())
+            if moved:  # the base, to another device
+                with self.using(codes) as again:
+                    yield again
+            else:
+                yield engine, used
         finally:
             with self._lock:
                 for language in used.values():
@@ -143,7 +142,7 @@ class LanguageCache:
         logger.debug("loading the modules of %s from %s", code, self._hub.path)
         # Weights made in inference mode could not be trained or moved to another device.
         with torch.inference_mode(False), torch.no_grad():
-            stored = self._hub.read(code, checksums=self.settings.verify == "full")
+            stored = self._hub.read(code)
             modules = to_modules(stored)
             with self._lock:
                 engine = self._get_engine()
@@ -156,7 +155,6 @@ class LanguageCache:
         """Count one more user of a language in memory, the most recently used from now on."""
         language = self._languages[code] = self._languages.pop(code)
         language.users += 1
-        language.unload = False
         return language
 
     def restart(self) -> None:

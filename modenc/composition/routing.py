@@ -2,48 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Real
 from pathlib import Path
 from reprlib import repr as short_repr
 from typing import Any
 
-from modenc.errors import HubError, LanguageError, OptionError
-from modenc.evidence import READ, count_words, language_evidence
-from modenc.hub.store import Hub, LanguageGoneError
+from modenc.composition.options import EncoderSettings
+from modenc.errors import HubError, LanguageError
+from modenc.evidence import READ, language_evidence
+from modenc.hub.store import Hub
 from modenc.langid import UNDETERMINED, Identification, LanguageIdentifier, Match, get_identifier
-from modenc.languages import (
-    BASE,
-    expected_scripts,
-    is_undetermined,
-    language_name,
-    normalize_code,
-    script_of_letter,
-)
+from modenc.languages import BASE, is_undetermined, language_name, normalize_code
 from modenc.texts import TaggedText, is_missing
 from modenc.user_warnings import warn_user
 
 ERROR = "error"
-# Words of which a text is warned of that is in another script than its language is.
-_FEWEST_WORDS = 3
-# Tries if a language is replaced during a call; four were seen with two replacements a second.
-_TRIES = 10
-
-
-@dataclass(frozen=True)
-class RoutingSettings:
-    """Settings of the routing of texts to languages."""
-
-    fallback: str | None = None
-    """Modules for a language that has none: ``base``, ``error``, or another language's code; ``None``: see
-    :attr:`LanguageRouter.fallback`."""
-    min_confidence: float = 0.0
-    """Texts whose :attr:`Routing.share` is less than this (0 to 1) go to the fallback."""
-    identifier: LanguageIdentifier | str | Path | None = None
-    """A language identifier, a fastText file, or ``None`` for py3langid."""
 
 
 @dataclass(frozen=True)
@@ -66,27 +42,31 @@ class Routing(Identification):
 class LanguageRouter:
     """Router that chooses a language of a hub, or :data:`BASE`, for each text.
 
+    It lists the hub's languages once, and again for a code that is not among them.
+
     Raises:
         LanguageError: the fallback is no language of the hub.
-        OptionError: the confidence is not from 0 to 1, or the identifier has no method ``identify``.
     """
 
-    def __init__(self, hub: Hub, settings: RoutingSettings) -> None:
-        least: Any = settings.min_confidence
-        identifier: Any = settings.identifier
-        if not isinstance(least, Real) or not 0.0 <= float(least) <= 1.0:
-            raise OptionError(f"min_confidence: expected 0 to 1, found {least!r:.60}")
-        if not (identifier is None or isinstance(identifier, str | Path) or hasattr(identifier, "identify")):
-            raise OptionError(
-                "identifier: expected a fastText file, an object with a method identify, or None, "
-                f"found {identifier!r:.60}"
-            )
+    def __init__(self, hub: Hub, settings: EncoderSettings) -> None:
         self._hub = hub
         self._settings = settings
-        self._warned: set[tuple[str, str]] = set()
+        self._warned: set[str] = set()
         self._given_fallback = settings.fallback
         if settings.fallback not in (None, BASE, ERROR):
             self._given_fallback = self.require(settings.fallback)
+
+    @cached_property
+    def _languages(self) -> list[str]:
+        return self._hub.languages()
+
+    def languages(self) -> list[str]:
+        """List the hub's languages, the pivot first."""
+        self._languages = self._hub.languages()
+        return self._languages
+
+    def _has(self, language: str) -> bool:
+        return language in self._languages or language in self.languages()
 
     @cached_property
     def _identifier(self) -> LanguageIdentifier:
@@ -94,7 +74,7 @@ class LanguageRouter:
         given = self._settings.identifier
         return get_identifier(given) if given is None or isinstance(given, str | Path) else given
 
-    @property
+    @cached_property
     def fallback(self) -> str:
         """Modules for a language that has none: ``base``, ``error``, or a language's code.
 
@@ -106,7 +86,7 @@ class LanguageRouter:
             return self._given_fallback
         pivot = self._hub.info.pivot
         with suppress(HubError):  # a damaged pivot is reported when it is used
-            if pivot in self._hub.languages() and self._hub.parts(pivot) == ("se",):
+            if pivot in self._languages and self._hub.card(pivot).parts == ("se",):
                 return pivot
         return BASE
 
@@ -117,11 +97,10 @@ class LanguageRouter:
             LanguageError: ``code`` names no language, or one without modules.
         """
         language = normalize_code(code)
-        available = self._hub.languages()
-        if language not in available:
+        if not self._has(language):
             raise LanguageError(
                 f"{code!r}: no modules for {language_name(language)} ({language}) in {self._hub.path}; "
-                f"it has {', '.join(available) or 'no languages'}. "
+                f"it has {', '.join(self._languages) or 'no languages'}. "
                 f"Train or install {language}, or use fallback='base'"
             )
         return language
@@ -132,53 +111,51 @@ class LanguageRouter:
         Raises:
             LanguageError: the hub has no languages, or the identifier knows none of them.
         """
-        if not (available := self._hub.languages()):
+        if not self._languages:
             raise LanguageError(
                 f"{self._hub.path} has no languages to choose from; train or install one first"
             )
-        return [routing for routing, _ in self._routed(texts, available)] if texts else []
+        return [routing for routing, _ in self._routed(texts)] if texts else []
 
-    def _routed(self, texts: Sequence[str], available: Sequence[str]) -> list[tuple[Routing, Match]]:
+    def _routed(self, texts: Sequence[str]) -> list[tuple[Routing, Match]]:
+        available = self._languages
         excerpts = [text[:READ] for text in texts]
         distinct = list(dict.fromkeys(excerpts))
-        self._warn_of_unknown(available, getattr(self._identifier, "languages_known", None))
+        self._warn_of_unknown(getattr(self._identifier, "languages_known", None))
         matches: Sequence[Match]
         if (match_all := getattr(self._identifier, "match", None)) is not None:
             matches = match_all(distinct, available)
         else:
             matches = [_match_of(found, available) for found in self._identifier.identify(distinct)]
         found: dict[str, tuple[Routing, Match]] = {}
-        fallback: str | None = None
         for text, match in zip(distinct, matches, strict=True):
-            match = self._without_letters(text, match, available)
+            match = self._without_letters(text, match)
             code, sure = match.found.code, match.share >= self._settings.min_confidence
             modules = match.language if sure or code == UNDETERMINED else None
-            if modules is None:
-                fallback = fallback or self.fallback
-                modules = None if fallback == ERROR else fallback
+            if modules is None and self.fallback != ERROR:
+                modules = self.fallback
             found[text] = Routing(code, match.found.confidence, modules, match.share), match
         return [found[excerpt] for excerpt in excerpts]
 
-    def _warn_of_unknown(self, available: Sequence[str], known: Set[str] | None) -> None:
+    def _warn_of_unknown(self, known: Set[str] | None) -> None:
         """Warn of languages of the hub that the identifier does not know."""
         # An identifier that knows none of these raises an error later.
-        if not isinstance(known, Set) or known.isdisjoint(available):
+        if not isinstance(known, Set) or known.isdisjoint(self._languages):
             return
-        if unknown := [f"{language_name(code)} ({code})" for code in available if code not in known]:
+        if unknown := [f"{language_name(code)} ({code})" for code in self._languages if code not in known]:
             names = ", ".join(unknown)
             self._warn_once(
-                ("identifier", names),
                 f"{self._hub.path} has languages that the identifier does not know, so no text is identified "
                 f"as one of them: {names}. Give lang= for their texts, or use a fastText model that knows "
                 "them, such as GlotLID's",
             )
 
-    def _without_letters(self, text: str, match: Match, available: Sequence[str]) -> Match:
+    def _without_letters(self, text: str, match: Match) -> Match:
         """Give texts of no language, such as digits and emoji, to the pivot; keep other matches."""
         if match.found.confidence > 0 or language_evidence(text).script is not None:
             return match
-        pivot = self._hub.info.pivot
-        return Match(Identification(UNDETERMINED, 0.0), pivot if pivot in available else available[0], 0.0)
+        # The pivot is listed first, if it is there.
+        return Match(Identification(UNDETERMINED, 0.0), self._languages[0], 0.0)
 
     def route(
         self, texts: Sequence[str], lang: str | Sequence[str | None] | None = None, *, first: int = 0
@@ -196,7 +173,6 @@ class LanguageRouter:
                 modules and the fallback is ``error``.
         """
         given = _codes_given(texts, lang)
-        self._check_scripts(texts, given, first)
         tags = (text.lang if isinstance(text, TaggedText) else None for text in texts)
         given = [tag if code is None else code for code, tag in zip(given, tags, strict=True)]
         resolved = {code: self._resolve(code) for code in dict.fromkeys(given) if code is not None}
@@ -212,9 +188,9 @@ class LanguageRouter:
     def _route_identified(self, texts: Sequence[str], positions: Sequence[int]) -> list[str]:
         if not texts:
             return []
-        if not (available := self._hub.languages()):
+        if not self._languages:
             return [self._without_modules("any language", self.fallback)] * len(texts)
-        routed = self._routed(texts, available)
+        routed = self._routed(texts)
         chosen: list[str] = []
         for position, (found, match) in zip(positions, routed, strict=True):
             if found.modules is None:
@@ -236,49 +212,31 @@ class LanguageRouter:
         return (
             f"text {position}: identified as {_named(found.code)} with confidence "
             f"{found.confidence:.2f}; {self._hub.path} has modules for "
-            f"{', '.join(self._hub.languages())} alone; {advice}"
+            f"{', '.join(self._languages)} alone; {advice}"
         )
 
     def _resolve(self, code: str) -> str:
         if code == BASE:
             return BASE
         language = normalize_code(code)
-        if language in self._hub.languages():
+        if self._has(language):
             return language
-        if (fallback := self.fallback) == ERROR:
+        if self.fallback == ERROR:
             return self.require(code)
-        return self._without_modules(_named(language), fallback)
+        return self._without_modules(_named(language), self.fallback)
 
     def _without_modules(self, language: str, fallback: str) -> str:
         if fallback == ERROR:
             raise LanguageError(f"{self._hub.path} has no modules for {language}; train or install some")
         by = "the base alone" if fallback == BASE else f"the modules of {fallback}"
         self._warn_once(
-            ("modules", language),
             f"no modules for {language} in {self._hub.path}: its texts are encoded by {by}",
         )
         return fallback
 
-    def _check_scripts(self, texts: Sequence[str], given: Sequence[str | None], first: int) -> None:
-        for position, (text, code) in enumerate(zip(texts, given, strict=True), first):
-            # Once for all its codes, of which a server's clients can send any number (``kk-x-...``).
-            if code is None or code == BASE or (key := ("script", normalize_code(code))) in self._warned:
-                continue
-            expected = expected_scripts(code)
-            if not expected or any(script_of_letter(character) in expected for character in text):
-                continue
-            words, script = language_evidence(text)
-            # Names, units and terms are written alike in all languages.
-            if script is not None and sum(count_words(words).values()) >= _FEWEST_WORDS:
-                self._warn_once(
-                    key,
-                    f"text {position} is given as {code!r}, written in {', '.join(sorted(expected))}, but it "
-                    f"is in {script}; check lang=, or leave it out to have languages identified",
-                )
-
-    def _warn_once(self, key: tuple[str, str], message: str) -> None:
-        if key not in self._warned:
-            self._warned.add(key)
+    def _warn_once(self, message: str) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
             warn_user(message)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -299,8 +257,10 @@ def _match_of(found: Identification, available: Sequence[str]) -> Match:
     return Match(replace(found, code=code), language, found.confidence if language else 0.0)
 
 
-def _codes_given(texts: Sequence[str], lang: str | Sequence[str | None] | None) -> list[str | None]:
+def _codes_given(texts: Sequence[str], lang: Any) -> list[str | None]:
     """Return the code given for each text; None where none is."""
+    if getattr(lang, "ndim", 1) == 0:  # an array of one code
+        lang = lang.item()
     if lang is None or is_undetermined(lang):
         return [None] * len(texts)
     if isinstance(lang, str):
@@ -319,21 +279,3 @@ def _codes_given(texts: Sequence[str], lang: str | Sequence[str | None] | None) 
             f"found {len(codes)} codes"
         )
     return codes
-
-
-def with_retries(
-    vectors_of: Callable[[list[TaggedText]], Any],
-    tagged: list[TaggedText],
-    route: Callable[[list[TaggedText]], list[TaggedText]],
-) -> tuple[Any, list[TaggedText]]:
-    """Encode texts; if a language is replaced meanwhile, route and encode all of them again.
-
-    Returns the vectors, all of one version of each language, and the texts as they were routed for them.
-    """
-    for _ in range(_TRIES - 1):
-        with suppress(LanguageGoneError):
-            return vectors_of(tagged), tagged
-        for text in tagged:
-            text.tokens = None
-        tagged = route(tagged)
-    return vectors_of(tagged), tagged

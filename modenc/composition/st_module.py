@@ -21,19 +21,17 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel, resolve_base
 from modenc.composition.language_cache import LanguageCache, LoadedLanguage
-from modenc.composition.options import ComputeSettings, positive_int, prompt_text, reject_unsupported
-from modenc.composition.routing import LanguageRouter, RoutingSettings
+from modenc.composition.options import EncoderSettings, positive_int, prompt_text
+from modenc.composition.routing import LanguageRouter
 from modenc.errors import BaseModelError, HubError, LanguageError, OptionError
 from modenc.hub.checks import TokenizerPanic, panics_caught
 from modenc.hub.layout import HUB_FILE
 from modenc.hub.remote import open_hub
-from modenc.hub.store import Hub, LanguageGoneError
+from modenc.hub.store import Hub
 from modenc.texts import TaggedText, Tokens, as_texts, normalize_prompt
 
 # Tokens of real text are shorter than this, so no text is cut before its last used token.
 _CHARACTERS_PER_TOKEN = 64
-# Most tokens that a tokenizer makes of a character of real text, and of a text's start and end.
-_TOKENS_PER_CHARACTER, _SPECIAL_TOKENS = 4, 2
 # Distance in the order of two languages' texts: more tokens than any text has.
 _ORDER_STEP = 1 << 20
 # The library keeps all tokens of the texts in one call, also those that it cuts off.
@@ -41,8 +39,6 @@ _CHARACTERS_AT_A_TIME, _CHARACTERS_PER_TEXT = 1 << 17, 50
 _TRUNCATION = {"stride": 0, "strategy": "longest_first", "direction": "right"}
 _truncation_lock = Lock()
 _BASE_LANGUAGE = LoadedLanguage(tokenizer=None, fingerprint="")
-# Options of loading that are checked, since a hub has no use for them.
-_LOADING_OPTIONS = ("backend", "processor_kwargs", "tokenizer_kwargs", "config_kwargs")
 
 
 class ModularTransformer(InputModule):  # type: ignore[misc]
@@ -51,8 +47,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
     Args:
         hub: the hub folder.
         base: folder or id of the base, if it is not found under the name in the hub.
-        routing: how languages are chosen.
-        compute: how vectors are computed.
+        settings: how languages are chosen, and vectors computed.
 
     Raises:
         BaseModelError: the base cannot be loaded, or is not the one the modules were trained on.
@@ -62,50 +57,41 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
     config_keys = ["max_seq_length"]  # noqa: RUF012
     save_in_root = True
 
-    def __init__(
-        self,
-        hub: Hub,
-        base: str | None = None,
-        routing: RoutingSettings | None = None,
-        compute: ComputeSettings | None = None,
-    ) -> None:
+    def __init__(self, hub: Hub, base: str | None = None, settings: EncoderSettings | None = None) -> None:
         super().__init__()
         self.hub = hub
-        self.router = LanguageRouter(hub, routing or RoutingSettings())
+        settings = settings or EncoderSettings()
+        self.router = LanguageRouter(hub, settings)
         found = resolve_base(base or hub.info.base_id)
         self.auto_model = load_body(found, hub)
-        self.cache = LanguageCache(hub, found, self.auto_model, compute or ComputeSettings())
+        self.cache = LanguageCache(hub, found, self.auto_model, settings)
         self.most_positions = most_positions(self.auto_model)
         """Largest possible :attr:`max_seq_length`."""
         self._max_seq_length = min(hub.info.max_length, self.most_positions)
 
     @classmethod
-    def load(cls, model_name_or_path: str, subfolder: str = "", **options: Any) -> ModularTransformer:
+    def load(cls, model_name_or_path: str, **options: Any) -> ModularTransformer:
         """Open a hub; called by ``SentenceTransformer(hub)``.
 
-        ``model_kwargs`` may hold ``base`` and the fields of :class:`RoutingSettings` and
-        :class:`ComputeSettings`.
+        ``model_kwargs`` may hold ``base`` and the fields of :class:`EncoderSettings`.
 
         Raises:
             HubError: the folder is no hub, a hub elsewhere cannot be fetched, or ``model_kwargs`` holds
                 something else.
-            OptionError: another backend than torch, or settings of a tokenizer or configuration.
+            OptionError: another backend than torch.
         """
+        if (backend := options.get("backend", "torch")) != "torch":
+            raise OptionError(
+                f"backend: expected 'torch', found {backend!r:.60}; export a language for that backend "
+                "(modenc export --to onnx or openvino)"
+            )
         settings = dict(options.get("model_kwargs") or {})
+        expected = ["base", *(field.name for field in fields(EncoderSettings))]
+        if unknown := sorted(settings.keys() - set(expected)):
+            raise HubError(f"model_kwargs: expected {', '.join(expected)}, found {', '.join(unknown)}")
         base = settings.pop("base", None)
-        routing = [field.name for field in fields(RoutingSettings)]
-        compute = [field.name for field in fields(ComputeSettings)]
-        if unknown := sorted(settings.keys() - {*routing, *compute}):
-            expected = ", ".join(["base", *routing, *compute])
-            raise HubError(f"model_kwargs: expected {expected}, found {', '.join(unknown)}")
-        reject_unsupported({name: options[name] for name in _LOADING_OPTIONS if name in options})
         access = {key: options[key] for key in ("token", "revision", "local_files_only") if key in options}
-        return cls(
-            open_hub(model_name_or_path, **access, subfolder=subfolder),
-            base,
-            RoutingSettings(**{name: settings[name] for name in routing if name in settings}),
-            ComputeSettings(**{name: settings[name] for name in compute if name in settings}),
-        )
+        return cls(open_hub(model_name_or_path, **access), base, EncoderSettings(**settings))
 
     def save(self, output_path: str, *args: Any, **options: Any) -> None:
         """Copy the hub with all its languages to ``output_path``."""
@@ -150,8 +136,7 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             lang: one code for all.
 
         Returns:
-            ``input_ids`` and ``attention_mask`` [batch, length] in int64; lists with each row's ``language``
-            and the ``fingerprint`` of its modules.
+            ``input_ids`` and ``attention_mask`` [batch, length] in int64; each row's ``language`` as a list.
 
         Raises:
             TextError: an input is not a text.
@@ -178,10 +163,9 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             "input_ids": torch.from_numpy(ids),
             "attention_mask": torch.from_numpy(mask.astype(np.int64)),
             "language": [text.lang for text in texts],
-            "fingerprint": [row.fingerprint for row in rows],
         }
 
-    def tokenize_and_order(self, texts: Sequence[TaggedText], prompt: str, batch_size: int) -> None:
+    def tokenize_and_order(self, texts: Sequence[TaggedText], prompt: str, batch_size: int) -> int:
         """Tokenize texts as :meth:`tokenize_missing` does, and order them for batches.
 
         A language with texts for two batches or more has batches of its own; texts of the other languages
@@ -192,9 +176,11 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             prompt: put before each text.
             batch_size: texts in a batch.
 
+        Returns:
+            The number of texts that were cut at :attr:`max_seq_length`.
+
         Raises:
-            LanguageGoneError: the hub has lost a language.
-            HubError: a language's modules cannot be used.
+            HubError: a language's modules cannot be used, or the hub has lost it.
         """
         rows = self.tokenize_missing(texts, prompt)
         count = Counter(text.lang for text in texts)
@@ -202,38 +188,33 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
         start = {code: position * _ORDER_STEP for position, code in enumerate(frequent, start=1)}
         for text, tokens in zip(texts, rows, strict=True):
             text.order = start.get(text.lang, 0) + len(tokens.ids)
+        return sum(tokens.cut for tokens in rows)
 
     def tokenize_missing(self, texts: Sequence[TaggedText], prompt: str) -> list[Tokens]:
         """Set the ``tokens`` of texts, unless they have the same already, and return them.
 
         Raises:
-            LanguageGoneError: the hub has lost a language.
-            HubError: a language's modules cannot be used.
+            HubError: a language's modules cannot be used, or the hub has lost it.
         """
         # The text's own tokens may change meanwhile: other threads may encode it with another prompt.
         rows = [text.tokens for text in texts]
         missing: dict[str, list[int]] = {}
-        for row, (text, done) in enumerate(zip(texts, rows, strict=True)):
-            if done is None or (done.prompt, done.max_length) != (prompt, self._max_seq_length):
-                missing.setdefault(text.lang, []).append(row)
         prefix = normalize_prompt(prompt)
-        for code, numbers in missing.items():
-            with self.cache.using([code]) as (_, used):
+        with self.cache.using([text.lang for text in texts]) as (_, used):
+            for row, (text, done) in enumerate(zip(texts, rows, strict=True)):
+                language = used.get(text.lang, _BASE_LANGUAGE)
+                wanted = (prompt, self._max_seq_length, language.fingerprint)
+                if done is None or (done.prompt, done.max_length, done.fingerprint) != wanted:
+                    missing.setdefault(text.lang, []).append(row)
+            for code, numbers in missing.items():
                 language = used.get(code, _BASE_LANGUAGE)
-            tokenizer = language.tokenizer or self.cache.base_tokenizer()
-            prefixed = [prefix + texts[row] for row in numbers]
-            for row, (ids, cut) in zip(
-                numbers, tokenize(tokenizer, prefixed, self._max_seq_length), strict=True
-            ):
-                rows[row] = Tokens(prompt, self._max_seq_length, language.fingerprint, ids, cut)
-                texts[row].tokens = rows[row]
+                tokenizer = language.tokenizer or self.cache.base_tokenizer()
+                prefixed = [prefix + texts[row] for row in numbers]
+                tokens = tokenize(tokenizer, prefixed, self._max_seq_length)
+                for row, (ids, cut) in zip(numbers, tokens, strict=True):
+                    rows[row] = Tokens(prompt, self._max_seq_length, language.fingerprint, ids, cut)
+                    texts[row].tokens = rows[row]
         return [row for row in rows if row is not None]
-
-    def count_cut(self, texts: Sequence[TaggedText], prompt: str) -> int:
-        """Count the texts that are cut at :attr:`max_seq_length`, in this process or those of a pool."""
-        least = (self._max_seq_length - _SPECIAL_TOKENS) // _TOKENS_PER_CHARACTER - len(prompt)
-        long = [text for text in texts if text.tokens is not None or len(text) > least]
-        return sum(tokens.cut for tokens in self.tokenize_missing(long, prompt))
 
     def forward(self, features: dict[str, Any], align: bool = True, **_: Any) -> dict[str, Any]:
         """Run all rows through the body, each with its language's modules.
@@ -246,25 +227,18 @@ class ModularTransformer(InputModule):  # type: ignore[misc]
             ``features`` with ``token_embeddings`` [batch, length, hidden], zero at padding.
 
         Raises:
-            LanguageGoneError: a language was replaced or removed in the hub after its texts were tokenized.
+            HubError: the hub has lost a language.
             OptionError: the rows were split without their languages, as by ``torch.nn.DataParallel``.
         """
-        ids, languages, fingerprints = (features[name] for name in ("input_ids", "language", "fingerprint"))
-        if not len(languages) == len(fingerprints) == len(ids):
+        ids, languages = features["input_ids"], features["language"]
+        if len(languages) != len(ids):
             raise OptionError(
                 f"expected a language for each of {len(ids)} rows, found {len(languages)}; encode with "
                 "device=[...] or a pool of processes instead of DataParallel"
             )
-        with self.cache.using(languages) as (engine, used):
-            for code, fingerprint in dict.fromkeys(zip(languages, fingerprints, strict=True)):
-                if used.get(code, _BASE_LANGUAGE).fingerprint != fingerprint:
-                    raise LanguageGoneError(
-                        f"{self.hub.path}: {code} was replaced while its texts were encoded; "
-                        "encode them again"
-                    )
-            # compute= alone sets the precision: weights that are merged here are used by later batches.
-            with torch.autocast(ids.device.type, enabled=False):
-                vectors = engine.run(ids, features["attention_mask"], languages, align=align)
+        # compute= alone sets the precision: weights that are merged here are used by later batches.
+        with self.cache.using(languages) as (engine, _), torch.autocast(ids.device.type, enabled=False):
+            vectors = engine.run(ids, features["attention_mask"], languages, align=align)
         features["token_embeddings"] = vectors
         return features
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -15,12 +16,13 @@ from modenc.composition.st_module import load_body, most_positions
 from modenc.errors import BaseModelError, OptionError
 from modenc.exporting.graphs import Agreement, Run, agreement, runner, write_onnx, write_openvino
 from modenc.exporting.normalizer import with_normalization
-from modenc.exporting.page import Exported, model_page
 from modenc.exporting.quantizing import sample_batches
 from modenc.exporting.widening import widen
 from modenc.extras import require_extra
+from modenc.hub.card import Card
 from modenc.hub.files import json_text
-from modenc.hub.layout import MODULES_FILE, POOLING_FOLDER, README_FILE, pooling_and_prompts
+from modenc.hub.layout import MODULES_FILE, POOLING_FOLDER, README_FILE, HubInfo, pooling_and_prompts
+from modenc.hub.page import base_page, front_matter, render
 from modenc.hub.remote import open_hub
 from modenc.hub.store import Hub
 from modenc.languages import normalize_code
@@ -92,17 +94,20 @@ def export(
             run = write_onnx(composed, folder, int8=int8)
         else:
             run = write_openvino(composed, folder, batches, int8=int8)
-        exported = Exported(
-            card=opened.card(code),
-            info=opened.info,
+        max_length = min(opened.info.max_length, most_positions(body))
+        agrees = _describe(agreement(run, composed, batches), code, int8=int8)
+        page = _page(
+            opened.card(code),
+            opened.info,
             to=to,
             int8=int8,
             aligned=bool(align and modules.parallel_adapters),
-            max_length=min(opened.info.max_length, most_positions(body)),
-            agreement=_describe(agreement(run, composed, batches), code, int8=int8),
+            max_length=max_length,
+            agreement=agrees,
         )
-        _write_settings(folder, exported, with_normalization(tokenizer, opened.info.prompt))
-    logger.info("%s: %s, %s", output, to, exported.agreement)
+        own_tokenizer = with_normalization(tokenizer, opened.info.prompt)
+        _write_settings(folder, own_tokenizer, opened.info, max_length, page)
+    logger.info("%s: %s, %s", output, to, agrees)
     return output
 
 
@@ -149,7 +154,19 @@ def _describe(measured: Agreement, lang: str, *, int8: bool) -> str:
     return f"agrees with modenc within {measured.difference:.0e} (random texts)"
 
 
-def _write_settings(folder: Path, exported: Exported, tokenizer: PreTrainedTokenizerFast) -> None:
+def _page(card: Card, info: HubInfo, **exported: Any) -> str:
+    """Write the text of the README; ``exported`` describes the model."""
+    page = base_page(info.base_id)
+    # A folder's path would reveal names on this machine.
+    own = info.base_id if page else Path(info.base_id).name
+    metadata = front_matter(card, "sentence-transformers", "feature-extraction")
+    values = {"card": card, "info": info, "base": page or own, "base_name": own, "metadata": metadata}
+    return render("model.md.j2", exported=exported, **values)
+
+
+def _write_settings(
+    folder: Path, tokenizer: PreTrainedTokenizerFast, info: HubInfo, max_length: int, page: str
+) -> None:
     """Write the tokenizer, sentence-transformers' configuration for all of its versions, and the README."""
     tokenizer.save_pretrained(folder)
     kinds = (("Transformer", ""), ("Pooling", POOLING_FOLDER))
@@ -158,16 +175,16 @@ def _write_settings(folder: Path, exported: Exported, tokenizer: PreTrainedToken
         for number, (kind, path) in enumerate(kinds)
     ]
     settings = {
-        "max_seq_length": exported.max_length,
+        "max_seq_length": max_length,
         "do_lower_case": False,
         # Otherwise transformers 4.57 would warn that a large tokenizer is a faulty one of Mistral's.
         "tokenizer_args": {"fix_mistral_regex": False},
     }
     files = {
-        **pooling_and_prompts(exported.info),
+        **pooling_and_prompts(info),
         "sentence_bert_config.json": json_text(settings),
         MODULES_FILE: json_text(modules),
-        README_FILE: model_page(exported),
+        README_FILE: page,
     }
     (folder / POOLING_FOLDER).mkdir()
     for name, text in files.items():

@@ -21,9 +21,8 @@ from tokenizers import Tokenizer
 
 from modenc.errors import HubError
 from modenc.hub.card import FileRecord
-from modenc.hub.files import files_below, json_object
+from modenc.hub.files import MOST_JSON_BYTES, json_object
 from modenc.hub.layout import (
-    CARD_FILE,
     CLA_CONFIG,
     EMBEDDINGS_TENSOR,
     LORA_CONFIG,
@@ -31,8 +30,6 @@ from modenc.hub.layout import (
     PART_FILES,
     README_FILE,
     SCALES_TENSOR,
-    UNFINISHED_CARD,
-    VERSION_FOLDER,
 )
 
 TOKENIZER_FILE, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
@@ -44,13 +41,9 @@ PICKLES = frozenset(
     {".bin", ".ckpt", ".joblib", ".npy", ".npz", ".pickle", ".pkl", ".pt", ".pth", ".py", ".so"}
 )
 
-_NAMES = frozenset(
-    {name for names in PART_FILES.values() for name in names}
-    | {f"tokenizer/{name}" for name in TOKENIZER_FILES}
-    | {README_FILE}
-)
 _LISTED = 10
-ADVICE = "Install the language again, or train it again with its recipe"
+# Least bytes of a piece of a vocabulary in a tokenizer.json, with its quotes, number and commas.
+_LEAST_PIECE = 5
 
 
 @dataclass(frozen=True)
@@ -69,48 +62,67 @@ class HubIssue:
         return f"{where}: {self.message}" if where else self.message
 
 
-def raise_issues(issues: list[HubIssue], lang: str, folder: Path | str, advice: str = ADVICE) -> None:
+def raise_issues(issues: list[HubIssue], lang: str, folder: Path | str) -> None:
     """Raise an error if there are issues.
 
     Raises:
-        HubError: it names ``folder``, lists the first issues, and ends with ``advice``.
+        HubError: it names ``folder``, and lists the first issues.
     """
     if issues:
         rest = [f"and {len(issues) - _LISTED} more"] if len(issues) > _LISTED else []
         listed = "\n  ".join([*map(str, issues[:_LISTED]), *rest])
-        raise HubError(f"{folder}: the modules of {lang} cannot be used:\n  {listed}\n{advice}")
+        raise HubError(
+            f"{folder}: the modules of {lang} cannot be used:\n  {listed}\n"
+            "Install the language again, or train it again with its recipe. A folder in modenc's cache can "
+            "be deleted: it is fetched again"
+        )
 
 
-def listing_issues(root: Path, records: Mapping[str, FileRecord]) -> Iterator[HubIssue]:
-    """Yield each difference between a language's folder and its card; no file is opened."""
-    try:
-        # Beside the files of a language without a version folder one may be written, and its new card.
-        found = {
-            name: path
-            for name, path in files_below(root)
-            if not VERSION_FOLDER.fullmatch(name.partition("/")[0])
-            and not (name == CARD_FILE or UNFINISHED_CARD.fullmatch(name))
-        }
-    except HubError as error:
-        yield HubIssue(CARD_FILE, str(error))
-        return
-    for name in sorted(set(records) - set(found)):
-        yield HubIssue(name, "expected by the card, not found")
-    for name, path in found.items():
-        if path.suffix.lower() in PICKLES:
-            yield HubIssue(
-                name, "expected safetensors and JSON only, found a format that can run code; delete it"
-            )
-        elif path.is_symlink() or not path.is_file():
-            yield HubIssue(name, "expected a plain file, found a link or special file")
-        elif name not in records:
-            yield HubIssue(name, "not in the card; delete it if it is yours")
-        elif name not in _NAMES:
-            yield HubIssue(
-                name, "expected the files of a tokenizer, of weights and of adapters alone; delete it"
-            )
-        elif (size := path.stat().st_size) != records[name]["bytes"]:
-            yield HubIssue(name, f"expected {records[name]['bytes']} bytes, found {size}")
+def listing_issues(
+    found: Mapping[str, int | None], records: Mapping[str, FileRecord], hidden_size: int
+) -> Iterator[HubIssue]:
+    """Yield each difference between a language's files, on disk or elsewhere, and its card.
+
+    Args:
+        found: name → bytes; None for a link or special file.
+        records: the files on its card.
+        hidden_size: width of the base.
+    """
+    listed = {name: record["bytes"] for name, record in records.items()}
+    most = _most_bytes(listed, hidden_size)
+    for name in sorted(listed.keys() | found.keys()):
+        size = found.get(name)
+        if name not in found:
+            message = "expected by the card, not found"
+        elif Path(name).suffix.lower() in PICKLES:
+            message = "expected safetensors and JSON only, found a format that can run code; delete it"
+        elif size is None:
+            message = "expected a plain file, found a link or special file"
+        elif name not in listed:
+            message = "not in the card; delete it if it is yours"
+        elif name not in most:
+            message = "expected the files of a tokenizer, of weights and of adapters alone; delete it"
+        elif size != listed[name]:
+            message = f"expected {listed[name]} bytes, found {size}"
+        elif size > most[name]:
+            message = f"expected at most {most[name]} bytes, found {size}"
+        else:
+            continue
+        yield HubIssue(name, message)
+
+
+def _most_bytes(sizes: Mapping[str, int], hidden_size: int) -> dict[str, int]:
+    """Return the most bytes of each file of a language; other files are refused."""
+    most = {f"tokenizer/{name}": limit for name, limit in TOKENIZER_FILES.items()}
+    pieces = sizes.get(f"tokenizer/{TOKENIZER_FILE}", 0) // _LEAST_PIECE
+    most |= {
+        README_FILE: MOST_JSON_BYTES,
+        PART_FILES["embeddings"][0]: most_embeddings_bytes(pieces, hidden_size),
+    }
+    for part in ("la", "se", "cla"):
+        config, weights = PART_FILES[part]
+        most |= {config: MOST_JSON_BYTES, weights: most_adapter_bytes(hidden_size)}
+    return most
 
 
 Array = npt.NDArray[Any]
@@ -273,6 +285,11 @@ class ParallelWeights:
 def most_adapter_bytes(hidden_size: int) -> int:
     """Return the most bytes of an adapter's weights for a base of this width."""
     return MOST_HEADER + 4 * _MOST_MATRICES * hidden_size**2
+
+
+def most_embeddings_bytes(pieces: int, hidden_size: int) -> int:
+    """Return the most bytes of the embeddings of a vocabulary of ``pieces``."""
+    return MOST_HEADER + 4 * pieces * (hidden_size + 1)
 
 
 def parse_lora(content: bytes, config: dict[str, Any], hidden_size: int) -> dict[str, LoraWeights]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
@@ -30,7 +29,7 @@ def json_object(content: str | bytes, where: str) -> dict[str, Any]:
     """
     try:
         text = content if isinstance(content, str) else content.decode("utf-8")
-        parsed = json.loads(text, object_pairs_hook=_with_unique_keys)
+        parsed = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise HubError(f"{where}: expected readable JSON, found: {error}") from error
     if not isinstance(parsed, dict):
@@ -43,15 +42,6 @@ def json_text(content: dict[str, Any] | list[Any]) -> str:
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     # File names that are not UTF-8 contain surrogates, which JSON can escape.
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a dict, and refuse repeated keys, of which other readers might use the other value."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise ValueError(f"the key {twice!r:.60} twice")
-    return found
 
 
 def key_issues(

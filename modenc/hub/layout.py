@@ -29,7 +29,6 @@ PROMPT_NAMES = ("default", "query", "document")
 
 POOLINGS = ("mean", "cls", "max")
 _MOST_HIDDEN, _MOST_PROMPT = 1 << 16, 1000
-_LONGEST_PATH, _LONGEST_NAME = 4096, 255
 
 EMBEDDINGS_TENSOR, SCALES_TENSOR = "embeddings", "scales"
 """Tensors in ``embeddings.safetensors``: ``embeddings`` [vocabulary, hidden] in float16; or ``embeddings`` in
@@ -112,12 +111,6 @@ def info_issues(info: HubInfo) -> Iterator[str]:
         yield f"max_length: expected 1 or more, found {info.max_length}"
     if len(info.prompt) > _MOST_PROMPT:
         yield f"prompt: expected at most {_MOST_PROMPT} characters, found {len(info.prompt)}"
-    longest = max(map(len, info.base_id.split("/")))
-    if longest > _LONGEST_NAME or len(info.base_id) > _LONGEST_PATH:
-        yield (
-            f"base_id: expected at most {_LONGEST_PATH} characters and {_LONGEST_NAME} between slashes, the "
-            f"limits of paths, found {len(info.base_id)} and {longest}"
-        )
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Any
@@ -25,13 +24,6 @@ _LICENSE_IDS = frozenset({
 })  # fmt: skip
 
 _HUB_TAGS = ("sentence-transformers", "feature-extraction", "sentence-similarity", "multilingual", "adapters")
-# Metric of a card → task and its name, and the metric (0 to 1), as sentence-transformers names them.
-_RESULTS = {
-    "sts": ("semantic-similarity", "Semantic Similarity", "spearman_cosine"),
-    "search": ("information-retrieval", "Information Retrieval", "cosine_ndcg@10"),
-    "cross_sts": ("semantic-similarity", "Semantic Similarity", "spearman_cosine"),
-    "retrieval": ("translation", "Translation", "mean_accuracy"),
-}
 _DATA_COLUMNS = ("role", "source", "rows", "license", "translator")
 
 
@@ -74,7 +66,7 @@ def license_fields(licenses: Iterable[str]) -> dict[str, Any]:
     stated = set(licenses)
     if not stated:
         return {}
-    (only,) = stated if len(stated) == 1 else ("mixed",)
+    only = stated.pop() if len(stated) == 1 else "mixed"
     known = re.sub(r"\s+", "-", only.strip().lower())
     if known in _LICENSE_IDS:
         return {"license": known}
@@ -112,56 +104,25 @@ def hub_page(name: str, info: HubInfo, cards: Sequence[Card], text: str | None =
     """
     from huggingface_hub import ModelCard, ModelCardData
 
-    data = ModelCardData(**_metadata(name, info, cards))
+    base = base_page(info.base_id)
+    licenses = license_fields(license for card in cards for license in card.licenses)
+    if "license_name" in licenses:
+        licenses["license_link"] = f"https://huggingface.co/{name}#licenses"
+    data = ModelCardData(
+        language=[card.lang for card in cards],
+        **licenses,
+        library_name="modenc",
+        base_model=base,
+        base_model_relation="adapter" if base else None,
+        tags=list(_HUB_TAGS),
+        pipeline_tag="sentence-similarity",
+    )
     if text is None:
         return f"---\n{data.to_yaml()}\n---\n\n{_text(name, info, cards)}"
     own = ModelCard(text, ignore_metadata_errors=True)
     front_matter: dict[str, Any] = own.data.to_dict() | data.to_dict()  # type: ignore[no-untyped-call]
     merged = ModelCardData(**front_matter, ignore_metadata_errors=True)
     return f"---\n{merged.to_yaml()}\n---\n{own.text}"
-
-
-def _metadata(name: str, info: HubInfo, cards: Sequence[Card]) -> dict[str, Any]:
-    results = list(_results(info, cards))
-    base = base_page(info.base_id)
-    licenses = license_fields(license for card in cards for license in card.licenses)
-    if "license_name" in licenses:
-        licenses["license_link"] = f"https://huggingface.co/{name}#licenses"
-    return {
-        "language": [card.lang for card in cards],
-        **licenses,
-        "library_name": "modenc",
-        "base_model": base,
-        "base_model_relation": "adapter" if base else None,
-        "tags": list(_HUB_TAGS),
-        "pipeline_tag": "sentence-similarity",
-        "metrics": sorted({result.metric_type for result in results}) or None,
-        "model_name": name,
-        "eval_results": results or None,
-    }
-
-
-def _results(info: HubInfo, cards: Sequence[Card]) -> Iterator[Any]:
-    """Yield the modules' results on data held out from training."""
-    from huggingface_hub import EvalResult
-
-    for card in cards:
-        metrics = _metrics(card)
-        for metric, (task, task_name, metric_type) in _RESULTS.items():
-            if metric not in metrics or not math.isfinite(metrics[metric]):
-                continue
-            config = card.lang if metric == "sts" else f"{info.pivot}-{card.lang}"
-            yield EvalResult(
-                task_type=task,
-                task_name=task_name,
-                dataset_type="held-out",
-                dataset_name=f"data held out from training ({config})",
-                dataset_config=config,
-                dataset_split="dev",
-                metric_type=metric_type,
-                metric_name=SCORES[metric].partition(" (")[0],
-                metric_value=round(metrics[metric] / 100, 4),
-            )
 
 
 def _text(name: str, info: HubInfo, cards: Sequence[Card]) -> str:
@@ -178,11 +139,7 @@ def _text(name: str, info: HubInfo, cards: Sequence[Card]) -> str:
 
 
 def _row(card: Card) -> tuple[str, ...]:
-    metrics = _metrics(card)
+    metrics = card.comparison.get(MODULES) or card.last_scores()
     scores = ", ".join(f"{metric} {metrics[metric]:.1f}" for metric in SCORES if metric in metrics)
     page = f"[{card.name}]({PurePosixPath(card.lang, card.version, README_FILE)})"
     return page, card.lang, " ".join(card.parts), f"{card.nbytes / 1e6:.1f}", scores
-
-
-def _metrics(card: Card) -> Mapping[str, float]:
-    return card.comparison.get(MODULES) or card.last_scores()

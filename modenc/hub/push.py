@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +15,6 @@ from modenc.hub.page import hub_page
 from modenc.hub.remote import ROOT_FILES, RemoteHub, Repository
 from modenc.hub.store import Hub
 from modenc.languages import listed_codes, normalize_code
-from modenc.user_warnings import warn_user
 
 # Other files that a repository may have; any more could be a model, which a hub would hide.
 _OTHER_FILES = frozenset({README_FILE, "LICENSE", "LICENSE.md", "LICENSE.txt", *ROOT_FILES})
@@ -61,7 +59,6 @@ def push_hub(
     codes = hub.languages() if languages is None else [*map(normalize_code, listed_codes(languages))]
     if not codes:
         raise HubError(f"{hub.path}: expected languages to push, found none; train some (modenc train)")
-    _warn_of_local_base(info)
     with tempfile.TemporaryDirectory() as folder:
         # A copy, so that languages installed in the meantime do not mix with the old ones.
         copied = hub.copy(Path(folder, "hub"), info, codes)
@@ -83,14 +80,6 @@ def push_hub(
                 parent_commit=commit,
             )
     return str(done.commit_url)
-
-
-def _warn_of_local_base(info: HubInfo) -> None:
-    if info.base_id.startswith((".", "~")) or ("/" in info.base_id and os.path.isdir(info.base_id)):
-        warn_user(
-            f"the hub's base is a folder of this machine, {info.base_id}, which others do not have: push it "
-            "as a model of its own, and tell them its id (base=)"
-        )
 
 
 def _destination(repository: Repository, private: bool | None, revision: str | None) -> tuple[str, list[str]]:

@@ -19,21 +19,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from modenc.cache import COMMIT, Marker, cache_dir, fetched_marker
 from modenc.errors import HubError, StorageError
 from modenc.hub.card import Card
-from modenc.hub.checks import (
-    MOST_HEADER,
-    TOKENIZER_FILE,
-    TOKENIZER_FILES,
-    HubIssue,
-    most_adapter_bytes,
-    raise_issues,
-)
+from modenc.hub.checks import listing_issues, raise_issues
 from modenc.hub.files import MOST_JSON_BYTES
 from modenc.hub.layout import (
     CARD_FILE,
     CONFIG_FILE,
     HUB_FILE,
     MODULES_FILE,
-    PART_FILES,
     POOLING_FOLDER,
     README_FILE,
     HubInfo,
@@ -52,13 +44,10 @@ logger = logging.getLogger(__name__)
 ROOT_FILES = (HUB_FILE, MODULES_FILE, CONFIG_FILE, f"{POOLING_FOLDER}/config.json")
 """Files of a hub that belong to no language."""
 _CARD = re.compile(rf"[a-z]{{2,8}}/{re.escape(CARD_FILE)}")
-# Least bytes of a piece of a vocabulary in a tokenizer.json, with its quotes, number and commas.
-_LEAST_PIECE = 5
 _KEPT = "what was fetched before is kept"
 _ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _SECONDS = 10.0
 _LATER = (None, 408, 429, *range(500, 600))
-_ACCESS = "give token=, set HF_TOKEN, or log in (hf auth login)"
 
 
 class UnreachableError(HubError):
@@ -70,7 +59,7 @@ class Repository:
     """A model repository on Hugging Face.
 
     Raises:
-        HubError: ``name`` is no id, or ``subfolder`` leads out of the repository.
+        HubError: ``name`` is no id.
     """
 
     name: str
@@ -79,20 +68,12 @@ class Repository:
     """Access token, as in huggingface_hub."""
     local_files_only: bool = False
     """Whether to use the cache only, not the network."""
-    subfolder: str = ""
-    """Folder of the hub in the repository; file names are relative to it."""
 
     def __post_init__(self) -> None:
         if not self.is_id(self.name):
             raise HubError(
                 "expected the id of a repository on Hugging Face (organization/name), found "
                 f"{self.name!r:.200}; give its id"
-            )
-        parts = self.subfolder.split("/")
-        if self.subfolder and {"", ".", ".."}.intersection(parts):
-            raise HubError(
-                f"{self.name}: expected a path inside the repository in its modules.json, found "
-                f"{self.subfolder!r:.200}, which leads out of it; do not use this hub, and tell its publisher"
             )
 
     def __str__(self) -> str:
@@ -111,10 +92,6 @@ class Repository:
         return HfApi(token=self.token)
 
     @property
-    def _prefix(self) -> str:
-        return f"{self.subfolder}/" if self.subfolder else ""
-
-    @property
     def cache(self) -> Path:
         """Folder of its commits in modenc's cache."""
         return cache_dir() / "hubs" / self.name.replace("/", "--")
@@ -129,15 +106,13 @@ class Repository:
         with self.errors(revision):
             if self.local_files_only:
                 raise UnreachableError(
-                    f"{self.name}: {_not_cached('local_files_only is set', revision or 'main')}"
+                    f"{self.name}: expected the files of {revision or 'main'!r:.60} in this machine's cache, "
+                    "found some missing, and local_files_only is set; use the hub once with a network, or "
+                    "pull it (modenc hub pull)"
                 )
             # This request has a timeout; the first one of a download has none.
             info = self.api.model_info(self.name, revision=revision, files_metadata=True, timeout=_SECONDS)
-            return str(info.sha), {
-                file.rfilename.removeprefix(self._prefix): int(file.size or 0)
-                for file in info.siblings or ()
-                if file.rfilename.startswith(self._prefix)
-            }
+            return str(info.sha), {file.rfilename: int(file.size or 0) for file in info.siblings or ()}
 
     def fetch(self, commit: str, names: Iterable[str]) -> None:
         """Download the files of a commit that the cache lacks.
@@ -153,7 +128,7 @@ class Repository:
                 self.name,
                 revision=commit,
                 local_dir=self.cache / commit,
-                allow_patterns=[self._prefix + name for name in names],
+                allow_patterns=list(names),
                 token=self.token,
             )
 
@@ -174,52 +149,16 @@ class Repository:
                 raise  # an error of the disk
             status = getattr(getattr(error, "response", None), "status_code", None)
             invalid = isinstance(error, ValueError) and not isinstance(error, OSError)
-            kind = UnreachableError if status in _LATER and not invalid else HubError
-            raise kind(f"{self.name}: {_meaning(error, status, kind, revision or 'main')}") from error
-
-
-def _meaning(error: Exception, status: int | None, kind: type[HubError], at: str) -> str:
-    """Say what an error of huggingface_hub means, and what to do."""
-    from huggingface_hub import errors
-
-    line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    said = f"{type(error).__name__}: {line}"[:300]
-    if isinstance(error, errors.OfflineModeIsEnabled):
-        return _not_cached("HF_HUB_OFFLINE is set", at)
-    if isinstance(error, errors.RevisionNotFoundError):
-        return (
-            f"expected the commit, branch or tag {at!r:.60}, found none; its history may have been "
-            "rewritten. Give another revision, or none for the main branch"
-        )
-    if isinstance(error, errors.RepositoryNotFoundError) or status == 401:
-        return (
-            "expected a repository on Hugging Face, found none that this user may see. Check the id (or the "
-            f"path, if a folder was meant); for a private or gated one, {_ACCESS}"
-        )
-    if status == 403:
-        return (
-            "expected a token with permission for this, found one without; make one with the permission, and "
-            f"{_ACCESS}"
-        )
-    if status == 412:
-        return (
-            f"another user changed {at!r:.60} in the meantime, and nothing was uploaded; run the same "
-            "command again"
-        )
-    if kind is UnreachableError:
-        return (
-            f"expected files of {at!r:.60} in this machine's cache or from Hugging Face, which cannot be "
-            f"reached or gives an invalid answer ({said}); try again later"
-        )
-    return f"Hugging Face refuses this: {said}"
-
-
-def _not_cached(reason: str, at: str) -> str:
-    """Return the message for files that are not in the cache if the network may not be used."""
-    return (
-        f"expected the files of {at!r:.60} in this machine's cache, found some missing, and {reason}; open "
-        "the hub and use its languages once with a network, or pull it (modenc hub pull)"
-    )
+            where, said = f"{self.name} at {revision or 'main'}", " ".join(str(error).split())[:600]
+            if status in _LATER and not invalid:
+                raise UnreachableError(
+                    f"{where}: Hugging Face cannot be reached ({type(error).__name__}: {said}), and files "
+                    "are missing in this machine's cache; try again later"
+                ) from error
+            raise HubError(
+                f"{where}: Hugging Face refuses this ({type(error).__name__}: {said}). Check the id and the "
+                "revision; for a private or gated repository give token=, set HF_TOKEN, or run hf auth login"
+            ) from error
 
 
 def open_hub(
@@ -228,7 +167,6 @@ def open_hub(
     revision: str | None = None,
     token: bool | str | None = None,
     local_files_only: bool = False,
-    subfolder: str = "",
 ) -> Hub:
     """Open a hub: a folder, or one on Hugging Face, which stays at its present commit.
 
@@ -240,7 +178,6 @@ def open_hub(
         revision: commit, branch or tag, only with an id; ``None``: the main branch.
         token: as in huggingface_hub.
         local_files_only: use the cache only, not the network.
-        subfolder: folder of the hub in the repository.
 
     Raises:
         HubError: there is no such hub, it cannot be fetched, or a revision is given for a folder.
@@ -259,7 +196,7 @@ def open_hub(
             f"{name:.200}: expected a hub's folder, found no such folder; nor is it the id of a hub on "
             "Hugging Face (organization/name). Give a hub's path, or train one"
         )
-    return RemoteHub.at(Repository(name, token, local_files_only, subfolder), revision)
+    return RemoteHub.at(Repository(name, token, local_files_only), revision)
 
 
 def pull_hub(
@@ -296,15 +233,6 @@ def pull_hub(
 
 class RemoteHub(Hub):
     """A hub on Hugging Face at one commit, read-only, in the cache; made by :func:`open_hub`."""
-
-    advice = (
-        "If that is a folder on this machine, delete it, and the language is fetched again; if that does not "
-        "help, tell the hub's publisher"
-    )
-    advice_if_none = (
-        "Open another revision, if one has it; or copy the hub into a folder (modenc hub pull) and train it "
-        "there with a recipe (modenc train)"
-    )
 
     def __init__(self, path: Path, info: HubInfo, repository: Repository, commit: str) -> None:
         super().__init__(path, info)
@@ -346,8 +274,8 @@ class RemoteHub(Hub):
         """Return the folder of a language; files that the cache lacks are fetched first.
 
         Raises:
-            LanguageGoneError: the hub lacks the language.
-            HubError: they cannot be fetched, or differ from the card; they are then removed.
+            HubError: the hub lacks the language, or its files cannot be fetched or differ from the card: they
+                are then removed.
             StorageError: the cache cannot be written.
         """
         folder, card = super().folder(lang), self.card(lang)
@@ -365,7 +293,8 @@ class RemoteHub(Hub):
                 f"{where}: expected its files, found none; it was removed there after the hub was opened. "
                 "Open the hub again without revision= for what it has now"
             )
-        raise_issues(list(_differences(there, card, self.info.hidden_size)), lang, where, self.advice)
+        there.pop(CARD_FILE, None)
+        raise_issues(list(listing_issues(there, card.files, self.info.hidden_size)), lang, where)
         self.repository.fetch(self.commit, [prefix + name for name in card.files])
         logger.info("fetched %s", where)
         layout = LanguageLayout(folder / card.version)
@@ -373,7 +302,7 @@ class RemoteHub(Hub):
         if issues:
             for name in card.files:
                 (layout.root / name).unlink(missing_ok=True)
-        raise_issues(issues, lang, where, self.advice)
+        raise_issues(issues, lang, where)
 
     def staging(self, *_: object, **__: object) -> NoReturn:  # type: ignore[override]
         """Refuse to change a commit.
@@ -394,11 +323,11 @@ class RemoteHub(Hub):
 
 
 def _root(repository: Repository, commit: str) -> Path:
-    return repository.cache / commit / repository.subfolder
+    return repository.cache / commit
 
 
 def _marker(repository: Repository, commit: str) -> Marker:
-    return fetched_marker("hub", repository.name, commit, repository.subfolder)
+    return fetched_marker("hub", repository.name, commit)
 
 
 def _has_index(repository: Repository, commit: str) -> bool:
@@ -430,33 +359,3 @@ def _is_whole(root: Path, card: Card) -> bool:
         return all((root / name).stat().st_size == record["bytes"] for name, record in card.files.items())
     except OSError:
         return False
-
-
-def _differences(there: Mapping[str, int], card: Card, hidden_size: int) -> Iterable[HubIssue]:
-    """Yield the differences between a language's files on Hugging Face and its card; fetches nothing."""
-    listed = {name: record["bytes"] for name, record in card.files.items()}
-    most = _most_bytes(listed, hidden_size)
-    for name in sorted((listed.keys() | there.keys()) - {CARD_FILE}):
-        if name not in there:
-            yield HubIssue(name, "expected by the card, not found")
-        elif name not in listed:
-            yield HubIssue(name, "not in the card")
-        elif there[name] != listed[name]:
-            yield HubIssue(name, f"expected {listed[name]} bytes, found {there[name]}")
-        elif there[name] > most.get(name, 0):
-            expected = f"at most {most[name]} bytes" if name in most else "only files of a language"
-            yield HubIssue(name, f"expected {expected}, found one of {there[name]} bytes")
-
-
-def _most_bytes(sizes: Mapping[str, int], hidden_size: int) -> dict[str, int]:
-    """Return the most bytes that the checks accept for each file of a language."""
-    most = {f"tokenizer/{name}": limit for name, limit in TOKENIZER_FILES.items()}
-    pieces = sizes.get(f"tokenizer/{TOKENIZER_FILE}", 0) // _LEAST_PIECE
-    for names in PART_FILES.values():
-        for name in names:
-            limit = MOST_JSON_BYTES if name.endswith(".json") else most_adapter_bytes(hidden_size)
-            most.setdefault(name, limit)
-    return most | {
-        PART_FILES["embeddings"][0]: MOST_HEADER + 4 * pieces * (hidden_size + 1),
-        README_FILE: MOST_JSON_BYTES,
-    }

@@ -23,8 +23,6 @@ from typing import Any
 from modenc.errors import HubError, LanguageError
 from modenc.hub.card import Card, FileRecord
 from modenc.hub.checks import (
-    ADVICE,
-    MOST_HEADER,
     PARSERS,
     TOKENIZER_FILE,
     TOKENIZER_FILES,
@@ -35,6 +33,7 @@ from modenc.hub.checks import (
     ParsedTokenizer,
     listing_issues,
     most_adapter_bytes,
+    most_embeddings_bytes,
     parse_embeddings,
     parse_tokenizer,
     raise_issues,
@@ -49,7 +48,7 @@ from modenc.hub.layout import (
     PART_FILES,
     POOLING_FOLDER,
     README_FILE,
-    STAGE_OF_PART,
+    UNFINISHED_CARD,
     VERSION_FOLDER,
     HubInfo,
     LanguageLayout,
@@ -66,7 +65,6 @@ logger = logging.getLogger(__name__)
 _KEPT = "the hub is as it was"
 _INCOMPLETE = "the incomplete hub cannot be opened"
 _EACH_WHOLE = "each language there is complete, in the old version or the new one"
-_MOST_README_BYTES = 1 << 20
 # After so long no process is still writing a version, and none is reading one that was replaced.
 _LEFT_BEHIND_SECONDS = 3600.0
 
@@ -92,10 +90,6 @@ class StoredLanguage:
     """Layer number → alignment adapter."""
 
 
-class LanguageGoneError(HubError):
-    """Raised if a hub lacks a language, or has replaced the modules in use."""
-
-
 class Hub:
     """A hub on disk; made by :meth:`open` or :meth:`create`.
 
@@ -104,11 +98,6 @@ class Hub:
         >>> hub = Hub.open("adapters_hub/me5-small")
         >>> licenses = {lang: hub.card(lang).licenses for lang in hub.languages()}
     """
-
-    advice = ADVICE
-    """Advice in errors about modules that cannot be used."""
-    advice_if_none = "Train it with a recipe (modenc train) or copy it in (modenc hub install)"
-    """Advice in errors about a language that the hub lacks."""
 
     def __init__(self, path: Path, info: HubInfo) -> None:
         self.path = path
@@ -150,25 +139,16 @@ class Hub:
         """Return the card of a language.
 
         Raises:
-            LanguageGoneError: the hub lacks the language; the message lists its languages.
-            HubError: its card cannot be read.
+            HubError: the hub lacks the language (then the message lists its own), or the card cannot be read.
             LanguageError: ``lang`` names no language.
         """
         return read_card(Hub.folder(self, lang))  # no download in subclasses
-
-    def parts(self, lang: str) -> tuple[str, ...]:
-        """Return the parts that a language's card lists, of ``tokenizer embeddings la se cla``.
-
-        Raises:
-            HubError: as for :meth:`card`.
-        """
-        return self.card(lang).parts
 
     def folder(self, lang: str) -> Path:
         """Return the folder of a language, with its card and the files of its versions.
 
         Raises:
-            LanguageGoneError: the hub lacks the language; the message lists its languages.
+            HubError: the hub lacks the language; the message lists its languages.
             LanguageError: ``lang`` names no language.
         """
         folder = self._folder(lang)
@@ -185,36 +165,31 @@ class Hub:
         folder = self.folder(lang)
         return LanguageLayout(folder / read_card(folder).version)
 
-    def read(self, lang: str, *, checksums: bool = True) -> StoredLanguage:
+    def read(self, lang: str) -> StoredLanguage:
         """Read and check a language's modules.
 
-        Args:
-            lang: the language.
-            checksums: compare every file with its checksum on the card; size and content are always checked.
-
         Raises:
-            LanguageGoneError: the hub lacks the language.
-            HubError: its modules cannot be used; the message lists the issues.
+            HubError: the hub lacks the language, or its modules cannot be used; the message lists the issues.
         """
         folder = self.folder(lang)
         card = read_card(folder)
         layout = LanguageLayout(folder / card.version)
-        language, issues = read_language(layout, card, self.info, folder.name, checksums=checksums)
+        language, issues = read_language(layout, card, self.info, folder.name)
         # A version is removed with its language, or at the second replacement after it.
         if issues and self.card(lang).version != card.version:
-            return self.read(lang, checksums=checksums)
-        raise_issues(issues, folder.name, folder, self.advice)
+            return self.read(lang)
+        raise_issues(issues, folder.name, folder)
         return language
 
     def _folder(self, lang: str) -> Path:
         return self.path / normalize_code(lang)
 
-    def _no_language(self, lang: str) -> LanguageGoneError:
+    def _no_language(self, lang: str) -> HubError:
         code, has = normalize_code(lang), self.languages()
         listed = ", ".join(has) if has else "none yet"
-        return LanguageGoneError(
+        return HubError(
             f"{self.path}: no modules for {code} ({language_name(code)}); languages here: {listed}. "
-            f"{self.advice_if_none}"
+            "Train it with a recipe (modenc train) or copy it in (modenc hub install)"
         )
 
     @classmethod
@@ -231,15 +206,14 @@ class Hub:
     def copy(self, path: str | Path, info: HubInfo, languages: Iterable[str] | None = None) -> Hub:
         """Copy languages (all, or those given) to a new hub, or to an existing one with the same ``info``.
 
-        A new folder becomes a hub when all languages are in it. The remains of an interrupted copy there are
-        copied again.
+        A new folder becomes a hub when all languages are in it.
 
         Raises:
             HubError: the folder is a hub with other ``info``, or holds other files.
             StorageError: the disk is full or read-only.
         """
         kept = _EACH_WHOLE if (_path(path) / HUB_FILE).exists() else _INCOMPLETE
-        hub = Hub._begin(path, info, self)
+        hub = Hub._begin(path, info)
         if hub.path.resolve() != self.path.resolve():
             for lang in self.languages() if languages is None else languages:
                 hub._copy_in(self.folder(lang), lang, kept)
@@ -247,8 +221,8 @@ class Hub:
         return hub
 
     @classmethod
-    def _begin(cls, path: str | Path, info: HubInfo, source: Hub | None = None) -> Hub:
-        """Prepare a folder, without ``hub.json`` if it is no hub yet; it may have languages of ``source``."""
+    def _begin(cls, path: str | Path, info: HubInfo) -> Hub:
+        """Prepare a folder, without ``hub.json`` if it is no hub yet."""
         root = _path(path)
         if issues := list(info_issues(info)):
             raise HubError(f"{root}: {'; '.join(issues)}; no such hub could be opened")
@@ -257,7 +231,7 @@ class Hub:
             if different := info.differences(hub.info):
                 raise HubError(f"{root} is another kind of hub ({different}); use another folder")
         else:
-            _refuse_other_files(root, None if source is None else source.path)
+            _refuse_other_files(root)
         with disk_errors(root, _INCOMPLETE):
             write_sentence_transformers_files(root, info)
         return cls(root, info)
@@ -309,15 +283,9 @@ class Hub:
             The card with ``files`` and ``version`` filled in.
 
         Raises:
-            HubError: the card is for another base, the modules cannot be used, or an alignment adapter would
-                replace the modules that it was trained on; the hub is left as it was.
+            HubError: the card is for another base, or the modules cannot be used; the hub is left as it was.
         """
         _check_base(card, self.info)
-        earlier = None
-        with suppress(HubError):  # a missing or damaged language is replaced
-            earlier = self.card(card.lang)
-        if earlier is not None:
-            _check_nothing_lost(LanguageLayout(staging_dir).present(), card, earlier)
         (staging_dir / CARD_FILE).unlink(missing_ok=True)
         page = language_page(card)
         (staging_dir / README_FILE).write_text(page, "utf-8", "backslashreplace", newline="\n")
@@ -400,15 +368,14 @@ class Hub:
         except OSError:
             shutil.rmtree(version, ignore_errors=True)
             raise
-        _sync_names(folder)
         with suppress(OSError):  # the new version is in use, whatever else goes wrong
-            os.utime(self.path)  # the list of its languages may have changed
+            sync(folder)
             _remove_unused(folder, (version.name, last))
         return complete
 
     def _check(self, folder: Path, card: Card, lang: str, shown_as: Path) -> None:
         _, issues = read_language(LanguageLayout(folder), card, self.info, lang)
-        raise_issues(issues, lang, shown_as, self.advice)
+        raise_issues(issues, lang, shown_as)
 
 
 def _path(path: str | Path) -> Path:
@@ -460,14 +427,6 @@ def _remove_unused(folder: Path, used: Sequence[str | None]) -> None:
                 path.unlink()
 
 
-def _sync_names(folder: Path) -> None:
-    """Apply :func:`sync` after the card was replaced; errors are only logged, since it cannot be undone."""
-    try:
-        sync(folder)
-    except OSError as error:
-        logger.warning("%s: changed, but the change may not outlast a power cut: %s", folder, error)
-
-
 def _check_base(card: Card, info: HubInfo) -> None:
     """Check that a card has a normalized language code and the hub's base."""
     code = normalize_code(card.lang)
@@ -481,44 +440,21 @@ def _check_base(card: Card, info: HubInfo) -> None:
         )
 
 
-def _check_nothing_lost(parts: tuple[str, ...], card: Card, earlier: Card) -> None:
-    """Refuse ``cla`` in place of modules that it was trained on, unless the card says they were left out."""
-    lost = [part for part in earlier.parts if part not in parts and STAGE_OF_PART[part] not in card.stages]
-    if "cla" in parts and lost:
-        stages = ", ".join(dict.fromkeys(STAGE_OF_PART[part] for part in lost))
-        raise HubError(
-            f"{card.lang}: expected the alignment with the modules it was trained on, found cla without "
-            f"{', '.join(lost)}, which the hub has, and no record of {stages}; the hub is as it was; "
-            f"train {card.lang} from the start, or remove {card.lang} from the hub first"
-        )
-
-
-def _refuse_other_files(root: Path, source: Path | None) -> None:
-    """Check that a folder is new, empty, or an interrupted copy of the hub ``source``."""
+def _refuse_other_files(root: Path) -> None:
+    """Check that a folder is new, or has nothing in it but hidden files and those that a hub begins with."""
     if root.exists() and not root.is_dir():
         raise HubError(f"{root}: expected a new or empty folder for a hub, found a file")
     ours = {MODULES_FILE, CONFIG_FILE, POOLING_FOLDER, README_FILE}
     others = sorted(
         entry.name
         for entry in (root.iterdir() if root.exists() else ())
-        if entry.name not in ours and entry.name[0] != "." and not (source and _is_copy(entry, source))
+        if entry.name not in ours and entry.name[0] != "."
     )
     if others:
         raise HubError(
             f"{root}: expected a new or empty folder for a hub, found {', '.join(others[:5])}; "
             "give another path, or delete the folder if saving a hub there was interrupted"
         )
-
-
-def _is_copy(folder: Path, source: Path) -> bool:
-    """Check whether a folder is a copy of a language of the hub ``source``, or one that was broken off."""
-    if not folder.is_dir() or not _is_code(folder.name):
-        return False
-    if not (folder / CARD_FILE).exists():
-        return all(path.name[0] == "." or VERSION_FOLDER.fullmatch(path.name) for path in folder.iterdir())
-    with suppress(HubError):
-        return read_card(folder) == read_card(source / folder.name)
-    return False
 
 
 @lru_cache(maxsize=4096)
@@ -539,7 +475,7 @@ def read_card(folder: Path) -> Card:
 
 
 def read_language(
-    layout: LanguageLayout, card: Card, info: HubInfo, lang: str, *, checksums: bool = True
+    layout: LanguageLayout, card: Card, info: HubInfo, lang: str
 ) -> tuple[StoredLanguage, list[HubIssue]]:
     """Read a language's folder, in a hub or not, and check it against its card and the base.
 
@@ -548,12 +484,11 @@ def read_language(
         card: its card.
         info: information about the base, from the hub.
         lang: expected language.
-        checksums: compare every file with its checksum.
 
     Returns:
         The language, without the parts that cannot be used, and all issues.
     """
-    files = _FolderReader(layout.root, card.files, checksums=checksums)
+    files = _FolderReader(layout.root, card.files)
     if card.lang != lang:
         files.report(CARD_FILE, f"expected the modules of {lang!r}, found those of {card.lang!r}")
     if card.base_fingerprint != info.base_fingerprint:
@@ -563,11 +498,22 @@ def read_language(
     folder = layout.root.parent if layout.root.name == card.version else layout.root
     if any(path.is_symlink() for path in (folder, layout.root, folder / CARD_FILE)):
         files.report(CARD_FILE, "expected a plain folder with a plain file, found a link")
-    files.issues += listing_issues(layout.root, card.files)
-    files.skipped = {issue.file for issue in files.issues}
+    with files.reporting(CARD_FILE):
+        files.issues += listing_issues(_sizes(layout.root), card.files, info.hidden_size)
     if README_FILE in card.files:
-        files.read(README_FILE, _MOST_README_BYTES)
+        files.read(README_FILE, MOST_JSON_BYTES)
     return _parse(files, lang, card.fingerprint(), PART_FILES, info.hidden_size), files.issues
+
+
+def _sizes(root: Path) -> dict[str, int | None]:
+    """Return name → bytes of the files of a language; None for a link or special file."""
+    # Beside the files of a language without a version folder one may be written, and its new card.
+    return {
+        name: None if path.is_symlink() or not path.is_file() else path.stat().st_size
+        for name, path in files_below(root)
+        if not VERSION_FOLDER.fullmatch(name.partition("/")[0])
+        and not (name == CARD_FILE or UNFINISHED_CARD.fullmatch(name))
+    }
 
 
 def read_parts(layout: LanguageLayout, hidden_size: int, parts: Iterable[str] = PART_FILES) -> StoredLanguage:
@@ -577,7 +523,7 @@ def read_parts(layout: LanguageLayout, hidden_size: int, parts: Iterable[str] = 
         HubError: a part lacks a file, or cannot be used.
     """
     layout.present()
-    files = _FolderReader(layout.root, None, checksums=False)
+    files = _FolderReader(layout.root, None)
     folder = layout.root.parent if VERSION_FOLDER.fullmatch(layout.root.name) else layout.root
     language = _parse(files, folder.name, "", parts, hidden_size)
     raise_issues(files.issues, language.lang, layout.root)
@@ -589,17 +535,13 @@ class _FolderReader:
 
     Args:
         root: the folder.
-        records: sizes and checksums of its files, if known.
-        checksums: compare the checksums.
+        records: checksums of its files, if known; no other files are read.
     """
 
-    def __init__(self, root: Path, records: Mapping[str, FileRecord] | None, *, checksums: bool) -> None:
+    def __init__(self, root: Path, records: Mapping[str, FileRecord] | None) -> None:
         self.root = root
         self.issues: list[HubIssue] = []
-        self.skipped: set[str | None] = set()
-        """Files that are not read, since they have an issue."""
         self._records = records
-        self._checksums = checksums
 
     def report(self, name: str | None, message: str) -> None:
         """Add an issue with a file, or with the folder."""
@@ -621,25 +563,20 @@ class _FolderReader:
 
     def read(self, name: str, most: int) -> bytes | None:
         """Read a file of at most ``most`` bytes; returns ``None`` if it has an issue."""
-        if name in self.skipped:
+        if any(issue.file == name for issue in self.issues):
             return None
         with self.reporting(name):
             try:
                 with (self.root / name).open("rb") as stream:
-                    size = os.fstat(stream.fileno()).st_size
-                    if size > most:
-                        raise HubError(f"expected at most {most} bytes, found {size}")
-                    content = stream.read(size + 1)
+                    content = stream.read(most + 1)
             except OSError as error:
                 raise HubError(f"expected a readable file, found: {error}") from error
+            if len(content) > most:
+                raise HubError(f"expected at most {most} bytes, found more")
             if self._records is not None:
-                record = self._records.get(name)
-                if record is None:
-                    raise HubError("expected on the card, found in the folder alone; delete it")
-                if len(content) != record["bytes"]:
-                    raise HubError(f"expected {record['bytes']} bytes, found {len(content)}")
-                if self._checksums and (found := hashlib.sha256(content).hexdigest()) != record["sha256"]:
-                    raise HubError(f"expected sha256 {record['sha256']}, found {found}")
+                expected, found = self._records[name]["sha256"], hashlib.sha256(content).hexdigest()
+                if found != expected:
+                    raise HubError(f"expected sha256 {expected}, found {found}")
             return content
         return None
 
@@ -653,7 +590,7 @@ def _parse(
     embeddings, scales = None, None
     if tokenizer is not None and "embeddings" in there:
         name, pieces = PART_FILES["embeddings"][0], len(tokenizer)
-        if (content := files.read(name, MOST_HEADER + 4 * pieces * (hidden_size + 1))) is not None:
+        if (content := files.read(name, most_embeddings_bytes(pieces, hidden_size))) is not None:
             with files.reporting(name):
                 embeddings, scales = parse_embeddings(content, pieces, hidden_size)
     adapters = {part: _parse_adapter(files, part, hidden_size) if part in there else {} for part in PARSERS}
@@ -663,12 +600,10 @@ def _parse(
 def _parse_tokenizer(files: _FolderReader) -> ParsedTokenizer | None:
     """Parse the tokenizer's files; ``None`` if they have an issue."""
     contents: dict[str, bytes] = {}
-    for path in sorted((files.root / "tokenizer").iterdir()):
-        name = f"tokenizer/{path.name}"
-        if path.name not in TOKENIZER_FILES:
-            files.report(name, f"expected {', '.join(TOKENIZER_FILES)} alone, found another file; delete it")
-        elif (content := files.read(name, TOKENIZER_FILES[path.name])) is not None:
-            contents[path.name] = content
+    for name, most in TOKENIZER_FILES.items():
+        path = f"tokenizer/{name}"
+        if (files.root / path).is_file() and (content := files.read(path, most)) is not None:
+            contents[name] = content
     if TOKENIZER_FILE in contents:
         with files.reporting(f"tokenizer/{TOKENIZER_FILE}"):
             return parse_tokenizer(contents)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -46,21 +45,15 @@ def _root_issues(root: Path, languages: list[str]) -> Iterator[HubIssue]:
     """Yield an issue for each file in the hub's own folder that does not belong there."""
     for path in sorted(root.iterdir()):
         name = path.name
-        if name in (POOLING_FOLDER, *languages):
+        if name in languages:
             continue
-        if name.startswith("."):
-            # Other programs keep hidden files here, such as a download cache; only code is reported.
-            yield from _code_in(path, name)
-        elif os.path.isfile(path / CARD_FILE):  # False, not an error, in a folder that is closed to this user
-            yield HubIssue(None, _misnamed(name), name)
-        elif path.is_dir():
-            yield HubIssue(name, f"expected a language's folder, found one without {CARD_FILE}; delete it")
-        elif path.suffix.lower() in PICKLES:
-            yield from _code_in(path, name)
-        elif name == "adapter_config.json":
+        yield from _code_in(path, name)
+        if name == "adapter_config.json":
             yield HubIssue(name, "sentence-transformers would take the hub for a peft adapter; delete it")
-    # Path.resolve would raise for a link to itself.
-    yield from _code_in(Path(os.path.realpath(root / POOLING_FOLDER)), POOLING_FOLDER)
+        # Other programs keep hidden files here, such as a download cache.
+        elif path.is_dir() and not name.startswith(".") and name != POOLING_FOLDER:
+            message = f"expected a language's folder, found one without {CARD_FILE}, or not named by a code"
+            yield HubIssue(name, f"{message} such as kk; rename or delete it")
 
 
 def _code_in(path: Path, name: str) -> Iterator[HubIssue]:
@@ -75,13 +68,6 @@ def _code_in(path: Path, name: str) -> Iterator[HubIssue]:
     for found, file in files:
         if file.suffix.lower() in PICKLES:
             yield HubIssue(found, "found a format that can run code; delete it")
-
-
-def _misnamed(name: str) -> str:
-    try:
-        return f"expected the folder {normalize_code(name)}; rename it"
-    except LanguageError as error:
-        return f"no language's folder ({error}); move it out of the hub, or rename it"
 
 
 def _sentence_transformers_issues(root: Path, info: HubInfo) -> Iterator[HubIssue]:

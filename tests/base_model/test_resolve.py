@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 import torch
-from huggingface_hub import HfApi, constants
+from huggingface_hub import constants
 from huggingface_hub.utils import filter_repo_objects
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel
@@ -140,44 +140,14 @@ def test_a_peft_adapter_elsewhere_is_no_base(tiny_xlmr, elsewhere):
         resolve_base(f"somebody/base@{COMMIT}").load_body()
 
 
-@pytest.fixture
-def snapshot(monkeypatch):
-    """Puts another function in the place of huggingface_hub's, with a Hugging Face that answers."""
-
-    def put(function):
-        monkeypatch.setattr(HfApi, "model_info", lambda *_, **__: None)
-        monkeypatch.setattr(trust, "snapshot_download", function)
-
-    return put
-
-
-def test_of_a_base_elsewhere_neither_code_nor_pickles_are_fetched(tiny_xlmr, snapshot):
+def test_of_a_base_elsewhere_neither_code_nor_pickles_are_fetched(tiny_xlmr, monkeypatch):
     asked = {}
-    snapshot(lambda _, **how: asked.update(how) or str(tiny_xlmr))
+    monkeypatch.setattr(trust, "snapshot_download", lambda _, **how: asked.update(how) or str(tiny_xlmr))
     assert resolve_base("somebody/base").folder == tiny_xlmr
     names = [file.name for file in tiny_xlmr.iterdir()]
     patterns = {name: asked[name] for name in ("allow_patterns", "ignore_patterns")}
     there = [*names, "pytorch_model.bin", "mine.py", "onnx/model.json"]
     assert list(filter_repo_objects(there, **patterns)) == names
-
-
-def test_a_base_in_the_cache_is_taken_where_it_cannot_be_fetched(tiny_xlmr, elsewhere, snapshot, caplog):
-    fetch, patterns = trust.snapshot_download, []
-    elsewhere(tiny_xlmr)
-
-    def behind_a_proxy(name, *, local_files_only=False, **how):
-        patterns.append((how["allow_patterns"], how["ignore_patterns"]))
-        if not local_files_only:
-            raise OSError("a proxy's words")
-        return fetch(name, local_files_only=True, **how)
-
-    snapshot(behind_a_proxy)
-    assert resolve_base("somebody/base").fingerprint == resolve_base(str(tiny_xlmr)).fingerprint
-    # Of others the library would say that they are missing.
-    assert patterns[0] == patterns[1]
-    assert "using the cache, since it could not be fetched (a proxy's words)" in caplog.text
-    with pytest.raises(BaseModelError, match="a proxy's words"):
-        resolve_base("somebody/other").load_body()
 
 
 @pytest.mark.parametrize(
@@ -343,16 +313,16 @@ def test_a_base_whose_index_changes_is_not_taken_for_the_old_one(tiny_hub, tiny_
     [
         ("no/such/folder", {}, "expected a hub's folder, found no such folder; nor is it the id of a hub on"),
         ("./nowhere", {"revision": COMMIT}, "nor is it the id of a hub on Hugging Face"),
-        ("org/hub", {}, "found some missing, and HF_HUB_OFFLINE is set; open the hub"),
+        ("org/hub", {}, "org/hub at main: Hugging Face cannot be reached .*HF_HUB_OFFLINE"),
         (
             "org/hub",
             {"revision": COMMIT},
-            f"expected the files of '{COMMIT}' in this machine's cache",
+            f"org/hub at {COMMIT}: Hugging Face cannot be reached",
         ),
         (
             "org/hub",
             {"local_files_only": True},
-            "found some missing, and local_files_only is set; open the hub",
+            "found some missing, and local_files_only is set; use the hub",
         ),
         ("FOLDER", {"revision": COMMIT}, "only applies to hubs on Hugging Face, and this is a local folder"),
     ],
@@ -362,45 +332,3 @@ def test_what_is_neither_a_folder_nor_to_be_had_is_said_so(tiny_hub, name, optio
         ModularEncoder(str(tiny_hub.path) if name == "FOLDER" else name, **options)
     with pytest.raises(HubError, match=message):
         ModularTransformer.load(str(tiny_hub.path) if name == "FOLDER" else name, **options)
-
-
-@pytest.mark.parametrize("subfolder", ["../..", "..", "/etc", "kk/../../other", "a//b"])
-def test_a_hub_elsewhere_leads_nowhere_else(subfolder):
-    with pytest.raises(HubError, match="which leads out of it"):
-        ModularTransformer.load("somebody/hub", subfolder, revision=COMMIT)
-
-
-def test_a_pinned_base_is_fetched_once(tiny_xlmr, elsewhere, snapshot, monkeypatch, tmp_path):
-    monkeypatch.setenv("MODENC_CACHE", str(tmp_path / "own"))
-    place, asked = elsewhere(tiny_xlmr), []
-    snapshot(lambda _, local_files_only=False, **__: asked.append(local_files_only) or str(place))
-    monkeypatch.setattr(HfApi, "model_info", lambda *_, **__: asked.append("info"))
-    for _ in range(2):
-        assert trust.model_folder("somebody/base", COMMIT) == place
-    assert asked == ["info", False, True]
-    # What a branch names may have changed, and other files of the commit were not fetched.
-    for options in ({"revision": "main"}, {"revision": COMMIT, "subfolders": True}):
-        asked.clear()
-        assert trust.model_folder("somebody/base", **options) == place
-        assert asked == ["info", False]
-
-
-def test_a_pinned_base_that_was_not_fetched_whole_is_asked_for_again(
-    tiny_xlmr, elsewhere, snapshot, monkeypatch, tmp_path
-):
-    monkeypatch.setenv("MODENC_CACHE", str(tmp_path / "own"))
-    place, asked = elsewhere(tiny_xlmr), []
-
-    def cut_off(_, local_files_only=False, **__):
-        asked.append(local_files_only)
-        if not local_files_only and len(asked) < 3:
-            raise OSError("cut off")
-        return str(place)
-
-    snapshot(cut_off)
-    for _ in range(3):
-        assert trust.model_folder("somebody/base", COMMIT) == place
-    assert asked == [False, True, False, True]
-    monkeypatch.setattr(trust, "snapshot_download", lambda *_, **__: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        trust.model_folder("somebody/base", COMMIT)

@@ -8,7 +8,7 @@ from slow_hub import hold_reading
 
 from modenc import ModularEncoder
 from modenc.composition.modules import to_modules
-from modenc.composition.options import ComputeSettings
+from modenc.composition.options import EncoderSettings
 from modenc.errors import HubError, OptionError
 
 TEXTS = ["A small child.", "Мұғалім жаңа кітапты оқиды.", "Qonşumuz qırmızı almanı alır.", "Our neighbour"]
@@ -66,23 +66,6 @@ def test_the_least_recently_used_make_room(tiny_hub):
         assert tight.loaded == sorted(["en", first])
 
 
-def test_sizes_alone_are_checked_where_that_is_asked_for(hub_copy):
-    path = hub_copy.layout("kk").se / "adapter_model.safetensors"
-    content = path.read_bytes()
-    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    full, sizes = ModularEncoder(hub_copy.path), ModularEncoder(hub_copy.path, verify="sizes")
-    with pytest.raises(HubError, match=r"se/adapter_model\.safetensors: expected sha256"):
-        full.load("kk")
-    sizes.load("kk")
-    assert np.isfinite(sizes.encode(TEXTS[1], lang="kk")).all()
-    sizes.unload("kk")
-    path.write_bytes(content[:-1])
-    for encoder in (full, sizes):
-        with pytest.raises(HubError, match=r"se/adapter_model\.safetensors: expected \d+ bytes, found \d+"):
-            encoder.load("kk")
-        assert encoder.loaded == []
-
-
 def test_unloading_gives_memory_back(tiny_hub):
     encoder = ModularEncoder(tiny_hub.path)
     encoder.load(["en", "kk"])
@@ -94,8 +77,8 @@ def test_unloading_gives_memory_back(tiny_hub):
 
 
 def test_settings_of_computing(tiny_hub):
-    assert ComputeSettings(max_memory="1.5 GB").memory_limit == 1_500_000_000
-    assert ComputeSettings(max_memory=300).memory_limit == 300
+    assert EncoderSettings(max_memory="1.5 GB").memory_limit == 1_500_000_000
+    assert EncoderSettings(max_memory=300).memory_limit == 300
     with pytest.raises(OptionError, match="compute: expected fp32, bf16, auto, found 'fp8'"):
         ModularEncoder(tiny_hub.path, compute="fp8")
     with pytest.raises(OptionError, match="max_memory: expected bytes, or a text such as"):

@@ -1,7 +1,6 @@
 """A language's adapters open in peft and in adapters; what these wrote becomes a language."""
 
 import json
-import logging
 import re
 import shutil
 from dataclasses import replace
@@ -282,20 +281,6 @@ def test_a_base_may_be_named_otherwise(hub_copy, theirs, caplog):
     assert hub_copy.card("sw").stages["sentence_encoding"]["base"] == "/home/her/model"
     _edit(theirs / "lora", base_model_name_or_path=None)
     _refused(hub_copy, "found one that names no base", se=theirs / "lora")
-
-
-def test_the_original_of_the_bundled_base_is_taken_with_a_word_of_warning(theirs, hub_copy, caplog):
-    from modenc.composition.importing import _check_base_name
-
-    info = replace(hub_copy.info, base_id="me5-small")
-    with caplog.at_level(logging.WARNING):
-        _check_base_name("me5-small", info, theirs, force=False)
-        assert not caplog.records
-        _check_base_name("intfloat/multilingual-e5-small", info, theirs, force=False)
-    assert (
-        "trained on intfloat/multilingual-e5-small, of which me5-small holds the weights in 4 bits"
-        in caplog.text
-    )
 
 
 def test_a_license_and_a_language_are_needed(hub_copy, theirs):

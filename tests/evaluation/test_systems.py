@@ -6,7 +6,6 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from huggingface_hub import HfApi
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import (
@@ -106,7 +105,6 @@ def fetched(monkeypatch, tmp_path):
             asked.append((name, cache_dir))
             return shutil.copytree(folder, tmp_path / "fetched")
 
-        monkeypatch.setattr(HfApi, "model_info", lambda *_, **__: None)
         monkeypatch.setattr(trust, "snapshot_download", snapshot)
         return asked
 

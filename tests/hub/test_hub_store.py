@@ -84,11 +84,6 @@ def test_open_says_what_it_found(hub: Hub, tmp_path: Path) -> None:
         ({"hidden_size": "8"}, "hidden_size: expected int, found '8'"),
         ({"pivoot": "en"}, r"unknown key 'pivoot' \(did you mean 'pivot'\?\)"),
         ({f"k{i}": 1 for i in range(30)}, "unknown key 'k19'; and more; correct it"),
-        ({"base_id": "/models/" + "a" * 300}, "base_id: .*255 between slashes.*found 308 and 300"),
-        (
-            {"base_id": "a/" * 3000},
-            "base_id: expected at most 4096 characters .*found 6000 and 1; correct",
-        ),
     ],
 )
 def test_a_damaged_hub_file_is_named(hub: Hub, changes: dict[str, object], message: str) -> None:
@@ -142,24 +137,6 @@ def test_broken_modules_are_not_published(hub: Hub) -> None:
         with pytest.raises(HubError, match=r"the modules of kk cannot be used:\n  se/.*expected rank 4"):
             hub.publish(staging, make_card("kk"))
     assert hub.card("kk") == before
-
-
-def test_alignment_without_the_modules_it_was_published_with_is_not_published(hub: Hub) -> None:
-    before = hub.card("kk")
-    message = r"kk: .*cla without la, se, .*sentence_encoding.*; train .* from the start, or remove kk"
-    with hub.staging("kk") as staging:
-        write_modules(staging)
-        for part in ("la", "se"):
-            shutil.rmtree(staging / part)
-        only = make_card("kk", stages={"alignment": {"fingerprint": "c3"}})
-        with pytest.raises(HubError, match=message):
-            hub.publish(staging, only)
-        assert hub.card("kk") == before
-        assert verify_hub(hub) == []
-        # A recipe that leaves stages out says so on the card.
-        left_out = {stage: {} for stage in ("language_adaptation", "sentence_encoding", "alignment")}
-        assert hub.publish(staging, make_card("kk", stages=left_out)).lang == "kk"
-    assert hub.layout("kk").present() == ("tokenizer", "embeddings", "cla")
 
 
 def test_a_language_with_a_damaged_card_can_be_published_again(hub: Hub) -> None:
@@ -227,7 +204,8 @@ def test_a_folder_that_is_closed_to_the_user_is_no_language(
     monkeypatch.setattr(os, "stat", closed)
     assert hub.languages() == ["en", "az", "kk"]
     assert [str(issue) for issue in verify_hub(hub)] == [
-        "lost+found: expected a language's folder, found one without card.json; delete it"
+        "lost+found: expected a language's folder, found one without card.json, or not named by a code such "
+        "as kk; rename or delete it"
     ]
 
 
@@ -256,12 +234,9 @@ def test_a_copy_is_a_hub_once_all_languages_are_in_it(
     with pytest.raises(HubError, match="expected a hub"):
         Hub.open(copy)
     assert (copy / "az" / "card.json").is_file()
-    # Of another hub's languages none is taken over or overwritten.
-    other = Hub.create(tmp_path / "other", INFO)
-    publish(other, "az", fill=0.25)
-    for act in (lambda: Hub.create(copy, INFO), lambda: other.copy(copy, INFO)):
-        with pytest.raises(HubError, match=r"found az, en; .* if saving a hub there was interrupted"):
-            act()
+    with pytest.raises(HubError, match=r"found az, en; .* if saving a hub there was interrupted"):
+        hub.copy(copy, INFO)
+    shutil.rmtree(copy)
     assert hub.copy(copy, INFO).languages() == hub.languages()
     assert verify_hub(Hub.open(copy)) == []
     assert all(hub.card(lang) == Hub.open(copy).card(lang) for lang in hub.languages())

@@ -48,7 +48,7 @@ def test_the_largest_weights_give_vectors(hub_copy: Hub, compute: str, signs: tu
     set_scaling(root, 1001)
     update_card(hub_copy.folder("kk"))
     with pytest.raises(HubError, match="expected a number up to 1000 for scaling in adapter_config"):
-        hub_copy.read("kk", checksums=False)
+        hub_copy.read("kk")
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32])

@@ -52,14 +52,6 @@ def _sources(path, *overrides):
     return load_recipe(path, overrides, check_files=False).plans["kk"].data.text
 
 
-def test_a_record_with_the_former_spelling_of_license_is_read(tmp_path):
-    path = tmp_path / "kk.tsv"
-    write_record(path, RECORD)
-    place = record_path(path)
-    place.write_text(place.read_text().replace('"license"', '"licence"'))
-    assert read_record(path) == RECORD
-
-
 def test_a_source_without_a_license_has_that_of_its_record(recipe):
     path = recipe('text = ["{lang}.none", "a.{lang}.txt", "b.{lang}.txt"]')
     assert [source.license for source in _sources(path)] == ["", "CC-BY-SA-4.0", ""]
