@@ -12,9 +12,9 @@ import pytest
 from modenc.cli.text_io import read_texts
 from modenc.data import formats
 from modenc.data.formats import read_file
-from modenc.data.kinds import PARALLEL, PARAPHRASES, TEXT
+from modenc.data.kinds import PARALLEL, PARAPHRASES, STS, TEXT
 from modenc.data.sources import read_rows, resolve_source
-from modenc.data.training_sets import load, load_sts
+from modenc.data.training_sets import load, load_dev
 from modenc.errors import DataError
 from modenc.recipe.settings import Source
 
@@ -94,7 +94,7 @@ def test_blank_lines_of_training_text_are_counted_as_empty(tmp_path):
     for name, head in (("x.tsv", "text\n"), ("x.txt", "")):
         (tmp_path / name).write_text(head + "\n\n".join(lines) + "\n")
         data = load(TEXT, [Source(path=name)], "en", root=tmp_path)
-        assert (data.report.kept, data.report.empty) == (60, 59)
+        assert (data.counts["kept"], data.counts["empty"]) == (60, 59)
 
 
 # Line ends
@@ -184,7 +184,7 @@ def test_every_reader_refuses_a_header_without_its_columns(tmp_path):
     readers = [
         lambda: list(read_rows(Source(path="x.tsv"), tmp_path, "kk", "en", ["text"])),
         lambda: list(read_rows(Source(path="x.tsv", where={"lang": ("kk",)}), tmp_path, "kk", "en")),
-        lambda: load_sts([Source(path="x.tsv")], "kk", root=tmp_path),
+        lambda: load_dev(STS, [Source(path="x.tsv")], "kk", root=tmp_path),
     ]
     for read in readers:
         with pytest.raises(DataError, match=r"expected (a )?columns? .*found '?body"):
@@ -200,7 +200,7 @@ def test_a_json_object_without_a_score_is_placed(tmp_path):
     rows = [{"sentence1": CAT, "sentence2": RAIN, "score": 1}, {"sentence1": CAT, "sentence2": RAIN}]
     (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(DataError, match="row 2: expected a number as score, found ''"):
-        load_sts([Source(path="x.jsonl")], "en", root=tmp_path)
+        load_dev(STS, [Source(path="x.jsonl")], "en", root=tmp_path)
 
 
 # Columns that were not asked for
