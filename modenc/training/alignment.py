@@ -22,8 +22,6 @@ from modenc.composition.modules import read_modules
 from modenc.data.kinds import CrossRow, CrossScoredRow
 from modenc.errors import RecipeError
 from modenc.evaluation.retrieval import Vectors
-from modenc.hub.store import Hub
-from modenc.recipe.parse import select_settings
 from modenc.recipe.settings import PAPER_SECTIONS, AlignmentSettings
 from modenc.training.adapters_io import (
     add_parallel_adapter,
@@ -31,11 +29,11 @@ from modenc.training.adapters_io import (
     save_parallel_adapter,
     scaled_adapter,
 )
-from modenc.training.body_module import cached_vectors, encode_texts, sentence_model, vectors_file
+from modenc.training.body_module import encode_texts, sentence_model
 from modenc.training.data_access import TrainingData, sample
-from modenc.training.dev import DevEvaluator, PublishedWeights
+from modenc.training.dev import DevEvaluator, PublishedWeights, remembered
 from modenc.training.objectives.distillation import CosineDistillationLoss
-from modenc.training.objectives.pivot_loss import AlignmentOptions, PivotAlignmentLoss, ScoredAlignmentLoss
+from modenc.training.objectives.pivot_loss import PivotAlignmentLoss, ScoredAlignmentLoss
 from modenc.training.passages import draw_passages
 from modenc.training.phases import objective_inputs, run_phases
 from modenc.training.processes import process_state
@@ -72,29 +70,20 @@ def train_alignment(stage: Stage) -> dict[str, Any]:
 
 
 class PublishedEncoder:
-    """Encoder with modules in the hub, by default the pivot's; each list's vectors are cached on disk."""
+    """Encoder with modules in the hub, by default the pivot's."""
 
     def __init__(self, stage: Stage, lang: str | None = None, *, align: bool = False) -> None:
         self.stage = stage
-        self.lang = lang or stage.plan.pivot
         self.align = align
-        self.layout = published_modules(stage, self.lang)
-        self.fingerprint = Hub.open(stage.plan.hub).card(self.lang).fingerprint()
+        self.layout = published_modules(stage, lang or stage.plan.pivot)
 
     def encode(self, texts: list[str], max_length: int) -> Vectors:
         """Encode sentences, cut at ``max_length`` tokens, as unit vectors [texts, hidden]."""
-        # A language without trained files has the same fingerprint on every base.
-        base, plan = self.stage.base, self.stage.plan
-        decisive = (self.fingerprint, str(self.align), str(max_length), *texts)
-
-        def encoded() -> Vectors:
-            modules = read_modules(self.layout, base.hidden_size)
-            body = compose(base.load_body(), modules, align=self.align)
-            tokenizer = modules.tokenizer or base.load_tokenizer()
-            return encode_texts(sentence_model(body, tokenizer, plan, max_length), texts)
-
-        with process_state().main_process_first():
-            return cached_vectors(vectors_file(base, plan, self.lang, *decisive), len(texts), encoded)
+        base = self.stage.base
+        modules = read_modules(self.layout, base.hidden_size)
+        body = compose(base.load_body(), modules, align=self.align)
+        tokenizer = modules.tokenizer or base.load_tokenizer()
+        return encode_texts(sentence_model(body, tokenizer, self.stage.plan, max_length), texts)
 
 
 def _learn_paper_objective(
@@ -110,7 +99,7 @@ def _learn_paper_objective(
         pivot_texts=stage.data.of_others[plan.pivot].text.train if "text" in plan.reads("alignment") else [],
         warmup_pairs=partial(_warmup_pairs, stage, pivot) if plan.emma_x.warmup_languages else None,
     )
-    return run_phases(inputs, dev_with_pivot(stage, pivot, settings.max_length, published_weights))
+    return run_phases(inputs, dev_with_pivot(stage, pivot, published_weights))
 
 
 def _warmup_pairs(stage: Stage, pivot: PublishedEncoder) -> tuple[Tensor, Tensor]:
@@ -168,18 +157,17 @@ def learn_from_pivot(
     elif settings.keep_weight:
         before = torch.from_numpy(encode_texts(model, list(own_row)))
     optimizer = attach()
-    options = select_settings(AlignmentOptions, settings)
     sets: dict[str, Dataset] = {}
     losses: dict[str, nn.Module] = {}
     drawn_from = {kind: len(found) for kind, found in _all_rows(stage.data).items()}
     for kind, found in rows.items():
         if kind == "scored":
             sets[kind] = _scored_dataset(found, pivot_row)
-            losses[kind] = ScoredAlignmentLoss(model, vectors, options)
+            losses[kind] = ScoredAlignmentLoss(model, vectors, settings)
         else:
             sets[kind] = _dataset(found, pivot_row, own_row)
             loss = "mnrl" if kind == "paraphrase" else settings.parallel_loss
-            losses[kind] = PivotAlignmentLoss(model, vectors, options, losses=loss, before=before)
+            losses[kind] = PivotAlignmentLoss(model, vectors, settings, losses=loss, before=before)
     if kept is not None:
         sets["passages"], losses["passages"] = kept, keeping
         drawn_from["passages"] = len(stage.data.passages.train)
@@ -189,7 +177,7 @@ def learn_from_pivot(
         model,
         {kind: {kind: found} for kind, found in sets.items()},
         losses,
-        dev_with_pivot(stage, pivot, settings.max_length, published_weights),
+        dev_with_pivot(stage, pivot, published_weights),
         optimizer=optimizer,
         drawn_from=drawn_from,
     )
@@ -217,20 +205,19 @@ def _all_rows(data: TrainingData) -> dict[str, list[Any]]:
 
 
 def dev_with_pivot(
-    stage: Stage, pivot: PublishedEncoder, length: int, published_weights: PublishedWeights
+    stage: Stage, pivot: PublishedEncoder, published_weights: PublishedWeights
 ) -> DevEvaluator:
-    """Collect the language's development sets, with the pivot's vectors of sentences cut at ``length``."""
-    cross, held_out = stage.data.dev.cross_sts, stage.data.held_out_translations()
+    """Collect the language's development sets, and encode the pivot's sentences of them."""
+    dev, held_out, length = stage.data.dev, stage.data.held_out_translations(), stage.plan.base.max_length
     return DevEvaluator(
-        sts=[stage.data.dev.sts],
-        search=stage.data.dev.search,
-        search_length=stage.plan.base.max_length,
-        cross_sts_texts=[(row[1], row[2]) for row in cross],
-        cross_sts_pivot=pivot.encode([row[0] for row in cross], length) if cross else None,
-        parallel_texts=[row.text for row in held_out],
-        parallel_pivot=pivot.encode([row.pivot for row in held_out], length) if held_out else None,
+        sts=[dev.sts],
+        search=dev.search,
+        cross_sts=dev.cross_sts,
+        parallel=held_out,
+        pivot=remembered(lambda texts: pivot.encode(texts, length)),
+        max_length=length,
         # Alignment seldom improves scores within the language: by those alone the start would always win.
-        may_keep_initial=bool(cross or held_out),
+        may_keep_initial=bool(dev.cross_sts or held_out),
         weights=published_weights,
     )
 

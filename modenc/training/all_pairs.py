@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, cycle, permutations
-from pathlib import Path
 from typing import Any, cast
 
 from datasets import Dataset
@@ -105,14 +104,14 @@ class AllPairsModel(nn.Module):
         return nn.functional.normalize(model(features)["sentence_embedding"], dim=-1)
 
 
-def align_all_pairs(stages: Mapping[str, Stage], folder: Path) -> dict[str, Any]:
+def align_all_pairs(stages: Mapping[str, Stage]) -> dict[str, Any]:
     """Train all languages' CLA in one training, on bodies with LA and SE merged; write every ``cla/``.
 
-    ``stages`` has each language's alignment, begun; ``folder`` is for checkpoints. Returns the metrics, the
-    same for all; RecipeError where no two languages share enough items for a batch.
+    ``stages`` has each language's alignment, begun; the pivot's is given the checkpoints. Returns the
+    metrics, the same for all; RecipeError where no two languages share enough items for a batch.
     """
-    plan = stages[next(iter(stages.values())).plan.pivot].plan
-    settings, optimizer = plan.alignment, plan.alignment.optimizer
+    pivot = stages[next(iter(stages.values())).plan.pivot]
+    plan, settings, optimizer = pivot.plan, pivot.plan.alignment, pivot.plan.alignment.optimizer
     texts = {
         kind: _item_texts(stages, kind)
         for kind in ("paraphrase", "parallel")
@@ -130,7 +129,7 @@ def align_all_pairs(stages: Mapping[str, Stage], folder: Path) -> dict[str, Any]
     rows = replace(optimizer, steps=len(batches) // batches_a_step(optimizer), batch_size=1)
     trainer = BodyTrainer(
         model=AllPairsModel(models, texts, losses, scale=settings.scale, symmetric=settings.symmetric),
-        args=training_arguments(rows, plan.run, folder, sentences=False, evaluate=False),
+        args=training_arguments(rows, plan.run, pivot.checkpoints, sentences=False, evaluate=False),
         train_dataset=Dataset.from_list(batches),
     )
     metrics = run_trainer(trainer) | {"sets": _rows_read(batches, texts, optimizer.batch_size)}

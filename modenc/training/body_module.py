@@ -1,15 +1,10 @@
-"""A body and a tokenizer as a sentence-transformers model, for the trainers and for cached embeddings."""
+"""A body and a tokenizer as a sentence-transformers model, for the trainers and to encode."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
-from dataclasses import asdict
-from pathlib import Path
+from contextlib import nullcontext
 from typing import Any
 
-import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import InputModule
@@ -17,12 +12,10 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from modenc.base_model import BaseModel
 from modenc.composition.bert import position_ids
 from modenc.composition.st_module import most_positions
 from modenc.evaluation.retrieval import Vectors
 from modenc.recipe.settings import LanguagePlan
-from modenc.storage import whole_file
 from modenc.training.processes import on_terminal, uses_bf16
 from modenc.training.row_packing import pack_rows
 
@@ -139,28 +132,3 @@ def encode_texts(model: SentenceTransformer, texts: list[str]) -> Vectors:
     row = {text: number for number, text in enumerate(distinct)}
     result: Vectors = vectors[[row[text] for text in texts]]
     return result
-
-
-def vectors_file(base: BaseModel, plan: LanguagePlan, name: str, *content: str) -> Path:
-    """Name the cache file of the vectors of ``content``, which also depend on base, prompt and precision."""
-    decisive = (base.fingerprint, repr(asdict(plan.base)), str(uses_bf16(plan.run)), *content)
-    key = hashlib.sha256("\x1f".join(decisive).encode("utf-8", "backslashreplace")).hexdigest()[:24]
-    return plan.run.work_dir / "cache" / f"{name}-{key}.npy"
-
-
-def cached_vectors(path: Path, rows: int, encode: Callable[[], Vectors]) -> Vectors:
-    """Read the vectors [rows, hidden] in ``path``, a NumPy file.
-
-    If it is missing or holds something else, write those of ``encode`` there first.
-    """
-    if path.is_file():
-        with suppress(ValueError, EOFError):
-            cached: Vectors = np.load(path)
-            if cached.ndim == 2 and len(cached) == rows:
-                return cached
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Another language's training may write the same file.
-    with whole_file(path) as temporary:
-        np.save(temporary, encode())
-    written: Vectors = np.load(path)
-    return written

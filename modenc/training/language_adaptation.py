@@ -25,7 +25,7 @@ from modenc.composition.modules import LanguageModules, read_lora
 from modenc.recipe.settings import FRESH, LanguageAdaptationSettings
 from modenc.training.adapters_io import ATTENTION_LAYERS, add_lora, pack_frozen, restored, save_lora
 from modenc.training.alignment import PublishedEncoder, learn_from_pivot
-from modenc.training.body_module import cached_vectors, encode_texts, sentence_model, vectors_file
+from modenc.training.body_module import encode_texts, sentence_model
 from modenc.training.data_access import sample
 from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.mixing import schedule_data
@@ -204,11 +204,7 @@ def _distill(
     body = _with_start(stage, stage.load_body())
     base = sentence_model(body, stage.base.load_tokenizer(), plan, settings.max_length)
     logger.info("  vectors with the base's vocabulary, of %d sentences", len(texts))
-    # With the checkpoints, which go when the stage is done. The number of processes decides which texts.
-    cached = stage.checkpoints / vectors_file(stage.base, plan, "teacher", *texts).name
-    with process_state().main_process_first():
-        teacher = cached_vectors(cached, len(texts), partial(encode_texts, base, texts))
-    teacher_held_out = encode_texts(base, held_out)
+    teacher, teacher_held_out = encode_texts(base, texts), encode_texts(base, held_out)
     del base, body  # large, and not needed while the student learns
     # With the base's vocabulary the student starts at the teacher's vectors: the start would always win.
     dev = DevEvaluator(

@@ -12,7 +12,7 @@ import logging
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -26,7 +26,6 @@ from sentence_transformers.sentence_transformer.losses import (
 from torch import Tensor, nn
 
 from modenc.data.kinds import ParaphraseRow
-from modenc.evaluation.retrieval import Vectors
 from modenc.recipe.settings import FRESH, SentenceEncodingSettings
 from modenc.training.adapters_io import (
     ALL_LINEAR_LAYERS,
@@ -36,7 +35,7 @@ from modenc.training.adapters_io import (
     save_lora,
     scaled_adapter,
 )
-from modenc.training.body_module import cached_vectors, encode_texts, sentence_model, vectors_file
+from modenc.training.body_module import encode_texts, sentence_model
 from modenc.training.data_access import TrainingData, sample
 from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.objectives.distillation import RankingDistillationLoss
@@ -139,27 +138,14 @@ def _scored_pairs(stage: Stage) -> Dataset:
 def _base_vectors(stage: Stage, *lists: list[str]) -> list[Tensor]:
     base, plan = stage.base, stage.plan
     length = plan.sentence_encoding.max_length
-
-    @cache
-    def model() -> SentenceTransformer:
-        return sentence_model(base.load_body(), base.load_tokenizer(), plan, length)
-
-    def encode(texts: list[str]) -> Vectors:
-        return encode_texts(model(), texts)
-
-    found: list[Tensor] = []
-    with process_state().main_process_first():
-        for texts in lists:
-            path = vectors_file(base, plan, "base", str(length), *texts)
-            vectors = cached_vectors(path, len(texts), partial(encode, texts))
-            found.append(torch.from_numpy(vectors))
-    return found
+    model = sentence_model(base.load_body(), base.load_tokenizer(), plan, length)
+    return [torch.from_numpy(encode_texts(model, texts)) for texts in lists]
 
 
 def _dev_sets(stage: Stage, kept: PublishedWeights) -> DevEvaluator:
     dev = stage.data.dev
     length = stage.plan.base.max_length
-    return DevEvaluator(sts=[dev.sts], search=dev.search, search_length=length, weights=kept)
+    return DevEvaluator(sts=[dev.sts], search=dev.search, max_length=length, weights=kept)
 
 
 def set_groups(

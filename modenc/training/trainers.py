@@ -23,18 +23,8 @@ from transformers import Trainer, TrainerCallback, TrainerState, TrainingArgumen
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from modenc.recipe.settings import OptimizerSettings, RunSettings
-from modenc.training.dev import (
-    DevEvaluator,
-    KeepBest,
-    load_weights,
-    save_weights,
-)
-from modenc.training.mixing import (
-    DataSchedule,
-    ScheduleSampler,
-    SetGroups,
-    schedule_data,
-)
+from modenc.training.dev import DevEvaluator, KeepBest, load_weights, save_weights
+from modenc.training.mixing import DataSchedule, ScheduleSampler, SetGroups, schedule_data
 from modenc.training.processes import average, on_terminal, process_state, readable, uses_bf16
 from modenc.training.stage import Stage
 
@@ -56,8 +46,6 @@ class _TrainableCheckpoints:
 
     model: nn.Module
     loss: nn.Module | dict[str, nn.Module] | None = None
-    best: KeepBest | None = None
-    """Best weights so far: each checkpoint has a copy, so that a resumed training continues from those."""
 
     def auxiliary(self) -> nn.ModuleList:
         """Collect the auxiliary modules of the losses, or of an :class:`AuxiliaryModel`."""
@@ -69,8 +57,6 @@ class _TrainableCheckpoints:
         folder = Path(output_dir or self.args.output_dir)  # type: ignore[attr-defined]
         folder.mkdir(parents=True, exist_ok=True)
         save_weights(folder / _WEIGHTS, self.model, self.auxiliary())
-        if self.best is not None:
-            self.best.save_to(folder)
 
     def _load_from_checkpoint(self, checkpoint: str, model: nn.Module | None = None) -> None:
         load_weights(Path(checkpoint) / _WEIGHTS, model or self.model, self.auxiliary())
@@ -255,7 +241,6 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> dict[str, Any
     trainer.add_callback(LossProgress if on_terminal() else LossLines)
     if best is not None:
         trainer.add_callback(best)
-        trainer.best = best
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     checkpoint = last_checkpoint(Path(trainer.args.output_dir))
     state = None
@@ -359,10 +344,8 @@ def train_sentence_model(
     auxiliary = trainer.auxiliary()
     trainer.add_callback(AuxiliaryGradients(loss.values() if isinstance(loss, dict) else [loss], auxiliary))
     best = KeepBest(stage.folder, model, auxiliary) if evaluator else None
-    if best:
-        best.resume_from(last_checkpoint(stage.checkpoints))
-        if dev.may_keep_initial and not best.history:
-            best.record(0, metrics["dev_before"])
+    if best and dev.may_keep_initial and not best.history:
+        best.record(0, metrics["dev_before"])
     metrics |= run_trainer(trainer, best)
     metrics["sets"] = schedule.rows_read(metrics["steps"])
     if evaluator:

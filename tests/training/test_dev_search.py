@@ -64,7 +64,7 @@ def test_what_is_searched_is_not_trained_on(searched):
     assert questions.isdisjoint(row.text for row in data.parallel.train)
 
 
-def test_passages_are_cut_at_the_bases_length_not_at_that_of_a_stage(tiny_recipe, searched):
+def test_dev_texts_are_cut_at_the_bases_length_not_at_that_of_a_stage(tiny_recipe, searched):
     plans = {}
     for length in (16, 32):
         path = tiny_recipe(f"cut{length}")
@@ -74,7 +74,6 @@ def test_passages_are_cut_at_the_bases_length_not_at_that_of_a_stage(tiny_recipe
         lengths = [f"base.max_length={length}", "sentence_encoding.max_length=16"]
         train(load_recipe(path, [SEARCHED, "run.precision=fp32", *lengths]), languages=["en"])
         plans[length] = Hub.open(path.parent / "hub").card("en").stages["sentence_encoding"]["metrics"]["dev"]
-    assert plans[16][0]["sts"] == plans[32][0]["sts"]
     assert plans[16][0]["search"] != plans[32][0]["search"]
 
 

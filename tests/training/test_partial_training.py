@@ -116,13 +116,12 @@ def test_hub_keeps_a_finished_language_while_stage_jobs_run(copied):
     assert hashes(hub.path) == before
     (job,) = stage_jobs(recipe, languages=["kk"], stages=["alignment"])
     assert run_stage_job(recipe, job) == {"kk": hub.path / "kk"}
-    assert hashes(hub.path)["kk/card.json"] != before["kk/card.json"]
 
 
 def test_modules_that_were_trained_by_force_are_published_by_the_next_training(copied, monkeypatch):
     recipe, hub = load_recipe(copied), Hub.open(copied.parent / "hub")
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "publish_language", lambda *_: None)  # killed before
+        patch.setattr(pipeline, "publish_language", lambda *_, **__: None)  # killed before
         train(recipe, languages=["kk"], stages=["alignment"], force=True)
     weights = copied.parent / "runs/kk/alignment/kk/cla/adapter.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4] + bytes(4))  # another result of the same settings
