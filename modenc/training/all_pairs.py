@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from modenc.errors import RecipeError
 from modenc.recipe.settings import AlignmentSettings, OptimizerSettings
-from modenc.training.adapters_io import add_parallel_adapter, pack_frozen, save_parallel_adapter
+from modenc.training.adapters_io import add_parallel_adapter, save_parallel_adapter
 from modenc.training.body_module import sentence_model
 from modenc.training.objectives.contrast import ranking_loss
 from modenc.training.processes import process_state, rows_a_step
@@ -123,7 +123,6 @@ def align_all_pairs(stages: Mapping[str, Stage]) -> dict[str, Any]:
         body, tokenizer = stage.body_and_tokenizer(dropout=settings.dropout)
         models[lang] = sentence_model(body, tokenizer, stage.plan, settings.max_length)
         add_parallel_adapter(body, settings.reduction_factor)
-        pack_frozen(body)
     losses = {"paraphrase": "mnrl", "parallel": settings.parallel_loss}
     # A row of the data set is a whole batch, so that a batch stays within one pair of languages.
     rows = replace(optimizer, steps=len(batches) // batches_a_step(optimizer), batch_size=1)

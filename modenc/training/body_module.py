@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import cache
 from typing import Any
 
 import torch
@@ -12,12 +14,19 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from modenc.base_model import BaseModel
 from modenc.composition.bert import position_ids
+from modenc.composition.body import compose
+from modenc.composition.modules import read_modules
 from modenc.composition.st_module import most_positions
 from modenc.evaluation.retrieval import Vectors
+from modenc.hub.layout import LanguageLayout
 from modenc.recipe.settings import LanguagePlan
 from modenc.training.processes import on_terminal, uses_bf16
 from modenc.training.row_packing import pack_rows
+
+Encode = Callable[[list[str]], Vectors]
+"""Encodes texts as unit vectors [texts, hidden]."""
 
 # Tokens in a bin of packed rows: several sentences, and few enough that attention costs little.
 _BIN_LENGTH = 64
@@ -132,3 +141,31 @@ def encode_texts(model: SentenceTransformer, texts: list[str]) -> Vectors:
     row = {text: number for number, text in enumerate(distinct)}
     result: Vectors = vectors[[row[text] for text in texts]]
     return result
+
+
+def encoder_of(
+    base: BaseModel,
+    plan: LanguagePlan,
+    max_length: int,
+    modules: LanguageLayout | None = None,
+    *,
+    align: bool = True,
+) -> Encode:
+    """Return an encoder with the base, or with ``modules`` on it, that remembers what it encoded.
+
+    Its first call reads the modules; texts are cut at ``max_length`` tokens.
+    """
+
+    @cache
+    def model() -> SentenceTransformer:
+        body, tokenizer = base.load_body().requires_grad_(False), base.load_tokenizer()
+        if modules is not None:
+            read = read_modules(modules, base.hidden_size)
+            body, tokenizer = compose(body, read, align=align), read.tokenizer or tokenizer
+        return sentence_model(body, tokenizer, plan, max_length)
+
+    @cache
+    def vectors(texts: tuple[str, ...]) -> Vectors:
+        return encode_texts(model(), list(texts))
+
+    return lambda texts: vectors(tuple(texts))

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,13 +26,10 @@ from modenc.evaluation.retrieval import Vectors, mean_accuracy_at_1
 from modenc.evaluation.search import make_search_set, search_metrics
 from modenc.evaluation.sts import cross_similarity, pair_cosines, spearman
 from modenc.storage import whole_file, write_atomically
-from modenc.training.body_module import encode_texts
+from modenc.training.body_module import Encode, encode_texts
 from modenc.training.processes import process_state, readable
 
 logger = logging.getLogger(__name__)
-
-Encode = Callable[[list[str]], Vectors]
-"""Encodes texts as unit vectors [texts, hidden]."""
 
 PublishedWeights = Callable[[], AbstractContextManager[None]]
 """Makes a context in which the model has the weights that are published, scaled by ``strength``."""
@@ -110,12 +107,6 @@ def _scores_correlation(left: Encode, right: Encode, rows: Sequence[ScoredRow]) 
     """Correlate the cosines of the rows' sentences with their gold scores, each side by its own encoder."""
     first, second, scores = zip(*rows, strict=True)
     return spearman(left(list(first)), right(list(second)), scores)
-
-
-def remembered(encode: Encode) -> Encode:
-    """Return an encoder that remembers the vectors of each list of texts."""
-    found = cache(lambda texts: encode(list(texts)))
-    return lambda texts: found(tuple(texts))
 
 
 _BEST, _HISTORY = "best.safetensors", "dev.json"

@@ -14,16 +14,14 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache, cached_property, partial
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from sentence_transformers import SentenceTransformer
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel, resolve_base
-from modenc.composition.body import compose
 from modenc.composition.modules import read_modules
 from modenc.hub.card import (
     BASE,
@@ -45,10 +43,9 @@ from modenc.hub.layout import README_FILE, HubInfo, LanguageLayout
 from modenc.hub.store import Hub
 from modenc.languages import language_name
 from modenc.recipe.settings import FRESH, STAGES, LanguagePlan, Recipe
-from modenc.training.adapters_io import pack_frozen
-from modenc.training.body_module import encode_texts, sentence_model
+from modenc.training.body_module import Encode, encode_texts, encoder_of
 from modenc.training.data_access import TrainingData
-from modenc.training.dev import DevEvaluator, Encode, remembered
+from modenc.training.dev import DevEvaluator
 from modenc.training.processes import broadcast_from_main, process_state
 from modenc.training.stage import Stage, StageRecord
 from modenc.training.tokenizers import tokens_per_sentence
@@ -274,40 +271,6 @@ def measure(
     return {metric: round(scores[metric], 2) for metric in base}
 
 
-class _Encoders:
-    """The base, and modules on it, as functions from texts to vectors."""
-
-    def __init__(self, plan: LanguagePlan) -> None:
-        self.plan = plan
-        self.base = resolve_base(plan.base.model)
-
-    @cached_property
-    def body(self) -> PreTrainedModel:
-        return self.base.load_body()
-
-    @cached_property
-    def of_base(self) -> Encode:
-        """A function that encodes with the base."""
-        model = self._model(self.base.load_body(), self.base.load_tokenizer())
-        return remembered(partial(encode_texts, model))
-
-    def of_modules(self, layout: LanguageLayout, *, align: bool) -> Encode:
-        """Return a function that encodes with a language's modules, which its first call reads."""
-
-        @cache
-        def model() -> SentenceTransformer:
-            modules = read_modules(layout, self.base.hidden_size)
-            body = compose(self.body, modules, align=align)
-            return self._model(body, modules.tokenizer or self.base.load_tokenizer())
-
-        return remembered(lambda texts: encode_texts(model(), texts))
-
-    def _model(self, body: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> SentenceTransformer:
-        body.requires_grad_(False)
-        pack_frozen(body)
-        return sentence_model(body, tokenizer, self.plan, self.plan.base.max_length)
-
-
 def compare_with_base(
     data: TrainingData, modules: LanguageLayout, pivot: LanguageLayout | None = None
 ) -> dict[str, dict[str, float]]:
@@ -333,19 +296,22 @@ def compare_with_base(
     counts = _counts(held_out) | ({TOKENS: len(texts)} if texts else {})
     comparison: dict[str, dict[str, float]] = {}
     if counts:
-        encoders = _Encoders(plan)
-        base = measure(held_out, encoders.of_base, encoders.of_base)
+        base_model, length = resolve_base(plan.base.model), plan.base.max_length
+        encode_base = encoder_of(base_model, plan, length)
+        base = measure(held_out, encode_base, encode_base)
         comparison = {ROWS: counts, BASE: base}
         counterpart = (pivot or Hub.open(plan.hub).layout(plan.pivot)) if aligned else modules
-        counterparts = {align: encoders.of_modules(counterpart, align=align) for align in (True, False)}
+        counterparts = {
+            align: encoder_of(base_model, plan, length, counterpart, align=align) for align in (True, False)
+        }
         for name, align in {MODULES: True, **({UNALIGNED: False} if aligned else {})}.items():
-            own = encoders.of_modules(modules, align=align)
+            own = encoder_of(base_model, plan, length, modules, align=align)
             # Without a CLA of its own, the pivot has the same vectors with and without alignment.
             encode_pivot = counterparts[align and "cla" in counterpart.present()]
             comparison[name] = measure(held_out, own, encode_pivot, base)
         if texts:
-            tokenizer = encoders.base.load_tokenizer()
-            own_tokenizer = read_modules(modules, encoders.base.hidden_size).tokenizer or tokenizer
+            tokenizer = base_model.load_tokenizer()
+            own_tokenizer = read_modules(modules, base_model.hidden_size).tokenizer or tokenizer
             for name in comparison.keys() - {ROWS}:
                 tokens = tokens_per_sentence(tokenizer if name == BASE else own_tokenizer, texts)
                 comparison[name][TOKENS] = round(tokens, 2)
@@ -367,8 +333,9 @@ def compare_model(data: Mapping[str, TrainingData], model: SentenceTransformer) 
             parallel=own.parallel.held_out if across and "parallel" in vars(own) else (),
         )
         if counts := _counts(held_out):
-            of_base = _Encoders(own.plan).of_base
-            base = measure(held_out, of_base, of_base)
+            base_model = resolve_base(own.plan.base.model)
+            encode_base = encoder_of(base_model, own.plan, own.plan.base.max_length)
+            base = measure(held_out, encode_base, encode_base)
             comparisons[lang] = {ROWS: counts, BASE: base, MODULES: measure(held_out, encode, encode, base)}
         logger.info(" %s", lang)
         log_comparison(lang, comparisons.get(lang, {}), modular=False)

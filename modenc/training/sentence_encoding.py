@@ -23,7 +23,7 @@ from sentence_transformers.sentence_transformer.losses import (
     CoSENTLoss,
     MultipleNegativesRankingLoss,
 )
-from torch import Tensor, nn
+from torch import nn
 
 from modenc.data.kinds import ParaphraseRow
 from modenc.recipe.settings import FRESH, SentenceEncodingSettings
@@ -31,11 +31,10 @@ from modenc.training.adapters_io import (
     ALL_LINEAR_LAYERS,
     add_lora,
     load_lora,
-    pack_frozen,
     save_lora,
     scaled_adapter,
 )
-from modenc.training.body_module import encode_texts, sentence_model
+from modenc.training.body_module import encoder_of, sentence_model
 from modenc.training.data_access import TrainingData, sample
 from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.objectives.distillation import RankingDistillationLoss
@@ -59,7 +58,6 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
     body = add_lora(composed, settings.lora, ALL_LINEAR_LAYERS)
     if start is not None:
         load_lora(body, start)
-    pack_frozen(body)
     model = sentence_model(body, tokenizer, stage.plan, settings.max_length)
     kept = partial(scaled_adapter, body, settings.strength)
     metrics: dict[str, Any] = {}
@@ -114,7 +112,8 @@ def _keep_ranking(stage: Stage, model: SentenceTransformer, kept: PublishedWeigh
     optimizer = replace(settings.optimizer, steps=settings.keep_ranking_steps)
     rows = stage.data.passages.train
     passages = draw_passages(rows, optimizer, 2, stage.plan.run.seed)
-    teacher = _base_vectors(stage, passages["query"], passages["passage"])
+    encode = encoder_of(stage.base, stage.plan, settings.max_length)
+    teacher = [torch.from_numpy(encode(passages[side])) for side in ("query", "passage")]
     losses = {
         "scored": CoSENTLoss(model, scale=settings.scale),
         "passages": RankingDistillationLoss(model, *teacher, weight=settings.keep_ranking_weight),
@@ -133,13 +132,6 @@ def _keep_ranking(stage: Stage, model: SentenceTransformer, kept: PublishedWeigh
 
 def _scored_pairs(stage: Stage) -> Dataset:
     return _columns(stage.data.scored_pairs.train, "sentence1", "sentence2", "score")
-
-
-def _base_vectors(stage: Stage, *lists: list[str]) -> list[Tensor]:
-    base, plan = stage.base, stage.plan
-    length = plan.sentence_encoding.max_length
-    model = sentence_model(base.load_body(), base.load_tokenizer(), plan, length)
-    return [torch.from_numpy(encode_texts(model, texts)) for texts in lists]
 
 
 def _dev_sets(stage: Stage, kept: PublishedWeights) -> DevEvaluator:
