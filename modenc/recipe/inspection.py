@@ -31,7 +31,7 @@ from modenc.data.sources import (
     select_rows,
 )
 from modenc.errors import DataError
-from modenc.langid import LanguageIdentifier, get_identifier
+from modenc.langid import get_identifier
 from modenc.languages import find_code, language_name
 from modenc.recipe.issues import Issue, Level, LocatedIssue, Place
 from modenc.recipe.paper_settings import data_for_alignment
@@ -93,15 +93,10 @@ def _near_file(file: Path, must_have: str | None) -> str | None:
 
     ``must_have`` is a language's code that must be in the file's name.
     """
-    names = [entry.name for entry in file.parent.iterdir()] if os.path.isdir(file.parent) else []
-    if must_have is not None and must_have in _words(file.name):
-        names = [name for name in names if must_have in _words(name)]
+    entries = file.parent.iterdir() if os.path.isdir(file.parent) else ()
+    names = sorted(entry.name for entry in entries if (must_have or "") in entry.name)
     same_stem = [name for name in names if name.split(".")[0] == file.name.split(".")[0]]
-    return next(iter(sorted(same_stem) or get_close_matches(file.name, names, n=1, cutoff=0.93)), None)
-
-
-def _words(name: str) -> list[str]:
-    return re.split(r"[^\w]|_", name)
+    return next(iter(same_stem or get_close_matches(file.name, names, n=1, cutoff=0.93)), None)
 
 
 def missing_modules(
@@ -207,7 +202,6 @@ def inspect_data(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
 
     Missing files are skipped, since :func:`missing_files` reports them, and so are public data sets.
     """
-    identifier = get_identifier(None)
     yield from _shared_rows(plans)
     for lang, plan in plans.items():
         inspected: dict[str, list[InspectedSource]] = defaultdict(list)
@@ -219,7 +213,7 @@ def inspect_data(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
             # os.path, not pathlib, which raises an error for names that no system takes.
             files = [os.path.expanduser(name) for name in (resolved.path, resolved.pivot_path) if name]
             if source.dataset is None and all(os.path.isfile(plan.data.root / file) for file in files):
-                for found in _inspect_files(path, kind, resolved, plan, identifier):
+                for found in _inspect_files(path, kind, resolved, plan):
                     if isinstance(found, Issue):
                         yield lang, found
                     else:
@@ -258,7 +252,6 @@ def _inspect_files(
     kind: DataKind[Any],
     source: ResolvedSource,
     plan: LanguagePlan,
-    identifier: LanguageIdentifier,
 ) -> Iterator[Issue | InspectedSource]:
     """Inspect the file of a resolved source, or its two files."""
     joined, grouped = kind.joins(source), kind.groups(source)
@@ -277,12 +270,12 @@ def _inspect_files(
     inspected.used_in_training = min(rows, source.limit or rows) * source.repeat
     yield from inspected.issues
     yield inspected
-    yield from _check_content(path, kind, source, inspected, plan, identifier)
+    yield from _check_content(path, kind, source, inspected, plan)
     if not joined:
         return
     pivots = _inspect_source(path, other, roles if by_line else (*roles, other.key), plan)
     yield from pivots.issues
-    yield from _check_languages(path, pivots, roles, plan.pivot, plan, identifier)
+    yield from _check_languages(path, pivots, roles, plan.pivot, plan)
     if by_line and inspected.read_to_end and pivots.read_to_end and inspected.read != pivots.read:
         yield Issue(
             path,
@@ -297,7 +290,6 @@ def _check_content(
     source: Source,
     inspected: InspectedSource,
     plan: LanguagePlan,
-    identifier: LanguageIdentifier,
 ) -> Iterator[Issue]:
     """Check the first rows of a source whose columns are right."""
     if kind.shape.score:
@@ -314,8 +306,8 @@ def _check_content(
         )
         return
     roles = kind.roles_in_language(source)
-    yield from _check_languages(path, inspected, roles, plan.lang, plan, identifier)
-    yield from _check_languages(path, inspected, kind.in_pivot, plan.pivot, plan, identifier)
+    yield from _check_languages(path, inspected, roles, plan.lang, plan)
+    yield from _check_languages(path, inspected, kind.in_pivot, plan.pivot, plan)
 
 
 def _check_languages(
@@ -324,14 +316,13 @@ def _check_languages(
     roles: tuple[str, ...],
     lang: str,
     plan: LanguagePlan,
-    identifier: LanguageIdentifier,
 ) -> Iterator[Issue]:
     """Warn if the first rows are in another language or script."""
     if find_code(lang) is None:
         return  # an issue of the recipe's languages
     texts = [normalize(row[role]) for row in source.sample for role in roles if row.get(role)]
     try:
-        LanguageCheck(lang, identifier, filters=plan.data).check_language_share(texts)
+        LanguageCheck(lang, get_identifier(None), filters=plan.data).check_language_share(texts)
     except DataError as error:
         yield Issue(path, f"{source.name}: {error}", level="warning")
 

@@ -30,8 +30,6 @@ from modenc.training.stage import Stage
 
 logger = logging.getLogger(__name__)
 
-# Log lines of a loss in a training.
-_LINES = 10
 _WEIGHTS = "trainable.safetensors"
 # The trainer writes the last of them last.
 _CHECKPOINT_FILES = (_WEIGHTS, "optimizer.pt", "scheduler.pt", "trainer_state.json")
@@ -142,33 +140,14 @@ class AuxiliaryGradients(TrainerCallback):  # type: ignore[misc]
 
 
 class LossLines(TrainerCallback):  # type: ignore[misc]
-    """Callback that logs the loss ten times in a training, where there is no progress bar."""
-
-    def __init__(self) -> None:
-        self._logged = 0
+    """Callback that logs the loss, where there is no progress bar that shows it."""
 
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
     ) -> None:
-        """Log the newest loss if a tenth of the steps has passed since the last line."""
-        line = state.global_step * _LINES // max(state.max_steps, 1)
-        if logs and "loss" in logs and line > self._logged and state.is_world_process_zero:
-            self._logged = line
+        """Log the newest loss."""
+        if logs and "loss" in logs and state.is_world_process_zero:
             logger.info("  step %d of %d: loss %.3f", state.global_step, state.max_steps, logs["loss"])
-
-
-class LossProgress(ProgressCallback):  # type: ignore[misc]
-    """A progress bar that shows loss, learning rate and dev score beside speed and time left."""
-
-    def on_log(
-        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
-    ) -> None:
-        """Show the newest values after the bar."""
-        if self.training_bar is not None and logs:
-            shown = {key: logs[key] for key in ("loss", "eval_score") if key in logs}
-            self.training_bar.set_postfix(
-                {key: f"{value:.3f}" for key, value in shown.items()}, refresh=False
-            )
 
 
 def training_arguments(
@@ -196,7 +175,8 @@ def training_arguments(
         use_cpu=bf16 and not torch.cuda.is_available(),
         seed=run.seed,
         data_seed=run.seed,
-        logging_steps=10,
+        # A share: ten times in a training.
+        logging_steps=0.1,
         save_strategy="steps",
         save_steps=run.checkpoint_every,
         save_total_limit=2,
@@ -236,9 +216,10 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> dict[str, Any
         The metrics: ``steps``; the ``seconds`` of its ``timed_steps``, which are fewer in a resumed training;
         their mean ``loss``, None where no step was left; ``best_step`` and the ``dev`` scores of evaluations.
     """
-    trainer.remove_callback(ProgressCallback)
+    if not on_terminal():
+        trainer.remove_callback(ProgressCallback)
+        trainer.add_callback(LossLines)
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(LossProgress if on_terminal() else LossLines)
     if best is not None:
         trainer.add_callback(best)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
