@@ -185,6 +185,7 @@ def load_dev(
             the same.
     """
     rows: list[T] = []
+    scores: set[float] = set()
     for source in sources:
         resolved = resolve_source(source, lang, pivot)
         for number, row in enumerate(kind.read(resolved, root), start=1):
@@ -195,9 +196,8 @@ def load_dev(
                     f"no {missing[0]}; drop the row"
                 )
             if kind.shape.score:
-                read_score(resolved, number, row[kind.shape.score])
+                scores.add(read_score(resolved, number, row[kind.shape.score]))
             rows.append(_make_row(kind, row | texts))
-    scores = {row[-1] for row in rows} if kind.shape.score else set()
     if len(scores) == 1:
         # The rank correlation with a constant is undefined.
         raise DataError(

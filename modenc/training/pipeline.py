@@ -229,7 +229,8 @@ class _Training:
                 jobs.append(
                     StageJob(together, name, is_last and publish, tuple(sorted(after)), is_last and early)
                 )
-            last.update(dict.fromkeys(together, len(jobs) - 1))
+            if names:
+                last.update(dict.fromkeys(together, len(jobs) - 1))
         return jobs
 
     def _blocks(
@@ -319,7 +320,8 @@ def _train_stages(stages: Mapping[str, Stage]) -> dict[str, StageRecord]:
     pivot_last = sorted(stages.values(), key=lambda stage: stage.plan.lang == stage.plan.pivot)
     name, plan = pivot_last[-1].name, pivot_last[-1].plan
     records = {lang: record for lang, stage in stages.items() if (record := read_stage_record(stage))}
-    title = "all pairs" if len(stages) > 1 else f"{plan.lang} ({language_name(plan.lang)})"
+    all_pairs = name == "alignment" and plan.aligns_all_pairs()
+    title = "all pairs" if all_pairs else f"{plan.lang} ({language_name(plan.lang)})"
     if len(records) == len(stages):
         logger.info("%s: %s: done before, skipped", title, name)
         return records
@@ -330,7 +332,7 @@ def _train_stages(stages: Mapping[str, Stage]) -> dict[str, StageRecord]:
         begin(stage)
     # Here, so that a new adapter's weights do not depend on what the process trained before.
     set_seed(plan.run.seed)
-    metrics = align_all_pairs(stages) if len(stages) > 1 else _STAGE_FUNCTIONS[name](stages[plan.lang])
+    metrics = align_all_pairs(stages) if all_pairs else _STAGE_FUNCTIONS[name](stages[plan.lang])
     return {stage.plan.lang: finish(stage, metrics) for stage in pivot_last}
 
 

@@ -95,7 +95,7 @@ def publish_language(
         return stage.modules.root
     if process_state().is_main_process:
         sources = _sources(hub, stage, records)
-        if card is None or _is_outdated(card, stage, records, [] if left else sources):
+        if card is None or _is_outdated(card, stage, records, None if left else sources):
             comparison = compare_with_base(stage.data, stage.modules, pivot)
             published = plan.run.publish == "always" or not is_worse_than_base(comparison)
             if published:
@@ -114,7 +114,7 @@ def publish_language(
 
 
 def _is_outdated(
-    card: Card, stage: Stage, records: Mapping[str, StageRecord], sources: list[dict[str, Any]]
+    card: Card, stage: Stage, records: Mapping[str, StageRecord], sources: list[dict[str, Any]] | None
 ) -> bool:
     """Check whether a card is of other modules, or says something else about their data.
 
@@ -126,7 +126,7 @@ def _is_outdated(
     # A training by force has the same fingerprints, and may have been killed before this.
     found = {name: sha256(path) for name, path in files_below(stage.modules.root)}
     published = {name: record["sha256"] for name, record in card.files.items() if name != README_FILE}
-    if not sources:
+    if sources is None:
         return not found.items() <= published.items()
     return found != published or card.data != sources
 

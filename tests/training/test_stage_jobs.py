@@ -49,6 +49,8 @@ def test_what_starts_from_another_waits_for_it(tiny_recipe):
     # Aligning all pairs needs all languages.
     found = named(stage_jobs(load_recipe(path, ALL_PAIRS)))
     assert found["en+kk.alignment*"] == ["en.sentence_encoding", "kk.sentence_encoding"]
+    (job,) = stage_jobs(load_recipe(path, ALL_PAIRS), stages=STAGES[:3], languages=["en"])[-1:]
+    assert (job.stage, job.publishes) == ("sentence_encoding", True)
 
 
 def test_stages_and_languages_may_be_chosen(tiny_recipe):

@@ -40,7 +40,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils.checkpoint import checkpoint
 
-from modenc.recipe.settings import EmmaXSettings
+from modenc.recipe.paper_settings import EmmaXSettings
 from modenc.training.objectives.contrast import TranslationLoss, mask_duplicates, ranking_loss
 
 
