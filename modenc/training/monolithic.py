@@ -148,15 +148,13 @@ def _learn_paraphrases(
     settings = stage.plan.monolithic
     metrics: dict[str, Any] = {}
     for phase in settings.objective.split("+"):
-        train = _sets(phase, data)
         logger.info("%s", phase)
-        loss = MultipleNegativesRankingLoss(model, scale=settings.scale)
         metrics[phase] = train_sentence_model(
             stage.with_phase_folder(phase),
             settings.optimizer,
             model,
-            train,
-            {name: loss for sets in train.values() for name in sets},
+            _sets(phase, data),
+            MultipleNegativesRankingLoss(model, scale=settings.scale),
             dev,
         )
     return metrics

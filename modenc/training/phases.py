@@ -1,6 +1,6 @@
 """The other papers' objectives (``objectives/``) as phases of training, for modules and for one whole model.
 
-Both get the same inputs. With modules the pivot's vectors come from a cache, with one model from the model
+Both get the same inputs. With modules the pivot's vectors are computed before, with one model by the model
 itself; an objective does not know which parameters train.
 
 An objective's phases come from a generator, and :func:`run_phases` trains each before it asks for the next.

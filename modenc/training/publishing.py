@@ -216,16 +216,11 @@ def prepare_hub(recipe: Recipe, plans: Sequence[LanguagePlan], base: BaseModel) 
     needed = {lang for plan in plans for lang in (plan.pivot, plan.sentence_encoding.start)}
     needed -= {FRESH, *(plan.lang for plan in plans)}
     with process_state().main_process_first():
-        if recipe.start_from is not None:
-            there = Hub.open(recipe.hub) if (recipe.hub / "hub.json").is_file() else None
-            missing = needed - set(there.languages() if there else ())
-            if missing:
-                source = Hub.open(recipe.start_from)
-                hub = there or Hub.create(recipe.hub, replace(source.info, pivot=recipe.pivot))
-                for lang in sorted(missing):
-                    hub.install(source.path, lang)
-                    logger.info("%s: copied from %s", lang, recipe.start_from)
-        return Hub.create(recipe.hub, info)
+        hub = Hub.create(recipe.hub, info)
+        for lang in sorted(needed - set(hub.languages())) if recipe.start_from is not None else ():
+            hub.install(recipe.start_from, lang)
+            logger.info("%s: copied from %s", lang, recipe.start_from)
+        return hub
 
 
 # A factor on the base's number of tokens; a language's own vocabulary should need fewer.

@@ -83,13 +83,12 @@ def _with_phase(metrics: dict[str, Any], name: str, phase: dict[str, Any]) -> di
 def _learn_objective(stage: Stage, model: SentenceTransformer, kept: PublishedWeights) -> dict[str, Any]:
     settings = stage.plan.sentence_encoding
     train, drawn_from = set_groups(stage.data, settings, stage.plan.run.seed)
-    loss = _ranking_loss(model, settings)
     return train_sentence_model(
         stage,
         settings.optimizer,
         model,
         train,
-        {name: loss for sets in train.values() for name in sets},
+        _ranking_loss(model, settings),
         _dev_sets(stage, kept),
         drawn_from=drawn_from,
     )

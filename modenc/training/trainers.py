@@ -297,7 +297,7 @@ def train_sentence_model(
         settings: steps, batches, rates.
         model: the model that trains.
         train: the data; groups take turns, and sets of one group are read in proportion to their rows.
-        loss: the loss, or one for each data set.
+        loss: the loss of all data sets, or one for each.
         dev: the data that choose the best weights.
         optimizer: an optimizer; by default AdamW with one learning rate.
         drawn_from: as :func:`~modenc.training.mixing.schedule_data` takes it.
