@@ -213,11 +213,9 @@ def inspect_data(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
             # os.path, not pathlib, which raises an error for names that no system takes.
             files = [os.path.expanduser(name) for name in (resolved.path, resolved.pivot_path) if name]
             if source.dataset is None and all(os.path.isfile(plan.data.root / file) for file in files):
-                for found in _inspect_files(path, kind, resolved, plan):
-                    if isinstance(found, Issue):
-                        yield lang, found
-                    else:
-                        inspected[kind.name].append(found)
+                found = _inspect_files(path, kind, resolved, plan)
+                inspected[kind.name].append(found)
+                yield from ((lang, issue) for issue in found.issues)
         yield from ((lang, issue) for issue in _check_sizes(plan, inspected))
 
 
@@ -248,11 +246,8 @@ def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
 
 
 def _inspect_files(
-    path: Place,
-    kind: DataKind[Any],
-    source: ResolvedSource,
-    plan: LanguagePlan,
-) -> Iterator[Issue | InspectedSource]:
+    path: Place, kind: DataKind[Any], source: ResolvedSource, plan: LanguagePlan
+) -> InspectedSource:
     """Inspect the file of a resolved source, or its two files."""
     joined, grouped = kind.joins(source), kind.groups(source)
     by_line = joined and joined_by_line(source)
@@ -268,28 +263,22 @@ def _inspect_files(
     if grouped:
         inspected.count_is_exact = inspected.count_is_exact or 0 < source.limit <= rows
     inspected.used_in_training = min(rows, source.limit or rows) * source.repeat
-    yield from inspected.issues
-    yield inspected
-    yield from _check_content(path, kind, source, inspected, plan)
+    inspected.issues += _check_content(path, kind, source, inspected, plan)
     if not joined:
-        return
+        return inspected
     pivots = _inspect_source(path, other, roles if by_line else (*roles, other.key), plan)
-    yield from pivots.issues
-    yield from _check_languages(path, pivots, roles, plan.pivot, plan)
+    inspected.issues += [*pivots.issues, *_check_languages(path, pivots, roles, plan.pivot, plan)]
     if by_line and inspected.read_to_end and pivots.read_to_end and inspected.read != pivots.read:
-        yield Issue(
-            path,
+        message = (
             f"expected as many lines in {source.path} as in {source.pivot_path}, found "
-            f"{inspected.read:,} and {pivots.read:,}; align the files line by line",
+            f"{inspected.read:,} and {pivots.read:,}; align the files line by line"
         )
+        inspected.issues.append(Issue(path, message))
+    return inspected
 
 
 def _check_content(
-    path: Place,
-    kind: DataKind[Any],
-    source: Source,
-    inspected: InspectedSource,
-    plan: LanguagePlan,
+    path: Place, kind: DataKind[Any], source: Source, inspected: InspectedSource, plan: LanguagePlan
 ) -> Iterator[Issue]:
     """Check the first rows of a source whose columns are right."""
     if kind.shape.score:
@@ -311,11 +300,7 @@ def _check_content(
 
 
 def _check_languages(
-    path: Place,
-    source: InspectedSource,
-    roles: tuple[str, ...],
-    lang: str,
-    plan: LanguagePlan,
+    path: Place, source: InspectedSource, roles: tuple[str, ...], lang: str, plan: LanguagePlan
 ) -> Iterator[Issue]:
     """Warn if the first rows are in another language or script."""
     if find_code(lang) is None:
@@ -477,7 +462,8 @@ def _check_sizes(plan: LanguagePlan, inspected: Mapping[str, Sequence[InspectedS
 
 
 def _check_text(plan: LanguagePlan, sources: Sequence[InspectedSource]) -> Iterator[Issue]:
-    if not sources or not all(source.count_is_exact and not source.issues for source in sources):
+    wrong = any(issue.level == "error" for source in sources for issue in source.issues)
+    if not sources or wrong or not all(source.count_is_exact for source in sources):
         return
     lines = sum(source.matching for source in sources)
     used = (

@@ -217,9 +217,10 @@ def prepare_hub(recipe: Recipe, plans: Sequence[LanguagePlan], base: BaseModel) 
     needed -= {FRESH, *(plan.lang for plan in plans)}
     with process_state().main_process_first():
         hub = Hub.create(recipe.hub, info)
-        for lang in sorted(needed - set(hub.languages())) if recipe.start_from is not None else ():
-            hub.install(recipe.start_from, lang)
-            logger.info("%s: copied from %s", lang, recipe.start_from)
+        if recipe.start_from is not None:
+            for lang in sorted(needed - set(hub.languages())):
+                hub.install(recipe.start_from, lang)
+                logger.info("%s: copied from %s", lang, recipe.start_from)
         return hub
 
 
