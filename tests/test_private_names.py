@@ -7,7 +7,6 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 from tiny_models import sentences
-from transformers.trainer_callback import ProgressCallback
 
 from modenc import ModularEncoder
 from modenc.composition.kernels import onednn_works
@@ -56,7 +55,3 @@ def test_what_is_overridden_is_there():
         "add_model_card_callback",
     }
     assert hooks <= set(dir(SentenceTransformerTrainer))
-
-
-def test_the_bar_of_a_training_has_its_name():
-    assert ProgressCallback().training_bar is None

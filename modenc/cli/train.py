@@ -78,8 +78,8 @@ def run(args: argparse.Namespace) -> int:
     if args.publish_unless_worse:
         args.overrides.append("run.publish=unless_worse")
     languages = [normalize_code(code) for code in args.lang] if args.lang else None
-    # A single stage may not need the other languages.
-    recipe = load_recipe(args.recipe, args.overrides, languages=languages, need_others=not args.stage)
+    # The training checks the files of the languages and stages that are chosen.
+    recipe = load_recipe(args.recipe, args.overrides, check_files=False)
     if args.monolithic:
         train_monolithic(recipe, Path(args.monolithic))
         folders = {}

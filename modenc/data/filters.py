@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from typing import Literal
@@ -163,30 +163,23 @@ def is_same_language(lang: str, code: str) -> bool:
     return {lang, code} <= {"bs", "hr", "sr"}
 
 
-@dataclass(frozen=True)
-class FilterReport:
-    """Counts of kept rows and, by reason, of dropped ones."""
+_REASONS = (
+    "empty",
+    "too_short",
+    "too_long",
+    "identical",
+    "duplicate",
+    "in_evaluation_data",
+    "wrong_script",
+    "wrong_language",
+)
 
-    kept: int = 0
-    empty: int = 0
-    too_short: int = 0
-    too_long: int = 0
-    identical: int = 0
-    duplicate: int = 0
-    in_evaluation_data: int = 0
-    wrong_script: int = 0
-    wrong_language: int = 0
 
-    @property
-    def read(self) -> int:
-        """Number of rows read."""
-        return sum(vars(self).values())
-
-    def summary(self) -> str:
-        """Summarize the counts: ``read 1,000, kept 940 (40 too short, 20 duplicate)``."""
-        reasons = [f.name for f in fields(self) if f.name != "kept"]
-        dropped = [f"{getattr(self, r):,} {r.replace('_', ' ')}" for r in reasons if getattr(self, r)]
-        return f"read {self.read:,}, kept {self.kept:,}" + (f" ({', '.join(dropped)})" if dropped else "")
+def summary(counts: Counter[str]) -> str:
+    """Summarize the counts of a filter: ``read 1,000, kept 940 (40 too short, 20 duplicate)``."""
+    dropped = [f"{counts[reason]:,} {reason.replace('_', ' ')}" for reason in _REASONS if counts[reason]]
+    text = f"read {counts.total():,}, kept {counts['kept']:,}"
+    return f"{text} ({', '.join(dropped)})" if dropped else text
 
 
 @dataclass(frozen=True)
@@ -220,14 +213,10 @@ class TextFilter:
         self._filters = filters
         self._not_in = not_in
         self._check = LanguageCheck(lang, identifier, filters=filters)
-        self._counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        """Number of rows ``kept``, and of dropped rows by reason."""
         self._seen: set[int] = set()
         self._sample: list[tuple[int, str]] = []
-
-    @property
-    def report(self) -> FilterReport:
-        """Counts of the rows so far."""
-        return FilterReport(**self._counts)
 
     def check_language_share(self) -> None:
         """Check that enough of the rows so far are in the language.
@@ -245,7 +234,7 @@ class TextFilter:
             width = len(shape.in_language)
             for i, row in enumerate(batch):
                 reason = next(filter(None, verdicts[i * width : (i + 1) * width]), None)
-                self._counts[reason or "kept"] += 1
+                self.counts[reason or "kept"] += 1
                 if not reason:
                     yield row
 
@@ -255,7 +244,7 @@ class TextFilter:
             keys = [self._key(row[role], role, shape) for role in shape.required]
             reason = self._drop_reason([row[role] for role in shape.required], keys)
             if reason is not None:
-                self._counts[reason] += 1
+                self.counts[reason] += 1
                 continue
             for role in shape.in_language:
                 self._remember(row[role])

@@ -7,21 +7,17 @@ import csv
 import gzip
 import io
 import json
-import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from itertools import accumulate, chain
+from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from modenc.errors import DataError
 from modenc.suggest import closest_match
 from modenc.texts import is_missing
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Row = dict[str, str]
 
@@ -33,9 +29,7 @@ _PARQUET_ROWS_AT_ONCE = 512
 class NonText(str):
     """A value that is no text in its file: null, a number, true or false."""
 
-    __slots__ = ("place",)
-    place: str
-    """File and line or row, for messages."""
+    __slots__ = ()
 
 
 COMPRESSIONS = (".gz", ".zst")
@@ -96,13 +90,16 @@ def flatten(record: dict[str, Any], columns: Columns = None) -> Row:
     only the names are kept.
 
     Raises:
-        DataError: the names of two columns are the same.
+        DataError: the names of two columns are the same, or values are nested too deeply.
     """
     row: Row = {}
     if columns is not None:
         inside = _inside(columns)
         record = {name: value if name in inside else None for name, value in record.items()}
-    _flatten_into(row, record.items(), "")
+    try:
+        _flatten_into(row, record.items(), "")
+    except RecursionError as error:
+        raise DataError("nested too deeply to be columns; flatten it") from error
     return row
 
 
@@ -136,19 +133,6 @@ def _same_name(column: str) -> str:
     return f"expected column names that differ, found {column[:_MOST_SHOWN]!r} twice; rename one"
 
 
-def _flattened(record: dict[str, Any], place: str, columns: Columns = None) -> Row:
-    try:
-        row = flatten(record, columns)
-        for value in row.values():
-            if isinstance(value, NonText):
-                value.place = place
-        return row
-    except RecursionError as error:
-        raise DataError(f"{place}: nested too deeply to be columns; flatten it") from error
-    except DataError as error:
-        raise DataError(f"{place}: {error}") from error
-
-
 _CHECK = "check the path, and where it starts from (data.root, --data)"
 
 
@@ -179,8 +163,8 @@ def text_in_column(
     text = row[column]
     if isinstance(text, NonText) and (text or not may_be_null):
         raise DataError(
-            f"{text.place}: expected a text in {column!r}, found {str(text)[:60] or 'null'}; drop the row, "
-            "or store the value as a string"
+            f"{path}, row {number}: expected a text in {column!r}, found {str(text)[:60] or 'null'}; "
+            "drop the row, or store the value as a string"
         )
     return str(text)
 
@@ -216,77 +200,48 @@ def _open(path: Path) -> BinaryIO:
 _DAMAGE = (OSError, EOFError, zlib.error)
 
 
-_MIXED_ENDS = (
-    "expected line ends of one kind, found both \\n and \\r; convert each \\r that ends a line "
+_RETURN = (
+    "expected lines that end with \\n, found \\r; convert each \\r that ends a line "
     "(perl -pe 's/\\r\\n?/\\n/g'), and remove others (tr -d '\\r')"
 )
-_ENCODINGS = {
-    codecs.BOM_UTF32_LE: "UTF-32",  # begins like UTF-16's
-    codecs.BOM_UTF32_BE: "UTF-32",
-    codecs.BOM_UTF16_LE: "UTF-16",
-    codecs.BOM_UTF16_BE: "UTF-16",
-}
 
 
 def read_lines(stream: BinaryIO, where: str, *, quoted: bool = False) -> Iterator[str]:
     r"""Read lines without their ends; a byte order mark is dropped.
 
-    All lines end with ``\n`` (also ``\r\n``) or, if the first does, all with ``\r`` alone. Nothing else ends
-    a line. Whether the other of ``\n`` and ``\r`` is the end of a line or part of a text cannot be known, so
-    it is refused; with ``quoted`` the caller does so, if it is outside of quotes.
+    Lines end with ``\n`` or ``\r\n``, and nothing else ends a line. Whether another ``\r`` is the end of a
+    line or part of a text cannot be known, so it is refused; with ``quoted`` the caller does so, if it is
+    outside of quotes.
 
     Raises:
-        DataError: a line is longer than 16 MB, not UTF-8, or has both line ends; ``where`` is the stream's
+        DataError: a line is longer than 16 MB, not UTF-8, or has ``\r`` within; ``where`` is the stream's
             name.
     """
-    first = stream.readline(LINE_BYTES)
-    if first in (b"", codecs.BOM_UTF8):
-        return
-    _check_encoding(first, where)
-    has_returns = re.search(rb"\r([^\r\n]|\Z)", first) is not None
-    rest = iter(lambda: stream.readline(LINE_BYTES), b"")
-    lines = _split_at_returns(first, stream) if has_returns else chain([first], rest)
-    for number, raw in enumerate(lines, start=1):
+    for number, raw in enumerate(iter(lambda: stream.readline(LINE_BYTES), b""), start=1):
+        place = f"{where}, line {number}"
         if len(raw) >= LINE_BYTES:
-            found = f"expected at most {LINE_BYTES >> 20} MB in a line, found more; is it text?"
-            raise DataError(f"{where}, line {number}: {found}")
+            raise DataError(
+                f"{place}: expected at most {LINE_BYTES >> 20} MB in a line, found more; is it text?"
+            )
         if number == 1:
+            if b"\0" in raw:
+                raise DataError(
+                    f"{place}: expected UTF-8, found a zero byte, as in UTF-16; convert it, e.g. with "
+                    "iconv -f UTF-16LE -t UTF-8"
+                )
             raw = raw.removeprefix(codecs.BOM_UTF8)
+            if not raw:
+                return
         try:
             # Programs that convert line ends twice write several \r before the \n.
-            line = (raw if has_returns else raw.removesuffix(b"\n").rstrip(b"\r")).decode("utf-8")
+            line = raw.removesuffix(b"\n").rstrip(b"\r").decode("utf-8")
         except UnicodeDecodeError as error:
             raise DataError(
-                f"{where}, line {number}: expected UTF-8, found byte 0x{error.object[error.start]:02x} at "
+                f"{place}: expected UTF-8, found byte 0x{error.object[error.start]:02x} at "
                 f"position {error.start}; convert it, e.g. with iconv -f ENCODING -t UTF-8"
             ) from error
-        if not quoted and ("\n" if has_returns else "\r") in line:
-            raise DataError(f"{where}, line {number}: {_MIXED_ENDS}")
-        yield line
-
-
-def _check_encoding(first: bytes, where: str) -> None:
-    """Check the first bytes of a file, which show encodings whose line ends would not be found."""
-    for mark, name in _ENCODINGS.items():
-        if first.startswith(mark):
-            raise DataError(f"{where}: expected UTF-8, found {name}; convert it: iconv -f {name} -t UTF-8")
-    if b"\0" in first:
-        raise DataError(
-            f"{where}, line 1: expected UTF-8, found a zero byte, as in UTF-16; convert it, e.g. with "
-            "iconv -f UTF-16LE -t UTF-8"
-        )
-
-
-def _split_at_returns(first: bytes, stream: BinaryIO) -> Iterator[bytes]:
-    r"""Read lines that end with ``\r`` alone; ``first`` are the bytes read already."""
-    line = b""
-    start = io.BytesIO(first)
-    for chunk in chain(iter(lambda: start.read(1 << 16), b""), iter(lambda: stream.read(1 << 16), b"")):
-        *ended, line = (line + chunk).split(b"\r")
-        yield from ended
-        if len(line) >= LINE_BYTES:
-            break  # too long, as its reader finds
-    if line:
+        if not quoted and "\r" in line:
+            raise DataError(f"{place}: {_RETURN}")
         yield line
 
 
@@ -350,7 +305,7 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     except csv.Error as error:
         fault = f"not valid CSV ({error}); fix its quotes"
         if "new-line character" in str(error):
-            fault = _MIXED_ENDS
+            fault = _RETURN
         raise DataError(f"{path}, line {reader.line_num}: {fault}") from error
 
 
@@ -386,27 +341,19 @@ def _read_jsonl(path: Path, needed: Collection[str], wanted: Columns) -> Iterato
     for number, (line,) in _without_blank_end(path, lines, "one JSON object a line"):
         place = f"{path}, line {number}"
         try:
-            # Integers stay as they are written: Python converts none of more than 4,300 digits.
-            record = json.loads(line, object_pairs_hook=_with_different_keys, parse_int=NonText)
-        except DataError as error:
-            raise DataError(f"{place}: {error}") from error
+            record = json.loads(line)
         # RecursionError: objects nested thousands deep.
         except (ValueError, RecursionError) as error:
             raise DataError(f"{place}: not valid JSON ({error}); expected one object a line") from error
         if not isinstance(record, dict):
-            found = "a number" if isinstance(record, NonText) else type(record).__name__
             raise DataError(
-                f"{place}: expected a JSON object, found {found}; "
+                f"{place}: expected a JSON object, found {type(record).__name__}; "
                 'write each row as {"column": "value", ...}'
             )
-        yield _flattened(record, place, wanted)
-
-
-def _with_different_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        _check_names("", [key for key, _ in pairs])
-    return record
+        try:
+            yield flatten(record, wanted)
+        except DataError as error:
+            raise DataError(f"{place}: {error}") from error
 
 
 def _read_parquet(path: Path, needed: Collection[str], wanted: Columns) -> Iterator[Row]:
@@ -419,45 +366,22 @@ def _read_parquet(path: Path, needed: Collection[str], wanted: Columns) -> Itera
             # Parquet needs to seek, which a compressed stream cannot do cheaply.
             compressed = path.suffix.lower() in COMPRESSIONS
             file = pq.ParquetFile(io.BytesIO(stream.read()) if compressed else stream)
-            names = list(_parquet_names(file.schema_arrow, ""))
+            names = file.schema_arrow.names
             _check_names(f"{path}: ", names)
-            chosen = None
-            not_read: Row = {}
-            if wanted is not None:
-                inside = _inside(wanted)
-                chosen = [name for name in names if name in inside]
-                not_read = _flattened(dict.fromkeys(name for name in names if name not in inside), str(path))
+            inside = set(names) if wanted is None else _inside(wanted)
+            chosen = [name for name in names if name in inside]
+            not_read: Row = {name: NonText() for name in names if name not in inside}
             for batch in file.iter_batches(batch_size=_PARQUET_ROWS_AT_ONCE, columns=chosen):
-                for record in _without_nanoseconds(pa.Table.from_batches([batch])).to_pylist():
+                for record in pa.Table.from_batches([batch]).to_pylist():
                     number += 1
-                    yield not_read | _flattened(record, f"{path}, row {number}")
+                    yield not_read | flatten(record)
             if not number:
                 _check_empty(path, names, needed)
-    except (pa.ArrowException, UnicodeDecodeError, RecursionError, OverflowError, *_DAMAGE) as error:
+    except DataError as error:
+        raise DataError(f"{path}, row {number}: {error}" if number else str(error)) from error
+    # ArrowException is a ValueError in part; of others, such as times of nanoseconds, arrow says what to do.
+    except (pa.ArrowException, ValueError, RecursionError, OverflowError, *_DAMAGE) as error:
         raise DataError(f"{path}: not a readable Parquet file ({error}); fetch or write it again") from error
-
-
-def _parquet_names(fields: Iterable[pa.Field], prefix: str) -> Iterator[str]:
-    """Yield the names of columns, dotted in structs; lists and maps have one name."""
-    import pyarrow as pa
-
-    for field in fields:
-        if pa.types.is_struct(field.type):
-            inside = map(field.type.field, range(field.type.num_fields))
-            yield from _parquet_names(inside, f"{prefix}{field.name}.")
-        else:
-            yield f"{prefix}{field.name}"
-
-
-def _without_nanoseconds(table: pa.Table) -> pa.Table:
-    """Write times in nanoseconds as text, since only pandas has objects for them."""
-    import pyarrow as pa
-
-    for place, field in enumerate(table.schema):
-        if getattr(field.type, "unit", "") == "ns":
-            kind = pa.int64() if pa.types.is_duration(field.type) else pa.string()
-            table = table.set_column(place, field.name, table.column(place).cast(kind))
-    return table
 
 
 FORMATS: dict[str, Callable[[Path, Collection[str], Columns], Iterator[Row]]] = {

@@ -31,7 +31,6 @@ class Source:
     """
 
     SHORTHAND = "path"
-    RENAMED = {"licence": "license"}  # noqa: RUF012  (a field otherwise)
 
     path: str | None = None
     """A text, TSV, CSV, JSONL or Parquet file, plain or .gz / .zst, relative to ``data.root``."""

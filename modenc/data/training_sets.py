@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -17,10 +18,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from modenc.data.filters import DEFAULT_FILTERS, FilterReport, Filters, TextFilter
+from modenc.data.filters import DEFAULT_FILTERS, Filters, TextFilter, summary
 from modenc.data.formats import Row
-from modenc.data.kinds import PASSAGES, SEARCH, STS, TEXT, DataKind, ScoredRow, SearchRow
-from modenc.data.sources import Source, check_scores, describe_source, resolve_source
+from modenc.data.kinds import PASSAGES, TEXT, DataKind
+from modenc.data.sources import Source, check_scores, describe_source, read_score, resolve_source
 from modenc.data.text import sentence_key, stable_hash
 from modenc.errors import DataError
 from modenc.langid import LanguageIdentifier
@@ -63,7 +64,8 @@ class TrainingSet(Generic[T]):
     """Training rows, in the order of the sources; those of a source with ``repeat`` occur several times."""
     held_out: list[T]
     """Held-out rows, all different; at most a tenth of all rows, and none of their texts is in ``train``."""
-    report: FilterReport
+    counts: Counter[str]
+    """Number of rows ``kept``, and of dropped rows by reason."""
     sources: list[SourceRecord]
     fingerprint: str
     """SHA-256 of the rows."""
@@ -115,17 +117,17 @@ def load(
         records.append(SourceRecord(kind.name, name, source.license, len(usable), resolved.translator))
     row_filter.check_language_share()
     if sources:
-        count, summary = row_filter.report.kept, row_filter.report.summary()
+        count, counted = row_filter.counts["kept"], summary(row_filter.counts)
         if count < kind.min_rows:
             what = f"{'lines of text' if kind is TEXT else 'pairs'} (data.{kind.name})"
             raise DataError(
-                f"{lang}: found {count:,} usable {what}, expected at least {kind.min_rows}; {summary}. Add "
+                f"{lang}: found {count:,} usable {what}, expected at least {kind.min_rows}; {counted}. Add "
                 "sources or loosen the filters (data.min_chars, data.max_chars, data.check_language)"
             )
-        logger.info("%s %s: %s", lang, kind.name.replace("_", " "), summary)
+        logger.info("%s %s: %s", lang, kind.name.replace("_", " "), counted)
     parts = [found] if kind.held_out_role is None else _hold_out(found, held_out, kind)
     train, *rest = [[_make_row(kind, row) for row in part] for part in parts]
-    return TrainingSet(train, rest[0] if rest else [], row_filter.report, records, _fingerprint(train, *rest))
+    return TrainingSet(train, rest[0] if rest else [], row_filter.counts, records, _fingerprint(train, *rest))
 
 
 def _make_row(kind: DataKind[T], row: Row) -> T:
@@ -171,51 +173,36 @@ def _fingerprint(*parts: Sequence[object]) -> str:
     return hasher.hexdigest()
 
 
-def load_search(
-    sources: Sequence[Source], lang: str, pivot: str = "en", *, root: Path = Path()
-) -> list[SearchRow]:
-    """Read a development set of queries with their passages; texts are normalized, and no row is dropped.
+def load_dev(
+    kind: DataKind[T], sources: Sequence[Source], lang: str, pivot: str = "en", *, root: Path = Path()
+) -> list[T]:
+    """Read a development set of a ``kind``; texts are normalized, and no row is dropped.
 
     Relative paths start from ``root``.
 
     Raises:
-        DataError: a source cannot be read, or a query or passage is empty.
+        DataError: a source cannot be read, a text is empty, a score is not a finite number, or all scores are
+            the same.
     """
-    rows: list[SearchRow] = []
+    rows: list[T] = []
+    scores: set[float] = set()
     for source in sources:
         resolved = resolve_source(source, lang, pivot)
-        for number, row in enumerate(SEARCH.read(resolved, root), start=1):
-            query, passage = (normalize(row[role]) for role in SEARCH.columns)
-            if not query or not passage:
+        for number, row in enumerate(kind.read(resolved, root), start=1):
+            texts = {role: normalize(row[role]) for role in kind.shape.required}
+            if missing := [role for role, text in texts.items() if not text]:
                 raise DataError(
-                    f"{describe_source(resolved)}, row {number}: expected a query and a passage, found "
-                    f"{'no query' if not query else 'no passage'}; drop the row"
+                    f"{describe_source(resolved)}, row {number}: expected a {' and a '.join(texts)}, found "
+                    f"no {missing[0]}; drop the row"
                 )
-            rows.append(SearchRow(query, passage))
-    return rows
-
-
-def load_sts(
-    sources: Sequence[Source], lang: str, pivot: str = "en", *, root: Path = Path(), name: str = "sts"
-) -> list[ScoredRow]:
-    """Read a development set of scored pairs; texts are normalized, and no row is dropped.
-
-    Relative paths start from ``root``; ``name`` is the set's key under ``data.dev``, for messages.
-
-    Raises:
-        DataError: a source cannot be read, a score is not a finite number, or all are the same.
-    """
-    rows: list[ScoredRow] = []
-    for source in sources:
-        resolved = resolve_source(source, lang, pivot)
-        for row in check_scores(resolved, STS.read(resolved, root)):
-            first, second = (normalize(row[role]) for role in ("sentence1", "sentence2"))
-            rows.append(ScoredRow(first, second, float(row["score"])))
-    if rows and len({row.score for row in rows}) == 1:
+            if kind.shape.score:
+                scores.add(read_score(resolved, number, row[kind.shape.score]))
+            rows.append(_make_row(kind, row | texts))
+    if len(scores) == 1:
         # The rank correlation with a constant is undefined.
         raise DataError(
-            f"{lang}: data.dev.{name} ({', '.join(map(describe_source, sources))}): expected rows of "
-            f"different scores, found {len(rows)} with the score {rows[0].score:g}; add rows with other "
-            f"scores, or leave data.dev.{name} out"
+            f"{lang}: {'.'.join(kind.place)} ({', '.join(map(describe_source, sources))}): expected rows of "
+            f"different scores, found {len(rows)} with the score {scores.pop():g}; add rows with other "
+            f"scores, or leave {'.'.join(kind.place)} out"
         )
     return rows

@@ -31,7 +31,7 @@ from modenc.data.sources import (
     select_rows,
 )
 from modenc.errors import DataError
-from modenc.langid import LanguageIdentifier, get_identifier
+from modenc.langid import get_identifier
 from modenc.languages import find_code, language_name
 from modenc.recipe.issues import Issue, Level, LocatedIssue, Place
 from modenc.recipe.paper_settings import data_for_alignment
@@ -93,15 +93,10 @@ def _near_file(file: Path, must_have: str | None) -> str | None:
 
     ``must_have`` is a language's code that must be in the file's name.
     """
-    names = [entry.name for entry in file.parent.iterdir()] if os.path.isdir(file.parent) else []
-    if must_have is not None and must_have in _words(file.name):
-        names = [name for name in names if must_have in _words(name)]
+    entries = file.parent.iterdir() if os.path.isdir(file.parent) else ()
+    names = sorted(entry.name for entry in entries if (must_have or "") in entry.name)
     same_stem = [name for name in names if name.split(".")[0] == file.name.split(".")[0]]
-    return next(iter(sorted(same_stem) or get_close_matches(file.name, names, n=1, cutoff=0.93)), None)
-
-
-def _words(name: str) -> list[str]:
-    return re.split(r"[^\w]|_", name)
+    return next(iter(same_stem or get_close_matches(file.name, names, n=1, cutoff=0.93)), None)
 
 
 def missing_modules(
@@ -207,7 +202,6 @@ def inspect_data(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
 
     Missing files are skipped, since :func:`missing_files` reports them, and so are public data sets.
     """
-    identifier = get_identifier(None)
     yield from _shared_rows(plans)
     for lang, plan in plans.items():
         inspected: dict[str, list[InspectedSource]] = defaultdict(list)
@@ -219,11 +213,9 @@ def inspect_data(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
             # os.path, not pathlib, which raises an error for names that no system takes.
             files = [os.path.expanduser(name) for name in (resolved.path, resolved.pivot_path) if name]
             if source.dataset is None and all(os.path.isfile(plan.data.root / file) for file in files):
-                for found in _inspect_files(path, kind, resolved, plan, identifier):
-                    if isinstance(found, Issue):
-                        yield lang, found
-                    else:
-                        inspected[kind.name].append(found)
+                found = _inspect_files(path, kind, resolved, plan)
+                inspected[kind.name].append(found)
+                yield from ((lang, issue) for issue in found.issues)
         yield from ((lang, issue) for issue in _check_sizes(plan, inspected))
 
 
@@ -254,12 +246,8 @@ def _shared_rows(plans: Mapping[str, LanguagePlan]) -> Iterator[LocatedIssue]:
 
 
 def _inspect_files(
-    path: Place,
-    kind: DataKind[Any],
-    source: ResolvedSource,
-    plan: LanguagePlan,
-    identifier: LanguageIdentifier,
-) -> Iterator[Issue | InspectedSource]:
+    path: Place, kind: DataKind[Any], source: ResolvedSource, plan: LanguagePlan
+) -> InspectedSource:
     """Inspect the file of a resolved source, or its two files."""
     joined, grouped = kind.joins(source), kind.groups(source)
     by_line = joined and joined_by_line(source)
@@ -275,29 +263,22 @@ def _inspect_files(
     if grouped:
         inspected.count_is_exact = inspected.count_is_exact or 0 < source.limit <= rows
     inspected.used_in_training = min(rows, source.limit or rows) * source.repeat
-    yield from inspected.issues
-    yield inspected
-    yield from _check_content(path, kind, source, inspected, plan, identifier)
+    inspected.issues += _check_content(path, kind, source, inspected, plan)
     if not joined:
-        return
+        return inspected
     pivots = _inspect_source(path, other, roles if by_line else (*roles, other.key), plan)
-    yield from pivots.issues
-    yield from _check_languages(path, pivots, roles, plan.pivot, plan, identifier)
+    inspected.issues += [*pivots.issues, *_check_languages(path, pivots, roles, plan.pivot, plan)]
     if by_line and inspected.read_to_end and pivots.read_to_end and inspected.read != pivots.read:
-        yield Issue(
-            path,
+        message = (
             f"expected as many lines in {source.path} as in {source.pivot_path}, found "
-            f"{inspected.read:,} and {pivots.read:,}; align the files line by line",
+            f"{inspected.read:,} and {pivots.read:,}; align the files line by line"
         )
+        inspected.issues.append(Issue(path, message))
+    return inspected
 
 
 def _check_content(
-    path: Place,
-    kind: DataKind[Any],
-    source: Source,
-    inspected: InspectedSource,
-    plan: LanguagePlan,
-    identifier: LanguageIdentifier,
+    path: Place, kind: DataKind[Any], source: Source, inspected: InspectedSource, plan: LanguagePlan
 ) -> Iterator[Issue]:
     """Check the first rows of a source whose columns are right."""
     if kind.shape.score:
@@ -314,24 +295,19 @@ def _check_content(
         )
         return
     roles = kind.roles_in_language(source)
-    yield from _check_languages(path, inspected, roles, plan.lang, plan, identifier)
-    yield from _check_languages(path, inspected, kind.in_pivot, plan.pivot, plan, identifier)
+    yield from _check_languages(path, inspected, roles, plan.lang, plan)
+    yield from _check_languages(path, inspected, kind.in_pivot, plan.pivot, plan)
 
 
 def _check_languages(
-    path: Place,
-    source: InspectedSource,
-    roles: tuple[str, ...],
-    lang: str,
-    plan: LanguagePlan,
-    identifier: LanguageIdentifier,
+    path: Place, source: InspectedSource, roles: tuple[str, ...], lang: str, plan: LanguagePlan
 ) -> Iterator[Issue]:
     """Warn if the first rows are in another language or script."""
     if find_code(lang) is None:
         return  # an issue of the recipe's languages
     texts = [normalize(row[role]) for row in source.sample for role in roles if row.get(role)]
     try:
-        LanguageCheck(lang, identifier, filters=plan.data).check_language_share(texts)
+        LanguageCheck(lang, get_identifier(None), filters=plan.data).check_language_share(texts)
     except DataError as error:
         yield Issue(path, f"{source.name}: {error}", level="warning")
 
@@ -486,7 +462,8 @@ def _check_sizes(plan: LanguagePlan, inspected: Mapping[str, Sequence[InspectedS
 
 
 def _check_text(plan: LanguagePlan, sources: Sequence[InspectedSource]) -> Iterator[Issue]:
-    if not sources or not all(source.count_is_exact and not source.issues for source in sources):
+    wrong = any(issue.level == "error" for source in sources for issue in source.issues)
+    if not sources or wrong or not all(source.count_is_exact for source in sources):
         return
     lines = sum(source.matching for source in sources)
     used = (

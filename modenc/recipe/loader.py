@@ -88,7 +88,6 @@ def load_recipe(
     *,
     check_files: bool = True,
     languages: str | Iterable[str] | None = None,
-    need_others: bool = True,
 ) -> Recipe:
     """Read a recipe by path or shipped name, and check all of it.
 
@@ -99,7 +98,6 @@ def load_recipe(
             look into the files. Without it only the settings are read; :func:`~modenc.train` then checks the
             files.
         languages: code or codes of the languages whose files are checked; all by default.
-        need_others: whether other languages of the recipe that these build on must be in the hub.
 
     Returns:
         The recipe with one complete plan per language, in the order of training.
@@ -126,7 +124,7 @@ def load_recipe(
         given = listed_codes(plans if languages is None else languages)
         chosen = [find_code(code) or code for code in given]
         if check_files:
-            _check_files(found, plans, chosen, chosen if need_others else plans, header.hubs())
+            _check_files(found, plans, chosen, chosen, header.hubs())
         warnings, notes = _without_errors(header.name, found, own)
         recipe = _recipe(file, header, tables, plans)
         checked = frozenset(chosen if check_files else ())
@@ -138,7 +136,8 @@ def load_recipe(
 def check_recipe(recipe: Recipe, languages: Collection[str], *, need_others: bool = True) -> None:
     """Check the files of some of a recipe's languages as :func:`load_recipe` does, and log all warnings.
 
-    Files that were looked into when the recipe was loaded are not read again.
+    Files that were looked into when the recipe was loaded are not read again. Without ``need_others``, other
+    languages of the recipe that these build on need not be in the hub.
 
     Raises:
         RecipeIssues: all errors.

@@ -38,7 +38,7 @@ def parse(cls: type[T], table: Any, path: Place, issues: list[Issue], fallback: 
     Args:
         cls: its fields are numbers (with a ``Range`` or without), texts, paths, booleans, ``Literal`` texts,
             other such dataclasses, and tuples and dictionaries of these. A bare text stands for a table with
-            the one key ``cls.SHORTHAND``; ``cls.RENAMED`` maps former names of keys to new ones.
+            the one key ``cls.SHORTHAND``.
         table: the value in the file.
         path: its place in the file.
         issues: errors are added here.
@@ -47,9 +47,6 @@ def parse(cls: type[T], table: Any, path: Place, issues: list[Issue], fallback: 
     """
     if isinstance(table, str) and (key := getattr(cls, "SHORTHAND", None)):
         table = {key: table}
-    for old, new in getattr(cls, "RENAMED", {}).items():
-        if isinstance(table, dict) and old in table and new not in table:
-            table = {new if key == old else key: value for key, value in table.items()}
     if not isinstance(table, dict):
         issues.append(Issue(path, f"expected a table, found {describe(table)}"))
         return cast(T, fallback)
@@ -123,11 +120,3 @@ def _error(hint: Any, value: Any) -> str | None:
     if isinstance(value, float) and not math.isfinite(value):
         return f"expected a finite number, found {value}"
     return None
-
-
-def select_settings(cls: type[T], settings: Any) -> T:
-    """Make the dataclass ``cls`` of what has the same names in ``settings``, a recipe's section.
-
-    Losses and filters take such a dataclass, so that they can be used without a recipe.
-    """
-    return cls(**{field.name: getattr(settings, field.name) for field in fields(cast(Any, cls))})

@@ -337,7 +337,7 @@ class RunSettings:
     """Settings of all trainings: folders, seed, precision, checkpoints."""
 
     work_dir: Path
-    """Folder of checkpoints, caches and logs; safe to delete when nothing is running."""
+    """Folder of checkpoints and finished stages; safe to delete when nothing is running."""
     seed: Annotated[int, SEED]
     """Seed of Python, NumPy and torch."""
     precision: Literal["auto", "fp32", "bf16"]

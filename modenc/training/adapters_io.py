@@ -1,9 +1,4 @@
-"""Adapters: LoRA (by peft) and CLA (by adapters) are attached and saved; frozen layers are packed for oneDNN.
-
-On CPUs torch multiplies float32 by a library that is slow on some processors, and under autocast it converts
-every weight in every step. oneDNN's products with weights packed once, for forward and backward, avoid both.
-Where a measurement finds torch's products faster in float32, frozen layers use these.
-"""
+"""Adapters, attached and saved: LoRA (by peft) and CLA (by adapters)."""
 
 from __future__ import annotations
 
@@ -18,10 +13,9 @@ import torch
 from adapters import ParBnConfig
 from peft import LoraConfig, PeftModel, get_peft_model, set_peft_model_state_dict
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
-from modenc.composition.kernels import OneDnnDense, onednn_works, torch_is_faster
 from modenc.errors import RecipeError
 from modenc.hub.layout import CLA_CONFIG, CLA_WEIGHTS, LORA_CONFIG, LORA_WEIGHTS
 from modenc.recipe.settings import LoraSettings
@@ -124,51 +118,3 @@ def _halve(path: Path) -> None:
 def _edit_json(path: Path, **changes: Any) -> None:
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, **changes}, indent=2, sort_keys=True) + "\n")
-
-
-class PackedLinear(nn.Linear):
-    """A linear layer whose weight and bias never change, so that oneDNN can pack them once."""
-
-    def __init__(self, layer: nn.Linear) -> None:
-        super().__init__(1, 1, device="meta")
-        self.in_features, self.out_features = layer.in_features, layer.out_features
-        self.weight, self.bias = layer.weight, layer.bias
-        self._packed: dict[torch.dtype, tuple[OneDnnDense, OneDnnDense]] = {}
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Multiply x [..., in]; returns [..., out]."""
-        autocast = torch.is_autocast_enabled("cpu")
-        dtype = torch.get_autocast_dtype("cpu") if autocast else x.dtype
-        if x.device.type != "cpu" or not onednn_works(dtype):
-            return super().forward(x)
-        if dtype == torch.float32 and torch_is_faster(torch.get_num_threads()):
-            return super().forward(x)
-        if dtype not in self._packed:
-            weight, bias = self.weight.detach().to(dtype), self.bias.detach().to(dtype)
-            back = OneDnnDense(weight.T.contiguous(), weight.new_zeros(self.in_features))
-            self._packed[dtype] = (OneDnnDense(weight, bias), back)
-        y: Tensor = _Product.apply(x.to(dtype), *self._packed[dtype])  # type: ignore[no-untyped-call]
-        return y
-
-
-class _Product(torch.autograd.Function):
-    """The product ``x W^T + b`` with a gradient for x alone."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, product: OneDnnDense, back: OneDnnDense) -> Tensor:
-        ctx.back = back
-        return product(x)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        return ctx.back(gradients[0].contiguous()), None, None
-
-
-def pack_frozen(model: nn.Module) -> None:
-    """Make each frozen linear layer of ``model`` a :class:`PackedLinear`; call it after adding adapters."""
-    for parent in list(model.modules()):
-        for name, child in list(parent.named_children()):
-            if not isinstance(child, nn.Linear) or isinstance(child, PackedLinear) or child.bias is None:
-                continue
-            if not any(parameter.requires_grad for parameter in child.parameters()):
-                setattr(parent, name, PackedLinear(child))

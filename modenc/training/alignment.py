@@ -17,26 +17,21 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
-from modenc.composition.body import compose
-from modenc.composition.modules import read_modules
 from modenc.data.kinds import CrossRow, CrossScoredRow
 from modenc.errors import RecipeError
 from modenc.evaluation.retrieval import Vectors
-from modenc.hub.store import Hub
-from modenc.recipe.parse import select_settings
 from modenc.recipe.settings import FRESH, PAPER_SECTIONS, AlignmentSettings
 from modenc.training.adapters_io import (
     add_parallel_adapter,
     load_parallel_adapter,
-    pack_frozen,
     save_parallel_adapter,
     scaled_adapter,
 )
-from modenc.training.body_module import cached_vectors, encode_texts, sentence_model, vectors_file
+from modenc.training.body_module import Encode, encode_texts, encoder_of, sentence_model
 from modenc.training.data_access import TrainingData, sample
 from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.objectives.distillation import CosineDistillationLoss
-from modenc.training.objectives.pivot_loss import AlignmentOptions, PivotAlignmentLoss, ScoredAlignmentLoss
+from modenc.training.objectives.pivot_loss import PivotAlignmentLoss, ScoredAlignmentLoss
 from modenc.training.passages import draw_passages
 from modenc.training.phases import objective_inputs, run_phases
 from modenc.training.processes import process_state
@@ -52,7 +47,6 @@ def train_alignment(stage: Stage) -> dict[str, Any]:
     settings, plan = stage.plan.alignment, stage.plan
     if plan.skips("alignment"):
         return {}
-    pivot = PublishedEncoder(stage)
     body, tokenizer = stage.body_and_tokenizer(dropout=settings.dropout)
     model = sentence_model(body, tokenizer, plan, settings.max_length)
     published_weights = partial(scaled_adapter, body, settings.strength)
@@ -61,75 +55,56 @@ def train_alignment(stage: Stage) -> dict[str, Any]:
         add_parallel_adapter(body, settings.reduction_factor)
         if settings.start != FRESH:
             load_parallel_adapter(body, published_adapter(stage, settings.start, "cla"))
-        pack_frozen(body)
 
     if settings.objective in PAPER_SECTIONS:
         attach()
-        metrics = _learn_paper_objective(stage, pivot, model, published_weights)
+        metrics = _learn_paper_objective(stage, model, published_weights)
     else:
-        metrics = learn_from_pivot(stage, settings, pivot, model, attach, published_weights)
+        metrics = learn_from_pivot(stage, settings, model, attach, published_weights)
     if process_state().is_main_process:
         with published_weights():
             save_parallel_adapter(body, stage.modules.cla, stage.base.id)
     return metrics
 
 
-class PublishedEncoder:
-    """Encoder with modules in the hub, by default the pivot's; each list's vectors are cached on disk."""
-
-    def __init__(self, stage: Stage, lang: str | None = None, *, align: bool = False) -> None:
-        self.stage = stage
-        self.lang = lang or stage.plan.pivot
-        self.align = align
-        self.layout = published_modules(stage, self.lang)
-        self.fingerprint = Hub.open(stage.plan.hub).card(self.lang).fingerprint()
-
-    def encode(self, texts: list[str], max_length: int) -> Vectors:
-        """Encode sentences, cut at ``max_length`` tokens, as unit vectors [texts, hidden]."""
-        # A language without trained files has the same fingerprint on every base.
-        base, plan = self.stage.base, self.stage.plan
-        decisive = (self.fingerprint, str(self.align), str(max_length), *texts)
-
-        def encoded() -> Vectors:
-            modules = read_modules(self.layout, base.hidden_size)
-            body = compose(base.load_body(), modules, align=self.align)
-            tokenizer = modules.tokenizer or base.load_tokenizer()
-            return encode_texts(sentence_model(body, tokenizer, plan, max_length), texts)
-
-        with process_state().main_process_first():
-            return cached_vectors(vectors_file(base, plan, self.lang, *decisive), len(texts), encoded)
+def published_encoder(
+    stage: Stage, max_length: int, lang: str | None = None, *, align: bool = False
+) -> Encode:
+    """Return an encoder with modules in the hub, by default the pivot's."""
+    modules = published_modules(stage, lang or stage.plan.pivot)
+    return encoder_of(stage.base, stage.plan, max_length, modules, align=align)
 
 
 def _learn_paper_objective(
-    stage: Stage, pivot: PublishedEncoder, model: SentenceTransformer, published_weights: PublishedWeights
+    stage: Stage, model: SentenceTransformer, published_weights: PublishedWeights
 ) -> dict[str, Any]:
     settings, plan = stage.plan.alignment, stage.plan
+    pivot = published_encoder(stage, settings.max_length)
     inputs = objective_inputs(
         stage,
         settings,
         model,
         {plan.lang: stage.data},
-        encode_pivot=lambda texts: torch.from_numpy(pivot.encode(texts, settings.max_length)),
+        encode_pivot=lambda texts: torch.from_numpy(pivot(texts)),
         pivot_texts=stage.data.of_others[plan.pivot].text.train if "text" in plan.reads("alignment") else [],
         warmup_pairs=partial(_warmup_pairs, stage, pivot) if plan.emma_x.warmup_languages else None,
     )
-    return run_phases(inputs, dev_with_pivot(stage, pivot, settings.max_length, published_weights))
+    return run_phases(inputs, dev_with_pivot(stage, published_weights))
 
 
-def _warmup_pairs(stage: Stage, pivot: PublishedEncoder) -> tuple[Tensor, Tensor]:
+def _warmup_pairs(stage: Stage, pivot: Encode) -> tuple[Tensor, Tensor]:
     length = stage.plan.alignment.max_length
     needed = stage.plan.alignment.optimizer.batch_size * 100
     sides: list[tuple[Vectors, Vectors]] = []
     for lang in stage.plan.emma_x.warmup_languages:
-        encoder = PublishedEncoder(stage, lang, align=True)
-        if "cla" not in encoder.layout.present():
+        if "cla" not in published_modules(stage, lang).present():
             raise RecipeError(
                 f"emma_x.warmup_languages: expected {lang} in the hub with its alignment, found none; "
                 f"train it first: modenc train {stage.plan.recipe} --lang {lang}"
             )
         rows = sample(stage.data.of_others[lang].parallel.train, needed, stage.plan.run.seed)
-        own = encoder.encode([row.text for row in rows], length)
-        sides.append((own, pivot.encode([row.pivot for row in rows], length)))
+        own = published_encoder(stage, length, lang, align=True)([row.text for row in rows])
+        sides.append((own, pivot([row.pivot for row in rows])))
     left, right = (torch.from_numpy(np.concatenate(side)) for side in zip(*sides, strict=True))
     return left, right
 
@@ -137,7 +112,6 @@ def _warmup_pairs(stage: Stage, pivot: PublishedEncoder) -> tuple[Tensor, Tensor
 def learn_from_pivot(
     stage: Stage,
     settings: AlignmentSettings,
-    pivot: PublishedEncoder,
     model: SentenceTransformer,
     attach: Callable[[], torch.optim.Optimizer | None],
     published_weights: PublishedWeights,
@@ -147,7 +121,6 @@ def learn_from_pivot(
     Args:
         stage: the stage.
         settings: objective, losses, steps.
-        pivot: encodes the pivot's sentences.
         model: the language's model, before anything is trained.
         attach: adds the modules that train to the model; returns an optimizer for them, or None for AdamW.
         published_weights: a context in which the model has the weights that are published.
@@ -161,7 +134,7 @@ def learn_from_pivot(
     pairs = [text for row in rows.get("scored", []) for text in (row.pivot1, row.pivot2)]
     pivot_row = _numbered([*counterparts, *negatives, *pairs])
     own_row = _numbered(row.text for row in unscored)
-    vectors = torch.from_numpy(pivot.encode(list(pivot_row), settings.max_length))
+    vectors = torch.from_numpy(published_encoder(stage, settings.max_length)(list(pivot_row)))
     before, kept = None, None
     if settings.keep_weight and stage.plan.keeps_passages():
         seed, turns = stage.plan.run.seed, len(rows) + 1
@@ -171,18 +144,17 @@ def learn_from_pivot(
     elif settings.keep_weight:
         before = torch.from_numpy(encode_texts(model, list(own_row)))
     optimizer = attach()
-    options = select_settings(AlignmentOptions, settings)
     sets: dict[str, Dataset] = {}
     losses: dict[str, nn.Module] = {}
     drawn_from = {kind: len(found) for kind, found in _all_rows(stage.data).items()}
     for kind, found in rows.items():
         if kind == "scored":
             sets[kind] = _scored_dataset(found, pivot_row)
-            losses[kind] = ScoredAlignmentLoss(model, vectors, options)
+            losses[kind] = ScoredAlignmentLoss(model, vectors, settings)
         else:
             sets[kind] = _dataset(found, pivot_row, own_row)
             loss = "mnrl" if kind == "paraphrase" else settings.parallel_loss
-            losses[kind] = PivotAlignmentLoss(model, vectors, options, losses=loss, before=before)
+            losses[kind] = PivotAlignmentLoss(model, vectors, settings, losses=loss, before=before)
     if kept is not None:
         sets["passages"], losses["passages"] = kept, keeping
         drawn_from["passages"] = len(stage.data.passages.train)
@@ -192,7 +164,7 @@ def learn_from_pivot(
         model,
         {kind: {kind: found} for kind, found in sets.items()},
         losses,
-        dev_with_pivot(stage, pivot, settings.max_length, published_weights),
+        dev_with_pivot(stage, published_weights),
         optimizer=optimizer,
         drawn_from=drawn_from,
     )
@@ -219,21 +191,18 @@ def _all_rows(data: TrainingData) -> dict[str, list[Any]]:
     return rows
 
 
-def dev_with_pivot(
-    stage: Stage, pivot: PublishedEncoder, length: int, published_weights: PublishedWeights
-) -> DevEvaluator:
-    """Collect the language's development sets, with the pivot's vectors of sentences cut at ``length``."""
-    cross, held_out = stage.data.dev.cross_sts, stage.data.held_out_translations()
+def dev_with_pivot(stage: Stage, published_weights: PublishedWeights) -> DevEvaluator:
+    """Collect the language's development sets, and encode the pivot's sentences of them."""
+    dev, held_out, length = stage.data.dev, stage.data.held_out_translations(), stage.plan.base.max_length
     return DevEvaluator(
-        sts=[stage.data.dev.sts],
-        search=stage.data.dev.search,
-        search_length=stage.plan.base.max_length,
-        cross_sts_texts=[(row[1], row[2]) for row in cross],
-        cross_sts_pivot=pivot.encode([row[0] for row in cross], length) if cross else None,
-        parallel_texts=[row.text for row in held_out],
-        parallel_pivot=pivot.encode([row.pivot for row in held_out], length) if held_out else None,
+        sts=[dev.sts],
+        search=dev.search,
+        cross_sts=dev.cross_sts,
+        parallel=held_out,
+        pivot=published_encoder(stage, length),
+        max_length=length,
         # Alignment seldom improves scores within the language: by those alone the start would always win.
-        may_keep_initial=bool(cross or held_out),
+        may_keep_initial=bool(dev.cross_sts or held_out),
         weights=published_weights,
     )
 

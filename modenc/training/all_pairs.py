@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, cycle, permutations
-from pathlib import Path
 from typing import Any, cast
 
 from datasets import Dataset
@@ -26,7 +25,7 @@ from torch import Tensor, nn
 
 from modenc.errors import RecipeError
 from modenc.recipe.settings import AlignmentSettings, OptimizerSettings
-from modenc.training.adapters_io import add_parallel_adapter, pack_frozen, save_parallel_adapter
+from modenc.training.adapters_io import add_parallel_adapter, save_parallel_adapter
 from modenc.training.body_module import sentence_model
 from modenc.training.objectives.contrast import ranking_loss
 from modenc.training.processes import process_state, rows_a_step
@@ -105,14 +104,14 @@ class AllPairsModel(nn.Module):
         return nn.functional.normalize(model(features)["sentence_embedding"], dim=-1)
 
 
-def align_all_pairs(stages: Mapping[str, Stage], folder: Path) -> dict[str, Any]:
+def align_all_pairs(stages: Mapping[str, Stage]) -> dict[str, Any]:
     """Train all languages' CLA in one training, on bodies with LA and SE merged; write every ``cla/``.
 
-    ``stages`` has each language's alignment, begun; ``folder`` is for checkpoints. Returns the metrics, the
-    same for all; RecipeError where no two languages share enough items for a batch.
+    ``stages`` has each language's alignment, begun; the pivot's is given the checkpoints. Returns the
+    metrics, the same for all; RecipeError where no two languages share enough items for a batch.
     """
-    plan = stages[next(iter(stages.values())).plan.pivot].plan
-    settings, optimizer = plan.alignment, plan.alignment.optimizer
+    pivot = stages[next(iter(stages.values())).plan.pivot]
+    plan, settings, optimizer = pivot.plan, pivot.plan.alignment, pivot.plan.alignment.optimizer
     texts = {
         kind: _item_texts(stages, kind)
         for kind in ("paraphrase", "parallel")
@@ -124,13 +123,12 @@ def align_all_pairs(stages: Mapping[str, Stage], folder: Path) -> dict[str, Any]
         body, tokenizer = stage.body_and_tokenizer(dropout=settings.dropout)
         models[lang] = sentence_model(body, tokenizer, stage.plan, settings.max_length)
         add_parallel_adapter(body, settings.reduction_factor)
-        pack_frozen(body)
     losses = {"paraphrase": "mnrl", "parallel": settings.parallel_loss}
     # A row of the data set is a whole batch, so that a batch stays within one pair of languages.
     rows = replace(optimizer, steps=len(batches) // batches_a_step(optimizer), batch_size=1)
     trainer = BodyTrainer(
         model=AllPairsModel(models, texts, losses, scale=settings.scale, symmetric=settings.symmetric),
-        args=training_arguments(rows, plan.run, folder, sentences=False, evaluate=False),
+        args=training_arguments(rows, plan.run, pivot.checkpoints, sentences=False, evaluate=False),
         train_dataset=Dataset.from_list(batches),
     )
     metrics = run_trainer(trainer) | {"sets": _rows_read(batches, texts, optimizer.batch_size)}

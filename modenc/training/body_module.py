@@ -1,15 +1,12 @@
-"""A body and a tokenizer as a sentence-transformers model, for the trainers and for cached embeddings."""
+"""A body and a tokenizer as a sentence-transformers model, for the trainers and to encode."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
-from dataclasses import asdict
-from pathlib import Path
+from contextlib import nullcontext
+from functools import cache
 from typing import Any
 
-import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import InputModule
@@ -19,12 +16,17 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modenc.base_model import BaseModel
 from modenc.composition.bert import position_ids
+from modenc.composition.body import compose
+from modenc.composition.modules import read_modules
 from modenc.composition.st_module import most_positions
 from modenc.evaluation.retrieval import Vectors
+from modenc.hub.layout import LanguageLayout
 from modenc.recipe.settings import LanguagePlan
-from modenc.storage import whole_file
 from modenc.training.processes import on_terminal, uses_bf16
 from modenc.training.row_packing import pack_rows
+
+Encode = Callable[[list[str]], Vectors]
+"""Encodes texts as unit vectors [texts, hidden]."""
 
 # Tokens in a bin of packed rows: several sentences, and few enough that attention costs little.
 _BIN_LENGTH = 64
@@ -141,26 +143,29 @@ def encode_texts(model: SentenceTransformer, texts: list[str]) -> Vectors:
     return result
 
 
-def vectors_file(base: BaseModel, plan: LanguagePlan, name: str, *content: str) -> Path:
-    """Name the cache file of the vectors of ``content``, which also depend on base, prompt and precision."""
-    decisive = (base.fingerprint, repr(asdict(plan.base)), str(uses_bf16(plan.run)), *content)
-    key = hashlib.sha256("\x1f".join(decisive).encode("utf-8", "backslashreplace")).hexdigest()[:24]
-    return plan.run.work_dir / "cache" / f"{name}-{key}.npy"
+def encoder_of(
+    base: BaseModel,
+    plan: LanguagePlan,
+    max_length: int,
+    modules: LanguageLayout | None = None,
+    *,
+    align: bool = True,
+) -> Encode:
+    """Return an encoder with the base, or with ``modules`` on it, that remembers what it encoded.
 
-
-def cached_vectors(path: Path, rows: int, encode: Callable[[], Vectors]) -> Vectors:
-    """Read the vectors [rows, hidden] in ``path``, a NumPy file.
-
-    If it is missing or holds something else, write those of ``encode`` there first.
+    Its first call reads the modules; texts are cut at ``max_length`` tokens.
     """
-    if path.is_file():
-        with suppress(ValueError, EOFError):
-            cached: Vectors = np.load(path)
-            if cached.ndim == 2 and len(cached) == rows:
-                return cached
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Another language's training may write the same file.
-    with whole_file(path) as temporary:
-        np.save(temporary, encode())
-    written: Vectors = np.load(path)
-    return written
+
+    @cache
+    def model() -> SentenceTransformer:
+        body, tokenizer = base.load_body().requires_grad_(False), base.load_tokenizer()
+        if modules is not None:
+            read = read_modules(modules, base.hidden_size)
+            body, tokenizer = compose(body, read, align=align), read.tokenizer or tokenizer
+        return sentence_model(body, tokenizer, plan, max_length)
+
+    @cache
+    def vectors(texts: tuple[str, ...]) -> Vectors:
+        return encode_texts(model(), list(texts))
+
+    return lambda texts: vectors(tuple(texts))

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from modenc.data import kinds
 from modenc.data.kinds import DataKind, ParallelRow, ScoredRow, SearchRow
 from modenc.data.text import sentence_key
-from modenc.data.training_sets import TrainingSet, load, load_search, load_sts
+from modenc.data.training_sets import TrainingSet, load, load_dev
 from modenc.langid import get_identifier
 from modenc.recipe.settings import LanguagePlan
 
@@ -81,12 +81,12 @@ class TrainingData:
     @cached_property
     def dev(self) -> DevRows:
         """Development sets."""
-        plan, data = self.plan, self.plan.data
-        sts, cross_sts = (
-            load_sts(getattr(data.dev, name), plan.lang, plan.pivot, root=data.root, name=name)
-            for name in ("sts", "cross_sts")
+        dev = self.plan.data.dev
+        sts, cross_sts, search = (
+            load_dev(kind, getattr(dev, kind.name), self.plan.lang, self.plan.pivot, root=self.plan.data.root)
+            for kind in (kinds.STS, kinds.CROSS_STS, kinds.SEARCH)
         )
-        return DevRows(sts, cross_sts, load_search(data.dev.search, plan.lang, plan.pivot, root=data.root))
+        return DevRows(sts, cross_sts, search)
 
     def evaluated_on(self, *, across: bool) -> frozenset[str]:
         """Return the sentences that pairs and translations must not have, as ``sentence_key`` writes them.

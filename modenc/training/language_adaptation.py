@@ -23,9 +23,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from modenc.composition.body import compose
 from modenc.composition.modules import LanguageModules, read_lora
 from modenc.recipe.settings import FRESH, LanguageAdaptationSettings
-from modenc.training.adapters_io import ATTENTION_LAYERS, add_lora, pack_frozen, restored, save_lora
-from modenc.training.alignment import PublishedEncoder, learn_from_pivot
-from modenc.training.body_module import cached_vectors, encode_texts, sentence_model, vectors_file
+from modenc.training.adapters_io import ATTENTION_LAYERS, add_lora, restored, save_lora
+from modenc.training.alignment import learn_from_pivot
+from modenc.training.body_module import encode_texts, sentence_model
 from modenc.training.data_access import sample
 from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.mixing import schedule_data
@@ -50,7 +50,6 @@ def train_language_adaptation(stage: Stage) -> dict[str, Any]:
         return {}
     body, tokenizer = stage.body_and_tokenizer()
     model = add_lora(_with_start(stage, body), settings.lora, ATTENTION_LAYERS)
-    pack_frozen(model)
     embeddings = model.get_input_embeddings()
     embeddings.weight.requires_grad_(settings.train_embeddings and stage.plan.vocabulary.method != "base")
     start = embeddings.weight.detach().clone() if embeddings.weight.requires_grad else None
@@ -173,7 +172,7 @@ def _adapt_to_pivot(
     )
     student = sentence_model(model, tokenizer, stage.plan, settings.max_length)
     optimizer = partial(_optimizer, settings, student)
-    return learn_from_pivot(stage, losses, PublishedEncoder(stage), student, optimizer, published_weights)
+    return learn_from_pivot(stage, losses, student, optimizer, published_weights)
 
 
 @contextmanager
@@ -204,11 +203,7 @@ def _distill(
     body = _with_start(stage, stage.load_body())
     base = sentence_model(body, stage.base.load_tokenizer(), plan, settings.max_length)
     logger.info("  vectors with the base's vocabulary, of %d sentences", len(texts))
-    # With the checkpoints, which go when the stage is done. The number of processes decides which texts.
-    cached = stage.checkpoints / vectors_file(stage.base, plan, "teacher", *texts).name
-    with process_state().main_process_first():
-        teacher = cached_vectors(cached, len(texts), partial(encode_texts, base, texts))
-    teacher_held_out = encode_texts(base, held_out)
+    teacher, teacher_held_out = encode_texts(base, texts), encode_texts(base, held_out)
     del base, body  # large, and not needed while the student learns
     # With the base's vocabulary the student starts at the teacher's vectors: the start would always win.
     dev = DevEvaluator(

@@ -147,7 +147,6 @@ def schedule_data(
     if isinstance(train, Dataset):
         _check_rows("rows", len(train), processes, processes)
         size = min(batch, len(train) // processes)
-        _warn_if_smaller("rows", size, batch)
         # The library's sampler leaves out the rest.
         groups: tuple[tuple[int, ...], ...] = ((len(train) // size // processes * processes,),)
         rows, optimizer = {"rows": len(train)}, replace(optimizer, batch_size=size)
@@ -155,7 +154,6 @@ def schedule_data(
         rows = {name: len(data) for sets in train.values() for name, data in sets.items()}
         for name, count in rows.items():
             _check_rows(name, count, 1 if processes == 1 else batch, processes)
-            _warn_if_smaller(name, count, batch)
         groups = tuple(tuple(max(rows[name] // batch, 1) for name in sets) for sets in train.values())
     return DataSchedule(rows, groups, processes, optimizer, drawn_from or {})
 
@@ -181,11 +179,4 @@ def _check_rows(name: str, found: int, needed: int, processes: int) -> None:
         raise RecipeError(
             f"{name}: expected {needed} rows of training data or more{where}, found {found}; add data, use a "
             "smaller optimizer.batch_size or another objective"
-        )
-
-
-def _warn_if_smaller(name: str, found: int, wanted: int) -> None:
-    if found < wanted:
-        logger.warning(
-            "  %s: only %d rows for a batch of %d; its batches are of %d", name, found, wanted, found
         )

@@ -29,7 +29,7 @@ from modenc.errors import RecipeError
 from modenc.recipe.loader import check_recipe
 from modenc.recipe.paper_settings import data_for_alignment
 from modenc.recipe.settings import PAPER_SECTIONS, LanguagePlan, Recipe
-from modenc.storage import disk_errors, sync_tree
+from modenc.storage import disk_errors, whole_folder
 from modenc.training.body_module import sentence_model
 from modenc.training.data_access import TrainingData
 from modenc.training.dev import DevEvaluator
@@ -42,7 +42,7 @@ from modenc.training.trainers import train_sentence_model
 
 logger = logging.getLogger(__name__)
 
-_KEPT = "the last whole checkpoint and an earlier model are kept"
+_KEPT = "the last whole checkpoint is kept"
 
 PROJECTED = ("bitranslation", "vmsst", "vmsst_contrastive")
 """Objectives whose sentence vector is a linear projection of the pooled states (VMSST, section 5)."""
@@ -54,7 +54,7 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
 
     Args:
         recipe: a recipe of ``load_recipe``; its languages' data are used, its hub is not touched.
-        output: the model's folder; replaced when the training is done.
+        output: the model's folder, which is made when the training is done.
 
     Returns:
         Each phase's metrics, by its name.
@@ -66,8 +66,8 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
         DataError: the data cannot be used.
     """
     output = output.resolve()
-    if output.exists() and not (output / "modules.json").is_file():
-        raise RecipeError(f"{output}: expected no such folder, or an earlier model; found other files")
+    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
+        raise RecipeError(f"{output}: expected no such folder, or an empty one; found files; name another")
     with disk_errors(output.parent, _KEPT):
         output.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=output.parent):
@@ -103,19 +103,8 @@ def train_monolithic(recipe: Recipe, output: Path) -> dict[str, Any]:
             metrics = _learn_paraphrases(stage, model, data, dev)
         if process_state().is_main_process:
             about = {"metrics": metrics, "comparison": compare_model(data, model)}
-            with disk_errors(output.parent, _KEPT), TemporaryDirectory(dir=output.parent) as folder:
-                new = Path(folder) / "new"
-                _save(model, tokenizer, plan, new, about)
-                sync_tree(new)
-                replaced = Path(folder) / "replaced"
-                if output.exists():
-                    output.rename(replaced)
-                try:
-                    new.rename(output)
-                except BaseException:
-                    if replaced.exists():
-                        replaced.rename(output)
-                    raise
+            with disk_errors(output.parent, _KEPT), whole_folder(output) as folder:
+                _save(model, tokenizer, plan, folder, about)
             discard(work)
         process_state().wait_for_everyone()
     return metrics
@@ -159,15 +148,13 @@ def _learn_paraphrases(
     settings = stage.plan.monolithic
     metrics: dict[str, Any] = {}
     for phase in settings.objective.split("+"):
-        train = _sets(phase, data)
         logger.info("%s", phase)
-        loss = MultipleNegativesRankingLoss(model, scale=settings.scale)
         metrics[phase] = train_sentence_model(
             stage.with_phase_folder(phase),
             settings.optimizer,
             model,
-            train,
-            {name: loss for sets in train.values() for name in sets},
+            _sets(phase, data),
+            MultipleNegativesRankingLoss(model, scale=settings.scale),
             dev,
         )
     return metrics
@@ -198,7 +185,7 @@ def _begin(work: Path, base: BaseModel, plan: LanguagePlan, data: dict[str, Trai
     }
     fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     if process_state().is_main_process:
-        prepare_folder(work, fingerprint, force=False)
+        prepare_folder(work, fingerprint)
     process_state().wait_for_everyone()
 
 

@@ -1,6 +1,6 @@
 """The other papers' objectives (``objectives/``) as phases of training, for modules and for one whole model.
 
-Both get the same inputs. With modules the pivot's vectors come from a cache, with one model from the model
+Both get the same inputs. With modules the pivot's vectors are computed before, with one model by the model
 itself; an objective does not know which parameters train.
 
 An objective's phases come from a generator, and :func:`run_phases` trains each before it asks for the next.
@@ -25,22 +25,20 @@ from transformers import set_seed
 from modenc.data.kinds import ParallelRow
 from modenc.errors import RecipeError
 from modenc.recipe.paper_settings import data_for_alignment
-from modenc.recipe.parse import select_settings
 from modenc.recipe.settings import AlignmentSettings, LanguagePlan, MonolithicSettings, OptimizerSettings
 from modenc.training.data_access import TrainingData, draw_rows, sample
 from modenc.training.dev import DevEvaluator
 from modenc.training.mixing import log_drawn_rows
 from modenc.training.objectives.contrast import ContrastiveLoss
 from modenc.training.objectives.crossconst import CrossConstLoss
-from modenc.training.objectives.decoder import TargetTexts, TransformerSize, VectorDecoder
+from modenc.training.objectives.decoder import TargetTexts, VectorDecoder
 from modenc.training.objectives.emma_x import (
     EmmaXAuxiliary,
     EmmaXLoss,
-    EmmaXOptions,
     EmmaXWarmup,
     classifier_warmup,
 )
-from modenc.training.objectives.vmsst import Sentences, SeparationOptions, SourceSeparation, VmsstLoss
+from modenc.training.objectives.vmsst import Sentences, SourceSeparation, VmsstLoss
 from modenc.training.processes import rows_a_step
 from modenc.training.stage import Stage
 from modenc.training.trainers import AuxiliaryModel, train_auxiliary, train_sentence_model
@@ -209,9 +207,8 @@ def _vmsst(inputs: ObjectiveInputs) -> Iterator[Phase]:
     texts = list(dict.fromkeys(pairs.texts))
     own = {text: number for number, text in enumerate(texts)}
     targets, table = _targets(inputs, [*texts, *pairs.distinct])
-    settings, size = plan.vmsst, select_settings(TransformerSize, plan.decoder)
-    options, languages = select_settings(SeparationOptions, settings), 1 + len(inputs.pairs)
-    auxiliary = SourceSeparation(inputs.settings.objective, table, languages, size, options)
+    settings, languages = plan.vmsst, 1 + len(inputs.pairs)
+    auxiliary = SourceSeparation(inputs.settings.objective, table, languages, plan.decoder, settings)
     loss = VmsstLoss(
         inputs.model,
         auxiliary,
@@ -232,8 +229,7 @@ def _musr(inputs: ObjectiveInputs) -> Iterator[Phase]:
     steps = inputs.steps(plan.musr.sampling_exponent)
     pairs = _translations(inputs, steps, plan.musr.sampling_exponent, decoded=True)
     targets, table = _targets(inputs, pairs.distinct)
-    size = select_settings(TransformerSize, plan.decoder)
-    decoder = VectorDecoder(table, inputs.stage.base.hidden_size, size, injection="input")
+    decoder = VectorDecoder(table, inputs.stage.base.hidden_size, plan.decoder, injection="input")
     pivot = inputs.vectors(pairs.distinct)
     first, second = (
         CrossConstLoss(
@@ -260,8 +256,7 @@ def _musr(inputs: ObjectiveInputs) -> Iterator[Phase]:
 def _emma_x(inputs: ObjectiveInputs) -> Iterator[Phase]:
     plan, steps = inputs.plan, inputs.steps()
     settings, rate = plan.emma_x, plan.emma_x.classifier_learning_rate
-    options = select_settings(EmmaXOptions, settings)
-    auxiliary = EmmaXAuxiliary(inputs.model, inputs.stage.base.hidden_size, options)
+    auxiliary = EmmaXAuxiliary(inputs.model, inputs.stage.base.hidden_size, settings)
     early = round(steps * settings.warmup_share)
     if early and inputs.warmup_pairs is not None:
         left, right = inputs.warmup_pairs()

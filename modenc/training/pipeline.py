@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,10 +13,11 @@ from typing import Any
 import torch
 from transformers import set_seed
 
-from modenc.base_model import BaseModel, resolve_base
+from modenc.base_model import resolve_base
 from modenc.errors import LanguageError, RecipeError
 from modenc.hub.store import Hub
 from modenc.languages import language_name, listed_codes, normalize_code
+from modenc.recipe.checks import unknown_language
 from modenc.recipe.loader import check_recipe
 from modenc.recipe.settings import STAGES, LanguagePlan, Recipe
 from modenc.storage import disk_errors
@@ -25,7 +26,7 @@ from modenc.training.all_pairs import align_all_pairs
 from modenc.training.data_access import TrainingData
 from modenc.training.language_adaptation import train_language_adaptation
 from modenc.training.processes import environment_kept, process_state, training_lock
-from modenc.training.publishing import TrainedLanguage, prepare_hub, publish_language
+from modenc.training.publishing import prepare_hub, publish_language
 from modenc.training.sentence_encoding import train_sentence_encoding
 from modenc.training.stage import (
     Stage,
@@ -35,14 +36,12 @@ from modenc.training.stage import (
     finish,
     iterate_stages,
     modules_needed,
-    prepare_folder,
     read_stage_record,
 )
 from modenc.training.vocabulary import train_vocabulary
 
 logger = logging.getLogger(__name__)
 
-_ALL_PAIRS = "all_pairs"
 _KEPT = "finished stages, the last whole checkpoint and the hub are kept"
 
 
@@ -57,8 +56,8 @@ def train(
     """Train the modules of a recipe's languages in its order, and publish them in its hub.
 
     A language is published when all stages of its plan are done: until then the hub keeps the modules that it
-    has. Where the pivot starts from another language's adapter, that language is published twice: before the
-    pivot, without alignment, and after it, with alignment.
+    has. A language that it does not have with alignment is also published without, when only that is left,
+    and so is a language that the pivot starts from, before the pivot is trained.
 
     Args:
         recipe: a recipe of ``load_recipe``.
@@ -84,8 +83,11 @@ def train(
         >>> from modenc import load_recipe, train
         >>> folders = train(load_recipe("my_recipe.toml"))
     """
-    training, plans, chosen = _prepare(recipe, languages, stages, force=force)
-    folders = training.train(plans, chosen)
+    training, chosen, names = _prepare(recipe, languages, stages)
+    folders: dict[str, Path | None] = {}
+    with training.locked(chosen):
+        for job in training.jobs(chosen, names, force=force):
+            folders |= training.run(job)
     return {lang: folder for lang, folder in folders.items() if folder is not None}
 
 
@@ -112,42 +114,13 @@ def stage_jobs(
 ) -> list[StageJob]:
     """List the work of :func:`train` as jobs for :func:`run_stage_job`; open or create the hub.
 
-    Each job comes after those that it needs. Jobs that do not need each other may run at the same time,
-    and all of them leave in the hub what :func:`train` does. The arguments and errors are those of
-    :func:`train`; with ``force`` the stages' folders are removed now, so that a job can be run again.
+    Each job comes after those that it needs. Jobs that do not need each other may run at the same time. The
+    arguments and errors are those of :func:`train`; with ``force`` the stages' folders are removed now, so
+    that a job can be run again.
     """
-    training, plans, chosen = _prepare(recipe, languages, stages, force=force)
-    all_pairs = _aligns_all_pairs(plans, chosen)
-    with ExitStack() as locks:
-        for plan in plans:
-            locks.enter_context(training_lock(plan.run.work_dir / plan.lang))
-        # A job would find what is missing when jobs before it have discarded modules.
-        if set(chosen) != set(STAGES):
-            for plan in plans:
-                training.due(plan, chosen, TrainingData(plan, recipe.plans))
-        if force:
-            folders = [plan.run.work_dir / plan.lang / name for plan in plans for name in chosen]
-            for folder in [*folders, *([plans[0].run.work_dir / _ALL_PAIRS] if all_pairs else [])]:
-                discard(folder)
-    jobs: list[StageJob] = []
-    published: dict[str, int] = {}
-    for plan, names, early in _stage_order(recipe, plans, chosen):
-        names = [name for name in STAGES if name in names]
-        for name in names:
-            # A job first checks that the earlier stages are done. Their fingerprints cover the modules that
-            # they read from the hub, so these must be published before this job, too.
-            upto = STAGES[: STAGES.index(name) + 1]
-            needed = {lang for one in upto for lang, _ in modules_needed(plan, one)}
-            after = {published[lang] for lang in needed | {plan.lang} if lang in published}
-            if name != names[0]:
-                after.add(len(jobs) - 1)
-            last = name == names[-1]
-            jobs.append(StageJob((plan.lang,), name, last, tuple(sorted(after)), last and early))
-        published[plan.lang] = len(jobs) - 1
-    if all_pairs:
-        everything = tuple(plan.lang for plan in plans)
-        jobs.append(StageJob(everything, "alignment", True, tuple(sorted(published.values()))))
-    return jobs
+    training, chosen, names = _prepare(recipe, languages, stages)
+    with training.locked(chosen):
+        return training.jobs(chosen, names, force=force)
 
 
 @environment_kept()
@@ -163,121 +136,159 @@ def run_stage_job(recipe: Recipe, job: StageJob, *, wait: float = 0) -> dict[str
         For a job that publishes, language → its folder as :func:`train` returns it; None where
         ``run.publish`` kept it out.
     """
-    plans = [recipe.plans[lang] for lang in job.languages]
-    training = _Training(recipe, resolve_base(plans[0].base.model), Hub.open(recipe.hub), wait=wait)
-    if _aligns_all_pairs(plans, (job.stage,)):
-        return training.train_all_pairs(plans, (job.stage,))
-    folder = training.train_language(plans[0], (job.stage,), publish=job.publishes, early=job.early)
-    return {plans[0].lang: folder} if job.publishes else {}
+    training = _Training(recipe, Hub.open(recipe.hub))
+    with training.locked(job.languages, wait):
+        return training.run(job)
 
 
 def _prepare(
-    recipe: Recipe,
-    languages: str | Iterable[str] | None,
-    stages: str | Iterable[str] | None,
-    *,
-    force: bool,
-) -> tuple[_Training, list[LanguagePlan], tuple[str, ...]]:
+    recipe: Recipe, languages: str | Iterable[str] | None, stages: str | Iterable[str] | None
+) -> tuple[_Training, list[str], tuple[str, ...]]:
     """Check the chosen languages and stages, and open the hub; all are chosen by default."""
     for line in recipe.left_out:
         logger.info("%s", line)
-    chosen = [normalize_code(lang) for lang in listed_codes(recipe.plans if languages is None else languages)]
+    given = listed_codes(recipe.plans if languages is None else languages)
+    chosen = {normalize_code(lang) for lang in given}
     names = (stages,) if isinstance(stages, str) else STAGES if stages is None else tuple(stages)
     if not chosen:
         raise LanguageError("languages: expected at least one, found none; leave it out to train all")
     if not names:
         raise RecipeError("stages: expected at least one, found none; leave it out to train all")
-    if unknown := set(chosen) - set(recipe.plans):
-        raise LanguageError(
-            f"recipe {recipe.name!r} has no language {', '.join(sorted(unknown))}; "
-            f"it has {', '.join(recipe.plans)}"
-        )
+    for lang in sorted(chosen - set(recipe.plans)):
+        raise LanguageError(unknown_language(lang, recipe.plans))
     if wrong := set(names) - set(STAGES):
         raise RecipeError(f"unknown stage {', '.join(sorted(wrong))}; stages are {', '.join(STAGES)}")
     plans = [plan for lang, plan in recipe.plans.items() if lang in chosen]
-    if _aligns_all_pairs(plans, names) and len(plans) < len(recipe.plans):
+    if plans[0].aligns_all_pairs() and "alignment" in names and len(plans) < len(recipe.plans):
         raise RecipeError(
             "alignment.partners = 'all' trains all languages of the recipe in one; leave --lang out, or "
             f"choose stages before it: {' '.join(f'--stage {name}' for name in STAGES[:-1])}"
         )
     # A single stage may not need the other languages.
-    check_recipe(recipe, [plan.lang for plan in plans], need_others=stages is None)
-    base = resolve_base(plans[0].base.model)
-    return _Training(recipe, base, prepare_hub(recipe, plans, base), force), plans, names
+    in_order = [plan.lang for plan in plans]
+    check_recipe(recipe, in_order, need_others=stages is None)
+    hub = prepare_hub(recipe, plans, resolve_base(plans[0].base.model))
+    return _Training(recipe, hub), in_order, names
 
 
-def _aligns_all_pairs(plans: Sequence[LanguagePlan], stages: Sequence[str]) -> bool:
-    return "alignment" in stages and plans[0].aligns_all_pairs()
-
-
-@dataclass(frozen=True)
 class _Training:
-    recipe: Recipe
-    base: BaseModel
-    hub: Hub
-    force: bool = False
-    wait: float = 0
+    """Runs jobs of a recipe; keeps the data of the last one's languages, which the next may read again."""
 
-    def train(self, plans: Sequence[LanguagePlan], stages: Sequence[str]) -> dict[str, Path | None]:
-        """Train and publish language after language, or all of them with all pairs aligned at the end."""
-        if _aligns_all_pairs(plans, stages):
-            return self.train_all_pairs(plans, stages)
-        return {
-            plan.lang: self.train_language(plan, names, early=early)
-            for plan, names, early in _stage_order(self.recipe, plans, stages)
-        }
+    def __init__(self, recipe: Recipe, hub: Hub) -> None:
+        self.recipe = recipe
+        self.hub = hub
+        self.base = resolve_base(recipe.plans[next(iter(recipe.plans))].base.model)
+        self.data: dict[str, TrainingData] = {}
 
-    def train_language(
-        self, plan: LanguagePlan, stages: Sequence[str], *, publish: bool = True, early: bool = False
-    ) -> Path | None:
-        """Train a language's stages and publish it; ``early`` is that of :class:`TrainedLanguage`."""
-        work = plan.run.work_dir
-        with disk_errors(work, _KEPT), training_lock(work / plan.lang, self.wait):
-            trained = self.train_stages(plan, stages)
-            if early:
-                trained = replace(trained, early=True)
-            return publish_language(self.recipe, self.hub, trained) if publish else None
+    def locked(self, languages: Iterable[str], wait: float = 0) -> ExitStack:
+        """Lock languages in their work folders, as a context; RecipeError where one is held."""
+        with ExitStack() as stack:
+            for lang in languages:
+                work = self.recipe.plans[lang].run.work_dir
+                stack.enter_context(disk_errors(work, _KEPT))
+                stack.enter_context(training_lock(work / lang, wait))
+            return stack.pop_all()
 
-    def train_all_pairs(self, plans: Sequence[LanguagePlan], stages: Sequence[str]) -> dict[str, Path | None]:
-        """Train languages, align all pairs of them, and publish them."""
-        work = plans[0].run.work_dir
-        with disk_errors(work, _KEPT), ExitStack() as locks:
+    def jobs(self, languages: Sequence[str], stages: Sequence[str], *, force: bool) -> list[StageJob]:
+        """List the jobs of locked languages; with ``force``, discard what the stages made before.
+
+        RecipeError where a stage that is not chosen would have to be trained, and a later one needs it.
+        """
+        plans = [self.recipe.plans[lang] for lang in languages]
+        chosen: dict[str, list[str]] = {plan.lang: [] for plan in plans}
+        for plan in plans:
+            for before, name in zip(("", *STAGES), STAGES, strict=False):
+                # What has nothing to do need not be chosen, if the stage before it is.
+                if name in stages or (plan.skips(name) and before in chosen[plan.lang]):
+                    chosen[plan.lang].append(name)
+            if set(stages) != set(STAGES):
+                self._read_data(plan)
+                self._due(plan, chosen[plan.lang], force=force)
+        if force and process_state().is_main_process:
             for plan in plans:
-                locks.enter_context(training_lock(plan.run.work_dir / plan.lang, self.wait))
-            unaligned = []
-            for plan in plans:
-                unaligned.append(self.train_stages(plan, stages))
-                if _others_start_from(plan, plans):
-                    publish_language(self.recipe, self.hub, replace(unaligned[-1], early=True))
-            aligned = self._align_all_pairs(unaligned, work / _ALL_PAIRS)
-            pivot = aligned[self.recipe.pivot].stage.modules
-            return {
-                lang: publish_language(self.recipe, self.hub, trained, pivot)
-                for lang, trained in aligned.items()
-            }
+                for name in stages:
+                    discard(plan.run.work_dir / plan.lang / name)
+        process_state().wait_for_everyone()
+        jobs: list[StageJob] = []
+        last: dict[str, int] = {}
+        for together, names, publish, early in self._blocks(plans, chosen):
+            for name in names:
+                # A job first checks that the earlier stages are done. Their fingerprints cover the modules
+                # that they read from the hub, so these must be published before this job, too.
+                upto = STAGES[: STAGES.index(name) + 1]
+                needed = {
+                    other
+                    for lang in together
+                    for one in upto
+                    for other, _ in modules_needed(self.recipe.plans[lang], one)
+                }
+                after = {last[lang] for lang in needed.union(together) if lang in last}
+                if name != names[0]:
+                    after.add(len(jobs) - 1)
+                is_last = name == names[-1]
+                jobs.append(
+                    StageJob(together, name, is_last and publish, tuple(sorted(after)), is_last and early)
+                )
+            if names:
+                last.update(dict.fromkeys(together, len(jobs) - 1))
+        return jobs
 
-    def train_stages(self, plan: LanguagePlan, stages: Sequence[str]) -> TrainedLanguage:
-        """Train a language's stages, without the alignment of all pairs; raises what :meth:`due` does."""
-        logger.info("%s (%s)", plan.lang, language_name(plan.lang))
-        if plan.run.threads:
-            torch.set_num_threads(plan.run.threads)
-        logger.info(" threads: %d", torch.get_num_threads())
-        records: dict[str, StageRecord] = {}
-        changed = False
-        for stage, record in self.due(plan, stages, TrainingData(plan, self.recipe.plans)):
-            if record is not None:
-                logger.info(" %s: done before, skipped", stage.name)
+    def _blocks(
+        self, plans: Sequence[LanguagePlan], chosen: Mapping[str, Sequence[str]]
+    ) -> Iterator[tuple[tuple[str, ...], Sequence[str], bool, bool]]:
+        """Yield languages with stages that are trained in a row, and whether these publish, and early.
+
+        Languages that the pivot starts from are aligned after it, and all pairs of languages at the end.
+        """
+        all_pairs, pivot = plans[0].aligns_all_pairs(), self.recipe.pivot
+        before_pivot = self.recipe.before_pivot() if pivot in chosen else []
+        waiting: list[str] = []
+        for plan in plans:
+            lang, names = plan.lang, chosen[plan.lang]
+            waits = "alignment" in names and not plan.skips("alignment")
+            if waits and (all_pairs or lang in before_pivot):
+                waiting.append(lang)
+                early = any(other.sentence_encoding.start == lang for other in plans)
+                yield (lang,), names[:-1], early, early
             else:
-                begin(stage, force=self.force)
-                logger.info(" %s: %s", stage.name, _summary(plan, stage.name))
-                # Here, so that a new adapter's weights do not depend on what the process trained before.
-                set_seed(plan.run.seed)
-                record, changed = finish(stage, _STAGE_FUNCTIONS[stage.name](stage)), True
-            records[stage.name] = record
-        return TrainedLanguage(stage, records, changed)
+                yield (lang,), names, True, False
+            if lang == pivot and not all_pairs:
+                yield from (((one,), ["alignment"], True, False) for one in waiting)
+        if all_pairs and waiting:
+            yield tuple(waiting), ["alignment"], True, False
 
-    def due(
-        self, plan: LanguagePlan, stages: Sequence[str], data: TrainingData
+    def run(self, job: StageJob) -> dict[str, Path | None]:
+        """Train a job's stage unless it is done, and publish its languages if the job does."""
+        plans = [self.recipe.plans[lang] for lang in job.languages]
+        self._read_data(*plans)
+        due = {plan.lang: self._due(plan, (job.stage,)) for plan in plans}
+        stages = {lang: next(stage for stage, _ in due[lang] if stage.name == job.stage) for lang in due}
+        pivot = None
+        if job.stage == "alignment" and plans[0].aligns_all_pairs():
+            # In one order, whatever the recipe's is.
+            stages = dict(sorted(stages.items()))
+            joined = "\n".join(stage.fingerprint for stage in stages.values())
+            joined = hashlib.sha256(joined.encode()).hexdigest()
+            stages = {lang: replace(stage, fingerprint=joined) for lang, stage in stages.items()}
+            pivot = stages[self.recipe.pivot].modules
+        records = _train_stages(stages)
+        folders: dict[str, Path | None] = {}
+        for lang in job.languages if job.publishes else ():
+            done = {stage.name: record for stage, record in due[lang] if record is not None}
+            # Later stages are listed only if this one was done, too.
+            last, record = due[lang][-1]
+            stage = stages[lang] if record is None else last
+            done[job.stage] = records[lang]
+            folders[lang] = publish_language(self.recipe, self.hub, stage, done, pivot=pivot, early=job.early)
+        return folders
+
+    def _read_data(self, *plans: LanguagePlan) -> None:
+        """Keep the data of these languages alone, since it may fill the memory."""
+        every = self.recipe.plans
+        self.data = {plan.lang: self.data.get(plan.lang) or TrainingData(plan, every) for plan in plans}
+
+    def _due(
+        self, plan: LanguagePlan, stages: Sequence[str], *, force: bool = False
     ) -> list[tuple[Stage, StageRecord | None]]:
         """List the stages up to the last that is done or to be trained; the latter have no record.
 
@@ -285,12 +296,10 @@ class _Training:
         """
         found: list[tuple[Stage, StageRecord | None]] = []
         again = False
-        for index, stage in enumerate(iterate_stages(plan, self.base, self.hub, data)):
-            if stage.name == "alignment" and plan.aligns_all_pairs():
-                break
+        for index, stage in enumerate(iterate_stages(plan, self.base, self.hub, self.data[plan.lang])):
             record, chosen = read_stage_record(stage), stage.name in stages
-            if again or (self.force and chosen) or record is None:
-                if not chosen and not (plan.skips(stage.name) and set(stages) & set(STAGES[:index])):
+            if again or (force and chosen) or record is None:
+                if not chosen:
                     if not set(stages) & set(STAGES[index:]):
                         break
                     why = "not done with the present settings and data"
@@ -304,67 +313,27 @@ class _Training:
             found.append((stage, record))
         return found
 
-    def _align_all_pairs(
-        self, unaligned: Sequence[TrainedLanguage], folder: Path
-    ) -> dict[str, TrainedLanguage]:
-        """Align all pairs of languages in one training, unless it is done for all of them."""
-        last = [
-            list(iterate_stages(one.stage.plan, self.base, self.hub, one.stage.data))[-1] for one in unaligned
-        ]
-        # In one order, whatever the recipe's is.
-        last.sort(key=lambda stage: stage.plan.lang)
-        joined = hashlib.sha256("\n".join(stage.fingerprint for stage in last).encode()).hexdigest()
-        stages = {stage.plan.lang: replace(stage, fingerprint=joined) for stage in last}
-        records = {lang: record for lang, stage in stages.items() if (record := read_stage_record(stage))}
-        logger.info("all pairs: alignment")
-        changed = self.force or len(records) < len(stages)
-        if changed:
-            if process_state().is_main_process:
-                prepare_folder(folder, joined, force=self.force)
-            for stage in stages.values():
-                begin(stage, force=True)
-            set_seed(stages[self.recipe.pivot].plan.run.seed)
-            metrics = align_all_pairs(stages, folder)
-            records = {lang: finish(stage, metrics) for lang, stage in stages.items()}
-        else:
-            logger.info(" alignment: done before, skipped")
-        if process_state().is_main_process:
-            discard(folder)
-        return {
-            (lang := one.stage.plan.lang): TrainedLanguage(
-                stages[lang], {**one.records, "alignment": records[lang]}, changed
-            )
-            for one in unaligned
-        }
 
-
-def _stage_order(
-    recipe: Recipe, plans: Sequence[LanguagePlan], stages: Sequence[str]
-) -> Iterator[tuple[LanguagePlan, Sequence[str], bool]]:
-    """Yield plans with the stages to train, without the alignment of all pairs.
-
-    Languages that the pivot starts from are aligned after it. The third value says whether a language's
-    alignment comes after a language that starts from it.
-    """
-    early = [name for name in stages if name != "alignment"]
-    if _aligns_all_pairs(plans, stages):
-        yield from ((plan, early, _others_start_from(plan, plans)) for plan in plans if early)
-        return
-    waits_for_pivot = any(plan.lang == recipe.pivot for plan in plans) and "alignment" in stages
-    waiting: list[LanguagePlan] = []
-    for plan in plans:
-        if plan.lang not in recipe.before_pivot() or not waits_for_pivot:
-            yield plan, stages, False
-        else:
-            waiting.append(plan)
-            if early:
-                yield plan, early, True
-        if plan.lang == recipe.pivot:
-            yield from ((one, ("alignment",), False) for one in waiting)
-
-
-def _others_start_from(plan: LanguagePlan, plans: Sequence[LanguagePlan]) -> bool:
-    return any(other.sentence_encoding.start == plan.lang for other in plans)
+def _train_stages(stages: Mapping[str, Stage]) -> dict[str, StageRecord]:
+    """Train a stage of one language, or the alignment of all pairs of them, unless it is done."""
+    # The pivot's folder has the checkpoints of all pairs until the others are finished.
+    pivot_last = sorted(stages.values(), key=lambda stage: stage.plan.lang == stage.plan.pivot)
+    name, plan = pivot_last[-1].name, pivot_last[-1].plan
+    records = {lang: record for lang, stage in stages.items() if (record := read_stage_record(stage))}
+    all_pairs = name == "alignment" and plan.aligns_all_pairs()
+    title = "all pairs" if all_pairs else f"{plan.lang} ({language_name(plan.lang)})"
+    if len(records) == len(stages):
+        logger.info("%s: %s: done before, skipped", title, name)
+        return records
+    if plan.run.threads:
+        torch.set_num_threads(plan.run.threads)
+    logger.info("%s: %s: %s, %d threads", title, name, _summary(plan, name), torch.get_num_threads())
+    for stage in stages.values():
+        begin(stage)
+    # Here, so that a new adapter's weights do not depend on what the process trained before.
+    set_seed(plan.run.seed)
+    metrics = align_all_pairs(stages) if all_pairs else _STAGE_FUNCTIONS[name](stages[plan.lang])
+    return {stage.plan.lang: finish(stage, metrics) for stage in pivot_last}
 
 
 _STAGE_FUNCTIONS: dict[str, Callable[[Stage], dict[str, Any]]] = {

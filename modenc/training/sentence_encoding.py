@@ -12,7 +12,7 @@ import logging
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,20 +23,18 @@ from sentence_transformers.sentence_transformer.losses import (
     CoSENTLoss,
     MultipleNegativesRankingLoss,
 )
-from torch import Tensor, nn
+from torch import nn
 
 from modenc.data.kinds import ParaphraseRow
-from modenc.evaluation.retrieval import Vectors
 from modenc.recipe.settings import FRESH, SentenceEncodingSettings
 from modenc.training.adapters_io import (
     ALL_LINEAR_LAYERS,
     add_lora,
     load_lora,
-    pack_frozen,
     save_lora,
     scaled_adapter,
 )
-from modenc.training.body_module import cached_vectors, encode_texts, sentence_model, vectors_file
+from modenc.training.body_module import encoder_of, sentence_model
 from modenc.training.data_access import TrainingData, sample
 from modenc.training.dev import DevEvaluator, PublishedWeights
 from modenc.training.objectives.distillation import RankingDistillationLoss
@@ -60,7 +58,6 @@ def train_sentence_encoding(stage: Stage) -> dict[str, Any]:
     body = add_lora(composed, settings.lora, ALL_LINEAR_LAYERS)
     if start is not None:
         load_lora(body, start)
-    pack_frozen(body)
     model = sentence_model(body, tokenizer, stage.plan, settings.max_length)
     kept = partial(scaled_adapter, body, settings.strength)
     metrics: dict[str, Any] = {}
@@ -86,13 +83,12 @@ def _with_phase(metrics: dict[str, Any], name: str, phase: dict[str, Any]) -> di
 def _learn_objective(stage: Stage, model: SentenceTransformer, kept: PublishedWeights) -> dict[str, Any]:
     settings = stage.plan.sentence_encoding
     train, drawn_from = set_groups(stage.data, settings, stage.plan.run.seed)
-    loss = _ranking_loss(model, settings)
     return train_sentence_model(
         stage,
         settings.optimizer,
         model,
         train,
-        {name: loss for sets in train.values() for name in sets},
+        _ranking_loss(model, settings),
         _dev_sets(stage, kept),
         drawn_from=drawn_from,
     )
@@ -115,7 +111,8 @@ def _keep_ranking(stage: Stage, model: SentenceTransformer, kept: PublishedWeigh
     optimizer = replace(settings.optimizer, steps=settings.keep_ranking_steps)
     rows = stage.data.passages.train
     passages = draw_passages(rows, optimizer, 2, stage.plan.run.seed)
-    teacher = _base_vectors(stage, passages["query"], passages["passage"])
+    encode = encoder_of(stage.base, stage.plan, settings.max_length)
+    teacher = [torch.from_numpy(encode(passages[side])) for side in ("query", "passage")]
     losses = {
         "scored": CoSENTLoss(model, scale=settings.scale),
         "passages": RankingDistillationLoss(model, *teacher, weight=settings.keep_ranking_weight),
@@ -136,30 +133,10 @@ def _scored_pairs(stage: Stage) -> Dataset:
     return _columns(stage.data.scored_pairs.train, "sentence1", "sentence2", "score")
 
 
-def _base_vectors(stage: Stage, *lists: list[str]) -> list[Tensor]:
-    base, plan = stage.base, stage.plan
-    length = plan.sentence_encoding.max_length
-
-    @cache
-    def model() -> SentenceTransformer:
-        return sentence_model(base.load_body(), base.load_tokenizer(), plan, length)
-
-    def encode(texts: list[str]) -> Vectors:
-        return encode_texts(model(), texts)
-
-    found: list[Tensor] = []
-    with process_state().main_process_first():
-        for texts in lists:
-            path = vectors_file(base, plan, "base", str(length), *texts)
-            vectors = cached_vectors(path, len(texts), partial(encode, texts))
-            found.append(torch.from_numpy(vectors))
-    return found
-
-
 def _dev_sets(stage: Stage, kept: PublishedWeights) -> DevEvaluator:
     dev = stage.data.dev
     length = stage.plan.base.max_length
-    return DevEvaluator(sts=[dev.sts], search=dev.search, search_length=length, weights=kept)
+    return DevEvaluator(sts=[dev.sts], search=dev.search, max_length=length, weights=kept)
 
 
 def set_groups(

@@ -165,13 +165,13 @@ def published_adapter(stage: Stage, lang: str, part: str = "se") -> Path:
     return folder
 
 
-def begin(stage: Stage, *, force: bool) -> None:
+def begin(stage: Stage) -> None:
     """Copy the modules of the stage before into the stage's folder, and remove all later stages.
 
-    Checkpoints of an interrupted training with the same fingerprint stay, unless ``force``.
+    Checkpoints of an interrupted training with the same fingerprint stay.
     """
     if process_state().is_main_process:
-        prepare_folder(stage.folder, stage.fingerprint, force=force or (stage.folder / _DONE).is_file())
+        prepare_folder(stage.folder, stage.fingerprint)
         shutil.rmtree(stage.modules.root, ignore_errors=True)
         if stage.before is None:
             stage.modules.root.mkdir()
@@ -203,10 +203,10 @@ def read_stage_record(stage: Stage) -> StageRecord | None:
     return record if record.fingerprint == stage.fingerprint else None
 
 
-def prepare_folder(folder: Path, fingerprint: str, *, force: bool) -> None:
+def prepare_folder(folder: Path, fingerprint: str) -> None:
     """Prepare a training's folder: keep checkpoints with the same fingerprint, remove all others."""
-    marker = folder / _STARTED
-    if not force and marker.is_file() and marker.read_text() == fingerprint:
+    marker, done = folder / _STARTED, (folder / _DONE).is_file()
+    if not done and marker.is_file() and marker.read_text() == fingerprint:
         return
     discard(folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -23,25 +23,13 @@ from transformers import Trainer, TrainerCallback, TrainerState, TrainingArgumen
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from modenc.recipe.settings import OptimizerSettings, RunSettings
-from modenc.training.dev import (
-    DevEvaluator,
-    KeepBest,
-    load_weights,
-    save_weights,
-)
-from modenc.training.mixing import (
-    DataSchedule,
-    ScheduleSampler,
-    SetGroups,
-    schedule_data,
-)
+from modenc.training.dev import DevEvaluator, KeepBest, load_weights, save_weights
+from modenc.training.mixing import DataSchedule, ScheduleSampler, SetGroups, schedule_data
 from modenc.training.processes import average, on_terminal, process_state, readable, uses_bf16
 from modenc.training.stage import Stage
 
 logger = logging.getLogger(__name__)
 
-# Log lines of a loss in a training.
-_LINES = 10
 _WEIGHTS = "trainable.safetensors"
 # The trainer writes the last of them last.
 _CHECKPOINT_FILES = (_WEIGHTS, "optimizer.pt", "scheduler.pt", "trainer_state.json")
@@ -56,8 +44,6 @@ class _TrainableCheckpoints:
 
     model: nn.Module
     loss: nn.Module | dict[str, nn.Module] | None = None
-    best: KeepBest | None = None
-    """Best weights so far: each checkpoint has a copy, so that a resumed training continues from those."""
 
     def auxiliary(self) -> nn.ModuleList:
         """Collect the auxiliary modules of the losses, or of an :class:`AuxiliaryModel`."""
@@ -69,8 +55,6 @@ class _TrainableCheckpoints:
         folder = Path(output_dir or self.args.output_dir)  # type: ignore[attr-defined]
         folder.mkdir(parents=True, exist_ok=True)
         save_weights(folder / _WEIGHTS, self.model, self.auxiliary())
-        if self.best is not None:
-            self.best.save_to(folder)
 
     def _load_from_checkpoint(self, checkpoint: str, model: nn.Module | None = None) -> None:
         load_weights(Path(checkpoint) / _WEIGHTS, model or self.model, self.auxiliary())
@@ -156,33 +140,14 @@ class AuxiliaryGradients(TrainerCallback):  # type: ignore[misc]
 
 
 class LossLines(TrainerCallback):  # type: ignore[misc]
-    """Callback that logs the loss ten times in a training, where there is no progress bar."""
-
-    def __init__(self) -> None:
-        self._logged = 0
+    """Callback that logs the loss, where there is no progress bar that shows it."""
 
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
     ) -> None:
-        """Log the newest loss if a tenth of the steps has passed since the last line."""
-        line = state.global_step * _LINES // max(state.max_steps, 1)
-        if logs and "loss" in logs and line > self._logged and state.is_world_process_zero:
-            self._logged = line
+        """Log the newest loss."""
+        if logs and "loss" in logs and state.is_world_process_zero:
             logger.info("  step %d of %d: loss %.3f", state.global_step, state.max_steps, logs["loss"])
-
-
-class LossProgress(ProgressCallback):  # type: ignore[misc]
-    """A progress bar that shows loss, learning rate and dev score beside speed and time left."""
-
-    def on_log(
-        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
-    ) -> None:
-        """Show the newest values after the bar."""
-        if self.training_bar is not None and logs:
-            shown = {key: logs[key] for key in ("loss", "eval_score") if key in logs}
-            self.training_bar.set_postfix(
-                {key: f"{value:.3f}" for key, value in shown.items()}, refresh=False
-            )
 
 
 def training_arguments(
@@ -210,7 +175,8 @@ def training_arguments(
         use_cpu=bf16 and not torch.cuda.is_available(),
         seed=run.seed,
         data_seed=run.seed,
-        logging_steps=10,
+        # A share: ten times in a training.
+        logging_steps=0.1,
         save_strategy="steps",
         save_steps=run.checkpoint_every,
         save_total_limit=2,
@@ -250,12 +216,12 @@ def run_trainer(trainer: Trainer, best: KeepBest | None = None) -> dict[str, Any
         The metrics: ``steps``; the ``seconds`` of its ``timed_steps``, which are fewer in a resumed training;
         their mean ``loss``, None where no step was left; ``best_step`` and the ``dev`` scores of evaluations.
     """
-    trainer.remove_callback(ProgressCallback)
+    if not on_terminal():
+        trainer.remove_callback(ProgressCallback)
+        trainer.add_callback(LossLines)
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(LossProgress if on_terminal() else LossLines)
     if best is not None:
         trainer.add_callback(best)
-        trainer.best = best
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     checkpoint = last_checkpoint(Path(trainer.args.output_dir))
     state = None
@@ -331,7 +297,7 @@ def train_sentence_model(
         settings: steps, batches, rates.
         model: the model that trains.
         train: the data; groups take turns, and sets of one group are read in proportion to their rows.
-        loss: the loss, or one for each data set.
+        loss: the loss of all data sets, or one for each.
         dev: the data that choose the best weights.
         optimizer: an optimizer; by default AdamW with one learning rate.
         drawn_from: as :func:`~modenc.training.mixing.schedule_data` takes it.
@@ -359,10 +325,8 @@ def train_sentence_model(
     auxiliary = trainer.auxiliary()
     trainer.add_callback(AuxiliaryGradients(loss.values() if isinstance(loss, dict) else [loss], auxiliary))
     best = KeepBest(stage.folder, model, auxiliary) if evaluator else None
-    if best:
-        best.resume_from(last_checkpoint(stage.checkpoints))
-        if dev.may_keep_initial and not best.history:
-            best.record(0, metrics["dev_before"])
+    if best and dev.may_keep_initial and not best.history:
+        best.record(0, metrics["dev_before"])
     metrics |= run_trainer(trainer, best)
     metrics["sets"] = schedule.rows_read(metrics["steps"])
     if evaluator:

@@ -17,7 +17,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
@@ -28,6 +27,7 @@ from modenc.errors import BaseModelError, DataError, HubError
 from modenc.hub.checks import parse_tokenizer
 from modenc.hub.layout import EMBEDDINGS_TENSOR, SCALES_TENSOR, LanguageLayout
 from modenc.recipe.settings import EmbeddingStorage
+from modenc.training.data_access import sample
 from modenc.training.processes import on_terminal, process_state, readable
 from modenc.training.stage import Stage
 from modenc.training.tokenizers import (
@@ -63,7 +63,7 @@ def train_vocabulary(stage: Stage) -> dict[str, Any]:
     bases_own = stage.base.load_tokenizer()
     base = transliterate(bases_own, settings.transliteration) if settings.transliteration else bases_own
     table = stage.base.load_body().get_input_embeddings().weight.detach().clone()
-    texts = _sampled(stage.data.text.train, settings.max_sentences, stage.plan.run.seed)
+    texts = sample(stage.data.text.train, settings.max_sentences, stage.plan.run.seed)
     if settings.method == "trim":
         tokenizer, ids = trim(base, texts, settings.size, prompt)
         embeddings = table[ids].clone()
@@ -182,13 +182,6 @@ def save_embeddings(embeddings: Tensor, folder: Path, storage: EmbeddingStorage)
     else:
         tensors = {EMBEDDINGS_TENSOR: embeddings.detach().to(torch.float16).contiguous()}
     save_file(tensors, LanguageLayout(folder).embeddings)
-
-
-def _sampled(texts: list[str], count: int, seed: int) -> list[str]:
-    if not count or count >= len(texts):
-        return texts
-    chosen = np.random.default_rng(seed).choice(len(texts), count, replace=False, shuffle=False)
-    return [texts[number] for number in np.sort(chosen)]
 
 
 def _new_pieces(

@@ -79,11 +79,11 @@ def test_lines_are_cleaned_counted_and_split(plan, tmp_path):
     english = [f"This is an English sentence about the house number {i} in our town." for i in range(40)]
     _lines(tmp_path / "t.txt", [*lines, lines[0], "  ", "аб", "Сөз\x07дік  бар  бұл  үйде", *english])
     corpus = TrainingData(plan).text
-    assert corpus.report.wrong_script == 40
-    assert corpus.report.duplicate == 1
-    assert corpus.report.too_short == 1
+    assert corpus.counts["wrong_script"] == 40
+    assert corpus.counts["duplicate"] == 1
+    assert corpus.counts["too_short"] == 1
     assert "Сөздік бар бұл үйде" in [*corpus.train, *corpus.held_out]
-    assert len(corpus.train) + len(corpus.held_out) == corpus.report.kept == len(lines) + 1
+    assert len(corpus.train) + len(corpus.held_out) == corpus.counts["kept"] == len(lines) + 1
     assert not set(corpus.train) & set(corpus.held_out)
     again = TrainingData(plan).text
     assert again == corpus
@@ -156,8 +156,8 @@ def test_sentences_that_are_evaluated_on_are_in_no_pairs(plan, tmp_path):
     # Kazakh's first pair, and the second of English ones; the first paraphrase; four translations.
     assert len(data.scored_pairs.train) == counts[0] - 2
     assert len(data.paraphrases.train) == counts[1] - 1
-    assert data.parallel.report.kept == before.parallel.report.kept - 4
-    assert data.parallel.report.in_evaluation_data == 4
+    assert data.parallel.counts["kept"] == before.parallel.counts["kept"] - 4
+    assert data.parallel.counts["in_evaluation_data"] == 4
     pairs = {text for row in data.parallel.held_out for text in row}
     assert pairs & {text for row in before.cross_paraphrases.train for text in row[:2]} == set()
     assert len(before.cross_paraphrases.train) < 160

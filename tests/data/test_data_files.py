@@ -3,7 +3,6 @@
 import gzip
 import os
 import pickle
-import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -207,14 +206,3 @@ def test_dates_that_python_lacks_are_reported(tmp_path):
     pq.write_table(pa.table({"text": ["a"], "date": pa.array([2**30], pa.date32())}), path)
     with pytest.raises(DataError, match="not a readable Parquet file"):
         list(read_file(path))
-
-
-def test_times_in_nanoseconds_are_text_without_pandas(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    moment = pa.array([1_700_000_000_123_456_789], pa.timestamp("ns"))
-    table = pa.table(
-        {"text": ["a sentence"], "at": moment, "took": moment.cast(pa.int64()).cast(pa.duration("ns"))}
-    )
-    pq.write_table(table, tmp_path / "t.parquet")
-    (row,) = read_file(tmp_path / "t.parquet")
-    assert row == {"text": "a sentence", "at": "2023-11-14 22:13:20.123456789", "took": "1700000000123456789"}

@@ -9,13 +9,15 @@ import tiny_models
 from modenc.data.kinds import (
     CROSS_PARAPHRASES,
     CROSS_SCORED_PAIRS,
+    CROSS_STS,
     PARALLEL,
     PARAPHRASES,
     SCORED_PAIRS,
+    STS,
     TEXT,
     ScoredRow,
 )
-from modenc.data.training_sets import load, load_sts
+from modenc.data.training_sets import load, load_dev
 from modenc.errors import DataError
 from modenc.langid import get_identifier
 from modenc.recipe.settings import Source
@@ -54,7 +56,7 @@ def test_graded_pairs_may_be_the_pivots(read, tmp_path):
     _write(tmp_path / "s.tsv", ("score", "sentence1", "sentence2"), *rows)
     pairs = read(SCORED_PAIRS, Source(path="s.tsv"), identifier=get_identifier(None))
     assert [(row.sentence1, row.score) for row in pairs.train] == [(EN[0], 3.5), (KK[2], 0.0)]
-    assert pairs.report.identical == 1
+    assert pairs.counts["identical"] == 1
     _write(tmp_path / "s.tsv", ("score", "sentence1", "sentence2"), ("high", EN[0], EN[1]))
     with pytest.raises(DataError, match=r"s\.tsv, row 1: expected a number as score, found 'high'"):
         read(SCORED_PAIRS, Source(path="s.tsv"))
@@ -265,7 +267,7 @@ def test_pairs_of_equal_texts_are_dropped_and_counted(read, tmp_path):
     lines = [("a", KK[0], EN[0]), ("a", KK[0].upper(), EN[1]), ("b", KK[2], EN[2]), ("b", KK[3], EN[3])]
     _write(tmp_path / "g.kk.tsv", ("image", "text", "en"), *lines)
     pairs = read(PARAPHRASES, replace(GROUPED, columns={}))
-    assert (_positions(pairs.train), pairs.report.identical) == ([(2, 3)], 1)
+    assert (_positions(pairs.train), pairs.counts["identical"]) == ([(2, 3)], 1)
     # Across, each is a translation of the other's counterpart.
     assert len(read(CROSS_PARAPHRASES, GROUPED).train) == 4
 
@@ -292,12 +294,12 @@ def test_development_rows_of_one_score_are_refused(read, tmp_path):
         r"kk: data\.dev\.cross_sts \(s\.tsv\): expected rows of different scores, found 2 with the score 3;"
     )
     with pytest.raises(DataError, match=message):
-        load_sts([Source(path="s.tsv")], "kk", root=tmp_path, name="cross_sts")
+        load_dev(CROSS_STS, [Source(path="s.tsv")], "kk", root=tmp_path)
 
 
 def test_development_rows_are_normalized_and_kept(read, tmp_path):
     _write(tmp_path / "s.tsv", ("score", "sentence1", "sentence2"), ("3.5", "Бір  екі", "x"), ("0", "x", "x"))
-    dev = load_sts([Source(path="s.tsv")], "kk", root=tmp_path)
+    dev = load_dev(STS, [Source(path="s.tsv")], "kk", root=tmp_path)
     assert dev == [ScoredRow("Бір екі", "x", 3.5), ScoredRow("x", "x", 0.0)]
 
 

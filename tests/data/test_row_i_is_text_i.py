@@ -12,9 +12,9 @@ import pytest
 from modenc.cli.text_io import read_texts
 from modenc.data import formats
 from modenc.data.formats import read_file
-from modenc.data.kinds import PARALLEL, PARAPHRASES, TEXT
+from modenc.data.kinds import PARALLEL, PARAPHRASES, STS, TEXT
 from modenc.data.sources import read_rows, resolve_source
-from modenc.data.training_sets import load, load_sts
+from modenc.data.training_sets import load, load_dev
 from modenc.errors import DataError
 from modenc.recipe.settings import Source
 
@@ -47,13 +47,13 @@ def test_a_byte_order_mark_alone_is_no_text(tmp_path, monkeypatch, name):
     assert list(read_texts("-")) == []
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_byte_order_mark_before_a_line_end_is_an_empty_text(tmp_path, end):
     assert _texts(tmp_path, "x.txt", f"\ufeff{end}") == [""]
     assert _texts(tmp_path, "x.txt", f"\ufeff{end}{CAT}") == ["", CAT]
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("name", ["x.tsv", "x.csv", "x.tsv.gz"])
 def test_a_blank_line_of_one_column_is_an_empty_text(tmp_path, name, end):
     lines = ["text", "", CAT, "", RAIN, "", ""]
@@ -94,39 +94,19 @@ def test_blank_lines_of_training_text_are_counted_as_empty(tmp_path):
     for name, head in (("x.tsv", "text\n"), ("x.txt", "")):
         (tmp_path / name).write_text(head + "\n\n".join(lines) + "\n")
         data = load(TEXT, [Source(path=name)], "en", root=tmp_path)
-        assert (data.report.kept, data.report.empty) == (60, 59)
+        assert (data.counts["kept"], data.counts["empty"]) == (60, 59)
 
 
 # Line ends
 
-MAC = f"text\r{CAT}\r\r{RAIN}\r"
 
-
-@pytest.mark.parametrize("name", ["x.tsv", "x.csv", "x.tsv.gz", "x.csv.gz"])
-def test_lines_may_end_with_carriage_returns_alone(tmp_path, name):
-    assert _texts(tmp_path, name, MAC) == [CAT, "", RAIN]
-    assert _texts(tmp_path, name, MAC.rstrip("\r")) == [CAT, "", RAIN]
-    assert _texts(tmp_path, name, f"\ufeff{MAC}") == [CAT, "", RAIN]
-
-
-def test_lines_of_text_and_jsonl_may_end_with_carriage_returns_alone(tmp_path, monkeypatch):
-    assert _texts(tmp_path, "x.txt", f"{CAT}\r\r{BUS}") == [CAT, "", BUS]
-    rows = [json.dumps({"text": text}) for text in (CAT, "a\r\nb")]
-    assert _texts(tmp_path, "x.jsonl", "\r".join(rows)) == [CAT, "a\r\nb"]
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{CAT}\r{BUS}\r".encode())))
-    assert list(read_texts("-")) == [CAT, BUS]
-
-
-def test_carriage_returns_are_found_across_pieces_of_a_file(tmp_path, monkeypatch):
-    texts = [f"{number} " + "сөз " * (number % 97) for number in range(3000)]
+def test_a_line_that_is_too_long_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(formats, "LINE_BYTES", 1 << 12)
-    assert _texts(tmp_path, "x.txt", "\r".join(texts)) == texts
-    _refused(tmp_path, "x.txt", "\r".join([*texts, "a" * 5000]), "line 3001: expected at most 0 MB in a line")
-    _refused(tmp_path, "x.txt", "\r".join([*texts, "a" * 500_000]), "line 3001: expected at most 0 MB")
+    _refused(tmp_path, "x.txt", f"{CAT}\n" + "a" * 5000, "line 2: expected at most 0 MB in a line")
 
 
 def test_a_quoted_field_may_hold_any_line_end(tmp_path):
-    for end in ("\n", "\r\n", "\r"):
+    for end in ("\n", "\r\n"):
         for inside in ("\n", "\r\n", "\r"):
             content = end.join(["id,text", f'1,"Open, he{inside}said"', f"2,{CAT}", ""])
             first, second = _texts(tmp_path, "x.csv", content)
@@ -139,32 +119,25 @@ def test_line_feeds_with_and_without_carriage_returns_are_mixed(tmp_path):
         assert _texts(tmp_path, "x.csv", f"text\r\n{CAT}\n{RAIN}{end}{BUS}\r") == [CAT, RAIN, BUS]
 
 
-MIXED = r"line {}: expected line ends of one kind, found both \\n and \\r; convert each \\r"
-
-
 @pytest.mark.parametrize(
     ("name", "content", "line"),
     [
         ("x.txt", f"{CAT}\n{RAIN}\rmore\n", 2),  # one line or two
-        ("x.txt", f"{CAT}\r{RAIN}\n{BUS}\r", 2),
-        ("x.txt", f"{CAT}\r{RAIN}\r\n", 3),
-        ("x.txt", f"{CAT}\r{RAIN}\n", 2),
+        ("x.txt", f"{CAT}\r{RAIN}\r", 1),
         ("x.tsv", f"text\n{CAT}\r{RAIN}\r", 2),  # a header was written above
-        ("x.tsv", f"text\r{CAT}\n{RAIN}\n", 2),
         ("x.tsv", f"id\ttext\n1\t{CAT}\rmore\n2\t{RAIN}\n", 2),
         ("x.csv", f"text\n{CAT}\r{RAIN}\r", 2),
-        ("x.csv", f"text\r{CAT}\n{RAIN}\n", 2),
         ("x.jsonl", '{"text": "a"}\n{"text": "b"}\r{"text": "c"}\n', 2),
     ],
 )
 def test_line_ends_that_could_be_part_of_a_text_are_refused(tmp_path, name, content, line):
-    _refused(tmp_path, name, content, MIXED.format(line))
+    _refused(tmp_path, name, content, rf"line {line}: expected lines that end with \\n, found \\r; convert")
 
 
 @pytest.mark.parametrize("mark", list("\v\f\x1c\x1d\x1e\x85\u2028\u2029"))
 def test_other_separators_end_no_line(tmp_path, mark):
     text = f"one{mark}two"
-    for end in ("\n", "\r\n", "\r"):
+    for end in ("\n", "\r\n"):
         assert _texts(tmp_path, "x.txt", end.join([text, CAT])) == [text, CAT]
         for name in ("x.tsv", "x.csv"):
             assert _texts(tmp_path, name, end.join(["text", text, CAT])) == [text, CAT]
@@ -175,20 +148,16 @@ def test_other_separators_end_no_line(tmp_path, mark):
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
 @pytest.mark.parametrize("name", ["x.txt", "x.tsv", "x.csv", "x.jsonl", "x.txt.gz"])
 def test_another_encoding_is_named(tmp_path, name, encoding):
-    content = f"text\n{BUS}\n"
-    kind = encoding[:6].upper()
-    message = rf"{name}: expected UTF-8, found {kind}; convert it: iconv -f {kind} -t UTF-8"
-    _refused(tmp_path, name, f"\ufeff{content}".encode(encoding), message)
-    _refused(
-        tmp_path, name, content.encode(encoding), "line 1: expected UTF-8, found a zero byte, as in UTF-16"
-    )
+    for mark in ("\ufeff", ""):
+        content = f"{mark}text\n{BUS}\n".encode(encoding)
+        _refused(tmp_path, name, content, "line 1: expected UTF-8, found a zero byte, as in UTF-16")
 
 
 # Columns that are not there
 
 
 @pytest.mark.parametrize(
-    ("name", "end"), [("x.tsv", ""), ("x.tsv", "\n"), ("x.csv", "\n"), ("x.csv.gz", "\r")]
+    ("name", "end"), [("x.tsv", ""), ("x.tsv", "\n"), ("x.csv", "\n"), ("x.csv.gz", "\r\n")]
 )
 def test_a_header_alone_without_the_column_is_refused(tmp_path, name, end):
     message = rf"{name}: expected a column 'text' of text in UTF-8, found body; name the column"
@@ -201,9 +170,9 @@ def test_a_parquet_file_of_no_rows_without_the_column_is_refused(tmp_path):
     kinds = {"body": pa.string(), "t": pa.struct({"en": pa.string()}), "set": pa.list_(pa.string())}
     path = tmp_path / "x.parquet"
     pq.write_table(pa.schema(kinds.items()).empty_table(), path)
-    for column in ("text", "t.kk", "t", "et.0"):
+    for column in ("text", "et.0"):
         with pytest.raises(
-            DataError, match=rf"expected a column '{column}' of text in .* found body, t\.en, set"
+            DataError, match=rf"expected a column '{column}' of text in .* found body, t, set"
         ):
             list(read_texts(str(path), column))
     for column in ("body", "t.en", "set.0"):
@@ -215,7 +184,7 @@ def test_every_reader_refuses_a_header_without_its_columns(tmp_path):
     readers = [
         lambda: list(read_rows(Source(path="x.tsv"), tmp_path, "kk", "en", ["text"])),
         lambda: list(read_rows(Source(path="x.tsv", where={"lang": ("kk",)}), tmp_path, "kk", "en")),
-        lambda: load_sts([Source(path="x.tsv")], "kk", root=tmp_path),
+        lambda: load_dev(STS, [Source(path="x.tsv")], "kk", root=tmp_path),
     ]
     for read in readers:
         with pytest.raises(DataError, match=r"expected (a )?columns? .*found '?body"):
@@ -231,7 +200,7 @@ def test_a_json_object_without_a_score_is_placed(tmp_path):
     rows = [{"sentence1": CAT, "sentence2": RAIN, "score": 1}, {"sentence1": CAT, "sentence2": RAIN}]
     (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(DataError, match="row 2: expected a number as score, found ''"):
-        load_sts([Source(path="x.jsonl")], "en", root=tmp_path)
+        load_dev(STS, [Source(path="x.jsonl")], "en", root=tmp_path)
 
 
 # Columns that were not asked for
@@ -256,16 +225,13 @@ def test_parquet_columns_that_are_not_asked_for_do_not_matter(tmp_path, kind):
     assert [row["text"] for row in rows] == [CAT, RAIN]
 
 
-def test_a_bad_value_beside_a_text_in_a_struct_does_not_matter(tmp_path):
-    struct = pa.StructArray.from_arrays(
-        [_BAD["a date before year 1"], pa.array([CAT, RAIN])], names=["at", "en"]
+def test_texts_in_structs_and_lists_of_parquet_have_dotted_columns(tmp_path):
+    path = _write_parquet(
+        tmp_path / "x.parquet", {"t": [{"en": CAT}, {"en": RAIN}], "set": [["a", "b"], ["c"]]}
     )
-    path = _write_parquet(tmp_path / "x.parquet", {"t": struct, "set": [["a", "b"], ["c"]]})
     assert list(read_texts(str(path), "t.en")) == [CAT, RAIN]
     assert list(read_texts(str(path), "set.0")) == ["a", "c"]
-    with pytest.raises(
-        DataError, match=r"row 2: expected a column 'set\.1' .*found t\.at, t\.en, set\.0; did you"
-    ):
+    with pytest.raises(DataError, match=r"row 2: expected a column 'set\.1' .*found t, set\.0; did you"):
         list(read_texts(str(path), "set.1"))
 
 
@@ -273,11 +239,11 @@ def test_a_parquet_column_that_is_missing_is_named_beside_those_there_are(tmp_pa
     bad = {"when": _BAD["a date before year 1"], "body": [CAT, RAIN], "t": [{"en": "a"}] * 2}
     path = _write_parquet(tmp_path / "x.parquet", bad)
     with pytest.raises(
-        DataError, match=r"row 1: expected a column 'text' .*found when, body, t\.en; did you mean --column"
+        DataError, match=r"row 1: expected a column 'text' .*found when, body, t; name the column"
     ):
         list(read_texts(str(path), "text"))
     with pytest.raises(
-        DataError, match=r"expected a column 'bodi' .*found 'when', 'body', 't\.en'; did you mean 'body'"
+        DataError, match=r"expected a column 'bodi' .*found 'when', 'body', 't'; did you mean 'body'"
     ):
         list(read_rows(Source(path="x.parquet", columns={"text": "bodi"}), tmp_path, "kk", "en", ["text"]))
 
@@ -306,7 +272,6 @@ def test_two_parquet_files_beside_bad_columns_are_joined(tmp_path):
 
 def test_json_values_that_are_not_asked_for_do_not_matter(tmp_path):
     others = [
-        '"n": 1' + "0" * 5000,
         '"vector": [' + "1, " * 2000 + "1]",
         '"a": {"b": 1}, "a.b": 2',
         '"x": null',
@@ -314,13 +279,8 @@ def test_json_values_that_are_not_asked_for_do_not_matter(tmp_path):
     for other in others:
         assert _texts(tmp_path, "x.jsonl", f'{{{other}, "text": "{CAT}"}}\n') == [CAT]
     _refused(
-        tmp_path, "x.jsonl", f"{{{others[1]}}}\n", "row 1: expected a column 'text' .*found vector; name"
+        tmp_path, "x.jsonl", f"{{{others[0]}}}\n", "row 1: expected a column 'text' .*found vector; name"
     )
-
-
-def test_long_integers_keep_their_digits(tmp_path):
-    (tmp_path / "x.jsonl").write_text('{"id": 1' + "0" * 5000 + ', "n": -7}\n')
-    assert list(read_file(tmp_path / "x.jsonl")) == [{"id": "1" + "0" * 5000, "n": "-7"}]
 
 
 # Columns of one name
@@ -345,10 +305,6 @@ def test_parquet_columns_that_are_one_when_dotted_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("line", "name"),
     [
-        ('{"text": "a", "text": "b"}', "text"),
-        ('{"text": "a", "text": "a"}', "text"),
-        (r'{"text": "a", "te\u0078t": "b"}', "text"),
-        ('{"text": {"en": "a", "en": "b"}}', "en"),
         ('{"text": {"en": "a"}, "text.en": "b"}', "text.en"),
         ('{"text.0": "a", "text": ["b"]}', "text.0"),
     ],

@@ -73,14 +73,7 @@ def test_nothing_left_for_a_stage_is_a_issue(issues_of):
     )
 
 
-@pytest.mark.parametrize("key", ["license", "licence"])
-def test_a_source_states_its_license_by_either_spelling(write, key):
-    source = f'{{ path = "a.txt", {key} = "CC0-1.0" }}'
-    recipe = load_recipe(write(RECIPE), [f"languages.kk.data.text=[{source}]"], check_files=False)
-    assert [part.license for part in recipe.plans["kk"].data.text] == ["CC0-1.0"]
-
-
-def test_both_spellings_at_once_are_a_issue(issues_of):
-    source = '{ path = "a.txt", license = "MIT", licence = "CC0-1.0" }'
+def test_another_spelling_of_license_is_an_issue(issues_of):
+    source = '{ path = "a.txt", licence = "CC0-1.0" }'
     (issue,) = issues_of(RECIPE, f"languages.kk.data.text=[{source}]")
     assert issue == "languages.kk.data.text[0].licence: unknown key; did you mean 'license'?"

@@ -13,7 +13,6 @@ from tiny_recipe import save_tiny_recipe
 from trainings import NO_DEV, hashes
 
 from modenc import ModularEncoder
-from modenc.base_model import resolve_base
 from modenc.cli.main import main
 from modenc.evaluation.retrieval import mean_accuracy_at_1
 from modenc.evaluation.sts import spearman
@@ -22,12 +21,11 @@ from modenc.hub.layout import LanguageLayout
 from modenc.hub.store import Hub
 from modenc.recipe.loader import load_recipe
 from modenc.training import publishing
-from modenc.training.alignment import PublishedEncoder
 from modenc.training.data_access import DevRows, TrainingData
+from modenc.training.dev import DevEvaluator
 from modenc.training.monolithic import train_monolithic
 from modenc.training.pipeline import train
-from modenc.training.publishing import ComparisonRows, compare_with_base, log_comparison
-from modenc.training.stage import Stage
+from modenc.training.publishing import compare_with_base, log_comparison, measure
 
 LOST = {
     "rows": {"sts": 20},
@@ -67,18 +65,6 @@ def test_the_figures_are_those_of_the_hub(trained, tmp_path):
         left = encoder.encode([row.pivot for row in pairs], lang=pivot, align=align)
         right = encoder.encode([row.text for row in pairs], lang=own, align=align)
         assert found[system]["retrieval"] == pytest.approx(mean_accuracy_at_1(left, right), abs=0.1)
-    assert {path.name[:5] for path in (tmp_path / "cache").iterdir()} == {"base-"}
-
-
-def test_cached_vectors_are_of_the_same_prompt(trained, tmp_path):
-    vectors = []
-    for prompt in ("query: ", "passage: "):
-        settings = [f"run.work_dir={tmp_path}", f"base.prompt={prompt}"]
-        plan = load_recipe(trained, settings, check_files=False).plans["kk"]
-        base = resolve_base(plan.base.model)
-        stage = Stage("alignment", plan, base, TrainingData(plan), folder=tmp_path, before=None)
-        vectors.append(PublishedEncoder(stage).encode(["Good morning"], 32))
-    assert not np.allclose(*vectors, atol=1e-3)
 
 
 def test_worse_modules_are_warned_of_with_what_to_try(trained, tmp_path, caplog):
@@ -120,33 +106,32 @@ def test_without_held_out_data_it_is_said_that_nothing_was_compared(trained, cap
 def test_constant_gold_scores_are_no_metric():
     pairs = [("a", "b", 1.0), ("c", "d", 1.0)]
     vectors = {text: np.eye(4, dtype=np.float32)[number] for number, text in enumerate("abcd")}
-    rows = ComparisonRows(sts=pairs)
-    assert rows.measure(lambda texts: np.array([vectors[text] for text in texts]), None) == {}
+    rows = DevEvaluator(sts=[pairs])
+    assert measure(rows, lambda texts: np.array([vectors[text] for text in texts]), None) == {}
 
 
 @pytest.mark.parametrize("value", [0.5, np.nan])
 def test_collapsed_modules_lose(caplog, value):
     """Equal vectors, or NaN, have no correlation with gold scores; the base has."""
-    held_out = ComparisonRows(sts=[("a", "b", 1.0), ("a", "c", 2.0), ("a", "d", 3.0)])
+    held_out = DevEvaluator(sts=[[("a", "b", 1.0), ("a", "c", 2.0), ("a", "d", 3.0)]])
     vectors = dict(zip("abcd", np.array([[1, 0], [0.6, 0.8], [0.8, 0.6], [1, 0]]), strict=True))
-    base = held_out.measure(lambda texts: np.array([vectors[text] for text in texts]), None)
+    base = measure(held_out, lambda texts: np.array([vectors[text] for text in texts]), None)
     assert base == {"sts": 100.0}
-    modules = held_out.measure(lambda texts: np.full((len(texts), 2), value), None, base)
+    modules = measure(held_out, lambda texts: np.full((len(texts), 2), value), None, base)
     assert modules == {"sts": -100.0}
     assert is_worse_than_base({"base": base, "modules": modules})
     assert "sts: not a number with the modules, whose vectors are all equal or not finite" in caplog.text
     # A metric without a number for the base is left out for the modules, too.
-    assert held_out.measure(lambda texts: np.full((len(texts), 2), value), None, {}) == {}
+    assert measure(held_out, lambda texts: np.full((len(texts), 2), value), None, {}) == {}
 
 
 def test_translations_that_are_spared_are_not_read(trained):
     plan = load_recipe(trained).plans["kk"]
-    layout = Hub.open(plan.hub).layout("kk")
     emma_x = replace(plan.emma_x, warmup_languages=("az",))
     spared = replace(plan, emma_x=emma_x, alignment=replace(plan.alignment, objective="emma_x"))
-    assert ComparisonRows.of(TrainingData(plan), layout).parallel
+    assert TrainingData(plan).held_out_translations()
     data = TrainingData(spared)
-    assert not ComparisonRows.of(data, layout).parallel
+    assert not data.held_out_translations()
     assert "parallel" not in vars(data)
 
 

@@ -1,6 +1,7 @@
 """EMMA-X's equations against brute force and scipy, and its queue and momentum encoder."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,10 +9,10 @@ import torch
 from scipy.stats import multivariate_normal
 from torch.nn import functional
 
+from modenc.recipe.loader import default_section
 from modenc.training.objectives.emma_x import (
     EmmaXAuxiliary,
     EmmaXLoss,
-    EmmaXOptions,
     EmmaXWarmup,
     GaussianRanks,
     MomentumCopy,
@@ -28,8 +29,8 @@ HIDDEN = 6
 
 
 def _auxiliary(encoder=None, **options):
-    options = EmmaXOptions(**{"queue": 8, "momentum": 0.9, "rank_momentum": 0.9, **options})
-    return EmmaXAuxiliary(encoder or _Encoder(), HIDDEN, options)
+    settings = {"queue": 8, "momentum": 0.9, "rank_momentum": 0.9, **options}
+    return EmmaXAuxiliary(encoder or _Encoder(), HIDDEN, replace(default_section("emma_x"), **settings))
 
 
 class _Encoder(torch.nn.Module):

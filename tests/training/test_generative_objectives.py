@@ -1,6 +1,7 @@
 """MuSR's and VMSST's losses: their equations, and that a decoder knows its input by the vector alone."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,19 +10,18 @@ import torch
 from scipy.stats import multivariate_normal
 from torch.nn import functional
 
+from modenc.recipe.loader import default_section
 from modenc.training.objectives.contrast import ContrastiveLoss, mask_duplicates, symmetric_contrast
 from modenc.training.objectives.crossconst import CrossConstLoss, divergence
 from modenc.training.objectives.decoder import (
     IGNORED,
     TargetTexts,
-    TransformerSize,
     VectorDecoder,
     scale_to_sqrt_dim,
     sequence_nll,
 )
 from modenc.training.objectives.vmsst import (
     Sentences,
-    SeparationOptions,
     SourceSeparation,
     TranslationSide,
     VmsstLoss,
@@ -30,7 +30,7 @@ from modenc.training.objectives.vmsst import (
 )
 
 HIDDEN = 16
-SIZE = TransformerSize(layers=2, heads=4, inner_factor=2, dropout=0.0, max_length=12)
+SIZE = replace(default_section("decoder"), heads=4, inner_factor=2, dropout=0.0, max_length=12)
 ENGLISH, KAZAKH = tiny_models.sentences("en")[:6], tiny_models.sentences("kk")[:6]
 
 
@@ -204,7 +204,7 @@ def test_samples_have_their_mean_and_variance_and_pass_gradients_on():
 
 def _separation(variant, targets, languages=3, **changes):
     table = torch.randn(len(targets.pieces), HIDDEN)
-    options = SeparationOptions(**{"encoder_layers": 1, **changes})
+    options = replace(default_section("vmsst"), **{"encoder_layers": 1, **changes})
     auxiliary = SourceSeparation(variant, table, languages, SIZE, options)
     for decoder in auxiliary.decoders:
         torch.nn.init.normal_(decoder.project.weight, std=0.1)

@@ -4,7 +4,6 @@ import functools
 from dataclasses import fields, replace
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -21,7 +20,6 @@ from modenc.recipe.checks import check_languages
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES, AlignmentSettings
 from modenc.training import language_adaptation
-from modenc.training.body_module import cached_vectors
 from modenc.training.data_access import TrainingData
 from modenc.training.pipeline import train
 from modenc.training.stage import PIVOT_SETTINGS, iterate_stages, stage_fingerprint
@@ -191,36 +189,6 @@ def test_the_pivot_itself_does_not_learn_from_the_pivot(copied):
     settings = ["languages.en.language_adaptation.objective=pivot", "vocabulary.method=base"]
     train(load_recipe(copied, settings), languages=["en"], stages=STAGES[:2])
     assert record(copied, "en", "language_adaptation")["metrics"].keys() == {"threads"}
-
-
-def test_a_distillation_resumed_with_more_processes_reads_vectors_of_all_its_texts(copied, monkeypatch):
-    seen, real, rows = [], language_adaptation.DistillationLoss, language_adaptation.rows_a_step
-
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    def distillation(student, teacher, *rest):
-        seen.append(len(teacher))
-        return real(student, teacher, *rest)
-
-    recipe = load_recipe(copied, ["language_adaptation.optimizer.learning_rate=2e-4"])
-    monkeypatch.setattr(language_adaptation, "DistillationLoss", distillation)
-    with monkeypatch.context() as patch:
-        patch.setattr(language_adaptation, "rows_a_step", lambda optimizer: rows(optimizer) // 2)
-        patch.setattr(language_adaptation, "train_sentence_model", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            train(recipe, languages=["kk"], stages=STAGES[:2])
-    train(recipe, languages=["kk"], stages=STAGES[:2])
-    assert seen == [4 * 4, 4 * 8]
-    assert not list((copied.parent / "runs/kk/language_adaptation").rglob("*.npy"))
-
-
-@pytest.mark.parametrize("content", [np.zeros((2, 3)), np.float32(1), b"no vectors", b""], ids=str)
-def test_cached_vectors_of_the_wrong_size_are_made_again(tmp_path, content):
-    path, right = tmp_path / "vectors.npy", np.ones((5, 3), np.float32)
-    path.write_bytes(content) if isinstance(content, bytes) else np.save(path, content)
-    assert np.array_equal(cached_vectors(path, 5, lambda: right), right)
-    assert np.array_equal(cached_vectors(path, 5, lambda: right + 1), right)
 
 
 UNREAD = {

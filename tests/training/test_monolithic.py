@@ -1,7 +1,6 @@
 """The baselines that train all parameters of one model."""
 
 import errno
-import shutil
 
 import numpy as np
 import pytest
@@ -60,28 +59,10 @@ def test_the_same_recipe_gives_the_same_model(tiny_recipe, tmp_path, capsys):
     assert all(weights[0][key].equal(weights[1][key]) for key in weights[0])
 
 
-@pytest.mark.slow
-def test_an_earlier_model_is_there_until_the_new_one_is(tiny_recipe, tmp_path, monkeypatch):
-    recipe = load_recipe(tiny_recipe("mono-over"), [*FEW, *BLIND])
-    output = tmp_path / "model"
-    train_monolithic(recipe, output)
-    (output / "earlier").touch()
-    rmtree = shutil.rmtree
-
-    def removing(folder, **settings):
-        rmtree(folder, **settings)
-        assert (output / "modules.json").is_file()
-
-    monkeypatch.setattr(shutil, "rmtree", removing)
-    train_monolithic(recipe, output)
-    assert not (output / "earlier").exists()
-    assert {path.name for path in tmp_path.iterdir()} == {"model"}
-
-
 def test_a_folder_of_other_files_is_not_touched(tiny_recipe, tmp_path, capsys):
     (tmp_path / "notes.txt").write_text("mine")
     path = tiny_recipe("mono-safe")
-    with pytest.raises(RecipeError, match="expected no such folder, or an earlier model; found other files"):
+    with pytest.raises(RecipeError, match="expected no such folder, or an empty one; found files"):
         train_monolithic(load_recipe(path, [*FEW, *BLIND]), tmp_path)
     assert main(["train", str(path), "--monolithic", str(tmp_path / "x"), "--lang", "kk"]) == 2
     assert "leave out --lang, --stage, --force and" in capsys.readouterr().err
@@ -141,7 +122,7 @@ def test_one_model_reads_only_what_it_learns_from(tiny_recipe, tmp_path, monkeyp
 
 def test_only_what_one_model_learns_from_decides_whether_it_resumes(tiny_recipe, monkeypatch):
     path, marks = tiny_recipe("mono-marks"), []
-    monkeypatch.setattr(monolithic, "prepare_folder", lambda folder, mark, force: marks.append(mark))
+    monkeypatch.setattr(monolithic, "prepare_folder", lambda folder, mark: marks.append(mark))
     for settings in (
         [],
         ["run.checkpoint_every=7"],

@@ -1,14 +1,18 @@
 """Losses against the formulas that open their files, spelled out with loops."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
+from modenc.recipe.loader import default_section
 from modenc.training.all_pairs import AllPairsModel, ItemTexts
 from modenc.training.objectives.distillation import DistillationLoss
-from modenc.training.objectives.pivot_loss import AlignmentOptions, PivotAlignmentLoss, ScoredAlignmentLoss
+from modenc.training.objectives.pivot_loss import PivotAlignmentLoss, ScoredAlignmentLoss
+
+PLAIN = replace(default_section("alignment"), pivot_negatives=0, symmetric=False, scored_weight=1.0)
 
 
 class _Encoder(torch.nn.Module):
@@ -31,7 +35,7 @@ def _unit(tensor):
 
 def test_ranking_against_a_loop(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
-    loss = PivotAlignmentLoss(_Encoder(vectors), pivot, AlignmentOptions(), losses="mnrl")
+    loss = PivotAlignmentLoss(_Encoder(vectors), pivot, PLAIN, losses="mnrl")
     labels = torch.tensor([[0, 5, 0], [1, -1, 1], [2, -1, 2]])
     rows = torch.arange(3)
     expected = 0.0
@@ -43,7 +47,7 @@ def test_ranking_against_a_loop(vectors):
 
 def test_a_pivot_sentence_is_not_its_own_negative(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
-    options = AlignmentOptions(pivot_negatives=64)
+    options = replace(PLAIN, pivot_negatives=64)
     loss = PivotAlignmentLoss(_Encoder(vectors), pivot, options, losses="mnrl")
     alone = PivotAlignmentLoss(_Encoder(vectors), pivot[:1], options, losses="mnrl")
     assert float(alone([{"rows": torch.tensor([0])}], torch.tensor([[0, -1, 0]]))) == pytest.approx(
@@ -56,7 +60,7 @@ def test_cosine_and_keep_terms(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
     before = torch.randn(4, 8, generator=torch.Generator().manual_seed(2))
     rows, labels = torch.tensor([0, 1]), torch.tensor([[3, -1, 2], [4, -1, 3]])
-    plain, keeping = AlignmentOptions(), AlignmentOptions(keep_weight=2.0)
+    plain, keeping = PLAIN, replace(PLAIN, keep_weight=2.0)
     cosine = PivotAlignmentLoss(_Encoder(vectors), pivot, plain, losses="cosine")([{"rows": rows}], labels)
     expected = sum(1 - float(_unit(vectors)[i] @ _unit(pivot)[3 + i]) for i in range(2)) / 2
     assert float(cosine) == pytest.approx(expected, rel=1e-5)
@@ -71,7 +75,7 @@ def test_the_pivots_cosines_are_an_aim(vectors):
     rows, labels = torch.tensor([0, 1]), torch.tensor([[3, -1, 0], [4, -1, 1]])
     plain, aimed = (
         PivotAlignmentLoss(
-            _Encoder(vectors), pivot, AlignmentOptions(similarity_weight=weight), losses="cosine"
+            _Encoder(vectors), pivot, replace(PLAIN, similarity_weight=weight), losses="cosine"
         )
         for weight in (0.0, 3.0)
     )
@@ -87,7 +91,7 @@ def test_the_pivots_cosines_are_an_aim(vectors):
 
 def test_scored_pairs_are_ranked_within_the_language_and_across(vectors):
     pivot = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
-    loss = ScoredAlignmentLoss(_Encoder(vectors), pivot, AlignmentOptions(scored_weight=0.5))
+    loss = ScoredAlignmentLoss(_Encoder(vectors), pivot, replace(PLAIN, scored_weight=0.5))
     features = [{"rows": torch.tensor([0, 1])}, {"rows": torch.tensor([2, 3])}]
     labels = torch.tensor([[5.0, 1.0, 4.2], [0.0, 2.0, 1.0]])
     first, second = _unit(vectors[:2]), _unit(vectors[2:])
@@ -113,11 +117,9 @@ def test_losses_take_any_sentence_transformer(tiny_xlmr):
     model = SentenceTransformer(str(tiny_xlmr), device="cpu")
     pivot = torch.from_numpy(model.encode(["one", "two"]))
     features = model.preprocess(["бір", "екі"])
-    graded = ScoredAlignmentLoss(model, pivot, AlignmentOptions())
+    graded = ScoredAlignmentLoss(model, pivot, PLAIN)
     pairs = [features, model.preprocess(["үш", "төрт"])]
-    loss = PivotAlignmentLoss(model, pivot, AlignmentOptions())(
-        [features], torch.tensor([[0, -1, 0], [1, -1, 1]])
-    )
+    loss = PivotAlignmentLoss(model, pivot, PLAIN)([features], torch.tensor([[0, -1, 0], [1, -1, 1]]))
     loss = loss + graded(pairs, torch.tensor([[0, 1, 0.5], [1, 0, 0.8]]))
     loss.backward()
     assert model[0].auto_model.encoder.layer[0].attention.self.query.weight.grad.abs().sum() > 0

@@ -13,7 +13,7 @@ from modenc.hub.verify import verify_hub
 from modenc.recipe.loader import load_recipe
 from modenc.recipe.settings import STAGES
 from modenc.training import pipeline
-from modenc.training.pipeline import run_stage_job, stage_jobs, train
+from modenc.training.pipeline import stage_jobs, train
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,6 @@ KEEPS = "kk: the hub keeps its modules until alignment is done"
 SHORT = ["vocabulary.method=base", "language_adaptation.objective=none"]
 
 
-@pytest.mark.parametrize("start", [train, stage_jobs])
 @pytest.mark.parametrize(
     ("overrides", "stages", "force"),
     [
@@ -33,35 +32,31 @@ SHORT = ["vocabulary.method=base", "language_adaptation.objective=none"]
         (["language_adaptation.strength=0.7"], ["vocabulary", "alignment"], True),
     ],
 )
-def test_train_refuses_stages_that_others_need_before_it_discards_any(
-    copied, start, overrides, stages, force
-):
+def test_train_refuses_stages_that_others_need_before_it_discards_any(copied, overrides, stages, force):
     before = hashes(copied.parent)
     with pytest.raises(RecipeError, match=r"kk: stage language_adaptation .* a later stage needs it"):
-        start(load_recipe(copied, overrides), languages=["kk"], stages=stages, force=force)
+        stage_jobs(load_recipe(copied, overrides), languages=["kk"], stages=stages, force=force)
     after = {name: mark for name, mark in hashes(copied.parent).items() if not name.endswith(".lock")}
     assert after.items() <= before.items()
     assert {name for name in before if not name.endswith(".lock")} == set(after)
 
 
-@pytest.mark.parametrize("start", [train, stage_jobs])
-def test_train_takes_one_name_as_a_str_and_several_as_an_iterator(copied, start):
+def test_train_takes_one_name_as_a_str_and_several_as_an_iterator(copied):
     recipe = load_recipe(copied, languages="kk")
     assert recipe.checked == {"kk"}
-    expected = start(recipe, languages=["kk"], stages=["alignment"])
-    assert start(recipe, languages="kaz", stages="alignment") == expected
-    assert start(recipe, languages=iter(["kk"]), stages=iter(["alignment"])) == expected
+    expected = stage_jobs(recipe, languages=["kk"], stages=["alignment"])
+    assert stage_jobs(recipe, languages="kaz", stages="alignment") == expected
+    assert stage_jobs(recipe, languages=iter(["kk"]), stages=iter(["alignment"])) == expected
 
 
-@pytest.mark.parametrize("start", [train, stage_jobs])
-def test_train_refuses_a_choice_of_nothing(copied, start):
+def test_train_refuses_a_choice_of_nothing(copied):
     before, recipe = hashes(copied.parent), load_recipe(copied)
     with pytest.raises(LanguageError, match="languages: expected at least one, found none; leave it out"):
-        start(recipe, languages=[], force=True)
+        stage_jobs(recipe, languages=[], force=True)
     with pytest.raises(RecipeError, match="stages: expected at least one, found none; leave it out"):
-        start(recipe, stages=[], force=True)
+        stage_jobs(recipe, stages=[], force=True)
     with pytest.raises(LanguageError, match="expected a language's code, or several, found 3"):
-        start(recipe, languages=[3])
+        stage_jobs(recipe, languages=[3])
     assert hashes(copied.parent) == before
 
 
@@ -108,21 +103,10 @@ def test_hub_keeps_a_finished_language_when_a_training_is_cut_off(copied, monkey
     assert hub.card("kk").stages["sentence_encoding"]["settings"]["scale"] == 10.0
 
 
-def test_hub_keeps_a_finished_language_while_stage_jobs_run(copied):
-    recipe, hub = load_recipe(copied), Hub.open(copied.parent / "hub")
-    before = hashes(hub.path)
-    for job in stage_jobs(recipe, languages=["kk"], stages=["sentence_encoding"], force=True):
-        run_stage_job(recipe, job)
-    assert hashes(hub.path) == before
-    (job,) = stage_jobs(recipe, languages=["kk"], stages=["alignment"])
-    assert run_stage_job(recipe, job) == {"kk": hub.path / "kk"}
-    assert hashes(hub.path)["kk/card.json"] != before["kk/card.json"]
-
-
 def test_modules_that_were_trained_by_force_are_published_by_the_next_training(copied, monkeypatch):
     recipe, hub = load_recipe(copied), Hub.open(copied.parent / "hub")
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "publish_language", lambda *_: None)  # killed before
+        patch.setattr(pipeline, "publish_language", lambda *_, **__: None)  # killed before
         train(recipe, languages=["kk"], stages=["alignment"], force=True)
     weights = copied.parent / "runs/kk/alignment/kk/cla/adapter.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4] + bytes(4))  # another result of the same settings

@@ -51,42 +51,19 @@ def filled(module, value):
     return module.weight.clone()
 
 
-def test_a_resumed_run_gets_back_what_was_best_at_its_checkpoint(tmp_path):
+def test_a_resumed_run_keeps_the_best_of_the_killed_one(tmp_path):
     module = nn.Linear(2, 2)
-    checkpoint = tmp_path / "checkpoint-10"
-    checkpoint.mkdir()
     best = KeepBest(tmp_path, module)
-    start = filled(module, 1.0)
     best.record(0, {"score": 5.0})
-    filled(module, 2.0)
-    best.record(10, {"score": 4.0})
-    best.save_to(checkpoint)
-    filled(module, 3.0)
+    weights = filled(module, 3.0)
     best.record(20, {"score": 9.0})
     # Killed there; step 20 comes out otherwise this time.
     again = KeepBest(tmp_path, module)
-    again.resume_from(str(checkpoint))
-    assert [entry["step"] for entry in again.history] == [0, 10]
     filled(module, 4.0)
+    again.record(10, {"score": 4.0})
     again.record(20, {"score": 4.5})
-    assert again.restore() == 0
-    assert torch.equal(module.weight, start)
-    # The checkpoint is as it was, whatever is best since.
-    again.record(30, {"score": 10.0})
-    once_more = KeepBest(tmp_path, module)
-    once_more.resume_from(str(checkpoint))
-    assert (once_more.restore(), module.weight[0, 0].item()) == (0, 1.0)
-
-
-def test_a_run_without_a_checkpoint_begins_with_no_best(tmp_path):
-    module = nn.Linear(2, 2)
-    best = KeepBest(tmp_path, module)
-    filled(module, 3.0)
-    best.record(4, {"score": 9.0})
-    again = KeepBest(tmp_path, module)
-    again.resume_from(None)
-    assert (again.last_step(), again.restore()) == (-1, None)
-    assert KeepBest(tmp_path, module).history == []
+    assert again.restore() == 20
+    assert torch.equal(module.weight, weights)
 
 
 def test_a_score_that_is_no_number_is_never_the_best(tmp_path, caplog):
@@ -122,17 +99,17 @@ def test_half_a_checkpoint_is_passed_over(tmp_path):
 
 def test_a_folder_half_removed_counts_for_nothing(tmp_path, monkeypatch):
     folder = tmp_path / "shared"
-    prepare_folder(folder, "these", force=False)
+    prepare_folder(folder, "these")
     (folder / "checkpoint").touch()
     # A full disk may have no room for the mark again.
     monkeypatch.setattr(Path, "write_text", None)
-    prepare_folder(folder, "these", force=False)
+    prepare_folder(folder, "these")
     monkeypatch.undo()
     assert (folder / "checkpoint").exists()
     monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)  # as if killed in it
     discard(folder)
     monkeypatch.undo()
-    prepare_folder(folder, "these", force=False)
+    prepare_folder(folder, "these")
     assert [file.name for file in folder.iterdir()] == ["started.json"]
 
 

@@ -170,12 +170,13 @@ def test_another_license_is_in_the_card_though_nothing_is_trained(copied, caplog
 def test_languages_are_taken_in_any_standard_form(trained, monkeypatch):
     asked = []
 
-    def train_stages(_, plan, stages):
-        asked.append(plan.lang)
+    def run(training, job):
+        asked.append(*job.languages)
+        return dict.fromkeys(job.languages, training.hub.path)
 
-    monkeypatch.setattr(pipeline._Training, "train_stages", train_stages)
-    monkeypatch.setattr(pipeline, "publish_language", lambda _, hub, trained: hub.path)
-    assert list(train(load_recipe(trained), languages=["kaz"])) == asked == ["kk"]
+    monkeypatch.setattr(pipeline._Training, "run", run)
+    assert list(train(load_recipe(trained), languages=["kaz"])) == ["kk"]
+    assert asked == ["kk"] * 4
 
 
 def test_all_processes_return_what_the_main_one_did(trained, monkeypatch):

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
+
+from modenc.recipe.paper_settings import DecoderSettings
 
 IGNORED = -100
 """Padding of targets, which the libraries' cross-entropies ignore."""
@@ -69,27 +70,15 @@ class TargetTexts:
         return self.pieces.to(targets.device)[targets.clamp(min=0)]
 
 
-@dataclass(frozen=True)
-class TransformerSize:
-    """The size of a small Transformer."""
-
-    layers: int = 2
-    heads: int = 8
-    inner_factor: int = 4
-    """Inner size of a feed-forward block over the hidden size."""
-    dropout: float = 0.1
-    max_length: int = 48
-    """Number of positions."""
-
-    def stack(self, hidden: int) -> nn.ModuleList:
-        """Make the layers: pre-norm, with GELU; with a causal mask they are a decoder's."""
-        inner = hidden * self.inner_factor
-        return nn.ModuleList(
-            nn.TransformerEncoderLayer(
-                hidden, self.heads, inner, self.dropout, "gelu", batch_first=True, norm_first=True
-            )
-            for _ in range(self.layers)
+def transformer_layers(hidden: int, size: DecoderSettings) -> nn.ModuleList:
+    """Make the layers of a small Transformer: pre-norm, with GELU; with a causal mask a decoder's."""
+    inner = hidden * size.inner_factor
+    return nn.ModuleList(
+        nn.TransformerEncoderLayer(
+            hidden, size.heads, inner, size.dropout, "gelu", batch_first=True, norm_first=True
         )
+        for _ in range(size.layers)
+    )
 
 
 class VectorDecoder(nn.Module):
@@ -108,7 +97,7 @@ class VectorDecoder(nn.Module):
         self,
         embeddings: Tensor,
         condition_size: int,
-        size: TransformerSize,
+        size: DecoderSettings,
         *,
         injection: Literal["input", "layers"],
         starts: int = 1,
@@ -120,7 +109,7 @@ class VectorDecoder(nn.Module):
         self.embed = nn.Embedding(pieces, hidden, _weight=embeddings.clone().float())
         self.start = nn.Parameter(torch.randn(starts, hidden) * embeddings.std())
         self.position = nn.Parameter(torch.randn(size.max_length + 1, hidden) * embeddings.std())
-        self.layers = size.stack(hidden)
+        self.layers = transformer_layers(hidden, size)
         self.norm = nn.LayerNorm(hidden)
         if injection == "input":
             self.join = nn.Linear(hidden + condition_size, hidden)

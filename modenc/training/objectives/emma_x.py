@@ -33,14 +33,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils.checkpoint import checkpoint
 
+from modenc.recipe.paper_settings import EmmaXSettings
 from modenc.training.objectives.contrast import TranslationLoss, mask_duplicates, ranking_loss
 
 
@@ -202,35 +202,13 @@ class VectorQueue(nn.Module):
         return self.rows[: min(int(self.count), len(self.rows))].clone()
 
 
-@dataclass(frozen=True)
-class EmmaXOptions:
-    """Sizes and rates of EMMA-X's auxiliary modules."""
-
-    ranks: int = 4
-    """N."""
-    classifier: Literal["gmm", "fcn"] = "gmm"
-    """Classifier: the mixture, or the network."""
-    queue: int = 256
-    """K."""
-    momentum: float = 0.99
-    """Decay of the momentum encoder's weights."""
-    rank_momentum: float = 0.99
-    """ε."""
-    temperature: float = 0.04
-    """τ of phase 1, and τ_1."""
-    temperature_top: float = 0.08
-    """τ_{N-1}; the temperatures between rise evenly."""
-    chunk: int = 512
-    """Candidates whose differences are held in memory at once; changes no result."""
-
-
 class EmmaXAuxiliary(nn.Module):
     """Auxiliary modules: the classifier, the means s, the queue, the momentum encoder of ``model``."""
 
     means: Tensor
     measured: Tensor
 
-    def __init__(self, model: nn.Module, hidden: int, options: EmmaXOptions) -> None:
+    def __init__(self, model: nn.Module, hidden: int, options: EmmaXSettings) -> None:
         super().__init__()
         ranks = options.ranks
         classifier = {"gmm": GaussianRanks, "fcn": NetworkRanks}[options.classifier]

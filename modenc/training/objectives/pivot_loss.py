@@ -14,33 +14,15 @@ the pivot's own P_p(i)·P_p(j), so that sentences are as similar in the language
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import CoSENTLoss
 from torch import Tensor, nn
 
+from modenc.recipe.settings import AlignmentSettings
 from modenc.training.objectives.contrast import mask_duplicates, ranking_loss
 from modenc.training.objectives.distillation import similarity_gap, teacher_gap
-
-
-@dataclass(frozen=True)
-class AlignmentOptions:
-    """Weights of the losses against a frozen pivot."""
-
-    scale: float = 20.0
-    """τ."""
-    pivot_negatives: int = 0
-    """Number of the pivot's vectors drawn as further negatives of a batch."""
-    symmetric: bool = False
-    """Whether the batch's texts are also ranked for each pivot sentence."""
-    similarity_weight: float = 0.0
-    """Weight of the differences from the pivot's own cosines."""
-    keep_weight: float = 0.0
-    """Weight of the changes of cosines between the language's sentences."""
-    scored_weight: float = 1.0
-    """Weight w of the ranking of scored pairs."""
 
 
 class PivotAlignmentLoss(nn.Module):
@@ -62,7 +44,7 @@ class PivotAlignmentLoss(nn.Module):
         self,
         model: SentenceTransformer,
         pivot: Tensor,
-        options: AlignmentOptions,
+        options: AlignmentSettings,
         *,
         losses: str = "mnrl",
         before: Tensor | None = None,
@@ -120,7 +102,7 @@ class ScoredAlignmentLoss(nn.Module):
         options: τ, w and the weight of the pivot's own cosines.
     """
 
-    def __init__(self, model: SentenceTransformer, pivot: Tensor, options: AlignmentOptions) -> None:
+    def __init__(self, model: SentenceTransformer, pivot: Tensor, options: AlignmentSettings) -> None:
         super().__init__()
         self.model = model
         self.pivot = nn.functional.normalize(pivot, dim=-1)

@@ -28,21 +28,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
+from modenc.recipe.paper_settings import DecoderSettings, VmsstSettings
 from modenc.training.objectives.contrast import TranslationLoss, symmetric_contrast
 from modenc.training.objectives.decoder import (
     IGNORED,
     TargetTexts,
-    TransformerSize,
     VectorDecoder,
     pieces_in,
     scale_to_sqrt_dim,
     sequence_nll,
+    transformer_layers,
 )
 
 
@@ -63,10 +63,10 @@ class LanguageInference(nn.Module):
     """
 
     def __init__(
-        self, hidden: int, languages: int, size: TransformerSize, std: float, use_language: bool
+        self, hidden: int, languages: int, size: DecoderSettings, std: float, use_language: bool
     ) -> None:
         super().__init__()
-        self.layers = size.stack(hidden)
+        self.layers = transformer_layers(hidden, size)
         self.position = nn.Parameter(torch.randn(size.max_length + 1, hidden) * std)
         self.language = nn.Parameter(torch.randn(languages, hidden) * std)
         self.use_language = use_language
@@ -107,24 +107,6 @@ def log_variance_head(hidden: int) -> nn.Linear:
     return head
 
 
-@dataclass(frozen=True)
-class SeparationOptions:
-    """Options of the networks that separate the sources."""
-
-    decoders: Literal["shared", "each"] = "shared"
-    """One decoder for all languages, or one for each."""
-    factored: bool = False
-    """Whether the projection to scores is factored."""
-    decoder_language: bool = True
-    """Whether the language is an input of decoders."""
-    encoder_layers: int = 2
-    """Layers of a language inference network; 0: projections of the sentence vector take its place."""
-    language_encoders: int = 1
-    """Number of language inference networks, which languages get in turn; 0: one for each language."""
-    encoder_language: bool = True
-    """Whether the language is an input of language inference networks."""
-
-
 class SourceSeparation(nn.Module):
     """Auxiliary modules: decoders, language inference networks, σ of the semantic variable.
 
@@ -136,8 +118,8 @@ class SourceSeparation(nn.Module):
         variant: str,
         embeddings: Tensor,
         languages: int,
-        size: TransformerSize,
-        options: SeparationOptions,
+        size: DecoderSettings,
+        options: VmsstSettings,
     ) -> None:
         super().__init__()
         hidden, std = embeddings.shape[1], float(embeddings.std())
