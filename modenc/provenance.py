@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ def with_new_keys(content: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class TranslationRecord:
-    """Record of how a file of translations was made, which does not depend on time and place."""
+    """Record of how a file of translations was made."""
 
     translator: str
     """Tools with their versions, and modes or models: ``apertium 3.8.3 (eng-kaz)``.
@@ -66,8 +66,8 @@ class TranslationRecord:
     """Conditions for keeping a row."""
     counts: dict[str, Any]
     """Counts of kept and removed rows."""
-    input: str = ""
-    """Hash of the source rows, by which a rerun knows them."""
+    input: dict[str, Any] = field(default_factory=dict)
+    """Rows, and size and time of the source file, by which a rerun knows them."""
 
 
 def record_path(path: Path) -> Path:
