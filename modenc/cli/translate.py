@@ -91,8 +91,7 @@ def run(args: argparse.Namespace) -> None:
       apertium  rule-based; a program of its own (apt-get install apertium apertium-eng-spa), with a mode for
                 each direction, installed or built in --data-dir
       --model   NLLB, M2M100, MADLAD, Marian: a folder, or an id on Hugging Face
-                (pip install "modenc[translate]"). A folder that ct2-transformers-converter wrote, with the
-                tokenizer's files, is run by CTranslate2
+                (pip install "modenc[translate]")
 
     --via translates through other languages. All steps use the same --model, unless it is given once for each
     step. With apertium, each step uses the mode between its two languages, unless --mode is given once for
