@@ -1,9 +1,9 @@
 import pytest
 
+from modenc.cli.translate import TranslationJob
 from modenc.errors import DataError
 from modenc.translation import Translation
 from modenc.translation.pair_filter import FilterSettings, PairFilter, first_reason
-from modenc.cli.translate import TranslationJob
 
 EN = "The teacher reads a new book in the library every morning."
 KK = "Мұғалім күн сайын таңертең кітапханада жаңа кітапты оқиды."
