@@ -258,16 +258,12 @@ def encode_texts(
 
     # Languages are chosen here, since ``encode`` does not return them.
     tagged = encoder.route(texts, given_language(args) if langs is None else langs, first=first)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", TextsCutWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TextsCutWarning)
         vectors = encoder.encode(
             tagged, align=args.align, batch_size=args.batch_size, show_progress_bar=False, **options
         )
-    for warning in caught:
-        if isinstance(warning.message, TextsCutWarning):
-            args.cut += warning.message.cut
-        else:
-            warnings.warn_explicit(str(warning.message), warning.category, warning.filename, warning.lineno)
+    args.cut += sum(text.tokens.cut for text in tagged if text.tokens is not None)
     return vectors, [text.lang for text in tagged]
 
 
